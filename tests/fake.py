@@ -42,7 +42,7 @@ from xferlib.sim.machine import Machine
 from xferlib.sim.model import LEGACY, PER_THREAD, Operation, SimStream, StreamHandle, StreamKind
 from xferlib.sim.schedules import Lazy, RandomPriorities, Ready, Settings
 from xferlib.sim.timing import Lane
-from xferlib.testing.tools import backend_named, replaced
+from xferlib.testing.tools import backend_named, replace_attribute
 
 _FEW_POLLS = 4
 
@@ -51,7 +51,7 @@ class Late(RandomPriorities):
     """Nothing before the host waits, then only what it waits for, or any streams in random order, as the seed says."""
 
     def plan(self, target: Operation) -> list[Operation]:
-        return target.needed() if self._random.random() < 0.5 else []
+        return target.list_needed() if self._random.random() < 0.5 else []
 
     def linger(self, ready: Ready) -> Operation | None:
         return None
@@ -456,4 +456,4 @@ def _stream(stream: RawStream) -> SimStream:
 
 def hold_back(machine: FakeMachine) -> AbstractContextManager[None]:
     """Let nothing run but what is waited for, for a block."""
-    return replaced(machine.engine, "schedule", Lazy())
+    return replace_attribute(machine.engine, "schedule", Lazy())

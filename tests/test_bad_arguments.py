@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.errors import ArgumentError, UnsupportedArrayError, XferError, shown
+from xferlib.errors import ArgumentError, UnsupportedArrayError, XferError, quote
 
 
 class Hostile:
@@ -342,12 +342,12 @@ def test_nonsense_from_the_stream_protocol_is_no_stream(backend: str) -> None:
 
 
 def test_a_message_shows_simple_values_and_names_the_type_of_others() -> None:
-    assert shown([[[[1], 2]]]) == "[[[[...], 2]]]"
-    assert shown([[], ((1,),)]) == "[[], ((1,),)]"
-    assert shown((1, "a", Hostile())) == "(1, 'a', an object of type Hostile)"
-    assert shown(np.float32(2.5)) == "np.float32(2.5)"
-    assert shown(1 << 20000) == "an int of 20001 bits"
-    assert len(shown("x" * 10_000)) < 100
+    assert quote([[[[1], 2]]]) == "[[[[...], 2]]]"
+    assert quote([[], ((1,),)]) == "[[], ((1,),)]"
+    assert quote((1, "a", Hostile())) == "(1, 'a', an object of type Hostile)"
+    assert quote(np.float32(2.5)) == "np.float32(2.5)"
+    assert quote(1 << 20000) == "an int of 20001 bits"
+    assert len(quote("x" * 10_000)) < 100
 
 
 def test_an_object_of_the_wrong_kind_is_a_type_error_as_in_numpy(backend: str) -> None:

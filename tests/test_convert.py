@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.testing import assert_same_bits, strategies
-from xferlib.testing.conformance import converted
+from xferlib.testing.conformance import convert_saturating
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -45,7 +45,7 @@ def test_floats_saturate_to_integers_in_any_layout(data: st.DataObject, target: 
     layout = data.draw(strategies.layouts(dtype=target, shape=values.shape, distinct=True, native=True))
     out = layout.over(np.zeros(layout.nbytes, np.uint8))
     copy_into(out, values)
-    assert_same_bits(out, converted(values, np.dtype(target)))
+    assert_same_bits(out, convert_saturating(values, np.dtype(target)))
 
 
 @pytest.mark.parametrize("target", INTEGERS)
@@ -59,7 +59,7 @@ def test_saturation_is_exact_at_the_ends_of_the_range(source: str, target: str) 
     values = np.array([*ends, *near, *small], source)
     out = np.empty(values.shape, target)
     copy_into(out, values)
-    assert_same_bits(out, converted(values, np.dtype(target)))
+    assert_same_bits(out, convert_saturating(values, np.dtype(target)))
 
 
 @pytest.mark.parametrize("target", ["int8", "uint16", "int32", "uint64"])
@@ -67,7 +67,7 @@ def test_every_float16_saturates_exactly(target: str) -> None:
     values = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     out = np.empty(values.shape, target)
     copy_into(out, values)
-    assert_same_bits(out, converted(values, np.dtype(target)))
+    assert_same_bits(out, convert_saturating(values, np.dtype(target)))
 
 
 def test_blocks_of_a_large_strided_array_are_all_converted() -> None:
@@ -108,7 +108,7 @@ def test_every_pair_of_dtypes_has_the_same_bits_everywhere(backend: str, source:
     values = special[chosen]
     sent = xl.to_device(values)
     for target in ["bool", *INTEGERS, *FLOATS]:
-        expected = converted(special, np.dtype(target))[chosen]
+        expected = convert_saturating(special, np.dtype(target))[chosen]
         is_nan = expected != expected
         for found in (
             xl.to_host(xl.to_device(values, dtype=target)),

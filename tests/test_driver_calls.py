@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("compiled_parts")
 WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
 CONTEXT = 0xC0
 compiled = pytest.mark.skipif(
-    driver_calls._loaded_calls()[0] is None, reason=f"calls in C: {driver_calls.why_calls_absent()}"
+    driver_calls._load_calls()[0] is None, reason=f"calls in C: {driver_calls.why_calls_absent()}"
 )
 
 
@@ -135,7 +135,7 @@ def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkey
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_calls, "CALLS_LIBRARY", str(tmp_path / "absent"))
-    monkeypatch.setattr(driver_calls, "_loaded_calls", driver_calls._loaded_calls.__wrapped__)
+    monkeypatch.setattr(driver_calls, "_load_calls", driver_calls._load_calls.__wrapped__)
     assert "python -m xferlib._native.build" in driver_calls.why_calls_absent()
 
 

@@ -102,7 +102,7 @@ class Described:
 
 for pointer, extent, place in ((1 << 32, 4, one), (64, 4, zero), (0, 0, zero)):
     two.seen.clear()
-    found = dlpack.shared(Primitives(two, tuple), Described(pointer, extent))
+    found = dlpack.share_memory_of(Primitives(two, tuple), Described(pointer, extent))
     assert found == (pointer, place)
     assert two.seen == [place, (place, place, 7)]
 """)

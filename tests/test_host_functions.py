@@ -23,7 +23,7 @@ class Event:
 
 def captured(*functions):
     numbers = []
-    with host_functions.kept_in(numbers):
+    with host_functions.keep_functions_in(numbers):
         for each in functions:
             host_functions.enqueue_captured(0, each)
     return host_functions.Kept(numbers)

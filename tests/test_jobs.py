@@ -113,7 +113,7 @@ def test_finish_runs_once_however_many_come_late() -> None:
 
 def test_a_closed_pool_takes_no_more_work(workers: Workers) -> None:
     gate = threading.Event()
-    most = thread_budget.staging_threads_in_all()
+    most = thread_budget.count_staging_threads()
     started = threading.Barrier(most + 1, timeout=60)
     done: list[int] = []
 
@@ -150,7 +150,7 @@ def test_two_jobs_are_worked_on_at_once(workers: Workers) -> None:
 
 def test_a_job_that_finds_every_thread_busy_is_done_when_one_comes_free(workers: Workers) -> None:
     gate = threading.Event()
-    most = thread_budget.staging_threads_in_all()
+    most = thread_budget.count_staging_threads()
     held = Job(most, _each(lambda index: gate.wait(60)))
     workers.submit(held, most)
     later = Job(1, _each(lambda index: None))
@@ -165,8 +165,8 @@ def test_threads_are_used_again(workers: Workers) -> None:
     seen: set[int] = set()
     for _ in range(50):
         workers.run(Job(4, _each(lambda index: seen.add(threading.get_ident())), helpers=1))
-    assert len(seen) <= 1 + thread_budget.staging_threads_in_all()
-    assert len(workers._threads) <= thread_budget.staging_threads_in_all()
+    assert len(seen) <= 1 + thread_budget.count_staging_threads()
+    assert len(workers._threads) <= thread_budget.count_staging_threads()
 
 
 def test_a_job_lets_go_of_its_arrays_when_it_is_over(workers: Workers) -> None:

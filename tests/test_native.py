@@ -270,7 +270,7 @@ def test_each_system_has_its_own_flags() -> None:
     assert {"-static"} == set(build.flags("win32")) - set(build.flags("linux"))
     assert "-fPIC" not in build.flags("win32")
     assert set(build.flags("darwin", include)) - set(build.flags("linux", include)) == {"-undefined", "dynamic_lookup"}
-    assert "dllexport" in build.stamped(1, "win32")
+    assert "dllexport" in build.write_fingerprint_source(1, "win32")
 
 
 def test_on_windows_a_compiler_must_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

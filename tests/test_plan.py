@@ -27,7 +27,7 @@ def compiled(x: np.ndarray[Any, Any], wanted: np.dtype[Any] = F4, **facts: Any) 
     order = ("is_upload", "is_blocking", "may_permute", "may_cast", "memory", "forced")
     values: dict[str, Any] = dict.fromkeys(order[:4], True) | {"memory": "pageable", "forced": None} | facts
     given = values.pop("means", means())
-    return plan.compiled(x.shape, x.strides, x.dtype, wanted, given, *(values[name] for name in order))
+    return plan.compile_plan(x.shape, x.strides, x.dtype, wanted, given, *(values[name] for name in order))
 
 
 def zeros(nbytes: int, dtype: np.dtype[Any] = F4) -> np.ndarray[Any, Any]:

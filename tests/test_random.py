@@ -151,7 +151,7 @@ def test_blocks_are_those_of_the_paper(library: str, name: str) -> None:
         sum(int(word, 16) << 32 * number for number, word in enumerate(each.split())) for each in KNOWN[name]
     )
     out = xl.empty(4, "uint32")
-    Draw(philox_kernels.shifted, np.dtype("uint32"), 32, numbers=(0, 0)).fill(out, counter, key)
+    Draw(philox_kernels.integers_by_shift, np.dtype("uint32"), 32, numbers=(0, 0)).fill(out, counter, key)
     assert sum(word << 32 * number for number, word in enumerate(drawn(out).tolist())) == block
     assert philox(counter, key) == drawn(out).tolist()
 

@@ -18,7 +18,7 @@ from xferlib._core import registry
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, HostBackend
 from xferlib.errors import BackendUnavailableError, UnsupportedArrayError
 from xferlib.testing import configured, fresh_registry
-from xferlib.testing.tools import replaced
+from xferlib.testing.tools import replace_attribute
 
 X = np.arange(3.0)
 LIBRARIES = ("cupy", "torch", "pycuda")
@@ -54,9 +54,9 @@ def fresh() -> Iterator[None]:
     ]  # fmt: skip
     with ExitStack() as stack:
         for owner, name, value in replacements:
-            stack.enter_context(replaced(owner, name, value))
+            stack.enter_context(replace_attribute(owner, name, value))
         stack.enter_context(configured({}))
-        stack.enter_context(replaced(registry, "_process_choice", None))
+        stack.enter_context(replace_attribute(registry, "_process_choice", None))
         with fresh_registry(nothing=_raises(ImportError("absent"))):
             yield
     registry.forget_types(lambda _: True)
@@ -89,7 +89,7 @@ def test_a_library_that_fails_in_any_way_is_unavailable_and_the_next_one_is_take
     for error in ERRORS:
         assert not {*registry._loaded} & {*LIBRARIES}
         registry._failed.clear()
-        with monkeypatch.context() as patch, replaced(registry, "_automatic", None):
+        with monkeypatch.context() as patch, replace_attribute(registry, "_automatic", None):
             for kind, name in names.items():
                 patch.delitem(sys.modules, name, raising=False)
                 for module in [each for each in sys.modules if f"{each}.".startswith(f"xferlib.backends.{name}.")]:
@@ -206,7 +206,7 @@ def test_a_plug_in_may_list_the_backends_while_it_is_loaded() -> None:
         xl.to_device(X, backend="numpy")
         return _backend("asking")()
 
-    with fresh_registry(asking=make), replaced(registry, "_loaded", dict(registry._loaded)):
+    with fresh_registry(asking=make), replace_attribute(registry, "_loaded", dict(registry._loaded)):
         assert xl.available_backends()["asking"].is_available
         assert "is being loaded" in seen[0]["asking"].reason
         assert seen[0]["numpy"].is_available
@@ -216,7 +216,7 @@ def test_a_plug_in_may_list_the_backends_while_it_is_loaded() -> None:
 def test_a_plug_in_that_is_lost_later_keeps_no_other_from_being_closed() -> None:
     calls = iter(range(3))
     lost = _backend("lost", devices=lambda self: (self.device,) if next(calls) == 0 else _raises(OSError("lost"))())
-    with fresh_registry(lost=lost), replaced(registry, "_loaded", dict(registry._loaded)):
+    with fresh_registry(lost=lost), replace_attribute(registry, "_loaded", dict(registry._loaded)):
         backend = registry.get("lost")
         assert not xl.available_backends()["lost"].is_available
         assert {backend, registry.get("numpy")} <= set(registry._parts())
@@ -228,7 +228,7 @@ def test_a_broken_plug_in_is_unavailable_for_its_own_reason_and_disturbs_nothing
         name = f"broken{number}"
         made = list(_broken(name))[number]
         point = SimpleNamespace(load=lambda made=made: made, module=__name__)  # near to every class of this module
-        with fresh_registry(), replaced(registry, "_plugins", {name: point}):
+        with fresh_registry(), replace_attribute(registry, "_plugins", {name: point}):
             registry.forget_types(lambda _: True)
             _undisturbed(name, stranger())
 
@@ -238,7 +238,7 @@ def test_an_entry_point_that_cannot_be_read_disturbs_nothing() -> None:
         unreadable = {"module": _raises(AttributeError("no module")), "dist": _raises(ValueError("no metadata"))}
         members = {"load": staticmethod(_raises(error)), **{name: property(get) for name, get in unreadable.items()}}
         name = f"unreadable_{number}"
-        with fresh_registry(), replaced(registry, "_plugins", {name: type("Point", (), members)()}):
+        with fresh_registry(), replace_attribute(registry, "_plugins", {name: type("Point", (), members)()}):
             registry.forget_types(lambda _: True)
             _undisturbed(name, type("Stranger", (), {"__module__": __name__})())
 

@@ -68,7 +68,7 @@ def compiled(target: str, source: str) -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stamp = folder / "stamp.c"
-        stamp.write_text(build.stamped(0, system))
+        stamp.write_text(build.write_fingerprint_source(0, system))
         include = headers(system, folder) if source in build.EXTENSIONS else None
         files = build.parts(build.FOLDER, source)
         flags = [*build.flags(system, include), "-Werror"]

@@ -38,7 +38,7 @@ from xferlib.backends.host import WHY_HOST  # noqa: E402
 INTERNAL = {
     "Access": ("of",),
     "Plan": ("choose",),
-    "PinnedPool": ("find", "lending"),
+    "PinnedPool": ("find", "describe_for_native"),
     "Profile": ("costs",),
     "RawModule": ("load",),
     "SimArray": ("memory", "spans"),

@@ -51,9 +51,9 @@ def __getattr__(name: str) -> Any:
     if module is None:
         if name.startswith("_"):  # a package that `import` is about to look for
             raise AttributeError(f"module 'xferlib' has no attribute {name!r}")
-        from xferlib._arrays.namespace import missing  # here: only a program with a mistake waits for it
+        from xferlib._arrays.namespace import explain_missing_name  # here: only a program with a mistake waits for it
 
-        raise missing(name)
+        raise explain_missing_name(name)
     import importlib
 
     is_module = module == __name__

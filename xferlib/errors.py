@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def shown(value: object, depth: int = 3) -> str:
+def quote(value: object, depth: int = 3) -> str:
     """Format a value for a message: one of Python's and NumPy's simple types by its value, any other by its type alone.
 
     A foreign object's ``__repr__`` is never called, since it may take long, fail, or have side effects. Of lists and
@@ -67,11 +67,11 @@ def shown(value: object, depth: int = 3) -> str:
         items: list[object] = list(value)  # type: ignore[call-overload]
         if items and not depth:
             return "[...]" if kind is list else "(...)"
-        inside = ", ".join([*(shown(item, depth - 1) for item in items[:8]), *(["..."] if len(items) > 8 else [])])
+        inside = ", ".join([*(quote(item, depth - 1) for item in items[:8]), *(["..."] if len(items) > 8 else [])])
         return f"[{inside}]" if kind is list else f"({inside}{',' if len(items) == 1 else ''})"
     if kind is slice:
         parts: tuple[object, ...] = (value.start, value.stop, value.step)  # type: ignore[attr-defined]
-        return f"slice{shown(parts, depth)}"
+        return f"slice{quote(parts, depth)}"
     if isinstance(value, int) and int.bit_length(value) > 256:  # Python itself refuses to show very long ones
         return f"an int of {int.bit_length(value)} bits"
     if kind not in _SIMPLE and not _is_numpy_number(kind):

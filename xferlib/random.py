@@ -31,7 +31,7 @@ from xferlib.errors import (
     OutOfMemoryError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
-    shown,
+    quote,
 )
 from xferlib.kernels import autograd
 from xferlib.kernels import random as philox
@@ -79,7 +79,7 @@ def _state_of(given: Any) -> _State:
     except Exception:  # a foreign object may raise anything; it is not a state
         is_state = False
     if not is_state:
-        raise ArgumentError(f"set_state: {shown(given)} is not a state of a generator; give what rng.state returned")
+        raise ArgumentError(f"set_state: {quote(given)} is not a state of a generator; give what rng.state returned")
     return found
 
 
@@ -93,7 +93,7 @@ def _seed_of(given: Any) -> _Seed:
         numbers = ()
     if not numbers:
         raise ArgumentError(
-            f"seed={shown(given)} is neither an int from 0 on nor a sequence of such; give one of them, or None"
+            f"seed={quote(given)} is neither an int from 0 on nor a sequence of such; give one of them, or None"
         )
     return numbers
 
@@ -110,7 +110,7 @@ def _children(count: Any, spawned: int) -> int:
     wanted = whole(count, least=0)
     if wanted is None or wanted > _MOST_CHILDREN - spawned:
         raise ArgumentError(
-            f"spawn: count={shown(count)} is not an int from 0 to {_MOST_CHILDREN - spawned}, what is left of 2^32; "
+            f"spawn: count={quote(count)} is not an int from 0 to {_MOST_CHILDREN - spawned}, what is left of 2^32; "
             "give fewer, or spawn from one that was spawned"
         )
     return wanted
@@ -148,7 +148,7 @@ def _finite(call: str, name: str, value: Any, dtype: _DType) -> float:
         if math.isfinite(found):
             return found
     raise ArgumentError(
-        f"{call}: {name}={shown(value)} is not a finite number of {dtype}; give one, such as "
+        f"{call}: {name}={quote(value)} is not a finite number of {dtype}; give one, such as "
         "float(xferlib.to_host(x)) of an array"
     )
 
@@ -160,7 +160,7 @@ def _limits(low: Any, high: Any, dtype: _DType) -> tuple[float, float]:
         span = float(dtype.type(last) - dtype.type(first))
     if not 0 <= span < math.inf:
         raise ArgumentError(
-            f"uniform: from low={shown(low)} to high={shown(high)} is not a finite distance of {dtype}; "
+            f"uniform: from low={quote(low)} to high={quote(high)} is not a finite distance of {dtype}; "
             "give low <= high"
         )
     return first, span
@@ -170,7 +170,7 @@ def _integer_range(low: Any, high: Any, dtype: _DType, *, endpoint: bool) -> tup
     """The least value, and how many values there are."""
     first, last = (0, low) if high is None else (low, high)
     ends = [whole(each, least=-(1 << 64)) for each in (first, last)]
-    given = f"low={shown(first)}, high={shown(last)}"
+    given = f"low={quote(first)}, high={quote(last)}"
     if ends[0] is None or ends[1] is None:
         raise ArgumentError(
             f"integers: {given} are not two ints of 64 bits; give such ints, such as "
@@ -192,7 +192,7 @@ def _length(x: Any) -> int:
     if count is not None:
         return count
     if isinstance(x, (int, float, complex, np.generic)):
-        raise ArgumentError(f"permutation: x={shown(x)} is not an int from 0 on; give one, or an array")
+        raise ArgumentError(f"permutation: x={quote(x)} is not an int from 0 on; give one, or an array")
     raise UnsupportedArrayError(
         f"permutation: x is an object of type {type(x).__name__}, not an array; pass an int or xferlib.asarray(x)"
     )
@@ -205,7 +205,7 @@ _METHODS = {
 """Names of NumPy's and others, and the method that does the same, or returns what they leave in place."""
 
 
-def _missing(holder: Any, name: str, generator: type) -> AttributeError:
+def _explain_missing_name(holder: Any, name: str, generator: type) -> AttributeError:
     """The error for a name that ``holder``, the module or a generator, does not have: it says what there is instead."""
     is_module = not isinstance(holder, generator)
     method, remedy = _METHODS.get(name, name), ""
@@ -326,9 +326,9 @@ class Generator:
         bits, shift = 64, count.bit_length() - 1
         if count == 1 << shift:
             bits = 32 if shift <= 32 else 64
-            draw = Draw(philox.shifted, wanted, bits, numbers=(first % _WORD, bits - shift))
+            draw = Draw(philox.integers_by_shift, wanted, bits, numbers=(first % _WORD, bits - shift))
         else:
-            draw = Draw(philox.multiplied, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
+            draw = Draw(philox.integers_by_product, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
         return self._filled(draw, size, wanted)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -350,7 +350,7 @@ class Generator:
         wanted = _float_dtype("normal", dtype)
         mean, deviation = _finite("normal", "loc", loc, wanted), _finite("normal", "scale", scale, wanted)
         if deviation < 0:
-            raise ArgumentError(f"normal: scale={shown(scale)} is negative; give a standard deviation from 0 on")
+            raise ArgumentError(f"normal: scale={quote(scale)} is negative; give a standard deviation from 0 on")
         return self._filled(Draw(philox.normal, wanted, numbers=(mean, deviation)), size, dtype)
 
     def permutation(self, x: int | Array) -> Array:
@@ -439,17 +439,17 @@ class Generator:
         self._begin(_state_of(state))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.state, self._backend, self._device)
+        return _restore_generator, (self.state, self._backend, self._device)
 
     def __repr__(self) -> str:
         state = self.state
         child = f", spawned as {state['spawn_key']}" if state["spawn_key"] else ""
-        return f"<Generator {state['algorithm']}, seed {shown(state['seed'])}{child}, block {state['block']}>"
+        return f"<Generator {state['algorithm']}, seed {quote(state['seed'])}{child}, block {state['block']}>"
 
     if not TYPE_CHECKING:  # or any name would pass a type checker
 
         def __getattr__(self, name: str) -> Any:
-            raise _missing(self, name, Generator)
+            raise _explain_missing_name(self, name, Generator)
 
     # --- drawing
     def _place(self) -> Device:
@@ -470,7 +470,7 @@ class Generator:
         return numbers if shape == (count,) else numbers.reshape(shape)
 
     def _order(self, count: int) -> np.ndarray[Any, Any]:
-        draw = Draw(philox.shifted, np.dtype(np.uint64), 64, numbers=(0, 0))
+        draw = Draw(philox.integers_by_shift, np.dtype(np.uint64), 64, numbers=(0, 0))
         try:
             keys = np.empty(draw.room(count), np.uint64)
             if count:
@@ -518,10 +518,10 @@ def default_rng(
 if not TYPE_CHECKING:  # as above
 
     def __getattr__(name: str) -> Any:
-        raise _missing(sys.modules[__name__], name, Generator)
+        raise _explain_missing_name(sys.modules[__name__], name, Generator)
 
 
-def _restored(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:
+def _restore_generator(state: dict[str, Any], backend: str | None, device: Device | None) -> Generator:
     generator = Generator(0, backend=backend, device=device)
     generator.set_state(state)
     return generator

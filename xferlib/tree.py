@@ -93,23 +93,23 @@ def _to_device(
     target, place, order, *_ = ends.target_of(backend, device, stream, None)
     capture.refuse_current("tree.to_device", target, place)
     if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
-        results, others = host_copy.copied_each(leaves)
+        results, others = host_copy.copy_small_leaves(leaves)
         alone = [number for number in others if registry.owner_of(leaves[number]) is not None]
     else:
-        results, alone = _sent(leaves, dtype, target, place, order)
+        results, alone = _upload_leaves(leaves, dtype, target, place, order)
     for number in alone:
         results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)
 
 
-def _sent(
+def _upload_leaves(
     leaves: list[Any], dtype: Any, target: Backend, place: Device, order: RawStream | None
 ) -> tuple[list[Any], list[int]]:
     """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
     results = list(leaves)
     if place.kind == "cpu" or (order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)):
         return results, packing.all_of(leaves, dtype)
-    packed, alone = packing.chosen(leaves, dtype)
+    packed, alone = packing.sort_leaves(leaves, dtype)
     if not packed and len(alone) < 2:
         return results, alone
     target.attach(place)
@@ -119,7 +119,7 @@ def _sent(
     return results, many.to_device(leaves, results, packed, alone, dtype, target, current)
 
 
-def _few_pinned(leaves: list[Any]) -> list[Any] | None:
+def _fetch_few_to_pinned(leaves: list[Any]) -> list[Any] | None:
     """Copy a few arrays to pinned memory, waiting once; None, a no-op, where they are many, or of several kinds."""
     numbers = [number for number, leaf in enumerate(leaves) if registry.owner_of(leaf) is not None]
     if not 1 < len(numbers) <= FEW_LEAVES or not plan.may_skip():
@@ -174,7 +174,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.owner_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
-    if pinned and stream is None and (results := _few_pinned(leaves)) is not None:
+    if pinned and stream is None and (results := _fetch_few_to_pinned(leaves)) is not None:
         return rebuild(results)
     if stream is None and packing.are_few(leaves, PACKED_LEAF_MOST):
         return rebuild(
@@ -182,7 +182,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         )
     results, numbers = list(leaves), list(range(len(leaves)))
     if stream is None and not pinned and plan.may_skip():
-        results, numbers = host_copy.copied_each(leaves)
+        results, numbers = host_copy.copy_small_leaves(leaves)
     alone: list[int] = []
     downloads: dict[Device, ManyDownload] = {}
     try:
@@ -195,7 +195,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
                 if place.kind == "cpu":
                     alone.append(number)
                     continue
-                found = downloads[place] = _begun(results, owner.at(place), place, stream, is_pinned=pinned)
+                found = downloads[place] = _begin_download(results, owner.at(place), place, stream, is_pinned=pinned)
             found.add(number, leaf)
         for each in downloads.values():
             each.finish_adding()
@@ -211,7 +211,9 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
     return rebuild(results)
 
 
-def _begun(results: list[Any], backend: Backend, device: Device, stream: Any, *, is_pinned: bool) -> ManyDownload:
+def _begin_download(
+    results: list[Any], backend: Backend, device: Device, stream: Any, *, is_pinned: bool
+) -> ManyDownload:
     """The download of the leaves that are on one device."""
     capture.refuse_current("tree.to_host", backend, device)
     backend.attach(device)

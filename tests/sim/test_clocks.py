@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.sim.machine import machine
-from xferlib.sim.model import KeptClock, Participant, ParticipantKeys, joined
+from xferlib.sim.model import KeptClock, Participant, ParticipantKeys, join_clocks
 
 clocks = st.dictionaries(st.integers(0, 4), st.integers(1, 5), max_size=5)
 histories = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=25)
@@ -36,7 +36,7 @@ def test_a_clock_has_reached_a_tick_exactly_when_a_path_leads_there(history: lis
 
 @given(clocks, clocks)
 def test_a_join_covers_both_and_is_the_least_that_does(one: dict[int, int], two: dict[int, int]) -> None:
-    both = joined(one, two)
+    both = join_clocks(one, two)
     assert all(both.get(key, 0) >= tick for clock in (one, two) for key, tick in clock.items())
     assert all(tick in (one.get(key), two.get(key)) for key, tick in both.items())
 

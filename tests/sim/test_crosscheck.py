@@ -64,13 +64,13 @@ def test_the_detector_misses_no_nondeterministic_program_and_flags_no_other(shar
 
 
 def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading = Detector._reading
+    reading = Detector._make_read_update
 
     def forgetful(self: Detector, action: Any, clock: Any) -> Any:
         change = reading(self, action, clock)
         return lambda shadow: (change(shadow)[0], ())
 
-    monkeypatch.setattr(Detector, "_reading", forgetful)
+    monkeypatch.setattr(Detector, "_make_read_update", forgetful)
     assert notices(MISSED)
 
 

@@ -32,7 +32,7 @@ def test_the_study_has_programs_of_both_kinds() -> None:
 
 
 def test_the_study_notices_a_simulator_that_sees_no_reads_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xferlib._core.observe.touched", lambda *_, **__: None)
+    monkeypatch.setattr("xferlib._core.observe.note_host_access", lambda *_, **__: None)
     assert any(verdict(seed)[0] == "missed" for seed in range(PROGRAMS))
 
 

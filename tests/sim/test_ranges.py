@@ -83,7 +83,7 @@ def test_two_spans_meet_where_they_have_a_byte_in_common(
     common = touched(one) & touched(two)
     assert ranges.meet(one, two) == bool(common)
     begins, run = ranges.starts(one)
-    index = ranges.first_met(begins, run, two)
+    index = ranges.find_first_overlap(begins, run, two)
     assert (index is not None) == bool(common)
     if index is not None:
         assert common & set(range(begins[index], begins[index] + run))

@@ -12,7 +12,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._api import transfers
-from xferlib._api.transfers import is_fortran, reversed_axes
+from xferlib._api.transfers import is_fortran, reverse_axes
 from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import Array, as_host_array, c_strides, check_dtype, is_c_contiguous, shape_of
 from xferlib._core.device import DeviceSpec
@@ -21,7 +21,7 @@ from xferlib._memory import buffers, pinned
 from xferlib._runtime import checks, torch_compile
 from xferlib._transfer import copies, describe, on_device, staging
 from xferlib._transfer.describe import CopySource, CopyTarget
-from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
@@ -50,7 +50,7 @@ def empty(
         DeviceMemoryError: The device has too little memory.
     """
     if is_fortran(order, "empty"):
-        return reversed_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
+        return reverse_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
     place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
     owner = registry.get(place.backend).at(place)
     owner.attach(place)
@@ -69,11 +69,11 @@ def full(
         OverflowError: The value is a Python integer that ``dtype`` does not hold.
     """
     if is_fortran(order, "full"):
-        return reversed_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
+        return reverse_axes(full(shape_of(shape)[::-1], fill_value, dtype, backend=backend, device=device))
     if fill_value is None or isinstance(fill_value, str):
         raise UnsupportedArrayError(f"full: fill_value={fill_value!r} is not a number; give one: full(shape, number)")
     value = as_host_array(fill_value, what="fill_value")
-    wanted = describe.wanted_dtype(dtype, value.dtype)
+    wanted = describe.choose_dtype(dtype, value.dtype)
     arrays.check_conversion(value.dtype, wanted)
     value = arrays.exactly(fill_value, value, wanted)
     if value.ndim:
@@ -162,7 +162,7 @@ def array_over(
     is_int = isinstance(pointer, (int, np.integer)) and not isinstance(pointer, bool)
     if not is_int or not 0 <= pointer <= (1 << 64) - nbytes or (nbytes and not pointer):
         raise ArgumentError(
-            f"array_over: pointer={shown(pointer)} is not an address of {nbytes} bytes; give int(pointer)"
+            f"array_over: pointer={quote(pointer)} is not an address of {nbytes} bytes; give int(pointer)"
         )
     if pointer % kind.itemsize:
         raise LayoutError(
@@ -179,7 +179,7 @@ def array_over(
 # --- pinned memory
 
 
-def _pinning_backend(backend: str | None) -> Backend:
+def _choose_pinning_backend(backend: str | None) -> Backend:
     chosen = registry.get(backend) if backend is not None else registry.default_backend()
     place = registry.current_device(chosen)
     chosen = chosen.at(place)
@@ -201,7 +201,7 @@ def pinned_empty(shape: Shape, dtype: Any = "float64", *, backend: str | None = 
     Raises:
         PinnedMemoryError: The system or ``XFERLIB_PINNED_LIMIT`` allows no more.
     """
-    chosen = _pinning_backend(backend)
+    chosen = _choose_pinning_backend(backend)
     return pinned.pools.of(chosen)._lend(shape_of(shape), check_dtype(dtype, what="dtype"))
 
 
@@ -241,12 +241,12 @@ def pin(array: HostArray, *, backend: str | None = None) -> pinned.pin:
         LayoutError: The array has gaps, or is a file-backed map, or something else.
         PinnedMemoryError: The system refuses to lock the pages.
     """
-    return pinned.pin(array, _pinning_backend(backend))
+    return pinned.pin(array, _choose_pinning_backend(backend))
 
 
 def pinned_pool(backend: str | None = None) -> pinned.PinnedPool:
     """The pool of page-locked memory: ``stats()``, ``trim()``, ``max_bytes``, ``when_full``."""
-    return pinned.pools.of(_pinning_backend(backend))
+    return pinned.pools.of(_choose_pinning_backend(backend))
 
 
 def trim() -> int:
@@ -290,10 +290,10 @@ def get_array_module(*arrays: Any) -> ModuleType:
     else:
         if decides in registry.namespaces:
             return registry.namespaces[decides]
-    return _looked_up(*arrays)
+    return _find_namespace(*arrays)
 
 
-def _looked_up(*arrays: Any) -> ModuleType:
+def _find_namespace(*arrays: Any) -> ModuleType:
     """`get_array_module` of types that the tables do not have yet, which it adds, and its errors."""
     backend = arguments.common_backend(arrays, call="get_array_module")
     if backend is None:
@@ -309,7 +309,7 @@ def _looked_up(*arrays: Any) -> ModuleType:
 _get_array_module = get_array_module
 if not TYPE_CHECKING:  # the compiled one has no annotations
     get_array_module = _native.bind_namespaces(
-        registry.by_type, registry.namespaces, _looked_up, in_python=_get_array_module
+        registry.by_type, registry.namespaces, _find_namespace, in_python=_get_array_module
     )
     if get_array_module is not _get_array_module:
         torch_compile.show_python(get_array_module, _get_array_module)
@@ -348,17 +348,17 @@ def common(*arrays: Any, follow: Array | None = None) -> tuple[Any, ...]:
         DeviceMemoryError: The target has too little memory.
     """
     if follow is not None and registry.owner_of(follow) is None:
-        raise arguments.unsupported("common", "follow", follow)
-    backends = [arguments.checked_backend(each, index, call="common") for index, each in enumerate(arrays)]
+        raise arguments.make_unsupported_error("common", "follow", follow)
+    backends = [arguments.check_backend(each, index, call="common") for index, each in enumerate(arrays)]
     places = [None if owner is None else owner.device_of(each) for each, owner in zip(arrays, backends, strict=True)]
-    target = registry.device_of(follow) if follow is not None else _leading(arrays, places)
+    target = registry.device_of(follow) if follow is not None else _find_leading_device(arrays, places)
     return tuple(
         each if place is None or place is target else transfers.to_device(each, device=target)
         for each, place in zip(arrays, places, strict=True)
     )
 
 
-def _leading(arrays: tuple[Any, ...], places: list[Device | None]) -> Device | None:
+def _find_leading_device(arrays: tuple[Any, ...], places: list[Device | None]) -> Device | None:
     """The device of the array that the others follow: one on an accelerator if there is one, NumPy's scalars last."""
     ranked = [
         (place.kind != "cpu", not isinstance(array, np.generic), -index)
@@ -411,7 +411,7 @@ def plan_concat(shapes: list[ResultShape], axis: int | None, dtype: np.dtype[Any
 def _axis(axis: Any, ndim: int) -> int:
     if not isinstance(axis, (int, np.integer)) or not -ndim <= axis < ndim:
         remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "arrays without axes are joined with axis=None"
-        raise ArgumentError(f"concat: axis={shown(axis)}, but argument 0 has {ndim} axes; {remedy}")
+        raise ArgumentError(f"concat: axis={quote(axis)}, but argument 0 has {ndim} axes; {remedy}")
     return int(axis) % ndim
 
 
@@ -518,8 +518,8 @@ def arange(
     """
     first, last = (0, start) if stop is None else (start, stop)
     _check_numbers("arange", _REAL, start=first, stop=last, step=step)
-    values = _computed("arange", np.arange, first, last, step, dtype=_checked(dtype))
-    return _sent(values, backend, device)
+    values = _compute_on_host("arange", np.arange, first, last, step, dtype=_check_dtype_argument(dtype))
+    return _upload_values(values, backend, device)
 
 
 def linspace(
@@ -549,11 +549,11 @@ def linspace(
         Others: As for `to_device`.
     """
     _check_numbers("linspace", (*_REAL, complex, np.complexfloating), start=start, stop=stop)
-    wanted = _checked(dtype)
+    wanted = _check_dtype_argument(dtype)
     if wanted is not None:
         arrays.check_conversion(np.result_type(start, stop, 0.0), wanted)
-    values = _computed("linspace", np.linspace, start, stop, num, endpoint=endpoint, dtype=wanted)
-    return _sent(values, backend, device)
+    values = _compute_on_host("linspace", np.linspace, start, stop, num, endpoint=endpoint, dtype=wanted)
+    return _upload_values(values, backend, device)
 
 
 def eye(
@@ -577,7 +577,9 @@ def eye(
         ArgumentError: An extent or ``k`` is not an integer, or an extent is negative.
         Others: As for `to_device`.
     """
-    return _sent(_computed("eye", np.eye, rows, columns, k, dtype=_checked(dtype)), backend, device)
+    return _upload_values(
+        _compute_on_host("eye", np.eye, rows, columns, k, dtype=_check_dtype_argument(dtype)), backend, device
+    )
 
 
 def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) -> Array:
@@ -603,13 +605,13 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
         UnsupportedArrayError, UnsupportedDTypeError: Something is not an array of any backend, or has a foreign dtype.
         DeviceMemoryError: The device has too little memory.
     """
-    given = _listed(arrays)
+    given = _check_arrays(arrays)
     backend = arguments.common_backend(given, call="concat")
     if backend is None or any(registry.owner_of(each) is not backend for each in given):  # NumPy's scalars mix
         raise ArgumentError("concat takes one or more arrays, no scalars and no None; use xferlib.asarray(x)")
     arguments.check_device(given, backend, call="concat")
     sources = [describe.source_of(each, what=f"arrays[{index}]") for index, each in enumerate(given)]
-    wanted = describe.wanted_dtype(dtype, np.result_type(*(each.dtype for each in sources)))
+    wanted = describe.choose_dtype(dtype, np.result_type(*(each.dtype for each in sources)))
     plan = plan_concat([each.shape for each in sources], axis, wanted)
     if any(backend.detached(each) is not each for each in given):
         xp: Any = backend.namespace()
@@ -618,13 +620,13 @@ def concat(arrays: Sequence[Array], axis: int | None = 0, *, dtype: Any = None) 
     return join(sources, plan, wanted)
 
 
-def _listed(arrays: Any) -> tuple[Any, ...]:
+def _check_arrays(arrays: Any) -> tuple[Any, ...]:
     if not isinstance(arrays, (list, tuple)):
         raise ArgumentError(f"concat takes a list of arrays, not {type(arrays).__name__}; write concat([x, y])")
     return tuple(arrays)
 
 
-def _checked(dtype: Any) -> np.dtype[Any] | None:
+def _check_dtype_argument(dtype: Any) -> np.dtype[Any] | None:
     return None if dtype is None else check_dtype(dtype, what="dtype")
 
 
@@ -637,26 +639,26 @@ def _check_numbers(call: str, kinds: tuple[type, ...], **numbers: Any) -> None:
         if not isinstance(number, kinds):
             real = "" if complex in kinds else "real "
             raise ArgumentError(
-                f"{call}: {name}={shown(number)} is not a {real}number; give one, such as "
+                f"{call}: {name}={quote(number)} is not a {real}number; give one, such as "
                 "float(xferlib.to_host(x)) of an array"
             )
 
 
-def _computed(call: str, function: Any, *args: Any, **options: Any) -> HostArray:
+def _compute_on_host(call: str, function: Any, *args: Any, **options: Any) -> HostArray:
     try:
         values: HostArray = function(*args, **options)
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"{call}({', '.join(map(shown, args))}): the host has too little memory ({error}); make a shorter array"
+            f"{call}({', '.join(map(quote, args))}): the host has too little memory ({error}); make a shorter array"
         ) from error
     except Exception as error:  # NumPy asks strangers' objects for a number, which may raise anything
         raise ArgumentError(
-            f"{call}({', '.join(map(shown, args))}) is not possible: {error}; change an argument"
+            f"{call}({', '.join(map(quote, args))}) is not possible: {error}; change an argument"
         ) from error
     return values
 
 
-def _sent(values: HostArray, backend: str | None, device: DeviceSpec) -> Array:
+def _upload_values(values: HostArray, backend: str | None, device: DeviceSpec) -> Array:
     made = transfers.to_device(values, backend=backend, device=device, copy=None)
     owner = registry.owner_of(made)
     assert owner is not None

@@ -136,7 +136,7 @@ def _key(device: Device) -> str:
 
 def _read() -> dict[str, Any]:
     try:
-        with own_folder.opened() as folder:
+        with own_folder.open_folder() as folder:
             entries = json.loads(folder.read(_FILE, _MOST) or b"{}")
     except (own_folder.NotUsedError, OSError, ValueError, RecursionError):
         return {}
@@ -148,7 +148,7 @@ def _save(key: str, found: Calibration) -> None:
     entries = {**_read(), key: asdict(found)}
     content = json.dumps(entries, indent=1).encode()
     failures = own_folder.NotUsedError, OSError, ValueError
-    with contextlib.suppress(*failures), own_folder.opened(creates=True) as folder:
+    with contextlib.suppress(*failures), own_folder.open_folder(creates=True) as folder:
         folder.write(_FILE, content if len(content) <= _MOST else json.dumps({key: asdict(found)}).encode())
 
 
@@ -247,7 +247,7 @@ def _download(x: Any, owner: Any) -> Explanation:
     info = owner.view(x)
     strides, part = arrays.c_strides(info.shape, info.dtype.itemsize), owner.at(info.device)
     means = plan.means_of(part, info.device)
-    found = plan.compiled(
+    found = plan.compile_plan(
         info.shape, strides, info.dtype, info.dtype, means, False, True, True, True, "pageable", plan.forced()
     )  # fmt: skip
     return Explanation(

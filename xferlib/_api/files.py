@@ -32,7 +32,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
     XferError,
-    shown,
+    quote,
 )
 
 # NumPy's ``.npz``: what is stored in it without compression is read where it lies in the file.
@@ -127,7 +127,7 @@ def _check_table(members: list[zipfile.ZipInfo], end: bytes) -> None:
         raise ValueError("two members have one name")
     for one, two in pairwise(sorted(members, key=lambda member: member.header_offset)):
         if one.header_offset + _HEAD.size + one.compress_size > two.header_offset:
-            raise ValueError(f"{shown(one.filename)} and {shown(two.filename)} overlap")
+            raise ValueError(f"{quote(one.filename)} and {quote(two.filename)} overlap")
 
 
 def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
@@ -136,15 +136,15 @@ def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
     begin = member.header_offset + _HEAD.size + name_length + extra_length
     found = whole[begin : begin + member.file_size]
     if member.compress_size != member.file_size or len(found) != member.file_size:
-        raise ValueError(f"{shown(member.filename)} is said to have {member.file_size} bytes, which it has not")
+        raise ValueError(f"{quote(member.filename)} is said to have {member.file_size} bytes, which it has not")
     if zlib.crc32(found) != member.CRC:
-        raise ValueError(f"the checksum of {shown(member.filename)} is wrong")
+        raise ValueError(f"the checksum of {quote(member.filename)} is wrong")
     return found
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytearray:
     """Unpack a member, whose number of bytes and checksum are right, into memory that grows with it."""
-    name, size = shown(member.filename), member.file_size
+    name, size = quote(member.filename), member.file_size
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed in another way than NumPy's")
     if size > most or size > _DEFLATED_MOST * member.compress_size:
@@ -166,18 +166,18 @@ def _read_header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...]
     file = io.BytesIO(start)
     version = np.lib.format.read_magic(cast("Any", file))
     if version not in _HEADERS:
-        raise ValueError(f"{shown(member.filename)} has version {version}")
+        raise ValueError(f"{quote(member.filename)} has version {version}")
     try:
         shape, is_fortran, dtype = _HEADERS[version](cast("Any", file))
     except MemoryError as error:  # what Python's own parser calls brackets within each other
         raise ValueError("the header is no description of an array") from error
     if dtype.hasobject:
-        raise ValueError(f"{shown(member.filename)} holds Python objects")
+        raise ValueError(f"{quote(member.filename)} holds Python objects")
     nbytes = math.prod(shape) * dtype.itemsize
     if min(shape, default=0) < 0 or not dtype.itemsize or file.tell() + nbytes != member.file_size:
         raise ValueError(
-            f"{shown(member.filename)} has {member.file_size - file.tell()} bytes, and its header tells of shape "
-            f"{shown(shape)} and dtype {dtype}"
+            f"{quote(member.filename)} has {member.file_size - file.tell()} bytes, and its header tells of shape "
+            f"{quote(shape)} and dtype {dtype}"
         )
     return shape, dtype, "F" if is_fortran else "C", file.tell()
 
@@ -259,14 +259,14 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[
             dtype = _NAMES.get(told["dtype"])
             if dtype is None:
                 raise UnsupportedDTypeError(
-                    f"load: {shown(name)} in {path} is {shown(told['dtype'])}, which xferlib does not know; read it by "
+                    f"load: {quote(name)} in {path} is {quote(told['dtype'])}, which xferlib does not know; read it by "
                     "safetensors itself"
                 )
             if dtype in BITS:
                 others[name] = dtype
             shape, (begin, end), kind = tuple(told["shape"]), told["data_offsets"], BITS.get(dtype) or np.dtype(dtype)
             if math.prod(shape) * kind.itemsize != end - begin:
-                raise ValueError(f"{end - begin} bytes for an array of shape {shown(shape)} and dtype {kind}")
+                raise ValueError(f"{end - begin} bytes for an array of shape {quote(shape)} and dtype {kind}")
             arrays[name] = np.ndarray(shape, kind, cast("Any", whole), start + begin)
     return arrays, others, metadata.get(_METADATA_KEY)
 
@@ -342,7 +342,7 @@ class Names:
     def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
         if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
             raise ArgumentError(
-                f"save: the dict at {_where(path)} has the key {shown(key)}, and files take texts and whole numbers; "
+                f"save: the dict at {_where(path)} has the key {quote(key)}, and files take texts and whole numbers; "
                 "give it such a key"
             )
         return key
@@ -377,12 +377,12 @@ def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
     inside = parts(node)
     if inside is None:
         raise UnsupportedArrayError(
-            f"save: {_where(path)} is {shown(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            f"save: {_where(path)} is {quote(node)}: neither an array, nor a number, a text or None; leave it out, or "
             "convert it"
         )
     if any(type(each) is Staying for _, each in inside):
         raise UnsupportedArrayError(
-            f"save: {_where(path)} is {shown(node)}, of which some arrays stay on the host; save them as a dict"
+            f"save: {_where(path)} is {quote(node)}, of which some arrays stay on the host; save them as a dict"
         )
     if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
         return enumerate(flatten(node, moving="")[0])
@@ -405,7 +405,7 @@ def rebuild_tree(text: str | None, arrays: dict[str, Any], *, source: str) -> An
         told = json.loads(text)
         if told["version"] != _VERSION:
             raise ArgumentError(
-                f"load: {source} has a structure of version {shown(told['version'])}, and this xferlib reads "
+                f"load: {source} has a structure of version {quote(told['version'])}, and this xferlib reads "
                 f"{_VERSION}; install a newer one"
             )
         return _build_node(told["tree"], arrays, source)
@@ -497,11 +497,11 @@ def path_of(path: Any, call: str) -> Path:
     if not isinstance(given, str):
         raise ArgumentError(f"{name}: the path is {type(path).__name__}; write {call}, the file's name first")
     if "\0" in given:
-        raise ArgumentError(f"{name}: the path {shown(given)} holds a null character; give a name without")
+        raise ArgumentError(f"{name}: the path {quote(given)} holds a null character; give a name without")
     try:
         os.fsencode(given)
     except UnicodeEncodeError as error:
-        raise ArgumentError(f"{name}: no file can have the name {shown(given)} ({error}); give another") from error
+        raise ArgumentError(f"{name}: no file can have the name {quote(given)} ({error}); give another") from error
     return Path(given)
 
 

@@ -15,7 +15,7 @@ from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_fl
 from xferlib._transfer import copies, describe, on_device, replay
 from xferlib._transfer.describe import source_of
 from xferlib._transfer.handle import Transfer
-from xferlib.errors import ArgumentError, LayoutError, shown
+from xferlib.errors import ArgumentError, LayoutError, quote
 
 if TYPE_CHECKING:
     from typing import Never
@@ -36,11 +36,11 @@ def is_fortran(order: Any, call: str) -> bool:
         ArgumentError: It is neither that nor ``"C"``.
     """
     if not isinstance(order, str) or order not in ("C", "F"):
-        raise ArgumentError(f"{call}: order={shown(order)} is neither 'C' nor 'F'; give one of them")
+        raise ArgumentError(f"{call}: order={quote(order)} is neither 'C' nor 'F'; give one of them")
     return order == "F"
 
 
-def reversed_axes(array: Array) -> Array:
+def reverse_axes(array: Array) -> Array:
     """A view of an array with its axes reversed."""
     backend = registry.owner_of(array)
     assert backend is not None
@@ -65,7 +65,7 @@ def send(x: Any, dtype: Any, send_in_c_order: Callable[..., Array], *, copy: boo
         raise LayoutError("copy=False, but the array is not in Fortran order; pass copy=None or copy=True")
     turned = lies.T if source.device is None else source.backend.reversed_axes(source.given)
     sent = send_in_c_order(turned, copy=copy if is_fit else True)
-    return x if sent is turned else reversed_axes(sent)
+    return x if sent is turned else reverse_axes(sent)
 
 
 _native.tell_if_absent()
@@ -239,7 +239,7 @@ def to_host(
             raise copies.to_host_needs_a_copy(d, dtype, out, pinned=pinned)
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
-        return copies.to_pinned(d, dtype, stream, out)
+        return copies.download_to_pinned(d, dtype, stream, out)
     return copies.to_host(d, dtype, stream, out)
 
 

@@ -17,7 +17,7 @@ from xferlib._arrays.primitives import Primitives
 from xferlib._core import registry
 from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, Lent, bounds, c_strides
 from xferlib._runtime import process as leak
-from xferlib.errors import UnsupportedArrayError, UnsupportedError, shown
+from xferlib.errors import UnsupportedArrayError, UnsupportedError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -142,11 +142,11 @@ def capsule(
 def host_capsule(x: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """The capsule of a copy in host memory, complete: for ``dl_device=(1, 0)``, and a BufferError for any other."""
     if not isinstance(dl_device, tuple) or dl_device != _CPU:
-        raise BufferError(f"__dlpack__: dl_device={shown(dl_device)} is not the device of the array; move it first")
+        raise BufferError(f"__dlpack__: dl_device={quote(dl_device)} is not the device of the array; move it first")
     if copy is False:
         raise BufferError("__dlpack__: copy=False, and host memory needs a copy; leave copy out")
     if stream is not None:
-        raise BufferError(f"__dlpack__: stream={shown(stream)}, and host memory has no stream; leave it out")
+        raise BufferError(f"__dlpack__: stream={quote(stream)}, and host memory has no stream; leave it out")
     return transfers.to_host(x).__dlpack__(max_version=max_version)
 
 
@@ -190,14 +190,14 @@ def _capsule(info: ArrayInfo, place: tuple[int, int], x: Array, *, is_versioned:
 # --- the other way
 
 
-def shared(lib: Primitives, x: Any) -> Array | None:
+def share_memory_of(lib: Primitives, x: Any) -> Array | None:
     """An array over the memory of another backend's, of any strides; None where that cannot be.
 
     The current stream waits for the work on the other library's, and that memory outlives the work here.
     """
     owner = registry.owner_of(x)
     if owner is None:
-        return _described(lib, x)
+        return _share_cuda_interface(lib, x)
     info = owner.view(x)
     lender = owner.at(info.device)
     place = _same_device(lib, lender.pinned_domain, info.device)
@@ -221,7 +221,7 @@ def _same_device(lib: Primitives, domain: str, device: Device) -> Device | None:
     return None
 
 
-def _described(lib: Primitives, x: Any) -> Array | None:
+def _share_cuda_interface(lib: Primitives, x: Any) -> Array | None:
     """As `shared`, of an array of no backend, by CUDA's array interface."""
     described = getattr(x, "__cuda_array_interface__", None)
     if lib.device(None).kind != "cuda" or not isinstance(described, dict):
@@ -253,7 +253,7 @@ class _Borrowed:
             ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(self._deleter)(self._address)
 
 
-def borrowed(lib: Primitives, x: Any, *, copy: bool | None) -> Array:
+def borrow_from_dlpack(lib: Primitives, x: Any, *, copy: bool | None) -> Array:
     """An array over the memory of an object of no backend that has ``__dlpack__``: of the library, or NumPy's.
 
     The owner orders its work before that on the current stream. Memory that must not be written is copied.

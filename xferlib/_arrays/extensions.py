@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._arrays import functions, indexing, primitives
-from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype, enqueued, set_name, unary_kernel
+from xferlib._arrays.primitives import (
+    Primitives,
+    Shape,
+    binary_kernel,
+    check_dtype_argument,
+    enqueue_work,
+    set_name,
+    unary_kernel,
+)
 from xferlib._core import streams
-from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, c_strides, integer_of, merged_axes
+from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, c_strides, integer_of, merge_axes
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (
@@ -26,7 +34,7 @@ from xferlib.errors import (
     LayoutTypeError,
     UnsupportedDTypeError,
     UnsupportedError,
-    shown,
+    quote,
 )
 from xferlib.kernels import ReductionKernel, reduction
 
@@ -55,7 +63,7 @@ def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
     if _matrices(two) is None:
         right = lib.copy(right)
         two = lib.info(right)
-    calls = prepared(lib, one, two, three)
+    calls = prepare_multiply(lib, one, two, three)
 
     def run(a: ArrayInfo, b: ArrayInfo, c: ArrayInfo, *, stream: RawStream) -> None:
         for call in calls:
@@ -64,7 +72,7 @@ def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
     lib.enqueue("matmul", [left, right, out], run, (one, two, three))
 
 
-def prepared(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply]:
+def prepare_multiply(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply]:
     """The calls of the device's library for arrays of these layouts."""
     library = lib.products(out.device)
     assert library is not None
@@ -89,7 +97,7 @@ def products(left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Product]
     a, b, c = (each for each in matrices if each is not None)
     rows, inner, columns = *left.shape[-2:], right.shape[-1]
     batch = out.shape[:-2]
-    axes = merged_axes(zip(batch, *(_steps(each, batch) for each in operands), strict=True))
+    axes = merge_axes(zip(batch, *(_steps(each, batch) for each in operands), strict=True))
     itemsize = out.dtype.itemsize
     if axes and not a.is_transposed and not axes[-1][2]:  # one right matrix for many rows
         extent, step = axes[-1][0], axes[-1][1] // itemsize
@@ -144,7 +152,7 @@ _MOST_KINDS = 256
 """Functions and dtypes of operands, whose results' dtypes are remembered."""
 
 
-def computed(
+def enqueue_library_call(
     lib: Primitives,
     name: str,
     function: Callable[..., Any],
@@ -282,7 +290,7 @@ class ProductPlan(NamedTuple):
         stream = backend.stream_current(device)
         out = backend.empty(shape, dtype, device=device, stream=stream)
         arrays = (left, right, out)
-        enqueued(backend, stream, "matmul", arrays, None, self._enqueue, arrays)
+        enqueue_work(backend, stream, "matmul", arrays, None, self._enqueue, arrays)
         return out
 
     def _enqueue(self, arrays: Sequence[Array], stream: Any) -> None:
@@ -310,12 +318,12 @@ def find(
     if key not in plans:
         if len(plans) >= _MOST_PLANS:
             plans.clear()
-        plans[key] = _made(lib, x1, x2, operands)
+        plans[key] = _make_plan(lib, x1, x2, operands)
     found: ProductPlan | None = plans.get(key)
     return found
 
 
-def _made(
+def _make_plan(
     lib: Primitives, x1: Array, x2: Array, operands: Callable[[Primitives, Array, Array], Operands | None]
 ) -> ProductPlan | None:
     given = lib.info(x1), lib.info(x2)
@@ -333,7 +341,7 @@ def _made(
     batch = primitives.common_shape("matmul", left.shape[:-2], right.shape[:-2])
     shape = (*batch, left.shape[-2], right.shape[-1])
     out = ArrayInfo(0, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
-    calls = prepared(lib, left, right, out)
+    calls = prepare_multiply(lib, left, right, out)
     if len(calls) > _MOST_CALLS:
         return None
     owner = lib.backend.at(device)
@@ -367,7 +375,7 @@ def _products(lib: Primitives, left: Array, right: Array) -> Array:
     return _sum_of_products()(rows, columns, axis=-1)
 
 
-def _prepared(
+def _prepare_operands(
     lib: Primitives, name: str, x1: Any, x2: Any
 ) -> tuple[Array, Array, np.dtype[Any]]:  # fmt: skip
     """Both arrays in the dtype of the sums, and the dtype of the result: float16 is summed in float32."""
@@ -382,7 +390,7 @@ def _prepared(
     return left, right, result
 
 
-def _finished(lib: Primitives, found: Array, dtype: np.dtype[Any]) -> Array:
+def _convert_result(lib: Primitives, found: Array, dtype: np.dtype[Any]) -> Array:
     return found if lib.info(found).dtype == dtype else lib.copy(found, dtype)
 
 
@@ -404,7 +412,7 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     """The product of matrices."""
     if (plan := find(lib, x1, x2, "matmul", _matmul_operands)) is not None:
         return plan.run(x1, x2)
-    left, right, dtype = _prepared(lib, "matmul", x1, x2)
+    left, right, dtype = _prepare_operands(lib, "matmul", x1, x2)
     one, two = lib.info(left).shape, lib.info(right).shape
     if not one or not two:
         raise LayoutError(f"matmul: shapes {one} and {two}: an array without axes is not a matrix; use multiply")
@@ -416,7 +424,7 @@ def matmul(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     if len(two) == 1:
         right = primitives.expand_dims(lib, right, 1)
     primitives.common_shape("matmul", one[:-2], two[:-2])
-    found = _finished(lib, _products(lib, left, right), dtype)
+    found = _convert_result(lib, _products(lib, left, right), dtype)
     if len(two) == 1:
         found = primitives.squeeze(lib, found, -1)
     return primitives.squeeze(lib, found, -1 if len(two) == 1 else -2) if len(one) == 1 else found
@@ -430,15 +438,15 @@ def tensordot(
         # Which may be iterators, and are read more than once.
         one, two = ((each,) if isinstance(each, int) else tuple(each) for each in axes)
         axes = (one, two)
-    operands = functools.partial(_contracted, axes=axes)
+    operands = functools.partial(_contract_axes, axes=axes)
     if (plan := find(lib, x1, x2, ("tensordot", axes), operands)) is not None:
         return plan.run(x1, x2)
-    left, right, dtype = _prepared(lib, "tensordot", x1, x2)
-    rows, columns, shape = _contracted(lib, left, right, axes=axes)
-    return primitives.reshape(lib, _finished(lib, _products(lib, rows, columns), dtype), shape)
+    left, right, dtype = _prepare_operands(lib, "tensordot", x1, x2)
+    rows, columns, shape = _contract_axes(lib, left, right, axes=axes)
+    return primitives.reshape(lib, _convert_result(lib, _products(lib, rows, columns), dtype), shape)
 
 
-def _contracted(
+def _contract_axes(
     lib: Primitives, left: Array, right: Array, *, axes: int | tuple[Sequence[int], Sequence[int]]
 ) -> Operands:
     """The operands of `tensordot` as two matrices.
@@ -470,7 +478,7 @@ def _contracted(
 
 def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
     """Dot products along an axis."""
-    left, right, dtype = _prepared(lib, "vecdot", x1, x2)
+    left, right, dtype = _prepare_operands(lib, "vecdot", x1, x2)
     moved = []
     for each in (left, right):
         along = axis_of("vecdot", axis, len(lib.info(each).shape))
@@ -480,7 +488,7 @@ def vecdot(lib: Primitives, x1: Array, x2: Array, /, *, axis: int = -1) -> Array
         raise LayoutError(f"vecdot: axis {axis} of shapes {one} and {two} has two extents; cut one of the arrays")
     primitives.common_shape("vecdot", one, two)
     first = unary_kernel("conj")(moved[0]) if dtype.kind == "c" else moved[0]
-    return _finished(lib, _sum_of_products()(first, moved[1], axis=-1), dtype)
+    return _convert_result(lib, _sum_of_products()(first, moved[1], axis=-1), dtype)
 
 
 def outer(lib: Primitives, x1: Array, x2: Array, /) -> Array:
@@ -535,14 +543,14 @@ def _factors(
     given = {key: value for key, value in options.items() if lib.is_array(value)}
     numbers = {key: value for key, value in options.items() if key not in given}
     if not info.size and lib.function_library(info.device) is not None:  # of which not every library has heard
-        empty = getattr(np.linalg, name)(np.empty(shape, _floating_dtype(info.dtype)), **numbers)
+        empty = getattr(np.linalg, name)(np.empty(shape, _choose_float_dtype(info.dtype)), **numbers)
         results = empty if isinstance(empty, tuple) else (empty,)
         return [lib.upload(each, info.device, kind) for each, kind in zip(map(np.asarray, results), kinds, strict=True)]
 
     def compute(namespace: Any, a: Any, *arrays: Any) -> Any:
         return getattr(namespace.linalg, name)(a, **dict(zip(given, arrays, strict=True)), **numbers)
 
-    return computed(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
+    return enqueue_library_call(lib, call, compute, [x, *given.values()], found, (2, *(0,) * len(given)))
 
 
 def _tolerance(lib: Primitives, call: str, rtol: Any, matrices: ArrayInfo) -> Any:
@@ -556,7 +564,7 @@ def _tolerance(lib: Primitives, call: str, rtol: Any, matrices: ArrayInfo) -> An
     if isinstance(rtol, (int, float, np.integer, np.floating)):
         return float(rtol)
     if not (isinstance(rtol, np.ndarray) or lib.is_array(rtol)) or np.dtype(rtol.dtype).kind not in "iuf":
-        raise ArgumentError(f"{call}: rtol={shown(rtol)} is not a real number; give one, or an array with one a matrix")
+        raise ArgumentError(f"{call}: rtol={quote(rtol)} is not a real number; give one, or an array with one a matrix")
     batch = matrices.shape[:-2]
     if primitives.common_shape(call, batch, tuple(rtol.shape)) != batch:
         raise LayoutError(f"{call}: rtol has shape {tuple(rtol.shape)}, and the matrices {batch}; reshape it")
@@ -650,7 +658,7 @@ def cholesky(lib: Primitives, x: Array, /, *, upper: bool = False) -> Array:
 
 def pinv(lib: Primitives, x: Array, /, *, rtol: Any = None) -> Array:
     """The Moore-Penrose inverses; singular values below ``rtol`` times the greatest count as 0."""
-    x = _floating(lib, lib.array("linalg.pinv", x))  # NumPy's default of rtol is undefined for integers
+    x = _to_float(lib, lib.array("linalg.pinv", x))  # NumPy's default of rtol is undefined for integers
     return _factors(lib, "pinv", x, lambda batch, m, n: ((*batch, n, m),), rtol=rtol)[0]
 
 
@@ -699,7 +707,7 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
     if lib.function_library(infos[0].device) is not None:  # NumPy broadcasts stacks, other libraries need not
         x1, x2 = primitives.broadcast_to(lib, x1, (*batch, *one[-2:])), primitives.broadcast_to(lib, x2, shape)
     solved = lambda namespace, a, b: namespace.linalg.solve(a, b)
-    found = computed(lib, "linalg.solve", solved, [x1, x2], [(shape, kind)], (2, 2))[0]
+    found = enqueue_library_call(lib, "linalg.solve", solved, [x1, x2], [(shape, kind)], (2, 2))[0]
     return found if rest else primitives.squeeze(lib, found, -1)
 
 
@@ -709,7 +717,7 @@ def solve(lib: Primitives, x1: Array, x2: Array, /) -> Array:
 def diagonal(lib: Primitives, x: Array, /, *, offset: int = 0) -> Array:
     """A diagonal of the last two axes: a view."""
     x, _ = matrices(lib, "linalg.diagonal", x)
-    return lib.viewed(x, np.linalg.diagonal(lib.shadow(x), offset=offset))
+    return lib.view_as_shadow(x, np.linalg.diagonal(lib.shadow(x), offset=offset))
 
 
 def trace(lib: Primitives, x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
@@ -760,7 +768,7 @@ def vector_norm(
 ) -> Array:  # fmt: skip
     """The norms of vectors: over all elements, or along axes."""
     x = lib.array("linalg.vector_norm", x)
-    absolute = unary_kernel("abs")(_floating(lib, x))
+    absolute = unary_kernel("abs")(_to_float(lib, x))
     power, total = binary_kernel("power"), functions.accumulation(lib, "sum")
     if ord in (math.inf, -math.inf):
         return _extreme(lib, absolute, axis, keepdims=keepdims, is_largest=ord > 0)
@@ -806,19 +814,19 @@ def matrix_norm(
             found = _extreme(lib, values, -2, keepdims=True, is_largest=ord > 0)
     else:
         raise ArgumentError(
-            f"linalg.matrix_norm: ord={shown(ord)} is none of 'fro', 'nuc', 1, 2, inf and their negatives"
+            f"linalg.matrix_norm: ord={quote(ord)} is none of 'fro', 'nuc', 1, 2, inf and their negatives"
         )
     return found if keepdims else primitives.squeeze(lib, found, (-2, -1))
 
 
-def _floating_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _choose_float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype.kind in "fc" else np.dtype("float64")
 
 
-def _floating(lib: Primitives, x: Array) -> Array:
+def _to_float(lib: Primitives, x: Array) -> Array:
     """Integers as float64; floats and complex numbers as they are."""
     dtype = lib.info(x).dtype
-    wanted = _floating_dtype(dtype)
+    wanted = _choose_float_dtype(dtype)
     return x if dtype == wanted else lib.copy(x, wanted)
 
 
@@ -875,9 +883,9 @@ def _transform(
     if result == np.float16 and len(places) > 1:
         result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
     if not info.size:  # of which NumPy reads memory that it has not filled
-        return indexing.filled(lib, tuple(shape), 0, result, info.device)
+        return indexing.fill_new(lib, tuple(shape), 0, result, info.device)
     run = lambda namespace, a: getattr(namespace.fft, name)(a, **options)
-    return computed(lib, f"fft.{name}", run, [x], [(tuple(shape), result)])[0]
+    return enqueue_library_call(lib, f"fft.{name}", run, [x], [(tuple(shape), result)])[0]
 
 
 def _along(name: str) -> Callable[..., Array]:
@@ -887,7 +895,7 @@ def _along(name: str) -> Callable[..., Array]:
         lib: Primitives, x: Array, /, n: int | None = None, axis: int = -1, norm: str | None = "backward"
     ) -> Array:
         x = lib.array(f"fft.{name}", x)
-        along, norm = axis_of(f"fft.{name}", axis, len(lib.info(x).shape)), _checked_norm(f"fft.{name}", norm)
+        along, norm = axis_of(f"fft.{name}", axis, len(lib.info(x).shape)), _check_norm(f"fft.{name}", norm)
         return _transform(lib, name, x, [along], [n], f"axis {axis}; give n=", n=n, axis=along, norm=norm)
 
     return set_name(name, transform, _DOC)
@@ -902,7 +910,7 @@ def _over(name: str) -> Callable[..., Array]:
     ) -> Array:  # fmt: skip
         x, call = lib.array(f"fft.{name}", x), f"fft.{name}"
         shape = lib.info(x).shape
-        chosen, given = _listed(call, "axes", axes), _listed(call, "s", s)
+        chosen, given = _check_axes(call, "axes", axes), _check_axes(call, "s", s)
         if chosen is None:
             chosen = (*range(-len(shape if given is None else given), 0),)
         places = [*axes_of(call, chosen, len(shape))]
@@ -910,7 +918,7 @@ def _over(name: str) -> Callable[..., Array]:
         if len(sizes) != len(places):
             raise LayoutError(f"{call}: s has {len(sizes)} sizes, and there are {len(places)} axes; give one for each")
         sizes = [shape[place] if size == -1 else size for place, size in zip(places, sizes, strict=True)]
-        norm = _checked_norm(call, norm)
+        norm = _check_norm(call, norm)
         if not places and name in ("rfftn", "irfftn"):
             raise LayoutError(f"{call}: there is no axis to transform; give an array or axes= with one")
         options = {"s": None if given is None else sizes, "axes": places, "norm": norm}
@@ -919,12 +927,12 @@ def _over(name: str) -> Callable[..., Array]:
     return set_name(name, transform, _DOC)
 
 
-def _listed(call: str, what: str, given: Any) -> tuple[int, ...] | None:
+def _check_axes(call: str, what: str, given: Any) -> tuple[int, ...] | None:
     """A tuple of integers, or None."""
     if given is None:
         return None
     if not isinstance(given, (tuple, list)):
-        raise LayoutTypeError(f"{call}: {what}={shown(given)} is not a tuple of integers; give one")
+        raise LayoutTypeError(f"{call}: {what}={quote(given)} is not a tuple of integers; give one")
     return tuple(given)
 
 
@@ -934,7 +942,7 @@ def _check_real(call: str, name: str, dtype: np.dtype[Any]) -> None:
         raise UnsupportedDTypeError(f"{call}: takes real numbers, not {dtype}; use fft.fft or fft.fftn")
 
 
-def _checked_norm(call: str, norm: str | None) -> str:
+def _check_norm(call: str, norm: str | None) -> str:
     if norm is None:
         return "backward"
     return choice(norm, ("backward", "ortho", "forward"), f"{call}: norm")
@@ -948,12 +956,12 @@ def _frequencies(name: str) -> Callable[..., Array]:
     ) -> Array:  # fmt: skip
         if n < 1:
             raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
-        return lib.upload(function(n, d), device, checked_dtype(dtype))
+        return lib.upload(function(n, d), device, check_dtype_argument(dtype))
 
     return set_name(name, frequencies, _DOC)
 
 
-def _shifted(name: str, sign: int) -> Callable[..., Array]:
+def _make_shift(name: str, sign: int) -> Callable[..., Array]:
     def shift(lib: Primitives, x: Array, /, axes: int | Sequence[int] | None = None) -> Array:
         x = lib.array(f"fft.{name}", x)
         extents = lib.info(x).shape
@@ -966,6 +974,6 @@ def _shifted(name: str, sign: int) -> Callable[..., Array]:
 
 FFT: tuple[Callable[..., Any], ...] = (
     *map(_along, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")), *map(_over, ("fftn", "ifftn", "rfftn", "irfftn")),
-    *map(_frequencies, ("fftfreq", "rfftfreq")), _shifted("fftshift", 1), _shifted("ifftshift", -1),
+    *map(_frequencies, ("fftfreq", "rfftfreq")), _make_shift("fftshift", 1), _make_shift("ifftshift", -1),
 )  # fmt: skip
 """The functions of ``xp.fft``."""

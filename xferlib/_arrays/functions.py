@@ -17,8 +17,8 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, indexing, primitives
-from xferlib._arrays.indexing import INDEX, filled, gather
-from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, checked_dtype, set_name
+from xferlib._arrays.indexing import INDEX, fill_new, gather
+from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, check_dtype_argument, set_name
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import (
     DTYPES,
@@ -44,7 +44,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
     UnsupportedError,
-    shown,
+    quote,
 )
 from xferlib.kernels import (
     ElementwiseKernel,
@@ -67,18 +67,18 @@ Function = Callable[..., Array]
 def asarray(lib: Primitives, obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array from Python numbers, nested lists, a NumPy array, an array, or another library's on the device."""
     if registry.owner_of(obj) is None and hasattr(obj, "__cuda_array_interface__"):
-        found = dlpack.shared(lib, obj)
+        found = dlpack.share_memory_of(lib, obj)
         obj = obj if found is None else found
     if not lib.is_array(obj):
         if copy is False:
             raise ValueError("copy=False: host memory cannot become device memory without a copy; leave copy out")
-        wanted = checked_dtype(dtype)
+        wanted = check_dtype_argument(dtype)
         if registry.owner_of(obj) is None:
             host = arrays.as_host_array(obj, what="obj")
             obj = host if wanted is None else arrays.exactly(obj, host, wanted)
         return lib.upload(obj, device, wanted)
     place = lib.info(obj).device if device is None else lib.device(device)
-    return lib.own(transfers.to_device(obj, device=place, dtype=checked_dtype(dtype), copy=copy))
+    return lib.own(transfers.to_device(obj, device=place, dtype=check_dtype_argument(dtype), copy=copy))
 
 
 def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
@@ -95,9 +95,9 @@ def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | 
         UnsupportedArrayError: ``x`` is no such array, or of a dtype or on a device that the library does not have.
     """
     if registry.owner_of(x) is None and hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
-        x = dlpack.borrowed(lib, x, copy=copy)
+        x = dlpack.borrow_from_dlpack(lib, x, copy=copy)
     if copy is not True and device is None:
-        found = lib.viewed(x, lib.shadow(x)) if lib.is_array(x) else dlpack.shared(lib, x)
+        found = lib.view_as_shadow(x, lib.shadow(x)) if lib.is_array(x) else dlpack.share_memory_of(lib, x)
         if found is not None:
             return found
     owner = registry.owner_of(x)
@@ -116,12 +116,12 @@ def from_dlpack(lib: Primitives, x: Any, /, *, device: Any = None, copy: bool | 
 
 def empty(lib: Primitives, shape: Extents, dtype: Any = None, *, device: Any = None) -> Array:
     """An uninitialised array."""
-    return lib.empty(shape_of(shape), checked_dtype(dtype) or _FLOAT, lib.device(device))
+    return lib.empty(shape_of(shape), check_dtype_argument(dtype) or _FLOAT, lib.device(device))
 
 
 def full(lib: Primitives, shape: Extents, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array of one value."""
-    wanted = checked_dtype(dtype)
+    wanted = check_dtype_argument(dtype)
     if wanted is None:
         known = lib.info(fill_value).dtype if lib.is_array(fill_value) else np.asarray(fill_value).dtype
         wanted = arrays.check_dtype(known, what="fill_value")
@@ -171,7 +171,7 @@ def arange(
         raise ArgumentError(f"arange: start={start} and stop={stop}; give numbers")
     if step == 0:
         raise ArgumentError("arange: step=0 makes a range without end; give another step")
-    return lib.upload(np.arange(first, last, step, dtype=checked_dtype(dtype)), device)
+    return lib.upload(np.arange(first, last, step, dtype=check_dtype_argument(dtype)), device)
 
 
 def linspace(
@@ -180,7 +180,7 @@ def linspace(
 ) -> Array:  # fmt: skip
     """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
     lib.refuse_arrays("linspace", start=start, stop=stop, num=num)
-    if (wanted := checked_dtype(dtype)) is not None:
+    if (wanted := check_dtype_argument(dtype)) is not None:
         arrays.check_conversion(np.result_type(start, stop, 0.0), wanted)
     shape_of(num, what="linspace: num")
     return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
@@ -191,7 +191,7 @@ def eye(
 ) -> Array:
     """Ones on a diagonal, zeros elsewhere; computed by the host."""
     shape, k = shape_of((n_rows, n_rows if n_cols is None else n_cols), what="eye: shape"), integer_of(k, what="eye: k")
-    return lib.upload(np.eye(shape[0], shape[1], k, checked_dtype(dtype) or _FLOAT), device)
+    return lib.upload(np.eye(shape[0], shape[1], k, check_dtype_argument(dtype) or _FLOAT), device)
 
 
 # The Array API's inspection functions of the namespaces that xferlib makes.
@@ -234,7 +234,7 @@ class NamespaceInfo:
 def _dtype(of: Any) -> Any:
     """The dtype of an array; a dtype and a number are as they are."""
     if isinstance(of, (list, tuple, dict)):  # of which NumPy makes dtypes of records, however deep they are
-        raise UnsupportedDTypeError(f"{shown(of)} is neither a dtype nor an array; give one of {', '.join(DTYPES)}")
+        raise UnsupportedDTypeError(f"{quote(of)} is neither a dtype nor an array; give one of {', '.join(DTYPES)}")
     owner = registry.owner_of(of) if not isinstance(of, np.generic) else None
     return of if owner is None else owner.view(of).dtype
 
@@ -277,14 +277,14 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def part(lib: Primitives, x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Array:
     """The view of a slice along one axis."""
-    return lib.viewed(x, lib.shadow(x)[(*[slice(None)] * axis, slice(start, stop, step), ...)])
+    return lib.view_as_shadow(x, lib.shadow(x)[(*[slice(None)] * axis, slice(start, stop, step), ...)])
 
 
-def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
+def _check_arrays(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[ArrayInfo]]:
     if lib.is_array(arrays):
         raise ArgumentError(f"{name}: one array was given, and it joins several; write {name}([x, y])")
     if not isinstance(arrays, Iterable):
-        raise ArgumentError(f"{name}: {shown(arrays)} is not a list of arrays; write {name}([x, y])")
+        raise ArgumentError(f"{name}: {quote(arrays)} is not a list of arrays; write {name}([x, y])")
     found = [lib.array(name, each) for each in arrays]
     if not found:
         raise ArgumentError(f"{name}: there is no array to join; give one or more")
@@ -293,7 +293,7 @@ def _listed(lib: Primitives, name: str, arrays: Any) -> tuple[list[Array], list[
 
 def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) -> Array:
     """Join arrays along an axis."""
-    given, infos = _listed(lib, "concat", arrays)
+    given, infos = _check_arrays(lib, "concat", arrays)
     if axis is None:
         given = [primitives.reshape(lib, each, -1) for each in given]
         infos, axis = [lib.info(each) for each in given], 0
@@ -315,7 +315,7 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) ->
 
 def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
     """Join arrays along a new axis."""
-    given, infos = _listed(lib, "stack", arrays)
+    given, infos = _check_arrays(lib, "stack", arrays)
     if len({info.shape for info in infos}) > 1:
         raise LayoutError(f"stack: shapes {', '.join(str(info.shape) for info in infos)} differ; reshape one of them")
     along = axis_of("stack", axis, len(infos[0].shape) + 1)
@@ -327,7 +327,7 @@ def meshgrid(lib: Primitives, *arrays: Array, indexing: str = "xy") -> tuple[Arr
     choice(indexing, ("xy", "ij"), "meshgrid: indexing")
     if not arrays:
         return ()
-    given, infos = _listed(lib, "meshgrid", arrays)
+    given, infos = _check_arrays(lib, "meshgrid", arrays)
     sizes = [math.prod(info.shape) for info in infos]
     found = []
     for number, each in enumerate(given):
@@ -356,12 +356,12 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         if not info.shape:
             x = primitives.reshape(lib, x, (1,))
         along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
-        result = checked_dtype(dtype) or arrays.result(name, info.dtype)
+        result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
         wide = np.dtype("float32") if result == np.float16 else result
         rows = indexing.scan(lib, lib.copy(primitives.moveaxis(lib, x, along, -1), wide), symbol)
         if include_initial:
             head = (*lib.info(rows).shape[:-1], 1)
-            first = indexing.filled(lib, head, _INITIAL[symbol], wide, info.device)
+            first = indexing.fill_new(lib, head, _INITIAL[symbol], wide, info.device)
             rows = concat(lib, [first, rows], axis=-1)
         found = primitives.moveaxis(lib, rows, -1, along)
         return found if wide == result else lib.copy(found, result)
@@ -414,7 +414,7 @@ def _one_nan() -> ElementwiseKernel:
     return elementwise("T x", "T y", "if (x == x) { y = x; } else { y = NAN; }", name="one_nan")
 
 
-def numbered(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX) -> Array:
+def number_last_axis(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX) -> Array:
     """The positions of elements along the last axis."""
     out = lib.empty(shape, dtype, device)
     if math.prod(shape):
@@ -482,7 +482,7 @@ def sort_by_radix(lib: Primitives, x: Array, *, descending: bool, is_indexed: bo
     if rows == 1 and not is_indexed:
         found, _ = _by_library(lib, keys, None, descending=descending)
         return _result(lib, found, info), None
-    numbers = numbered(lib, (info.size,), info.device, _place(info))
+    numbers = number_last_axis(lib, (info.size,), info.device, _place(info))
     found, places = _by_library(lib, keys, numbers, descending=descending)
     assert places is not None
     if rows > 1:
@@ -567,7 +567,7 @@ def accumulation(lib: Primitives, name: str) -> Function:
 
     def operate(x: Any, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Array:
         x = x if type(x) is own else lib.array(name, x)
-        wanted = checked_dtype(dtype)
+        wanted = check_dtype_argument(dtype)
         if wanted is None:
             return kernel(x, axis=axis, keepdims=keepdims)
         found = lib.info(x).dtype
@@ -671,7 +671,7 @@ def _sort_on_host(x: Any, found: Any, order: Any = None, *, descending: bool) ->
     found[...] = np.take_along_axis(x, order, axis=-1)
 
 
-def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+def _sort_by_library(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
     targets = [lib.empty(info.shape, dtype, info.device) for dtype in (info.dtype, INDEX)[: 1 + is_indexed]]
@@ -681,7 +681,7 @@ def _sorted(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) ->
     if suits(lib, info, descending=descending, is_indexed=is_indexed):
         return sort_by_radix(lib, x, descending=descending, is_indexed=is_indexed)
     extent, width = info.shape[-1], 1
-    rows, order = lib.copy(x), numbered(lib, info.shape, info.device) if is_indexed else None
+    rows, order = lib.copy(x), number_last_axis(lib, info.shape, info.device) if is_indexed else None
     while width < extent:
         kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
@@ -703,7 +703,7 @@ def _sorting(name: str, doc: str, *, is_indexed: bool) -> Function:
         along = axis_of(name, axis, len(lib.info(x).shape))
         moved = primitives.moveaxis(lib, x, along, -1)
         flag(stable, f"{name}: stable")  # it always is
-        found = _sorted(lib, moved, descending=flag(descending, f"{name}: descending"), is_indexed=is_indexed)
+        found = _sort_by_library(lib, moved, descending=flag(descending, f"{name}: descending"), is_indexed=is_indexed)
         return primitives.moveaxis(lib, found[is_indexed], -1, along)
 
     return set_name(name, operate, doc)
@@ -715,9 +715,9 @@ argsort = _sorting(
 )
 
 
-def ordered(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
+def sort_with_positions(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
     """The elements in order along the last axis, and the positions from which they come."""
-    found, order = _sorted(lib, x, descending=descending, is_indexed=True)
+    found, order = _sort_by_library(lib, x, descending=descending, is_indexed=True)
     assert order is not None
     return found, order
 
@@ -781,10 +781,10 @@ def repeat(lib: Primitives, x: Array, repeats: Any, /, axis: int | None = None) 
     counts = lib.array("repeat", repeats)
     if (found := lib.info(counts).dtype).kind not in "biu":
         raise KernelTypeError(f"repeat: repeats have dtype {found}, and must be integers; convert them")
-    return _repeated(lib, x, counts, along)
+    return _repeat_each(lib, x, counts, along)
 
 
-def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
+def _repeat_each(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     """Repeat each slice along an axis as often as an array says."""
     extent = lib.info(x).shape[axis]
     own = lib.info(repeats).shape
@@ -793,7 +793,7 @@ def _repeated(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     counts = lib.copy(primitives.broadcast_to(lib, repeats, (extent,)), INDEX)
     ends = indexing.scan(lib, counts, "+")
     total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
-    found = searchsorted(lib, ends, numbered(lib, (total,), lib.info(x).device), side="right")
+    found = searchsorted(lib, ends, number_last_axis(lib, (total,), lib.info(x).device), side="right")
     moved = primitives.moveaxis(lib, x, axis, 0)
     return primitives.moveaxis(lib, gather(lib, moved, [found]), 0, axis)
 
@@ -859,7 +859,7 @@ def diff(
     """Differences of neighbours, ``n`` times."""
     found = lib.array("diff", x)
     if (times := whole(n, least=0)) is None:
-        raise ArgumentError(f"diff: n={shown(n)} is negative, or no whole number; give 0 or more")
+        raise ArgumentError(f"diff: n={quote(n)} is negative, or no whole number; give 0 or more")
     if times == 0:
         return found
     info = lib.info(found)
@@ -876,7 +876,7 @@ def diff(
 # --- taking
 
 
-def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array, Array]:
+def _check_take_arguments(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array, Array]:
     x, indices = lib.array(name, x), lib.array(name, indices)
     found = lib.infos(name, (x, indices))[1].dtype
     if found.kind not in "iu":
@@ -886,7 +886,7 @@ def _checked(lib: Primitives, name: str, x: Array, indices: Any) -> tuple[Array,
 
 def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) -> Array:
     """The slices at ``indices`` along an axis."""
-    x, indices = _checked(lib, "take", x, indices)
+    x, indices = _check_take_arguments(lib, "take", x, indices)
     ndim, count = len(lib.info(x).shape), len(lib.info(indices).shape)
     if axis is None and ndim != 1:
         raise LayoutError(f"take: axis={axis} is not an axis of an array of {ndim}; give one")
@@ -897,14 +897,14 @@ def take(lib: Primitives, x: Array, indices: Array, /, axis: int | None = None) 
 
 def take_along_axis(lib: Primitives, x: Array, indices: Array, /, axis: int = -1) -> Array:
     """The elements at ``indices``, each in its own line along an axis."""
-    x, indices = _checked(lib, "take_along_axis", x, indices)
+    x, indices = _check_take_arguments(lib, "take_along_axis", x, indices)
     info, own = lib.info(x), lib.info(indices).shape
     along = axis_of("take_along_axis", axis, len(info.shape))
     if len(own) != len(info.shape):
         raise LayoutError(f"take_along_axis: indices have {len(own)} axes, x has {len(info.shape)}; reshape one")
     keys: list[Array] = []
     for number, extent in enumerate(info.shape):
-        line = numbered(lib, (extent,), info.device)
+        line = number_last_axis(lib, (extent,), info.device)
         shape = tuple(extent if each == number else 1 for each in range(len(own)))
         keys.append(indices if number == along else primitives.reshape(lib, line, shape))
     return gather(lib, x, keys)
@@ -930,16 +930,16 @@ def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
     x = lib.array("unique", x)
     info = lib.info(x)
     size = math.prod(info.shape)
-    rows, order = ordered(lib, primitives.reshape(lib, x, -1))
+    rows, order = sort_with_positions(lib, primitives.reshape(lib, x, -1))
     if not size:
         none = lib.empty((0,), INDEX, info.device)
         return UniqueAll(rows, none, lib.empty(info.shape, INDEX, info.device), none)
     flags = _is_first()(rows, rows)
-    counted, _ = indexing.counted(lib, flags)
+    counted, _ = indexing.count_flags(lib, flags)
     starts = indexing.positions(lib, flags)
     inverse = lib.empty((size,), INDEX, info.device)
     _number_back()(order, counted, inverse)
-    ends = concat(lib, [part(lib, starts, 0, 1, None), filled(lib, (1,), size, INDEX, info.device)])
+    ends = concat(lib, [part(lib, starts, 0, 1, None), fill_new(lib, (1,), size, INDEX, info.device)])
     return UniqueAll(
         indexing.gather(lib, rows, [starts]),
         indexing.gather(lib, order, [starts]),
@@ -978,7 +978,7 @@ def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
     )
     if not infos[1].size:
-        return filled(lib, infos[0].shape, invert, np.dtype(bool), infos[0].device)
+        return fill_new(lib, infos[0].shape, invert, np.dtype(bool), infos[0].device)
     rows = sort(lib, primitives.reshape(lib, known, -1))
     places = binary_kernel("minimum")(searchsorted(lib, rows, wanted), infos[1].size - 1)
     return binary_kernel("not_equal" if invert else "equal")(indexing.gather(lib, rows, [places]), wanted)

@@ -158,17 +158,17 @@ def _unravel() -> ElementwiseKernel:
     return elementwise("int64 p, int64 step, int64 extent", "int64 y", "y = p / step % extent;", name="unravel")
 
 
-def counted(lib: Primitives, flags: Array) -> tuple[Array, int]:
+def count_flags(lib: Primitives, flags: Array) -> tuple[Array, int]:
     """For flags along one axis: how many hold up to each one, and in all; waits for the values."""
     counts = scan(lib, lib.copy(flags, INDEX), "+")
     size = lib.info(counts).size
-    last = lib.viewed(counts, lib.shadow(counts)[-1:]) if size else counts
+    last = lib.view_as_shadow(counts, lib.shadow(counts)[-1:]) if size else counts
     return counts, int(transfers.to_host(last)[0]) if size else 0
 
 
 def positions(lib: Primitives, flags: Array) -> Array:
     """The positions of the flags that hold, along their one axis; waits for the values."""
-    counts, total = counted(lib, flags)
+    counts, total = count_flags(lib, flags)
     out = lib.empty((total,), INDEX, lib.info(flags).device)
     if total:
         _place()(counts, flags, out)
@@ -226,7 +226,7 @@ def _view(lib: Primitives, x: Array, key: Key) -> Array:
     """The view of a key without arrays; the ellipsis makes it one even where every axis has an index."""
     if not any(each is Ellipsis for each in key):
         key = (*key, Ellipsis)
-    return lib.viewed(x, lib.shadow(x)[key])
+    return lib.view_as_shadow(x, lib.shadow(x)[key])
 
 
 def get(lib: Primitives, x: Array, key: Any) -> Array:
@@ -299,7 +299,7 @@ def _selection(lib: Primitives, x: Array, keys: Key) -> Selection:
 def _value(lib: Primitives, each: Any) -> Any:
     """One part of a key, with sequences and NumPy arrays as NumPy arrays, and sequences of the library's as one."""
     if isinstance(each, list) and _holds_array(lib, each):
-        each = _stacked(lib, [_value(lib, part) for part in each])
+        each = _stack_parts(lib, [_value(lib, part) for part in each])
     if isinstance(each, (list, np.ndarray, np.bool_)) or type(each) is bool:
         host = np.asarray(each)
         if host.size == 0 and isinstance(each, list):
@@ -324,7 +324,7 @@ def _holds_array(lib: Primitives, each: Any, levels: int = _MOST_AXES) -> bool:
     return any(_holds_array(lib, part, levels - 1) for part in each)
 
 
-def _stacked(lib: Primitives, parts: list[Any]) -> Array:
+def _stack_parts(lib: Primitives, parts: list[Any]) -> Array:
     """The parts of a list, some of them arrays of the library, as one array on their device."""
     parts = [np.asarray(each) if _is_integer(each) else each for each in parts]
     if not all(_is_advanced(lib, each) for each in parts) or len({_shape(lib, each) for each in parts}) > 1:
@@ -464,7 +464,7 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
         elementwise_module.cast_into(target, lib.copy(spread))  # it may overlap the target
 
 
-def filled(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:
+def fill_new(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:
     """A new array of one value."""
     out = lib.empty(shape, dtype, device)
     assign(lib, out, value)

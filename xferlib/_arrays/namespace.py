@@ -18,9 +18,9 @@ from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
 from xferlib._arrays.primitives import Primitives
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
-from xferlib._core.registry import RENAMED, known_name
+from xferlib._core.registry import RENAMED, find_name
 from xferlib._runtime.checks import ARRAY_NAMES
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -43,11 +43,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
     """
 
     def instead_of(function: Any) -> str:
-        name, to_host = known_name(namespace, function.__name__), "xferlib.to_host(x) first"
+        name, to_host = find_name(namespace, function.__name__), "xferlib.to_host(x) first"
         return f"use {to_host}" if name is None else f"use get_array_module(x).{name}, or {to_host}"
 
     def array_getattr(self: Array, name: str) -> NoReturn:
-        known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
+        known, remedy = None if name.startswith("_") else find_name(namespace, name), ""
         if known is not None:
             remedy = f"; use get_array_module(x).{known}"
         elif name in ARRAY_NAMES:
@@ -104,7 +104,7 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
         function = getattr(namespace, name)
         found[f"__{operator}__"] = _equality(function) if operator in ("eq", "ne") else function
         if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
-            found[f"__r{operator}__"] = _swapped(function)
+            found[f"__r{operator}__"] = _swap_operands(function)
     floor_divide, remainder = namespace.floor_divide, namespace.remainder
     found["__divmod__"] = lambda self, other: (floor_divide(self, other), remainder(self, other))
     found["__rdivmod__"] = lambda self, other: (floor_divide(other, self), remainder(other, self))
@@ -125,7 +125,7 @@ def reductions(namespace: Any) -> dict[str, Method]:
     return {name: _reduction(name, getattr(namespace, name)) for name in METHODS}
 
 
-def _swapped(function: Method) -> Method:
+def _swap_operands(function: Method) -> Method:
     return lambda self, other: function(other, self)
 
 
@@ -158,7 +158,7 @@ def install(
     found = {
         **operators(namespace, lambda name: primitives.in_place(lib, name)),
         **reductions(namespace),
-        **_shaping(lib, namespace),
+        **_make_shape_methods(lib, namespace),
         **_interfaces(lib, namespace),
         **_conversions(),
         **interfaces(namespace, refusal),
@@ -170,11 +170,11 @@ def install(
     for name, method in found.items():
         if name not in kept:
             is_own = isfunction(method) and not hasattr(method, "__wrapped__")  # and no function of the namespace
-            made = registry.guarded(method, name) if is_own and not name.startswith("__") else method
+            made = registry.translate_errors(method, name) if is_own and not name.startswith("__") else method
             setattr(cls, name, around(made) if is_own else made)
 
 
-def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
+def _make_shape_methods(lib: Primitives, namespace: Any) -> dict[str, Any]:
     """Views and copies, as methods and properties."""
 
     def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
@@ -192,10 +192,10 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
         if order == "C":
             return primitives.reshape(lib, self, wanted)
         if order != "F":
-            raise ArgumentError(f"reshape: order={shown(order)} is neither 'C' nor 'F'")
+            raise ArgumentError(f"reshape: order={quote(order)} is neither 'C' nor 'F'")
         backwards = wanted[::-1] if isinstance(wanted, (tuple, list)) else wanted
-        found = primitives.reshape(lib, _transposed(lib, self), backwards)
-        return _transposed(lib, found)
+        found = primitives.reshape(lib, _transpose(lib, self), backwards)
+        return _transpose(lib, found)
 
     def ravel(self: Array, order: str = "C") -> Array:
         """The elements along one axis, in C or Fortran order: a view where strides allow."""
@@ -208,7 +208,7 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
     def transpose(self: Array, *axes: Any) -> Array:
         """A view with the axes in that order, given as one tuple or as numbers; reversed if none is given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return primitives.permute_dims(lib, self, tuple(order)) if order else _transposed(lib, self)
+        return primitives.permute_dims(lib, self, tuple(order)) if order else _transpose(lib, self)
 
     def squeeze(self: Array, axis: Any = None) -> Array:
         """A view without axes of one element: those given, or all."""
@@ -226,7 +226,7 @@ def _shaping(lib: Primitives, namespace: Any) -> dict[str, Any]:
         return extensions.dot(lib, self, other)
 
     properties = {
-        "T": property(lambda self: _transposed(lib, self), doc="A view with the axes reversed."),
+        "T": property(lambda self: _transpose(lib, self), doc="A view with the axes reversed."),
         "mT": property(
             lambda self: primitives.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
         ),
@@ -278,12 +278,12 @@ def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
     def round(self: Array, decimals: int = 0) -> Array:  # noqa: A001 - NumPy's name
         """The nearest integers, ties to even, in the same dtype."""
         if decimals != 0:
-            raise ArgumentError(f"round: decimals={shown(decimals)}; only 0 is known: scale x before and after it")
+            raise ArgumentError(f"round: decimals={quote(decimals)}; only 0 is known: scale x before and after it")
         return namespace.round(self)
 
     def swapaxes(self: Array, axis1: int, axis2: int) -> Array:
         """A view with two axes exchanged."""
-        return lib.viewed(self, lib.shadow(self).swapaxes(axis1, axis2))
+        return lib.view_as_shadow(self, lib.shadow(self).swapaxes(axis1, axis2))
 
     def take(self: Array, indices: Any, axis: int | None = None) -> Array:
         """Parts along an axis, by their indices; None: of all elements in C order."""
@@ -303,7 +303,7 @@ def _along(lib: Primitives, x: Array, axis: int | None) -> tuple[Array, int]:
     return (primitives.reshape(lib, x, -1), 0) if axis is None else (x, axis)
 
 
-def _transposed(lib: Primitives, x: Array) -> Array:
+def _transpose(lib: Primitives, x: Array) -> Array:
     return primitives.permute_dims(lib, x, (*reversed(range(len(lib.info(x).shape))),))
 
 
@@ -433,10 +433,11 @@ def make(
     found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
     found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
     found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
-    found |= {each.__name__: _bound(lib, each) for each in _FUNCTIONS}
-    around = around if around is not None else _unchanged
+    found |= {each.__name__: _bind_library(lib, each) for each in _FUNCTIONS}
+    around = around if around is not None else _keep_function
     found = {
-        name: around(registry.guarded(each, name)) if inspect.isfunction(each) else each for name, each in found.items()
+        name: around(registry.translate_errors(each, name)) if inspect.isfunction(each) else each
+        for name, each in found.items()
     }
     vars(namespace).update(
         found,
@@ -446,7 +447,10 @@ def make(
     )
     for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
         part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
-        public = {each.__name__: around(registry.guarded(_bound(lib, each), each.__name__)) for each in members}
+        public = {
+            each.__name__: around(registry.translate_errors(_bind_library(lib, each), each.__name__))
+            for each in members
+        }
         vars(part).update(public, __all__=sorted(public))
         setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):
@@ -455,11 +459,11 @@ def make(
     return namespace
 
 
-def _unchanged(function: Function) -> Function:
+def _keep_function(function: Function) -> Function:
     return function
 
 
-def _bound(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
+def _bind_library(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` without its first parameter, the library."""
 
     @functools.wraps(function)
@@ -500,7 +504,7 @@ _ELSEWHERE = {
 _MODULES = ("backends", "distributed", "testing")
 
 
-def missing(name: str) -> AttributeError:
+def explain_missing_name(name: str) -> AttributeError:
     """The error for a name that the module lacks; Python's traceback adds a name that is like it."""
     remedy = ""
     if name in _ELSEWHERE:

@@ -61,7 +61,7 @@ def is_scalar(value: Any) -> bool:
     return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in arrays.SUPPORTED)
 
 
-def enqueued(
+def enqueue_work(
     owner: Backend,
     stream: RawStream,
     name: str,
@@ -141,7 +141,7 @@ class Primitives:
         if owner is self.backend:
             return self.own(value)
         if owner is not None:
-            raise arguments.mixed_backends(name, ("one operand", self.backend), ("another", owner))
+            raise arguments.make_mixed_backends_error(name, ("one operand", self.backend), ("another", owner))
         if isinstance(value, np.generic):
             raise UnsupportedArrayError(
                 f"{name}: devices have no dtype {value.dtype}; convert the number first, as with numpy.float64(x)"
@@ -167,7 +167,9 @@ class Primitives:
         found = [self.info(each) for each in arrays]
         for each in found[1:]:
             if each.device is not found[0].device:
-                raise arguments.mixed_devices(name, ("an argument", found[0].device), ("another", each.device))
+                raise arguments.make_mixed_devices_error(
+                    name, ("an argument", found[0].device), ("another", each.device)
+                )
         return found
 
     # --- arrays
@@ -217,7 +219,7 @@ class Primitives:
         owner = self.backend.at(device)
         owner.attach(device)
         stream = owner.stream_current(device)
-        enqueued(owner, stream, name, arrays, infos, run, *infos)
+        enqueue_work(owner, stream, name, arrays, infos, run, *infos)
 
     def upload(self, host: Any, device: Any = None, dtype: Any = None) -> Array:
         """A new array with the values of a NumPy array."""
@@ -228,7 +230,7 @@ class Primitives:
         info = self.backend.view(array)
         return _shadow(info.shape, info.strides, info.dtype.char)
 
-    def viewed(self, array: Array, shadow: Shadow) -> Array:
+    def view_as_shadow(self, array: Array, shadow: Shadow) -> Array:
         """The view of ``array`` that NumPy has made of its shadow."""
         offset = shadow.__array_interface__["data"][0] - _BASE if shadow.size else 0
         return self.backend.strided_view(array, offset, shadow.shape, shadow.strides, shadow.dtype)
@@ -241,7 +243,7 @@ class Primitives:
         return out
 
 
-def checked_dtype(dtype: Any) -> np.dtype[Any] | None:
+def check_dtype_argument(dtype: Any) -> np.dtype[Any] | None:
     """A ``dtype=`` argument.
 
     Raises:
@@ -427,7 +429,7 @@ def _clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(x, low, high)
 
 
-def _limiting(dtype: np.dtype[Any], least: Any, most: Any) -> tuple[Any, Any]:
+def _clip_limits(dtype: np.dtype[Any], least: Any, most: Any) -> tuple[Any, Any]:
     """Limits for `clip`: None where a Python integer is at or beyond the end of an integer dtype."""
     if dtype.kind not in "iu":
         return least, most
@@ -448,7 +450,7 @@ def clip(
     min, max = min if a_min is None else a_min, max if a_max is None else a_max  # noqa: A001 - the standard's names
     if type(min) is int or type(max) is int:
         x = lib.array("clip", x)
-        min, max = _limiting(lib.info(x).dtype, min, max)  # noqa: A001 - as above
+        min, max = _clip_limits(lib.info(x).dtype, min, max)  # noqa: A001 - as above
     limits = [each for each in (min, max) if each is not None]
     if not limits:
         return lib.copy(lib.array("clip", x))
@@ -473,7 +475,7 @@ def _view(lib: Primitives, name: str, x: Any, change: Callable[[Shadow], Shadow]
     x = lib.array(name, x)
     shadow = lib.shadow(x)
     try:
-        return lib.viewed(x, change(shadow))
+        return lib.view_as_shadow(x, change(shadow))
     except np.exceptions.AxisError as error:
         raise LayoutIndexError(f"{name} of {shadow.shape}: {error}; choose other axes") from None
     except TypeError as error:
@@ -507,7 +509,7 @@ def flip(lib: Primitives, x: Array, /, axis: Axes | None = None) -> Array:
     x = lib.array("flip", x)
     shadow = lib.shadow(x)
     axes_of("flip", axis, shadow.ndim)
-    return lib.viewed(x, np.flip(shadow, axis) if shadow.ndim else shadow)
+    return lib.view_as_shadow(x, np.flip(shadow, axis) if shadow.ndim else shadow)
 
 
 def moveaxis(lib: Primitives, x: Array, source: Axes, destination: Axes, /) -> Array:
@@ -535,7 +537,7 @@ def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = Non
     """
     x = lib.array("reshape", x)
     try:
-        found = lib.viewed(x, np.reshape(lib.shadow(x), shape, copy=False))
+        found = lib.view_as_shadow(x, np.reshape(lib.shadow(x), shape, copy=False))
     except ValueError as error:
         if copy is False:
             raise LayoutError(f"reshape: {error}; leave copy=False out") from None
@@ -543,7 +545,7 @@ def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = Non
         return lib.copy(found) if copy else found
     flat = lib.copy(x)
     try:
-        return lib.viewed(flat, np.reshape(lib.shadow(flat), shape, copy=False))
+        return lib.view_as_shadow(flat, np.reshape(lib.shadow(flat), shape, copy=False))
     except ValueError as error:
         raise LayoutError(f"reshape: {error}; give a shape of as many elements") from None
 
@@ -551,21 +553,21 @@ def reshape(lib: Primitives, x: Array, /, shape: Any, *, copy: bool | None = Non
 def real(lib: Primitives, x: Array, /) -> Array:
     """The real parts: a view."""
     x = lib.array("real", x)
-    return lib.viewed(x, lib.shadow(x).real)
+    return lib.view_as_shadow(x, lib.shadow(x).real)
 
 
 def imag(lib: Primitives, x: Array, /) -> Array:
     """The imaginary parts: a view of complex numbers, else zeros."""
     x = lib.array("imag", x)
     shadow = lib.shadow(x)
-    return lib.viewed(x, shadow.imag) if shadow.dtype.kind == "c" else unary_kernel("imag")(x)
+    return lib.view_as_shadow(x, shadow.imag) if shadow.dtype.kind == "c" else unary_kernel("imag")(x)
 
 
 def unstack(lib: Primitives, x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """Views of the slices along an axis."""
     x = lib.array("unstack", x)
     shadow = np.moveaxis(lib.shadow(x), axis_of("unstack", axis, len(lib.info(x).shape)), 0)
-    return tuple(lib.viewed(x, shadow[index, ...]) for index in range(shadow.shape[0]))
+    return tuple(lib.view_as_shadow(x, shadow[index, ...]) for index in range(shadow.shape[0]))
 
 
 def astype(lib: Primitives, x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:

@@ -38,7 +38,7 @@ import xferlib as xl
 from xferlib._cli.main import Command, align, output_file, parse_size, seconds
 from xferlib._core.arrays import copy_into
 from xferlib._runtime import threads
-from xferlib.errors import ArgumentError, TransferError, XferError, shown
+from xferlib.errors import ArgumentError, TransferError, XferError, quote
 from xferlib.kernels.functions import guarantee
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
@@ -587,7 +587,7 @@ def find_peers(*names: str, compiles: bool = False) -> Peers:
     if not is_gpu:
         found = ["numpy", *(name for name in ("torch",) if name in names and states[name].is_available)]
     absent = {name: states[name].reason or "no CUDA device" for name in names if name not in found}
-    if compiles and "torch" in found and (missing := _missing_compiler(is_gpu=is_gpu)):
+    if compiles and "torch" in found and (missing := _explain_no_compiler(is_gpu=is_gpu)):
         absent["torch.compile"], compiles = missing, False
     made: dict[str, Callable[[], ArrayLibrary]] = {
         "numpy": Numpy, "cupy": Cupy, "pycuda": Pycuda,
@@ -596,7 +596,7 @@ def find_peers(*names: str, compiles: bool = False) -> Peers:
     return Peers(libraries={name: made[name]() for name in found}, is_gpu=is_gpu, absent=absent)
 
 
-def _missing_compiler(*, is_gpu: bool) -> str:
+def _explain_no_compiler(*, is_gpu: bool) -> str:
     """The reason why ``torch.compile`` is left out; empty if it is not."""
     if not any(map(shutil.which, ("cc", "gcc", "clang") if is_gpu else ("g++", "clang++"))):
         return "no C compiler" if is_gpu else "no C++ compiler"
@@ -891,7 +891,7 @@ def parse_case(name: str, backends: tuple[str, ...], most: int | None) -> Case:
     kind, _, rest = name.partition(":")
     seed, _, number = rest.partition(":")
     if kind not in _KINDS or not seed.isdecimal() or not number.isdecimal():
-        raise ArgumentError(f"--case {shown(name)} names no case; a sweep prints them, such as transfer:7:12")
+        raise ArgumentError(f"--case {quote(name)} names no case; a sweep prints them, such as transfer:7:12")
     return _KINDS[kind][0](int(seed), int(number), backends, most)
 
 

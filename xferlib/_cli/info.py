@@ -93,7 +93,7 @@ def _backends(*, is_loading: bool) -> Iterator[Fact]:
 
 
 def _default(*, is_loading: bool) -> Iterator[Fact]:
-    yield Fact("default", registry.default_backend().name if is_loading else registry.described())
+    yield Fact("default", registry.default_backend().name if is_loading else registry.describe_default())
 
 
 def _report_installed(name: str) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from xferlib._cli.main import Command, require
-from xferlib._trace.trace import PICTURES, checked_path, trace
+from xferlib._trace.trace import PICTURES, check_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 
@@ -83,7 +83,7 @@ def _script(text: str) -> Path:
 
 def _check_output_path(endings: tuple[str, ...], text: str) -> Path:
     try:
-        return checked_path(text, endings)
+        return check_path(text, endings)
     except ArgumentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -40,7 +40,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     XferError,
     XferWarning,
-    shown,
+    quote,
 )
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def say_where(error: XferError, tree: Any, check: Callable[[Any], object], name:
         check: Called with each leaf; raises such an error for that one.
         name: Of the tree, in the program's words.
     """
-    for path, leaf in _located(tree, name):
+    for path, leaf in _locate_leaves(tree, name):
         try:
             check(leaf)
         except type(error) as found:
@@ -134,7 +134,7 @@ class PathStep(NamedTuple):
     """The key is the container's own; else it only counts."""
 
     def __str__(self) -> str:
-        return f".{self.key}" if self.is_attribute else f"[{shown(self.key)}]"
+        return f".{self.key}" if self.is_attribute else f"[{quote(self.key)}]"
 
 
 def parts(node: Any) -> list[tuple[PathStep, Any]] | None:
@@ -153,7 +153,7 @@ def remade(node: Any, children: list[Any]) -> Any:
     return form.make(node, form.take_all(node)[1], children)
 
 
-def _located(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The leaves, each after the expression that leads to it."""
     pending = [(name, tree)]
     while pending:
@@ -214,10 +214,10 @@ def _walk(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]
             raise ArgumentError(
                 "the tree is nested too deeply, or one of its containers holds itself; move its arrays as a list"
             )
-    return leaves, functools.partial(_rebuilt, taken)
+    return leaves, functools.partial(_rebuild, taken)
 
 
-def _rebuilt(taken: list[_Taken], leaves: list[Any]) -> Any:
+def _rebuild(taken: list[_Taken], leaves: list[Any]) -> Any:
     """The tree of new leaves: children first, so that the ones of a container are on top when its turn comes."""
     made: list[Any] = []
     are_new: list[bool] = []
@@ -386,7 +386,7 @@ class _Record(Form):
     def __init__(self, cls: Any, make_blank: Callable[[Any], Any]) -> None:
         self._cls = cls
         self._make_blank = make_blank
-        self._declared = _declared(cls)
+        self._declared = _list_declared_fields(cls)
         self.is_usual = dataclasses.is_dataclass(cls)
 
     def take(self, node: Any) -> tuple[list[Any], Any]:
@@ -445,7 +445,7 @@ class _Object(Form):
         self._slots = _slots(cls, base)
         self._has_attributes = bool(cls.__dictoffset__)
         self._fields = _fields(cls)
-        self._declared = _declared(cls)
+        self._declared = _list_declared_fields(cls)
         self.staying: frozenset[str] = next(
             (each for name, each in _STAYING.items() if name in _names(cls)), frozenset()
         )
@@ -637,7 +637,7 @@ def _is_record(cls: type) -> bool:
     return any(not _MARKS.isdisjoint(vars(each)) for each in cls.__mro__) or not _SPACES.isdisjoint(_names(cls))
 
 
-def _declared(cls: Any) -> frozenset[str] | None:
+def _list_declared_fields(cls: Any) -> frozenset[str] | None:
     """The fields that a class declares; None where any attribute is one."""
     if dataclasses.is_dataclass(cls):
         return frozenset(each.name for each in dataclasses.fields(cls))
@@ -723,9 +723,9 @@ def _inside(node: Any) -> Iterable[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     try:
         if issubclass(cls, dict):
-            found = [(f"[{shown(key)}]", each) for key, each in dict.items(node)]
+            found = [(f"[{quote(key)}]", each) for key, each in dict.items(node)]
         elif _is_kind(cls, Mapping):  # of which one may have to be read from a file
-            found = [(f"[{shown(key)}]", node[key]) for key in islice(node, 1)]
+            found = [(f"[{quote(key)}]", node[key]) for key in islice(node, 1)]
         elif issubclass(cls, (list, tuple, set, frozenset, ValuesView, ItemsView)):
             found = [(f"[{number}]", each) for number, each in enumerate(node)]
         if cls.__dictoffset__:
@@ -765,7 +765,7 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
     of_scalars: Backend | None = None
     first = 0
     for index, array in enumerate(arrays):
-        backend = checked_backend(array, index, call=call)
+        backend = check_backend(array, index, call=call)
         if backend is None:
             continue
         if isinstance(array, np.generic):
@@ -774,11 +774,11 @@ def common_backend(arrays: tuple[Any, ...], *, call: str) -> Backend | None:
         if found is None:
             found, first = backend, index
         elif backend is not found:
-            raise mixed_backends(call, (f"argument {first}", found), (f"argument {index}", backend))
+            raise make_mixed_backends_error(call, (f"argument {first}", found), (f"argument {index}", backend))
     return of_scalars if found is None else found
 
 
-def checked_backend(array: Any, index: int, *, call: str) -> Backend | None:
+def check_backend(array: Any, index: int, *, call: str) -> Backend | None:
     """The backend of an argument; None for Python scalars and None.
 
     Raises:
@@ -786,11 +786,11 @@ def checked_backend(array: Any, index: int, *, call: str) -> Backend | None:
     """
     backend = owner_of(array)
     if backend is None and not isinstance(array, SCALARS):
-        raise unsupported(call, f"argument {index}", array)
+        raise make_unsupported_error(call, f"argument {index}", array)
     return backend
 
 
-def unsupported(call: str, what: str, array: Any) -> UnsupportedArrayError:
+def make_unsupported_error(call: str, what: str, array: Any) -> UnsupportedArrayError:
     """The error for an object that is an array of no backend."""
     name, remedy = type(array).__name__, "pass it through xferlib.to_device() first"
     if isinstance(array, PendingTransfer):
@@ -803,7 +803,7 @@ def unsupported(call: str, what: str, array: Any) -> UnsupportedArrayError:
     return UnsupportedArrayError(f"{call}: {what} is {name}, not an array of any backend; {remedy}")
 
 
-def mixed_backends(call: str, one: tuple[str, Backend], two: tuple[str, Backend]) -> MixedBackendsError:
+def make_mixed_backends_error(call: str, one: tuple[str, Backend], two: tuple[str, Backend]) -> MixedBackendsError:
     """The error for arrays of two backends, naming both and the call that mends it."""
     (what_one, first), (what_two, second) = one, two
     return MixedBackendsError(
@@ -822,10 +822,10 @@ def check_device(arrays: tuple[Any, ...], backend: Backend, *, call: str) -> Non
     first = backend.device_of(arrays[0])
     for index, array in enumerate(arrays):
         if (device := backend.device_of(array)) is not first:
-            raise mixed_devices(call, ("argument 0", first), (f"argument {index}", device))
+            raise make_mixed_devices_error(call, ("argument 0", first), (f"argument {index}", device))
 
 
-def mixed_devices(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
+def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
     """The error for arrays of two devices, naming both and the call that mends it."""
     (what_one, first), (what_two, second) = one, two
     return MixedDevicesError(

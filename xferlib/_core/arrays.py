@@ -27,7 +27,7 @@ from xferlib.errors import (
     UnsupportedDTypeError,
     XferError,
     did_you_mean,
-    shown,
+    quote,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Between: Any = type(as_strided(np.empty(1), (1,)).base)
 """The type of what NumPy puts between an array and windows of it."""
 
 
-def mapped(array: Any) -> Any:
+def find_memory_map(array: Any) -> Any:
     """The memory map whose memory an array is: a ``numpy.memmap``, an ``mmap.mmap`` behind it, or None.
 
     ``np.asarray`` of a map, and a view of that, are plain arrays with the map among their bases.
@@ -72,7 +72,7 @@ def refuse_truncated(array: Any, what: str) -> None:
     """
     if type(array) is np.ndarray and array.base is None:
         return
-    found = mapped(array)
+    found = find_memory_map(array)
     if found is None or not array.size:
         return
     is_numpys = found.__class__ is not mmap.mmap
@@ -141,12 +141,12 @@ def shape_of(shape: Any, *, what: str = "shape") -> tuple[int, ...]:
         is_one = not hasattr(shape, "__iter__") or getattr(shape, "ndim", 1) == 0
         extents = (int(shape.__index__()),) if is_one else tuple(int(n.__index__()) for n in shape)
     except Exception:  # a foreign object may raise anything; it is not a shape
-        raise LayoutTypeError(f"{what}={shown(shape)} is not a shape; give an int or a sequence of ints") from None
+        raise LayoutTypeError(f"{what}={quote(shape)} is not a shape; give an int or a sequence of ints") from None
     if any(extent < 0 for extent in extents):
-        raise LayoutError(f"{what}={shown(extents)} has a negative extent; extents are 0 or more")
+        raise LayoutError(f"{what}={quote(extents)} has a negative extent; extents are 0 or more")
     if len(extents) > _MOST_DIMENSIONS or math.prod([extent for extent in extents if extent]) > _MOST_ELEMENTS:
         raise LayoutError(
-            f"{what}={shown(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
+            f"{what}={quote(extents)} is too large; an array has at most {_MOST_DIMENSIONS} dimensions, and no more "
             "bytes than can be addressed"
         )
     return extents
@@ -163,7 +163,7 @@ def integer_of(number: Any, *, what: str) -> int:
             return operator.index(number)
         raise TypeError
     except Exception:  # a foreign object may raise anything; it is not an integer
-        raise LayoutTypeError(f"{what}={shown(number)} is not an integer; give one") from None
+        raise LayoutTypeError(f"{what}={quote(number)} is not an integer; give one") from None
 
 
 def axis_of(name: str, axis: Any, ndim: int) -> int:
@@ -177,7 +177,7 @@ def axis_of(name: str, axis: Any, ndim: int) -> int:
         return int(axis) % ndim
     remedy = f"give one from {-ndim} to {ndim - 1}" if ndim else "reshape the array first"
     kind = LayoutIndexError if isinstance(axis, (int, np.integer)) else LayoutTypeError
-    raise kind(f"{name}: axis={shown(axis)} is not an axis of an array of {ndim}; {remedy}")
+    raise kind(f"{name}: axis={quote(axis)} is not an axis of an array of {ndim}; {remedy}")
 
 
 def axes_of(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
@@ -195,15 +195,15 @@ def axes_of(name: str, axes: Any, ndim: int) -> tuple[int, ...]:
     return found
 
 
-def merged(array: HostArray) -> HostArray:
+def merge_dimensions(array: HostArray) -> HostArray:
     """The same elements in the same C order with the fewest dimensions, never copied."""
     if array.flags.c_contiguous:
         return array.reshape(-1)
-    axes = merged_axes(zip(array.shape, array.strides, strict=True))
+    axes = merge_axes(zip(array.shape, array.strides, strict=True))
     return array if len(axes) == array.ndim else array.reshape([extent for extent, _ in axes] or (1,))
 
 
-def merged_axes(axes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def merge_axes(axes: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The same elements in the same order with the fewest axes: no extent of 1, no neighbours that advance together.
 
     Args:
@@ -270,14 +270,14 @@ class Chunks:
         return offset, self.array[(*reversed(leading), slice(start, stop))]
 
 
-def chunked(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
+def cut_in_chunks(array: HostArray, itemsize: int, chunk_nbytes: int) -> Chunks:
     """Cut an array into chunks of at most ``chunk_nbytes`` at the destination.
 
     Args:
         array: At least one element.
         itemsize: Bytes of an element at the destination, at most ``chunk_nbytes``.
     """
-    flat = merged(array)
+    flat = merge_dimensions(array)
     axis, inner = 0, itemsize * math.prod(flat.shape[1:])
     while inner > chunk_nbytes:
         axis += 1
@@ -432,7 +432,7 @@ class Lent:
         if stream.capture is not None:
             stream.capture.keep(self.array)
             return
-        self.backend.consumed(self.array, stream.known_to(self.backend))
+        self.backend.consumed(self.array, stream.convert_for(self.backend))
 
 
 def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -447,7 +447,7 @@ def c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def viewed(info: ArrayInfo, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def view_as_dtype(info: ArrayInfo, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides of the same memory as another dtype; the last axis grows or shrinks, as in NumPy.
 
     Raises:
@@ -571,7 +571,7 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     if type(dtype) is int:  # zeros(3, 4)
         near = ", and the extents of a shape stand in one tuple"
     raise UnsupportedDTypeError(
-        f"{what}: {shown(dtype)} is not a dtype{near}; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+        f"{what}: {quote(dtype)} is not a dtype{near}; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
     )
 
 

@@ -153,7 +153,7 @@ class Backend(ABC):
             found = "devices that cannot be listed"
         return f"<Backend {getattr(self, 'name', '?')!r} on {found}>"
 
-    def _unsupported(self, ability: str) -> UnsupportedError:
+    def _make_unsupported_error(self, ability: str) -> UnsupportedError:
         return UnsupportedError(f"backend {self.name!r}: {self.capabilities.reason(ability)}")
 
     def at(self, device: Device) -> Backend:
@@ -176,7 +176,7 @@ class Backend(ABC):
         Raises:
             ArgumentError: There is none of that name.
         """
-        raise self._unsupported("device_attributes")
+        raise self._make_unsupported_error("device_attributes")
 
     def device_at(self, pointer: int) -> Device:
         """The device that holds memory at an address which the library need not know; the current one for 0."""
@@ -189,7 +189,7 @@ class Backend(ABC):
 
     def namespace(self) -> ModuleType:
         """The library's Array-API namespace."""
-        raise self._unsupported("namespace")
+        raise self._make_unsupported_error("namespace")
 
     @property
     def asks_each_thread(self) -> bool:
@@ -205,13 +205,13 @@ class Backend(ABC):
 
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
         """A writable NumPy array over the memory of an array on a CPU device."""
-        raise self._unsupported("host_view")
+        raise self._make_unsupported_error("host_view")
 
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Array:
         """An array over the memory of ``array``, ``offset`` bytes from its first element."""
-        raise self._unsupported("namespace")
+        raise self._make_unsupported_error("namespace")
 
     def reversed_axes(self, array: Array) -> Array:
         """A view with the axes reversed."""
@@ -219,7 +219,7 @@ class Backend(ABC):
 
     def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
         """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
-        raise self._unsupported("foreign_memory")
+        raise self._make_unsupported_error("foreign_memory")
 
     def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
         """Arrays in ``slab``, an allocation of its own, by their offsets in bytes, shapes and dtypes."""
@@ -325,11 +325,11 @@ class Backend(ABC):
         self, source: str, *, device: Device, options: tuple[str, ...] = (), names: tuple[str, ...] = ()
     ) -> Any:
         """Machine code (``cubin``) of CUDA C++ for ``device``, with the mangled ``names`` asked for."""
-        raise self._unsupported("kernels")
+        raise self._make_unsupported_error("kernels")
 
     def load(self, cubin: bytes, *, name: str, device: Device) -> RawKernel:
         """Load the kernel ``name`` from machine code."""
-        raise self._unsupported("kernels")
+        raise self._make_unsupported_error("kernels")
 
     def launch(
         self,
@@ -342,7 +342,7 @@ class Backend(ABC):
         shared_nbytes: int = 0,
     ) -> None:
         """Enqueue a kernel; ``params`` is the address of an array of pointers to its arguments."""
-        raise self._unsupported("kernels")
+        raise self._make_unsupported_error("kernels")
 
     def repeat_launch(
         self,
@@ -362,7 +362,7 @@ class Backend(ABC):
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
         """Adopt a stream by its handle; ``native`` is the object that keeps it alive."""
-        raise self._unsupported("foreign_streams")
+        raise self._make_unsupported_error("foreign_streams")
 
     def stream_handle(self, device: Device) -> int:
         """The handle of `stream_current`: read at every kernel call."""
@@ -387,11 +387,11 @@ class Backend(ABC):
 
     def capture_begin(self, stream: RawStream) -> None:
         """From now on record what is enqueued on ``stream``, which is none of the default ones, without doing it."""
-        raise self._unsupported("graphs")
+        raise self._make_unsupported_error("graphs")
 
     def capture_end(self, stream: RawStream) -> Callable[[RawStream], None] | None:
         """End the recording, even if this raises; return the function that enqueues the work, None for no work."""
-        raise self._unsupported("graphs")
+        raise self._make_unsupported_error("graphs")
 
     def follows_launches(self, stream: RawStream) -> bool:
         """Whether a launch on ``stream`` follows that of the same graph on any other without an event.
@@ -405,16 +405,16 @@ class Backend(ABC):
     def event_make(self, device: Device, *, timing: bool, blocking: bool, interprocess: bool) -> RawEvent | None:
         """An event for `event_record` to record; None where one is like another."""
         if interprocess:
-            raise self._unsupported("interprocess_events")
+            raise self._make_unsupported_error("interprocess_events")
         return None
 
     def event_ipc_handle(self, event: RawEvent) -> bytes:
         """The name of an event made with ``interprocess=True``, for `event_open` in another process."""
-        raise self._unsupported("interprocess_events")
+        raise self._make_unsupported_error("interprocess_events")
 
     def event_open(self, device: Device, handle: bytes) -> RawEvent:
         """An event of another process."""
-        raise self._unsupported("interprocess_events")
+        raise self._make_unsupported_error("interprocess_events")
 
     def event_unrecorded(self, stream: RawStream) -> None:
         """Note that ``stream`` was told to wait for an event never recorded: a no-op, as in CUDA."""
@@ -427,11 +427,11 @@ class Backend(ABC):
 
     def pinned_register(self, pointer: int, nbytes: int) -> None:
         """Page-lock memory where it lies."""
-        raise self._unsupported("pinned_memory")
+        raise self._make_unsupported_error("pinned_memory")
 
     def pinned_unregister(self, pointer: int) -> None:
         """Undo `pinned_register`."""
-        raise self._unsupported("pinned_memory")
+        raise self._make_unsupported_error("pinned_memory")
 
     def is_pinned(self, pointer: int) -> bool:
         """Whether host memory is page-locked, by xferlib or by any other code."""

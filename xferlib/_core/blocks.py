@@ -33,7 +33,7 @@ class Change(Protocol):
         """Make it; of each part ``undo`` gets first what takes it back."""
 
 
-def _running_loop() -> Any:
+def _get_event_loop() -> Any:
     events = _modules.get("asyncio.events")  # which a program without it need not import
     return events._get_running_loop() if events is not None else None
 
@@ -58,7 +58,7 @@ class EnteredBlock:
         self.scope = scope
         self.changes = changes
 
-    def altered(self, scope: str | None, changes: tuple[Change, ...]) -> EnteredBlock:
+    def alter(self, scope: str | None, changes: tuple[Change, ...]) -> EnteredBlock:
         """The block behind a choice that holds until its end."""
         block = EnteredBlock(self.what, scope or self.scope, (*self.changes, *changes))
         block.token = self.token
@@ -130,7 +130,7 @@ def follow() -> Blocks:
     return blocks
 
 
-def made() -> list[MadeBlock]:
+def list_thread_blocks() -> list[MadeBlock]:
     """The blocks that are made true in this thread; a library that is met later adds to them."""
     return _local.blocks.made
 
@@ -213,7 +213,7 @@ def enter(what: Enterable, scope: str | None, changes: tuple[Change, ...] = ()) 
         raise
 
 
-def not_entered(what: object) -> BlockError:
+def make_entry_error(what: object) -> BlockError:
     """The error of a block that ends without having begun."""
     return BlockError(
         f"{what!r}: its block has not been entered here, or has been left; leave each block once, in the task that "
@@ -239,7 +239,7 @@ def _leave(what: Enterable, blocks: Blocks, error: BaseException | None, *, is_a
     while number >= 0 and blocks[number].what is not what:
         number -= 1
     if number < 0:
-        raise not_entered(what)
+        raise make_entry_error(what)
     try:
         _here.reset(blocks[number].token)
     except (ValueError, RuntimeError) as refused:  # another context's; used before
@@ -270,7 +270,7 @@ def alter(scope: str | None, changes: tuple[Change, ...] = (), *, is_chosen: boo
     number = next((n for n in reversed(range(len(blocks))) if blocks[n].scope is not None or not is_chosen), None)
     if number is None:
         return False
-    restore((*blocks[:number], blocks[number].altered(scope, changes), *blocks[number + 1 :]))
+    restore((*blocks[:number], blocks[number].alter(scope, changes), *blocks[number + 1 :]))
     return True
 
 
@@ -306,7 +306,7 @@ _outside: dict[int, Blocks | None] = {}
 
 def _watch_loop() -> None:
     """Let the running event loop make each of its steps in the step's own blocks."""
-    loop = _running_loop()
+    loop = _get_event_loop()
     if loop is None or isinstance(getattr(loop.call_soon, "__self__", None), _Watch):
         return
     for name in ("call_soon", "call_soon_threadsafe", "call_at"):

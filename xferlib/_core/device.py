@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias
 from xferlib._core import blocks
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
-from xferlib.errors import ArgumentError, CaptureError, DeviceNotFoundError, TransferError, shown
+from xferlib.errors import ArgumentError, CaptureError, DeviceNotFoundError, TransferError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ def parse(text: str, source: str) -> DeviceParts:
     match = _SPEC.fullmatch(text)
     if match is None:
         raise DeviceNotFoundError(
-            f"{source}={shown(text)} cannot be read; write 'cpu', 'cuda:0' or "
+            f"{source}={quote(text)} cannot be read; write 'cpu', 'cuda:0' or "
             "'backend:cuda:0', for instance 'torch:cuda:0'"
         )
     if match["backend"] is None and match["kind"] not in _KINDS:
@@ -274,7 +274,7 @@ class Device(blocks.Enterable):
         """
         if not isinstance(name, str):
             raise ArgumentError(
-                f"{self}: attribute {shown(name)} is not a name; give one such as 'max_threads_per_block'"
+                f"{self}: attribute {quote(name)} is not a name; give one such as 'max_threads_per_block'"
             )
         return directory.serving(self).device_attribute(self, attribute_name(name))
 
@@ -325,7 +325,7 @@ class RawStream:
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"
 
-    def known_to(self, backend: Any) -> RawStream:
+    def convert_for(self, backend: Any) -> RawStream:
         """The stream as ``backend`` has it: only that can be given to its library's functions."""
         if self.device.backend == backend.name:
             return self
@@ -352,7 +352,7 @@ class Capture:
         self.is_open = True
         self.join(origin)
         opened.append(self)
-        process.changed()
+        process.bump_epoch()
 
     @property
     def origin(self) -> RawStream:
@@ -372,7 +372,7 @@ class Capture:
         for stream in self.streams:
             stream.capture = None
         self.postponed.clear()
-        process.changed()
+        process.bump_epoch()
 
 
 opened: list[Capture] = []
@@ -387,10 +387,10 @@ def refuse_device(call: str, device: Device) -> None:
         CaptureError: There is one.
     """
     if any(each.origin.device is device for each in opened):
-        raise captured(call, device)
+        raise make_capture_error(call, device)
 
 
-def captured(call: str, device: Device) -> CaptureError:
+def make_capture_error(call: str, device: Device) -> CaptureError:
     """The error of a call that a capture does not allow."""
     return CaptureError(
         f"{call}: a stream of {device} is being captured, so that its work is not done before graph.launch(); "
@@ -398,7 +398,7 @@ def captured(call: str, device: Device) -> CaptureError:
     )
 
 
-def recorded(device: Device) -> CaptureError:
+def make_pageable_capture_error(device: Device) -> CaptureError:
     """The error of a copy of pageable memory on a stream that a graph records, as another library may let it."""
     return CaptureError(
         f"a graph records a stream of {device}, and cannot copy pageable memory; copy before the recording, or between "
@@ -463,7 +463,7 @@ def handle_of(native: Any) -> int | None:
     return handle if 0 <= handle < 1 << 64 else None
 
 
-def call_guarded(function: Callable[..., object], args: tuple[Any, ...]) -> None:
+def call_without_raising(function: Callable[..., object], args: tuple[Any, ...]) -> None:
     """Call a host function in the order of a stream, where nothing could be raised."""
     try:
         function(*args)

@@ -79,7 +79,9 @@ class Recorder:
     def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
         """A call by the user is about to return."""
 
-    def moving(self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+    def begin_staged_copy(
+        self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream
+    ) -> Moving | None:
         """A copy is about to be staged in ``pieces``; returns None if it is not noted, or the backend reports it."""
         return None
 
@@ -107,7 +109,7 @@ def activate(recorder: Recorder | None) -> None:
         for each in classes:
             owner = getattr(owner, each)
         setattr(owner, name, function if recorder is None else noted)
-    process.changed()
+    process.bump_epoch()
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -169,9 +171,9 @@ def driver_copy(
     return bool(recorder.enqueue(kind, "driver copy", nbytes, backend, stream, run))
 
 
-def moving(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
+def make_mover(kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream) -> Moving | None:
     """The recorder's notes of one staged copy; None if no recorder is open. ``pieces``: calls of `Moving.sent`."""
-    return None if active is None else active.moving(kind, nbytes, pieces, backend, stream)
+    return None if active is None else active.begin_staged_copy(kind, nbytes, pieces, backend, stream)
 
 
 def _after_fork_in_child() -> None:
@@ -216,7 +218,7 @@ class Postponed(Protocol):
 class ReadAhead(Protocol):
     """A batch that may be read before it is handed out."""
 
-    def handed_out(self) -> None:
+    def note_hand_out(self) -> None:
         """The batch is about to be handed out: the program may change its arrays again."""
 
 
@@ -229,7 +231,7 @@ class StagingListener(Protocol):
     def postpone(self, job: Job, ends: Ends) -> Postponed:
         """Take over a transfer that threads would stage, to do its job later."""
 
-    def finishing(self, job: Job) -> None:
+    def note_finish(self, job: Job) -> None:
         """The calling thread has enqueued the last copy of a job, or the last has arrived."""
 
     def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
@@ -245,15 +247,15 @@ class StagingListener(Protocol):
 listener: StagingListener | None = None
 
 
-def postponed(job: Job, ends: Ends, domain: str) -> Postponed | None:
+def postpone_transfer(job: Job, ends: Ends, domain: str) -> Postponed | None:
     """Keep a transfer back until the program waits for it; None: threads are to stage it now."""
     return listener.postpone(job, ends) if listener is not None and listener.domain == domain else None
 
 
-def finishing(job: Job) -> None:
+def note_finish(job: Job) -> None:
     """The last copy of a staged transfer is enqueued, or has arrived: its event and its end become known next."""
     if listener is not None:
-        listener.finishing(job)
+        listener.note_finish(job)
 
 
 def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
@@ -261,13 +263,13 @@ def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
     return listener.read_ahead(hosts) if listener is not None and listener.domain == domain else None
 
 
-def touched(host: HostArray, domain: str, *, is_write: bool) -> None:
+def note_host_access(host: HostArray, domain: str, *, is_write: bool) -> None:
     """The calling thread reads or writes a host array for a blocking transfer."""
     if listener is not None and listener.domain == domain:
         listener.touched(host, is_write=is_write)
 
 
-def staged(nbytes: int) -> None:
+def note_staging(nbytes: int) -> None:
     """The calling thread has filled or emptied a staging chunk."""
     if listener is not None:
         listener.staged(nbytes)

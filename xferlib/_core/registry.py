@@ -40,7 +40,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     XferError,
     did_you_mean,
-    shown,
+    quote,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Namespace(ModuleType):
         return importlib.import_module, (self.__name__,)
 
 
-def named(function: Any, name: str, module: str) -> Function:
+def set_name(function: Any, name: str, module: str) -> Function:
     """Make a function one of a module's, so that it pickles by name."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
@@ -69,7 +69,7 @@ def named(function: Any, name: str, module: str) -> Function:
     return made
 
 
-def guarded(function: Function, name: str) -> Function:
+def translate_errors(function: Function, name: str) -> Function:
     """``function``, whose failure by an argument that it cannot use is an error of ours, whatever raised it.
 
     A namespace takes some 200 functions' arguments, which NumPy, torch and strangers' objects look at on the way; so
@@ -81,14 +81,14 @@ def guarded(function: Function, name: str) -> Function:
         try:
             return function(*args, **options)
         except Exception as error:
-            if (refusal := refused(name, error, args, options)) is None:
+            if (refusal := translate_error(name, error, args, options)) is None:
                 raise
             raise refusal from error
 
     return call
 
 
-def refused(name: str, error: Exception, args: Sequence[Any], options: Mapping[str, Any]) -> XferError | None:
+def translate_error(name: str, error: Exception, args: Sequence[Any], options: Mapping[str, Any]) -> XferError | None:
     """The error of ours for one that an argument has caused; None where it says enough, or is no argument's fault."""
     trace = error.__traceback__
     if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
@@ -123,7 +123,7 @@ _OF_ARGUMENTS = (
 _NOTHING = object()
 
 
-def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
+def make_fallback_getattr(module: str, *others: ModuleType) -> Callable[[str], Any]:
     """The ``__getattr__`` of a namespace that has the public names of other modules too; of the first that has one."""
 
     def module_getattr(name: str) -> Any:
@@ -133,7 +133,7 @@ def having_too(module: str, *others: ModuleType) -> Callable[[str], Any]:
             if found is not _NOTHING:
                 vars(own)[name] = found  # the next look-up is an ordinary one
                 return found
-        raise missing(own, own, name)
+        raise make_missing_name_error(own, own, name)
 
     return module_getattr
 
@@ -154,10 +154,10 @@ def extension(
     sys.modules[made.__name__] = made
     for key, function in own.items():
         if inspect.isfunction(function) and function.__module__.startswith(__package__.partition(".")[0]):
-            named(function, key, made.__name__)
+            set_name(function, key, made.__name__)
     public = sorted({*own, *listed})
     vars(made).update(
-        own, __all__=public, __dir__=lambda: public, __getattr__=having_too(made.__name__, *others)
+        own, __all__=public, __dir__=lambda: public, __getattr__=make_fallback_getattr(made.__name__, *others)
     )  # fmt: skip
     return made
 
@@ -211,7 +211,7 @@ COMPOSED = {
 """The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
 
 
-def known_name(namespace: ModuleType, name: str) -> str | None:
+def find_name(namespace: ModuleType, name: str) -> str | None:
     """The name in a namespace, or in an extension of it, of a function that NumPy has by that name."""
     name = RENAMED.get(name, name)
     for part, prefix in ((namespace, ""), *((vars(namespace).get(each), f"{each}.") for each in ("linalg", "fft"))):
@@ -220,9 +220,9 @@ def known_name(namespace: ModuleType, name: str) -> str | None:
     return None
 
 
-def missing(namespace: ModuleType, part: ModuleType, name: str) -> AttributeError:
+def make_missing_name_error(namespace: ModuleType, part: ModuleType, name: str) -> AttributeError:
     """The error for a name that ``part``, a namespace or an extension, does not have: it says which one there is."""
-    known, remedy = None if name.startswith("_") else known_name(namespace, name), ""
+    known, remedy = None if name.startswith("_") else find_name(namespace, name), ""
     if known is not None:
         remedy = f"; use get_array_module(x).{known}"
     elif part is namespace and name in COMPOSED:
@@ -236,7 +236,7 @@ def explain_missing(namespace: ModuleType, part: ModuleType) -> None:
     """Let ``part`` say which name it has instead of one of NumPy's."""
 
     def module_getattr(name: str) -> NoReturn:
-        raise missing(namespace, part, name)
+        raise make_missing_name_error(namespace, part, name)
 
     vars(part)["__getattr__"] = module_getattr
 
@@ -330,7 +330,7 @@ def _load(name: str) -> Backend:
     if not isinstance(name, str):
         near = name.__name__ if isinstance(name, ModuleType) else None  # such as torch
         hint = f"; give its name, {near!r}" if near in names() else f"; the registered ones are {', '.join(names())}"
-        raise BackendNotFoundError(f"{shown(name)} does not name a backend{hint}")
+        raise BackendNotFoundError(f"{quote(name)} does not name a backend{hint}")
     with _registry_lock:
         if name in _loaded:
             return _loaded[name]
@@ -342,13 +342,13 @@ def _load(name: str) -> Backend:
             raise BackendUnavailableError(f"backend {name!r} is being loaded: it may not ask for itself meanwhile")
         try:
             _loading.add(name)
-            backend: Backend = torch_compile.untraced(factory)()  # whose imports torch's tracer would look into
+            backend: Backend = torch_compile.hide_from_tracer(factory)()  # whose imports torch's tracer would look into
             _check(name, backend)
         except (ForkError, KeyboardInterrupt):
             raise
         except BaseException as error:  # a library may fail in any way, and a plug-in end the program
             failure = _unavailable(name, error)
-            _failed[name] = type(failure), str(failure), _said(error)
+            _failed[name] = type(failure), str(failure), _format_error(error)
             raise failure from error
         finally:
             _loading.discard(name)
@@ -365,26 +365,26 @@ def _check(name: str, backend: Any) -> None:
     from xferlib._core.device import Capabilities
 
     if not isinstance(backend, Backend):
-        raise TypeError(f"its entry point makes {shown(backend)}, which is not an xferlib.backends.base.Backend")
+        raise TypeError(f"its entry point makes {quote(backend)}, which is not an xferlib.backends.base.Backend")
     if backend.name != name:
-        raise TypeError(f"its entry point is {name!r}, and the backend's name {shown(backend.name)}: they must agree")
+        raise TypeError(f"its entry point is {name!r}, and the backend's name {quote(backend.name)}: they must agree")
     if not isinstance(backend.capabilities, Capabilities) or not isinstance(backend.pinned_domain, str):
         raise TypeError("its attribute capabilities is not a Capabilities, or its pinned_domain not a str")
     types = backend.array_types
     if not isinstance(types, tuple) or not all(isinstance(each, str) for each in types):
-        raise TypeError(f"its array_types is {shown(types)}, which is not a tuple of dotted names")
+        raise TypeError(f"its array_types is {quote(types)}, which is not a tuple of dotted names")
     if any(each.startswith("builtins.") for each in types):
-        raise TypeError(f"its array_types is {shown(types)}: Python's own types are not arrays")
+        raise TypeError(f"its array_types is {quote(types)}: Python's own types are not arrays")
     devices = backend.devices()
     if not isinstance(devices, (tuple, list)) or not devices or any(not _is_device(each, name) for each in devices):
-        raise TypeError(f"its devices() are {shown(devices)}, which are not a tuple of devices of {name!r}")
+        raise TypeError(f"its devices() are {quote(devices)}, which are not a tuple of devices of {name!r}")
     if name in _BUILTIN:  # whose libraries set a device up when they are asked for the current one
         return
     for each in devices:
         if not isinstance(part := backend.at(each), Backend):
-            raise TypeError(f"its at({each}) is {shown(part)}, which is not an xferlib.backends.base.Backend")
+            raise TypeError(f"its at({each}) is {quote(part)}, which is not an xferlib.backends.base.Backend")
     if not _is_device(current := backend.device_current(), name):
-        raise TypeError(f"its device_current() is {shown(current)}, which is not a device of {name!r}")
+        raise TypeError(f"its device_current() is {quote(current)}, which is not a device of {name!r}")
     if not isinstance(backend.survives_fork, bool):
         raise TypeError("its survives_fork is not a bool")
 
@@ -395,7 +395,7 @@ def _is_device(thing: Any, name: str) -> bool:
     return isinstance(thing, Device) and thing.backend == name
 
 
-def loaded() -> tuple[Backend, ...]:
+def write_load() -> tuple[Backend, ...]:
     """The backends that this process has used."""
     return tuple(_loaded.values())
 
@@ -418,7 +418,7 @@ def _factory(name: str) -> Any:
             near = near or did_you_mean(_OTHER_NAMES.get(kind, name), names())
             near = near or did_you_mean(kind, [*names(), *_DEVICES])
             raise BackendNotFoundError(
-                f"there is no backend {shown(name)}{near}; the registered ones are {', '.join(names())}"
+                f"there is no backend {quote(name)}{near}; the registered ones are {', '.join(names())}"
             )
 
         def load() -> Any:  # inside it, since the import may fail in any way
@@ -438,11 +438,11 @@ def _unavailable(name: str, error: BaseException) -> BackendUnavailableError:
     is_absent = name in _BUILTIN or isinstance(error, ImportError)
     remedy = f"install it with {_install(name)}" if is_absent else f"update or uninstall {_provider(name)}"
     return BackendUnavailableError(
-        f"backend {name!r} cannot run here: {_said(error)}; {remedy}, or ask `xferlib doctor`"
+        f"backend {name!r} cannot run here: {_format_error(error)}; {remedy}, or ask `xferlib doctor`"
     )
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     """An error in words, never none: its class where that tells more than the text, or has to stand for it."""
     try:
         text = str(error)
@@ -519,7 +519,7 @@ def available_backends() -> dict[str, BackendStatus]:
         try:
             found[name] = status(name)
         except Exception as error:  # of a library that was lost meanwhile
-            found[name] = BackendStatus(name, False, _said(error), _install(name))
+            found[name] = BackendStatus(name, False, _format_error(error), _install(name))
     return found
 
 
@@ -527,7 +527,7 @@ def status(name: str) -> BackendStatus:
     try:
         backend = get(name)
     except (BackendUnavailableError, ForkError) as error:
-        return BackendStatus(name, False, _said(error.__cause__ or error), _install(name))
+        return BackendStatus(name, False, _format_error(error.__cause__ or error), _install(name))
     return BackendStatus(name, True, "", _install(name), tuple(str(device) for device in backend.devices()))
 
 
@@ -560,7 +560,7 @@ def forget_types(belongs: Callable[[Backend | None], bool]) -> None:
             by_type.pop(cls, None)
             namespaces.pop(cls, None)
     forgotten += 1
-    process.changed()
+    process.bump_epoch()
 
 
 def _match(cls: type) -> Backend | None:
@@ -581,11 +581,11 @@ def _match(cls: type) -> Backend | None:
 def _is_declared(cls: type, names: tuple[str, ...]) -> bool:
     """Whether a class or a base of it is named so, by itself or by a module that is imported."""
     return any(f"{base.__module__}.{base.__qualname__}" in names for base in cls.__mro__) or any(
-        _imported(each) in cls.__mro__ for each in names
+        _find_imported(each) in cls.__mro__ for each in names
     )
 
 
-def _imported(dotted: str) -> Any:
+def _find_imported(dotted: str) -> Any:
     """The object of that name; None where its module is not imported or has no such name yet."""
     module, _, name = dotted.rpartition(".")
     return getattr(sys.modules.get(module), "__dict__", {}).get(name)
@@ -628,8 +628,8 @@ reset_in_child(_reset_registry_after_fork)
 
 def _parts() -> list[Backend]:
     """The loaded backends, and the parts of them that serve a device."""
-    found = list(loaded())
-    for backend in loaded():
+    found = list(write_load())
+    for backend in write_load():
         with suppress(Exception):  # of a library that was lost meanwhile; the others are to be closed
             found += [backend.at(device) for device in backend.devices()]
     return found
@@ -690,7 +690,7 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
                 before._before = None  # a plain call that stayed one: nothing can undo it any more
             self._before = before
             _process_choice = self
-        process.changed()
+        process.bump_epoch()
 
     def __enter__(self) -> Backend:
         global _process_choice
@@ -702,7 +702,7 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
                 self._is_scope = True
                 while _process_choice is not None and _process_choice._is_scope:
                     _process_choice = _process_choice._before
-            process.changed()
+            process.bump_epoch()
         blocks.enter(self, self.name)
         return get(self.name)
 
@@ -724,11 +724,11 @@ def default_backend() -> Backend:
         choice = _process_choice
         name = choice.name if choice is not None else environment_choice()
         if choice is None and name == process.get().backend:
-            return _chosen_by_environment(name)
+            return _load_from_environment(name)
     return get(name)
 
 
-def chosen() -> str | None:
+def get_chosen_backend() -> str | None:
     """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
     choice = _process_choice
     name = blocks.scope()
@@ -737,26 +737,26 @@ def chosen() -> str | None:
 
 def is_unnamed(name: str) -> bool:
     """Whether a backend is the default one although no line of the program has named it; looks for none."""
-    if chosen() is not None or process.is_by_program("backend") or process.is_by_program("device"):
+    if get_chosen_backend() is not None or process.is_by_program("backend") or process.is_by_program("device"):
         return False
-    return name == (_named_by_environment() or _automatic)
+    return name == (_get_environment_backend() or _automatic)
 
 
-def described() -> str:
+def describe_default() -> str:
     """The default backend in words, without loading one to find out.
 
     Raises:
         BackendNotFoundError: ``XFERLIB_BACKEND`` names one that does not exist.
     """
-    name = _named_by_environment()
+    name = _get_environment_backend()
     if name is not None:
-        return name if name in names() else _chosen_by_environment(name).name
+        return name if name in names() else _load_from_environment(name).name
     if not cuda_driver_present():
         return "numpy"
     return "the first of cupy, torch and pycuda that runs on a CUDA device; else numpy"
 
 
-def _chosen_by_environment(name: str) -> Backend:
+def _load_from_environment(name: str) -> Backend:
     try:
         return get(name)
     except (BackendNotFoundError, BackendUnavailableError) as error:
@@ -770,10 +770,10 @@ def environment_choice() -> str:
     Raises:
         ConfigError, DeviceNotFoundError: As `environment_device`.
     """
-    return _named_by_environment() or _first_usable()
+    return _get_environment_backend() or _first_usable()
 
 
-def _named_by_environment() -> str | None:
+def _get_environment_backend() -> str | None:
     """The backend that a setting names, or whose kind of device it names; None where none does."""
     device = environment_device()  # checked even where it does not decide
     return process.get().backend or device.backend or HOMES.get(device.kind or "")
@@ -792,11 +792,11 @@ def environment_device(config: process.Config | None = None) -> DeviceParts:
     global _checked
     config = process.get() if config is None else config
     if _checked[0] is not config:
-        _checked = config, _checked_device(config)
+        _checked = config, _check_device_setting(config)
     return _checked[1]
 
 
-def _checked_device(config: process.Config) -> DeviceParts:
+def _check_device_setting(config: process.Config) -> DeviceParts:
     spec = config.device
     if spec is None:
         return _NOWHERE
@@ -899,7 +899,7 @@ class _Switch:
         after = [(owner, device)]
         # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
         undo.append(functools.partial(owner.device_use, current_device(owner)))
-        for each in loaded():  # some share their current device, so all are asked before any is told
+        for each in write_load():  # some share their current device, so all are asked before any is told
             here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
             if here is not None and (there := _same(device, each, here)) is not None:
                 undo.append(functools.partial(each.device_use, here))
@@ -916,7 +916,7 @@ def _same(device: Device, backend: Backend, here: Device) -> Device | None:
 
 def _join(backend: Backend) -> None:
     """Make a library that the thread meets within blocks of devices as if it had met it before them."""
-    for made in blocks.made():
+    for made in blocks.list_thread_blocks():
         for change in made.block.changes:
             if isinstance(change, _Switch) and get(change.device.backend).pinned_domain == backend.pinned_domain:
                 here = backend.device_current()
@@ -954,17 +954,17 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
         name, kind, index = None, None, spec
         if index < 0:
             raise DeviceNotFoundError(
-                f"device={shown(index)} is not a device: their numbers begin at 0; give None for the current one"
+                f"device={quote(index)} is not a device: their numbers begin at 0; give None for the current one"
             )
     else:
         raise DeviceNotFoundError(
-            f"device={shown(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
+            f"device={quote(spec)} is {type(spec).__name__}, not a device; give 'cuda:0', 'cpu', a Python int "
             "(int(x) of a NumPy integer) or None; xferlib.device_of(x) gives the device of an array"
         )
     if name is not None and backend is not None and name != backend.name:
         raise _other_backend(spec, name, backend)
     owner = backend if backend is not None else _owner(name, kind, default)
-    return _existing(owner, kind, index, spec)
+    return _find_device(owner, kind, index, spec)
 
 
 def _from_native(native: Any) -> tuple[str, str, int | None] | None:
@@ -989,7 +989,7 @@ def _of_native(name: str, kind: str, index: int | None, spec: Any, backend: Back
     owner = get(name)
     if index is None:
         index = next((each.index for each in [current_device(owner)] if each.kind == kind), 0)
-    return _existing(owner, kind, index, spec)
+    return _find_device(owner, kind, index, spec)
 
 
 def _other_backend(spec: Any, name: str, backend: Backend) -> DeviceNotFoundError:
@@ -1001,7 +1001,7 @@ def _other_backend(spec: Any, name: str, backend: Backend) -> DeviceNotFoundErro
 
 def text(spec: Any) -> str:
     """A specification that has been read, for a message."""
-    return shown(spec) if type(spec) is int else str(spec)
+    return quote(spec) if type(spec) is int else str(spec)
 
 
 def backend_of(device: Device) -> Backend | None:
@@ -1019,7 +1019,7 @@ def _owner(name: str | None, kind: str | None, default: Backend | None) -> Backe
     return get(HOMES[kind])
 
 
-def _existing(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
+def _find_device(backend: Backend, kind: str | None, index: int | None, spec: Any, setting: str = "device") -> Device:
     """The device of a backend that a specification means, which ``setting`` names in messages."""
     if index is None:
         return current_device(backend)
@@ -1078,7 +1078,7 @@ def _apply_default(backend: Backend) -> None:
         return
     said, remedy = process.origin("device")
     try:
-        device = _existing(backend, kind, index, spec, said)
+        device = _find_device(backend, kind, index, spec, said)
     except DeviceNotFoundError as error:
         raise DeviceNotFoundError(f"{error}; or {remedy}") from None
     backend.device_use(device)

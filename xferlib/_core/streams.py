@@ -19,10 +19,10 @@ from xferlib._core.device import (
     Capture,
     Device,
     DeviceSpec,
-    call_guarded,
-    captured,
+    call_without_raising,
     event_text,
     handle_of,
+    make_capture_error,
     opened,
     stream_text,
 )
@@ -40,7 +40,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedError,
     XferWarning,
-    shown,
+    quote,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class RecordedWork:
             step(streams[stream], events)
 
 
-def unjoined(doing: str) -> CaptureError:
+def make_unjoined_error(doing: str) -> CaptureError:
     """The error for a capture that leaves work of a stream which has waited for the captured one."""
     return CaptureError(
         f"{doing}: another stream has waited for the captured one, and its work was not waited for; call "
@@ -127,7 +127,7 @@ def refuse(call: str, stream: RawStream) -> None:
         CaptureError: It is.
     """
     if stream.capture is not None:
-        raise captured(call, stream.device)
+        raise make_capture_error(call, stream.device)
 
 
 def refuse_current(call: str, backend: Backend, device: Device) -> None:
@@ -266,7 +266,7 @@ class Event(ProcessBound):
     def _refuse_captured(self, call: str) -> None:
         if self._capture is not None:
             assert self._device is not None
-            raise captured(call, self._device)
+            raise make_capture_error(call, self._device)
 
     @property
     def is_done(self) -> bool:
@@ -522,7 +522,7 @@ class CaptureBlock:
         work, is_empty = None, False
         capture = self._capture
         if capture is None or not capture.is_open:
-            raise blocks.not_entered(self)
+            raise blocks.make_entry_error(self)
         with deferred:
             try:
                 self._stream.__exit__(kind, error, trace)
@@ -564,7 +564,7 @@ class CaptureBlock:
     def _check(self) -> None:
         backend, raw = self._backend, self._raw
         if not backend.capabilities.graphs:
-            raise backend._unsupported("graphs")
+            raise backend._make_unsupported_error("graphs")
         current = backend.stream_current(raw.device)
         if raw.capture is not None or current.capture is not None:
             which = "this stream" if raw.capture is not None else "the current stream"
@@ -668,7 +668,7 @@ _pending: dict[tuple[Device, int], list[PendingTransfer]] = {}
 _pending_lock = threading.RLock()  # reentrant: a finalizer may run inside
 
 
-def pending_on(raw: RawStream) -> tuple[PendingTransfer, ...]:
+def list_pending(raw: RawStream) -> tuple[PendingTransfer, ...]:
     if not _pending:
         return ()
     with _pending_lock:
@@ -734,7 +734,7 @@ class Stream(ProcessBound, blocks.Enterable):
         number = checks.whole(priority, least=None)
         if number is None:
             raise ArgumentError(
-                f"Stream: priority={shown(priority)} is not an int; lower numbers run first; 0 is usual"
+                f"Stream: priority={quote(priority)} is not an int; lower numbers run first; 0 is usual"
             )
         has_priorities = self._backend.capabilities.priorities
         priority = max(-(1 << 31), min(number, (1 << 31) - 1)) if has_priorities else 0
@@ -816,9 +816,9 @@ class Stream(ProcessBound, blocks.Enterable):
             ArgumentError: ``function`` cannot be called.
         """
         if not callable(function):
-            raise ArgumentError(f"Stream.call: {shown(function)} cannot be called; give a function, then its arguments")
+            raise ArgumentError(f"Stream.call: {quote(function)} cannot be called; give a function, then its arguments")
         self._settle()
-        self._backend.stream_call(self._raw, functools.partial(call_guarded, function, args))
+        self._backend.stream_call(self._raw, functools.partial(call_without_raising, function, args))
 
     def capture(self) -> CaptureBlock:
         """Record the work of a block for a graph, instead of doing it: ``with stream.capture() as graph:``.
@@ -891,13 +891,13 @@ class Stream(ProcessBound, blocks.Enterable):
     def is_done(self) -> bool:
         """Whether everything enqueued has finished; a loop that only polls this ends."""
         refuse("Stream.is_done", self._raw)
-        for transfer in pending_on(self._raw):
+        for transfer in list_pending(self._raw):
             transfer.poll()
-        return not pending_on(self._raw) and self._backend.stream_done(self._raw)
+        return not list_pending(self._raw) and self._backend.stream_done(self._raw)
 
     def _settle(self) -> None:
         """Wait until transfers onto this stream whose source is still being read have enqueued their copies."""
-        for transfer in pending_on(self._raw):
+        for transfer in list_pending(self._raw):
             transfer.settle()
 
     def __enter__(self) -> Stream:

@@ -25,7 +25,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import arrays
-from xferlib._core.device import recorded
+from xferlib._core.device import make_pageable_capture_error
 from xferlib._core.thresholds import (
     CHUNK_NBYTES,
     LENT_CHUNKS,
@@ -272,7 +272,7 @@ class Pages:
     @classmethod
     def of(cls, array: Any) -> Pages | None:
         """Create for an array in a file's map; None for other arrays."""
-        found = arrays.mapped(array)
+        found = arrays.find_memory_map(array)
         memory = getattr(found, "_mmap", found)
         if not isinstance(memory, mmap.mmap) or not np.may_share_memory(np.frombuffer(memory, np.uint8), array):
             return None
@@ -425,7 +425,7 @@ class Slab(Handed):
         segment.streams[stream.device, stream.handle] = stream
         return segment.bytes[start : start + nbytes], segment.pointer + start
 
-    def emptied(self) -> None:
+    def mark_empty(self) -> None:
         """Note that the caller has waited for a copy into the slab: who takes bytes next need not."""
         self.hand_on()
 
@@ -488,7 +488,7 @@ def slab_of(backend: Backend, nbytes: int, stream: RawStream) -> Slab:
         CaptureError: A graph records the stream: each of its launches would copy whatever is in the slab then.
     """
     if stream.handle and backend.stream_is_recorded(stream):
-        raise recorded(stream.device)
+        raise make_pageable_capture_error(stream.device)
     return _own(
         backend, (backend.pinned_domain, SMALL_SEGMENT_NBYTES if nbytes <= SMALL_SEGMENT_NBYTES else MEDIUM_NBYTES)
     )

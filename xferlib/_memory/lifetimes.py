@@ -273,7 +273,7 @@ class Lease:
 
 
 @functools.cache
-def compiled_lease_type() -> Any:
+def load_lease_type() -> Any:
     """The type of compiled leases, of blocks of any size."""
     return type("Lease", (Lease, _native.lease_type()), {"__slots__": ()})
 

@@ -39,7 +39,7 @@ from xferlib._core.thresholds import PINNED_QUERY_FROM
 from xferlib._memory.lifetimes import PerDomain
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred, is_followed
-from xferlib.errors import ArgumentError, LayoutError, PinnedMemoryError, XferError, shown
+from xferlib.errors import ArgumentError, LayoutError, PinnedMemoryError, XferError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ class PinnedPool(ProcessBound):
 
     def __init__(self, backend: Backend, *, max_bytes: int | None = None, when_full: WhenFull = "stage") -> None:
         if when_full not in ("stage", "block", "raise"):
-            raise ArgumentError(f"when_full={shown(when_full)}; give 'stage', 'block' or 'raise'")
+            raise ArgumentError(f"when_full={quote(when_full)}; give 'stage', 'block' or 'raise'")
         self._backend = backend
         self.max_bytes = max_bytes
         self.when_full: WhenFull = when_full
@@ -144,7 +144,7 @@ class PinnedPool(ProcessBound):
         nbytes = math.prod(shape) * dtype.itemsize
         size = bin_nbytes(nbytes)
         free = self._free.get(size)
-        lease = self._lent(free) if free else None
+        lease = self._lend_free(free) if free else None
         if lease is None and (lease := self._lease(size)) is None:
             try:
                 return np.empty(shape, dtype)
@@ -152,9 +152,9 @@ class PinnedPool(ProcessBound):
                 raise _no_memory(nbytes, error) from error
         return np.ndarray(shape, dtype, lease, strides=None if nbytes else (0,) * len(shape))  # as numpy.empty
 
-    def lending(self) -> dict[str, Any]:
+    def describe_for_native(self) -> dict[str, Any]:
         """The type of leases, free blocks by bytes, and dead ones: for C that lends and counts as `empty` does."""
-        return {"lease": self._leases.compiled_lease_type(), "free": self._free, "dead": self._dead}
+        return {"lease": self._leases.load_lease_type(), "free": self._free, "dead": self._dead}
 
     def _lease(self, size: int) -> Any:
         """The lease of a block of this size; None: the array is to be staged."""
@@ -162,7 +162,7 @@ class PinnedPool(ProcessBound):
         while True:
             with self._lock:
                 self._poll()
-            if (lease := self._lent(free)) is not None:
+            if (lease := self._lend_free(free)) is not None:
                 return lease
             with deferred:
                 if self._make_room(size):
@@ -172,10 +172,10 @@ class PinnedPool(ProcessBound):
                 return None
             self._await_copy(size)
 
-    def _lent(self, free: list[PooledBlock]) -> Any:
+    def _lend_free(self, free: list[PooledBlock]) -> Any:
         """A lease of a free block; None: there is none."""
         if self._lend_at_once is not None and not is_followed():
-            lease = self._lend_at_once(self._leases.compiled_lease_type(), free, self._dead)
+            lease = self._lend_at_once(self._leases.load_lease_type(), free, self._dead)
             if lease is not None:
                 self._reuses += 1
             return lease
@@ -183,9 +183,9 @@ class PinnedPool(ProcessBound):
             if not free:
                 return None
             self._reuses += 1
-            return self._lent_in_python(free.pop())
+            return self._lend_in_python(free.pop())
 
-    def _lent_in_python(self, block: PooledBlock) -> Any:
+    def _lend_in_python(self, block: PooledBlock) -> Any:
         block.take_over()
         lease = self._leases.lease_type(block.nbytes).from_address(block.pointer)
         lease._block = block
@@ -226,7 +226,7 @@ class PinnedPool(ProcessBound):
         """Wait for the copy that will release the next block."""
         with self._lock:
             drain = next(iter(self._draining), None)
-            in_use = self._total - self._free_nbytes() - self._draining_nbytes()
+            in_use = self._total - self._free_nbytes() - self._count_draining_nbytes()
         if self.when_full == "raise" or drain is None:
             raise PinnedMemoryError(
                 f"{size} pinned bytes do not fit: {in_use} of at most {self._limit} are in use; release pinned "
@@ -293,7 +293,7 @@ class PinnedPool(ProcessBound):
     def _free_nbytes(self) -> int:
         return sum(size * len(blocks) for size, blocks in tuple(self._free.items()))
 
-    def _draining_nbytes(self) -> int:
+    def _count_draining_nbytes(self) -> int:
         return sum(block.nbytes for block in self._draining)
 
     def __repr__(self) -> str:
@@ -304,7 +304,7 @@ class PinnedPool(ProcessBound):
         """Count what the pool holds now."""
         with self._lock:
             self._poll()
-            free, draining = self._free_nbytes(), self._draining_nbytes()
+            free, draining = self._free_nbytes(), self._count_draining_nbytes()
             return PinnedStats(
                 in_use_nbytes=self._total - free - draining,
                 free_nbytes=free,
@@ -450,7 +450,7 @@ class pin:  # noqa: N801 - reads as a verb: `with pin(array):`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._held:
-            raise blocks.not_entered(self)
+            raise blocks.make_entry_error(self)
         held = self._held.pop()
         if held:
             self._await_copies()

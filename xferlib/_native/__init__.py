@@ -161,7 +161,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 @functools.cache
-def _loaded() -> tuple[Any, str]:
+def _load_library() -> tuple[Any, str]:
     try:
         return load(LIBRARY), ""
     except OSError as error:
@@ -180,17 +180,17 @@ def is_wanted_at_import() -> bool:
 
 def is_on() -> bool:
     """Whether staging in C is compiled and wanted."""
-    return process.get().native != "off" and _loaded()[0] is not None
+    return process.get().native != "off" and _load_library()[0] is not None
 
 
 def load_library() -> Any:
     """The compiled functions; None if they are not compiled."""
-    return _loaded()[0]
+    return _load_library()[0]
 
 
 def why_absent() -> str:
     """Why `library` is None; empty where it is not."""
-    return _loaded()[1]
+    return _load_library()[1]
 
 
 def tell_if_absent() -> None:
@@ -240,7 +240,7 @@ def load_calls(name: str) -> Any:
 
 
 @functools.cache
-def _loaded_calls() -> tuple[Any, str]:
+def _load_calls() -> tuple[Any, str]:
     if not os.access(CALLS_LIBRARY, os.F_OK):
         return None, "not compiled; run python -m xferlib._native.build where Python's headers are installed"
     try:
@@ -251,11 +251,11 @@ def _loaded_calls() -> tuple[Any, str]:
 
 def why_calls_absent() -> str:
     """Why calls go through ctypes; empty where they do not."""
-    return _loaded_calls()[1]
+    return _load_calls()[1]
 
 
 def _module() -> Any:
-    return _loaded_calls()[0] if is_wanted() else None
+    return _load_calls()[0] if is_wanted() else None
 
 
 def distinguisher() -> Callable[[list[Any]], bool] | None:
@@ -303,7 +303,7 @@ def addresser() -> Callable[[Any], int] | None:
 
 def replay() -> Any:
     """The functions of `replay.c`; None where it is not compiled, or not wanted while xferlib is imported."""
-    return _loaded_calls()[0] if is_wanted_at_import() else None
+    return _load_calls()[0] if is_wanted_at_import() else None
 
 
 def bind_namespaces(
@@ -321,7 +321,7 @@ def bind_namespaces(
         look_up: Called for arguments of which the tables do not tell.
         in_python: The compiled function has its module and docstring.
     """
-    if not is_wanted_at_import() or (module := _loaded_calls()[0]) is None:
+    if not is_wanted_at_import() or (module := _load_calls()[0]) is None:
         return in_python
     doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
     made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
@@ -336,7 +336,7 @@ class NoLease:
 
 def lease_type() -> type:
     """The base of compiled leases of the pinned pool; `NoLease` where it is not compiled."""
-    module = _loaded_calls()[0]
+    module = _load_calls()[0]
     found: type = NoLease if module is None else module.Lease
     return found
 
@@ -358,7 +358,7 @@ def guard_thread() -> None:
 
     A library may abort the process when it destroys what belongs to a thread. A no-op where it is not compiled.
     """
-    if (module := _loaded_calls()[0]) is not None:
+    if (module := _load_calls()[0]) is not None:
         module.guard_thread()
 
 
@@ -367,7 +367,7 @@ def end_threads() -> None:
 
     A thread aborts it if the interpreter ends that thread within C++ code that must not be left so.
     """
-    if (module := _loaded_calls()[0]) is not None:
+    if (module := _load_calls()[0]) is not None:
         module.end_threads()
 
 

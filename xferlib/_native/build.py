@@ -73,7 +73,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     # Beside the target, to be moved there at once; hidden from whatever walks through the sources meanwhile.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
-        stamp.write_text(stamped(fingerprint, sys.platform))
+        stamp.write_text(write_fingerprint_source(fingerprint, sys.platform))
         sources = [source, *(each for each in parts(source.parents[1], source.name) if each != source)]
         if include is not None and sys.platform == "win32":
             sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
@@ -94,7 +94,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     return ""
 
 
-def stamped(fingerprint: int, system: str) -> str:
+def write_fingerprint_source(fingerprint: int, system: str) -> str:
     """The source that gives a library its fingerprint."""
     exported = "__declspec(dllexport)" if system == "win32" else '__attribute__((visibility("default")))'
     return f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"

@@ -155,12 +155,12 @@ class SideStreamUploader:
         lease = self._pool.find(pointer) if pointer and self._pool.starts and plan.may_skip() else None
         if lease is None:
             host = as_host_array(host)
-            end = HostEnd(host, describe.wanted_dtype(None, host.dtype), backend)
+            end = HostEnd(host, describe.choose_dtype(None, host.dtype), backend)
             found = plan.of(end, self._device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
             plan.refuse_slow(found, host.nbytes, "prefetch")
         backend.attach(self._device)
         if observe.listener is not None:
-            observe.touched(host, backend.pinned_domain, is_write=False)
+            observe.note_host_access(host, backend.pinned_domain, is_write=False)
         if (
             lease is None
             and found.path is TransferPath.STAGED
@@ -208,9 +208,9 @@ class SideStreamUploader:
             UnsupportedDTypeError: No device holds it.
         """
         host = as_host_array(host)
-        end = HostEnd(host, describe.wanted_dtype(None, host.dtype), self.backend)
+        end = HostEnd(host, describe.choose_dtype(None, host.dtype), self.backend)
         self.backend.attach(self._device)
-        observe.touched(host, self.backend.pinned_domain, is_write=False)
+        observe.note_host_access(host, self.backend.pinned_domain, is_write=False)
         buffer = self._buffer(end.nbytes)
         if buffer is None:
             return None
@@ -648,7 +648,7 @@ class Router:
 
     def _copy_array(self, array: HostArray) -> HostArray:
         refuse_truncated(array, "a batch")
-        observe.touched(array, self.backend.pinned_domain, is_write=False)
+        observe.note_host_access(array, self.backend.pinned_domain, is_write=False)
         return array.copy()
 
     @property
@@ -728,7 +728,7 @@ class Arriving:
         backend.attach(device)
         try:
             is_host = device.kind == "cpu"
-            packed, alone = ([], many.all_of(leaves, None)) if is_host else many.chosen(leaves, None)
+            packed, alone = ([], many.all_of(leaves, None)) if is_host else many.sort_leaves(leaves, None)
             is_single = len(leaves) == 1 and _is_on_host(leaves[0])
             if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST_UP, backend)):
                 self._copy(leaves, device)

@@ -375,7 +375,7 @@ class Station:
 @process.register
 def _abandon_all() -> None:
     """End every device's threads: at the interpreter's end one in a library's C++ frames would abort the process."""
-    for station in process.living(_stations):
+    for station in process.list_living(_stations):
         station.abandon()
 
 

@@ -254,13 +254,13 @@ _feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
 @process.register
 def _close_all() -> None:
     """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
-    for feed in process.living(_feeds):
+    for feed in process.list_living(_feeds):
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """Mark every feed as the parent's, as are the threads that may hold its locks."""
-    for feed in process.living(_feeds):
+    for feed in process.list_living(_feeds):
         feed._is_forked = True
     _feeds.clear()
 
@@ -568,7 +568,7 @@ class ListFeed(Feed):
     def _pop(self, batch: AnyBatch) -> None:
         super()._pop(batch)
         if self._watched and (watched := self._watched.pop(batch, None)):
-            watched.handed_out()
+            watched.note_hand_out()
 
     def _passes(self, slot: Slot, host: Any) -> bool:
         """Whether a batch may be begun in this slot, behind the consumer's work on the slot's batch before."""

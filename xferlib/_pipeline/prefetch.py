@@ -23,7 +23,7 @@ from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
 from xferlib._transfer import describe, plan
 from xferlib._transfer.describe import HostEnd
-from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, shown
+from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
     from typing import Never
@@ -331,7 +331,7 @@ def prefetch(
     ahead = whole(depth, least=1)
     if ahead is None or ahead > MOST_AHEAD:
         raise ArgumentError(
-            f"prefetch: depth={shown(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
+            f"prefetch: depth={quote(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
         )
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
@@ -443,6 +443,6 @@ def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:
         return False
     if not isinstance(leaf, np.ndarray) or not backend.capabilities.pinned_memory:
         return True
-    end = HostEnd(leaf, describe.wanted_dtype(None, leaf.dtype), backend)
+    end = HostEnd(leaf, describe.choose_dtype(None, leaf.dtype), backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=False, may_cast=False)
     return not (found.path is plan.TransferPath.PINNED or found.is_c)

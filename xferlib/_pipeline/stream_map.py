@@ -37,7 +37,7 @@ from xferlib._pipeline.feeds import list_device_specs, targets_of
 from xferlib._pipeline.rows import host_rows
 from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib._runtime.process import reset_in_child
-from xferlib.errors import ArgumentError, DistributedError, DistributedTimeoutError, LayoutError, XferError, shown
+from xferlib.errors import ArgumentError, DistributedError, DistributedTimeoutError, LayoutError, XferError, quote
 
 if TYPE_CHECKING:
     from typing import Never
@@ -121,7 +121,7 @@ def stream_map(
         refuse_keyword("stream_map", unknown)
     chunk_rows, depth = _from_one("chunk_rows", chunk_rows), _from_one("depth", depth)
     if depth > MOST_AHEAD:
-        raise ArgumentError(f"stream_map: depth={shown(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
+        raise ArgumentError(f"stream_map: depth={quote(depth)} is more than {MOST_AHEAD}; 3 lets all steps run at once")
     for name, function, arguments in (
         ("fn", fn, "a chunk on a device"),
         ("reduce", reduce, "two results"),
@@ -129,12 +129,12 @@ def stream_map(
     ):
         if not callable(function) and (name == "fn" or function is not None):
             raise ArgumentError(
-                f"stream_map: {name}={shown(function)} is not a function; give a function of {arguments}"
+                f"stream_map: {name}={quote(function)} is not a function; give a function of {arguments}"
                 f"{', or leave it away' * (name != 'fn')}"
             )
     if copy is not True and copy is not None:
         raise ArgumentError(
-            f"stream_map: copy={shown(copy)} is neither True nor None; give None for a function that only reads its "
+            f"stream_map: copy={quote(copy)} is neither True nor None; give None for a function that only reads its "
             "chunk"
         )
     if reduce is not None and out is not None:
@@ -149,7 +149,7 @@ def stream_map(
     first = whole(start, least=0)
     if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):
         raise ArgumentError(
-            f"stream_map: start={shown(start)} is not a row at which a chunk begins; give a multiple of {chunk_rows} "
+            f"stream_map: start={quote(start)} is not a row at which a chunk begins; give a multiple of {chunk_rows} "
             f"up to {reader.rows}, such as error.rows_done"
         )
     sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
@@ -163,7 +163,7 @@ def stream_map(
 def _from_one(name: str, number: int) -> int:
     found = whole(number, least=1)
     if found is None:
-        raise ArgumentError(f"stream_map: {name}={shown(number)} is not a whole number from 1")
+        raise ArgumentError(f"stream_map: {name}={quote(number)} is not a whole number from 1")
     return found
 
 
@@ -485,7 +485,7 @@ def run_on_dask(request: MapRequest, client: Any) -> Any:
     sink = RangeSink(request.sink if out is None else None, request.out)
     here: Any = None  # what belongs to this process does not travel
     job = RangeJob(request._replace(source=source, reader=here, out=out, sink=here, progress=None),
-                   sink.is_reduction, registry.chosen(), socket.gethostname())  # fmt: skip
+                   sink.is_reduction, registry.get_chosen_backend(), socket.gethostname())  # fmt: skip
     results = Results(
         request.reader, sink, cut_ranges(request, unit, workers, is_carried=source is None), request.progress
     )
@@ -709,7 +709,7 @@ def _encode(value: Any, arrays: list[np.ndarray[Any, Any]]) -> list[Any]:
     inside = parts(value)
     if inside is None or not all(step.is_named for step, _ in inside):  # what is registered has more than its children
         raise ArgumentError(
-            f"stream_map: a result holds {shown(value)}, which is not sent between ranks; give arrays, numbers and "
+            f"stream_map: a result holds {quote(value)}, which is not sent between ranks; give arrays, numbers and "
             "texts in dicts, lists, tuples and dataclasses"
         )
     return ["object", _kind(value, inside), [_encode(each, arrays) for _, each in inside]]
@@ -745,7 +745,7 @@ def _unpack(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
         for name, shape in header["arrays"]:
             dtype = np.dtype(name)
             if dtype not in SUPPORTED or type(data) is not bytes:
-                raise ValueError(f"dtype {shown(name)} in {type(data).__name__}")
+                raise ValueError(f"dtype {quote(name)} in {type(data).__name__}")
             found = np.ndarray(tuple(shape), dtype, data, place)  # refuses what does not fit
             arrays.append(found.copy())
             place += found.nbytes
@@ -786,7 +786,7 @@ def _decode(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[A
             found[_decode(key, arrays, samples, rank)] = _decode(each, arrays, samples, rank)
         return found
     if kind != "object":
-        raise ValueError(f"a {shown(kind)}")
+        raise ValueError(f"a {quote(kind)}")
     if value not in samples:
         raise ArgumentError(
             f"stream_map: rank {rank} has a result of class {value.partition('(')[0]}, and this one has none with the "
@@ -840,7 +840,7 @@ def choose_engine(engine: Any) -> Callable[[MapRequest, Any], Any]:
     is_executor = _has(engine, "submit", "shutdown")
     remedy = "start a cluster on this host, and give its client: dask.distributed.Client(n_workers=2)"
     raise ArgumentError(
-        f"stream_map: engine={shown(engine)} is not an engine; give a dask.distributed.Client, or a communicator with "
+        f"stream_map: engine={quote(engine)} is not an engine; give a dask.distributed.Client, or a communicator with "
         f"rank, size and barrier(){'; in place of an executor ' * is_executor}{remedy * is_executor}"
     )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, KernelTypeError, shown
+from xferlib.errors import ArgumentError, KernelTypeError, quote
 
 # Lines of the user's program that called xferlib.
 
@@ -295,7 +295,7 @@ def flag(value: Any, what: str) -> bool:
 
     if type(value) in (int, np.bool) and value in (0, 1):
         return bool(value)
-    raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")
+    raise ArgumentError(f"{what}={quote(value)} is neither True nor False; give one of them")
 
 
 def choice(value: Any, choices: Sequence[str], what: str) -> str:
@@ -308,17 +308,17 @@ def choice(value: Any, choices: Sequence[str], what: str) -> str:
         return value
     *first, last = map(repr, choices)
     listed = f"neither {first[0]} nor {last}" if len(first) == 1 else f"none of {', '.join(first)} and {last}"
-    raise ArgumentError(f"{what}={shown(value)} is {listed}; give one of them")
+    raise ArgumentError(f"{what}={quote(value)} is {listed}; give one of them")
 
 
-class MadeBy(type):
+class NoPublicConstructor(type):
     """The class of what a function makes; its constructor, called as another library's, names that function.
 
     Args:
         by: The function.
     """
 
-    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, by: str) -> MadeBy:
+    def __new__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any], *, by: str) -> NoPublicConstructor:
         made = super().__new__(cls, name, bases, members)
         made._by = by
         return made
@@ -347,7 +347,7 @@ def refuse_no_flag(value: Any, what: str) -> None:
         ArgumentError: It is neither.
     """
     if value is not True and value is not False:
-        raise ArgumentError(f"{what}={shown(value)} is neither True nor False; give one of them")
+        raise ArgumentError(f"{what}={quote(value)} is neither True nor False; give one of them")
 
 
 def refuse_no_copy(value: Any, call: str) -> None:
@@ -357,7 +357,7 @@ def refuse_no_copy(value: Any, call: str) -> None:
         ArgumentError: It is not.
     """
     if value is not True and value is not False and value is not None:
-        raise ArgumentError(f"{call}: copy={shown(value)} is neither True, False nor None; give one of them")
+        raise ArgumentError(f"{call}: copy={quote(value)} is neither True, False nor None; give one of them")
 
 
 def refuse_keyword(call: str, unknown: Mapping[str, object]) -> NoReturn:
@@ -377,6 +377,6 @@ def refuse_positional(call: str, misplaced: tuple[Any, ...]) -> NoReturn:
     Raises:
         TypeError: Always.
     """
-    given = shown(misplaced[0])
+    given = quote(misplaced[0])
     remedy = f"device={given}" if isinstance(misplaced[0], str) else "device=, dtype=, stream= or out="
     raise TypeError(f"{call} takes one array, but {given} came by position after it; give it by name: {remedy}")

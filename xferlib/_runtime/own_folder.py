@@ -104,7 +104,7 @@ class Folder:
 
 
 @contextlib.contextmanager
-def opened(*parts: str, creates: bool = False) -> Iterator[Folder]:
+def open_folder(*parts: str, creates: bool = False) -> Iterator[Folder]:
     """Open the folder ``parts`` below ``XFERLIB_CACHE_DIR``.
 
     Raises:

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from xferlib._runtime import checks
-from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, nearest, shown
+from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, nearest, quote
 
 # A number for the circumstances in which short cuts are allowed: another one after each change of them.
 #
@@ -29,7 +29,7 @@ from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, ne
 # as long as the number stays. It stands in one place so that C looks at it in a nanosecond. `changed` follows the
 # change.
 
-number = [1]
+fast_path_epoch = [1]
 """The current number; never one that was there before."""
 scopes: list[None] = []
 """Not empty once a block has been entered: from then on asynchronous tasks may have their own backend and stream."""
@@ -37,9 +37,9 @@ scopes: list[None] = []
 _numbers = itertools.count(2)
 
 
-def changed() -> None:
+def bump_epoch() -> None:
     """Void the findings of short cuts."""
-    number[0] = next(_numbers)
+    fast_path_epoch[0] = next(_numbers)
 
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
@@ -55,7 +55,7 @@ def parse_nbytes(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def _counted(most: int, what: str) -> Callable[[str], int]:
+def _parse_count(most: int, what: str) -> Callable[[str], int]:
     """Parses whole numbers from 1 to ``most``."""
 
     def parse(text: str) -> int:
@@ -121,12 +121,12 @@ class Config:
         "Most bytes of released results of to_host kept for reuse in a loop; the kernel may reclaim them at any time.",
     )  # fmt: skip
     threads: int | None = _variable(
-        "XFERLIB_THREADS", _counted(256, "threads"), None,
+        "XFERLIB_THREADS", _parse_count(256, "threads"), None,
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
     loop_turns: int = _variable(
-        "XFERLIB_LOOP_TURNS", _counted(1 << 40, "turns"), 1 << 20,
+        "XFERLIB_LOOP_TURNS", _parse_count(1 << 40, "turns"), 1 << 20,
         "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. A GPU "
         "does not count them.",
     )  # fmt: skip
@@ -152,7 +152,7 @@ class Config:
         "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",
     )  # fmt: skip
     sim_devices: int = _variable(
-        "XFERLIB_SIM_DEVICES", _counted(64, "devices"), 2, "How many devices backend sim has.",
+        "XFERLIB_SIM_DEVICES", _parse_count(64, "devices"), 2, "How many devices backend sim has.",
     )  # fmt: skip
     sim_memory: int = _variable(
         "XFERLIB_SIM_MEMORY", parse_nbytes, 8 << 30, "Memory of each device of backend sim.",
@@ -202,7 +202,7 @@ def from_environment(setting: Field[Any], environ: Mapping[str, str]) -> Any:
 
 def misspelt(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables that nothing reads and that are nearly one that is read: how each was meant."""
-    return _meant({name: name.removeprefix(_PREFIX) for name in environ if name.startswith(_PREFIX)})
+    return _guess_variables({name: name.removeprefix(_PREFIX) for name in environ if name.startswith(_PREFIX)})
 
 
 def elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
@@ -216,10 +216,10 @@ def elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
         # The first two letters are compared alone: most environments then import nothing here.
         if beginning[:2] == "XF" and not name.startswith(_PREFIX) and nearest(beginning, ["XFERLIB"]) is not None:
             endings[name] = ending
-    return {name: meant for name, meant in _meant(endings).items() if meant not in environ}
+    return {name: meant for name, meant in _guess_variables(endings).items() if meant not in environ}
 
 
-def _meant(endings: Mapping[str, str]) -> dict[str, str]:
+def _guess_variables(endings: Mapping[str, str]) -> dict[str, str]:
     """The variable that each name probably stands for, by the endings: what all have in common is no likeness."""
     known = {
         setting.metadata["variable"]: setting.metadata["variable"].removeprefix(_PREFIX) for setting in fields(Config)
@@ -262,7 +262,7 @@ def _load() -> Config:
         if _config is not None:
             return _config
         loaded = _config = _environment = _read(os.environ)
-        changed()
+        bump_epoch()
     _warn_of_elsewhere(os.environ)
     return loaded
 
@@ -302,24 +302,24 @@ def configure(**settings: Any) -> Config:
     if unknown := sorted(set(settings) - set(known)):
         near = did_you_mean(unknown[0], known)
         raise ConfigError(f"{unknown[0]!r} is not a setting{near}; the settings are {', '.join(sorted(known))}")
-    checked = {name: _checked(known[name], value) for name, value in settings.items()}
+    checked = {name: _check_value(known[name], value) for name, value in settings.items()}
     with _lock:
         _config = replace(before, **checked)
-        changed()
+        bump_epoch()
     for name, value in checked.items():
         if name in watchers and value != getattr(before, name):
             watchers[name]()
     return before
 
 
-def _checked(setting: Field[Any], value: Any) -> Any:
+def _check_value(setting: Field[Any], value: Any) -> Any:
     """Check a value by the rules of the variable, and return the default or the parsed text."""
     kinds = (type(None), str, bool, int, float, frozenset)
     is_path = (type(value) is str and value) or isinstance(value, os.PathLike)
     text_of = checks.path(value) if is_path else None  # None of what no variable of the environment can hold
     if text_of is None if is_path else type(value) not in kinds:
         raise ConfigError(
-            f"configure({setting.name}={shown(value)}): a setting is text, a number or None; give what the variable "
+            f"configure({setting.name}={quote(value)}): a setting is text, a number or None; give what the variable "
             "takes"
         )
     if not is_path and value == setting.default:
@@ -328,7 +328,7 @@ def _checked(setting: Field[Any], value: Any) -> Any:
     try:
         return setting.metadata["parse"](text)
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"configure({setting.name}={shown(value)}): {error}") from None
+        raise ConfigError(f"configure({setting.name}={quote(value)}): {error}") from None
 
 
 # The steps that a forked child takes first.
@@ -425,7 +425,7 @@ def call_first(step: Callable[[], None]) -> None:
     _firsts.append(step)
 
 
-def living(table: weakref.WeakValueDictionary[int, T]) -> list[T]:
+def list_living(table: weakref.WeakValueDictionary[int, T]) -> list[T]:
     """Return the objects of a table that other threads may add to; a `WeakSet` could not be read meanwhile."""
     return [each for each in (reference() for reference in table.valuerefs()) if each is not None]
 
@@ -505,7 +505,7 @@ def finish() -> None:
     _silence()
     for backend in {id(part): part for backends in _seams for part in backends()}.values():
         _close(backend)
-    changed()
+    bump_epoch()
     while _steps:
         _steps.pop()()
 

@@ -465,7 +465,7 @@ def _crew(wanted: int | None, cores: int) -> Crew:
     return Crew(each_way, both_ways, wanted or cores, fillers)
 
 
-def staging_threads_in_all() -> int:
+def count_staging_threads() -> int:
     """Return the most threads that the pool has: enough for one transfer in each direction."""
     return 2 * crew().each_way
 
@@ -529,7 +529,7 @@ class Workers:
                 worker.job = job
                 worker.wake.release()
             if len(woken) < helpers:
-                self._start(max(helpers, staging_threads_in_all()), helpers - len(woken))
+                self._start(max(helpers, count_staging_threads()), helpers - len(woken))
 
     def run(self, job: Job) -> None:
         """Work on ``job`` in this thread too, and return when it is over; raises its error."""

@@ -83,7 +83,7 @@ class _Watcher:
         return spec
 
 
-def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+def hide_from_tracer(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a program's own function so that torch's tracer leaves it alone when xferlib calls it."""
     tracer = sys.modules.get("torch._dynamo")
     disable: Any = getattr(tracer, "disable", None)

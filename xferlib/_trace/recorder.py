@@ -136,7 +136,7 @@ class DeviceClock:
 
     # --- times
 
-    def referred(self, host_s: float) -> Reference:
+    def get_reference(self, host_s: float) -> Reference:
         """Return the latest reference, or a new one if it is old; the host does not wait."""
         if host_s - self.reference.host_s > _REFERENCE_EVERY_S and self._lock.acquire(blocking=False):
             try:
@@ -179,7 +179,7 @@ class DeviceClock:
             if time.perf_counter() - before > _PATIENCE_S:
                 return None
         after = time.perf_counter()
-        device_s = self.at_s(event, self.referred(before))
+        device_s = self.at_s(event, self.get_reference(before))
         self._free.append(event)
         return _Alignment((before + after) / 2, device_s, (after - before) / 2)
 
@@ -255,11 +255,11 @@ class RecordBuffer:
         self.records.append(record)
 
 
-def settled(note: Note | Notes, *, waits: bool) -> bool:
+def finish_note(note: Note | Notes, *, waits: bool) -> bool:
     """Make a record of a note and recycle its events; False if it is not complete, and ``waits`` is not set."""
     if not isinstance(note, tuple):
         for each in note():
-            settled(each, waits=waits)
+            finish_note(each, waits=waits)
         return True
     record, awaited = Record(note), note[-1]
     if awaited is not None:
@@ -332,7 +332,7 @@ class StagedCopy:
         self._clock = clock
         self._location = checks.location()
         self._since = now()
-        self._reference = clock.referred(self._since)
+        self._reference = clock.get_reference(self._since)
         self._first: RawEvent | None = None
         self._last: RawEvent | None = None
         self._sent = itertools.count(1).__next__
@@ -456,7 +456,7 @@ class EventRecorder(observe.Recorder):
         location = checks.location()
         self._profiler.push(name, kind)
         record, since = backend.event_record, now()
-        reference = clock.referred(since)
+        reference = clock.get_reference(since)
         try:
             with clock.lock(stream.handle):  # or another thread's operation would come between
                 first = record(stream, timing=True, event=clock.take())
@@ -473,7 +473,7 @@ class EventRecorder(observe.Recorder):
         ))  # fmt: skip
         return result
 
-    def moving(
+    def begin_staged_copy(
         self, kind: Kind, nbytes: int, pieces: int, backend: Backend, stream: RawStream
     ) -> observe.Moving | None:
         if backend.pinned_domain in self._domains:
@@ -541,10 +541,10 @@ class EventRecorder(observe.Recorder):
                 self.note(kind, name, nbytes, label, 0, location, begun, now(), thread=thread)
 
         elif domain in self._domains:
-            ended = self._simulated(backend, stream, kind, name, nbytes, location)
+            ended = self._begin_simulated(backend, stream, kind, name, nbytes, location)
         else:
             clock = self._clock(backend, stream.device)
-            reference = clock.referred(begun)
+            reference = clock.get_reference(begun)
             first = backend.event_record(stream, timing=True, event=clock.take())
 
             def ended() -> None:
@@ -558,7 +558,7 @@ class EventRecorder(observe.Recorder):
 
         return end
 
-    def _simulated(
+    def _begin_simulated(
         self, backend: Backend, stream: RawStream, kind: str, name: str, nbytes: int, location: CodeLocation
     ) -> Callable[[], None]:
         """Begin a range on a machine with a clock of its own, whose events have their time at once."""
@@ -591,7 +591,7 @@ class EventRecorder(observe.Recorder):
                     note = self._notes.popleft()
                 except IndexError:
                     return
-                if not settled(note, waits=False):
+                if not finish_note(note, waits=False):
                     self._notes.appendleft(note)
                     return
 
@@ -600,7 +600,7 @@ class EventRecorder(observe.Recorder):
         with self._lock:
             for _ in range(len(self._notes)):
                 try:
-                    settled(self._notes.popleft(), waits=True)
+                    finish_note(self._notes.popleft(), waits=True)
                 except IndexError:
                     return
 
@@ -616,7 +616,7 @@ def _after_fork_in_child() -> None:
 reset_in_child(_after_fork_in_child)
 
 
-def opened(recording: RecordBuffer) -> EventRecorder:
+def open_recording(recording: RecordBuffer) -> EventRecorder:
     """Add ``recording`` to the active recorder, or to a new one, and return that."""
     with _lock:
         recorder = observe.active
@@ -629,7 +629,7 @@ def opened(recording: RecordBuffer) -> EventRecorder:
         return recorder
 
 
-def closed(recorder: EventRecorder, recording: RecordBuffer) -> None:
+def close_recording(recorder: EventRecorder, recording: RecordBuffer) -> None:
     """Remove ``recording`` from a recorder; without recordings it is no longer the active one."""
     with _lock:
         recorder.close(recording)

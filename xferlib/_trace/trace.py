@@ -20,8 +20,8 @@ from xferlib._runtime import checks
 from xferlib._runtime.checks import site_of, whole
 from xferlib._runtime.version import __version__, install_command
 from xferlib._trace import recorder
-from xferlib._trace.recorder import EventRecorder, closed, opened
-from xferlib.errors import ArgumentError, CaptureError, ForkError, UnsupportedError, shown
+from xferlib._trace.recorder import EventRecorder, close_recording, open_recording
+from xferlib.errors import ArgumentError, CaptureError, ForkError, UnsupportedError, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,15 +305,15 @@ def _events(found: Recorded) -> Iterator[dict[str, Any]]:
         process = processes.get(row.device)
         if process is None:
             process = processes[row.device] = _HOST_PROCESS + len(processes)
-            yield _named("process_name", process, 0, row.device)
+            yield _make_name_event("process_name", process, 0, row.device)
             yield {"ph": "M", "name": "process_sort_index", "pid": process, "tid": 0, "args": {"sort_index": process}}
-        yield _named("thread_name", process, number, row.title)
+        yield _make_name_event("thread_name", process, number, row.title)
         yield {"ph": "M", "name": "thread_sort_index", "pid": process, "tid": number, "args": {"sort_index": number}}
-        for each, start_ns, end_ns in _nested(row.operations):
+        for each, start_ns, end_ns in _nest_operations(row.operations):
             yield _event(each, process, number, start_ns, end_ns)
 
 
-def _nested(operations: list[TraceOperation]) -> Iterator[tuple[TraceOperation, int, int]]:
+def _nest_operations(operations: list[TraceOperation]) -> Iterator[tuple[TraceOperation, int, int]]:
     """The operations of a row with times in whole nanoseconds, in which each two are nested or apart.
 
     Perfetto drops a slice that begins inside of another and ends behind it. The row allows for the resolution of
@@ -336,7 +336,7 @@ def _nested(operations: list[TraceOperation]) -> Iterator[tuple[TraceOperation, 
         yield each, start, end
 
 
-def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+def _make_name_event(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
 
 
@@ -409,7 +409,7 @@ class Scene:
         self.seconds = self.last - self.first
         self.scale, self.unit = next((scale, unit) for limit, scale, unit in UNITS if self.seconds < limit)
         self.shown = [each for each in operations if each.end_s >= self.first and each.start_s <= self.last]
-        self.rows = drawn_rows(rows_of(self.shown))
+        self.rows = select_rows(rows_of(self.shown))
         devices = {row.device for row in self.rows} - {"host"}
         self.titles = [
             f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title for row in self.rows
@@ -451,14 +451,14 @@ def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_
             for position, row in enumerate(scene.rows):
                 named |= _draw(axes, position, row, first, scene.last, scale)
             _dress(axes, scene)
-            axes.set_title(picture_heading(title, found, scene.shown), fontsize=10, loc="left")
-            _explain(figure, scene.legend(shade), unnamed(scene.shown, named))
+            axes.set_title(format_heading(title, found, scene.shown), fontsize=10, loc="left")
+            _explain(figure, scene.legend(shade), list_unnamed(scene.shown, named))
             figure.savefig(path, dpi=130)
         finally:
             plt.close(figure)
 
 
-def drawn_rows(found: list[TimelineRow]) -> list[TimelineRow]:
+def select_rows(found: list[TimelineRow]) -> list[TimelineRow]:
     """Keep one row for all staging threads, and the calls of the threads that call most."""
     calls = [row for row in found if row.kind is Kind.CALL]
     calls = sorted(calls, key=lambda row: (row.stream != "MainThread", -len(row.operations)))[:_MOST_CALL_ROWS]
@@ -510,7 +510,7 @@ def _label(axes: Any, height: float, bar: Bar, first: float, last: float, scale:
     return text == bar.label
 
 
-def unnamed(shown: Sequence[TraceOperation], named: set[str]) -> list[str]:
+def list_unnamed(shown: Sequence[TraceOperation], named: set[str]) -> list[str]:
     """Return number and time of the kernels, ranges and calls that took longest of those that no bar names in full."""
     seconds: dict[str, float] = {}
     counts: dict[str, int] = {}
@@ -595,7 +595,7 @@ def _dress(axes: Any, scene: Scene) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def picture_heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
+def format_heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
     numbers = Numbers(shown)
     speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]
@@ -617,7 +617,7 @@ _TICKS = 6
 
 def html(found: Recorded) -> str:
     """The timeline of a trace, with a heading; colours of text are the notebook's own."""
-    heading = escape(picture_heading("", found, found.operations))
+    heading = escape(format_heading("", found, found.operations))
     if not found.operations:
         return f"<div><p>{heading}</p><p>nothing was recorded</p></div>"
     return f'<div><p style="margin:0 0 4px">{heading}</p>{_svg(found.operations)}</div>'
@@ -712,7 +712,7 @@ def summary(found: Recorded) -> str:
         if members:
             rows.append([title, *_figures(kind, members)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(_padded(row, widths)).rstrip() for row in rows]
+    lines = ["  ".join(_pad_row(row, widths)).rstrip() for row in rows]
     lines.append(f"overlap {found.numbers.overlap():.0%}, idle {found.numbers.idle():.0%}")
     if found.dropped:
         lines.append(f"{found.dropped} earlier operations were forgotten; trace(keep=...) keeps more")
@@ -734,7 +734,7 @@ def _figures(kind: Kind, members: Sequence[TraceOperation]) -> list[str]:
     ]
 
 
-def _padded(row: list[str], widths: list[int]) -> list[str]:
+def _pad_row(row: list[str], widths: list[int]) -> list[str]:
     return [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
 
 
@@ -764,11 +764,11 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, keep: int = 100_000) -> None:
-        self._path = None if path is None else checked_path(path, (".json", *PICTURES))
+        self._path = None if path is None else check_path(path, (".json", *PICTURES))
         number = whole(keep, least=1)
         if number is None:
             raise ArgumentError(
-                f"trace(keep={shown(keep)}): keep must be an int from 1: the number of operations to remember"
+                f"trace(keep={quote(keep)}): keep must be an int from 1: the number of operations to remember"
             )
         self._keep = number
         self._pid = os.getpid()
@@ -792,9 +792,9 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             )
         self._pid = os.getpid()
         self._recording = recorder.RecordBuffer(self._keep)
-        self._recorder = opened(self._recording)
+        self._recorder = open_recording(self._recording)
         self._is_open = True
-        for backend in registry.loaded():
+        for backend in registry.write_load():
             self._recorder.met(backend)
             device = backend.device_current()
             if device.kind == "cuda":
@@ -808,12 +808,12 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         if os.getpid() != self._pid:
             return
         if self._recorder is None or self._recording is None or not self._is_open:
-            raise blocks.not_entered(self)
+            raise blocks.make_entry_error(self)
         try:
             if error is None:
                 streams.settle_all()
         finally:
-            closed(self._recorder, self._recording)
+            close_recording(self._recorder, self._recording)
             self._is_open = False
         if self._path is not None:
             try:
@@ -846,7 +846,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             ArgumentError: Another ``kind``.
         """
         if kind not in _KINDS:
-            raise ArgumentError(f"trace.range(kind={shown(kind)}): the kinds are {', '.join(_KINDS)}")
+            raise ArgumentError(f"trace.range(kind={quote(kind)}): the kinds are {', '.join(_KINDS)}")
         return range_(name, kind, nbytes, stream, device)
 
     # --- what was recorded
@@ -971,7 +971,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             start_s, end_s: What part of the block to show; from the first operation to the last if omitted.
             dark: Whether the picture is for a dark page.
         """
-        file = checked_path(path, PICTURES)
+        file = check_path(path, PICTURES)
         plot(self._recorded, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
 
     def _repr_html_(self) -> str | None:
@@ -1013,11 +1013,11 @@ class range_:  # noqa: N801 - what `trace.range` makes
             self._ended()
 
 
-def checked_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
+def check_path(path: str | os.PathLike[str], endings: tuple[str, ...]) -> Path:
     """Check, before the work is done, that a path can be written to."""
     if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
         raise ArgumentError(
-            f"a trace cannot be written to {shown(path)}: give a path that ends in {', '.join(endings)}"
+            f"a trace cannot be written to {quote(path)}: give a path that ends in {', '.join(endings)}"
         )
     found = Path(path)
     if found.suffix not in endings:

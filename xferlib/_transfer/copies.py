@@ -19,7 +19,7 @@ from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
 from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolved
+from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolve_lazy
 from xferlib._transfer.plan import Conversion, Plan, TransferPath
 from xferlib.errors import DeviceMemoryError, LayoutError
 
@@ -47,18 +47,20 @@ def device_to_host(
     out: HostArray | None = None,
 ) -> HostArray:
     """Blocking download: complete on return."""
-    src, info = resolved(src, info, backend, stream)
+    src, info = resolve_lazy(src, info, backend, stream)
     order = stream if stream is not None else backend.stream_current(info.device)
     dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
     try:
-        ready = _prepared(src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True)
+        ready = _prepare_download(
+            src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True
+        )
         _DOWNLOADS[ready.found.path](ready.flat, ready.end, order, ready.found)
     except BaseException:  # what may be enqueued reads memory that the caller may free now
         lifetimes.abandon(backend, order)
         raise
     del ready
     if out is not None:
-        observe.touched(out, backend.pinned_domain, is_write=True)
+        observe.note_host_access(out, backend.pinned_domain, is_write=True)
     return dst
 
 
@@ -72,14 +74,14 @@ class _Ready(NamedTuple):
     found: Plan
 
 
-def _prepared(
+def _prepare_download(
     src: Array, info: ArrayInfo, backend: Backend, dst: HostArray, order: RawStream, call: str, *, is_blocking: bool
 ) -> _Ready:
     """Plan a download, and enqueue the device's part of it; ``call`` refuses to stage the caller's ``dst``."""
     end = HostEnd(dst, info.dtype, backend)
     found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
     if found.conversion is Conversion.ON_DEVICE:
-        src, info = _converted(src, info, backend, dst.dtype, order)
+        src, info = _convert_on_device(src, info, backend, dst.dtype, order)
         end = HostEnd(dst, info.dtype, backend)
         found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
     if call:
@@ -104,7 +106,7 @@ def _prepared(
     return _Ready(end, *in_c_order(src, info, backend, order), found)
 
 
-def _converted(
+def _convert_on_device(
     src: Array, info: ArrayInfo, backend: Backend, dtype: np.dtype[Any], stream: RawStream
 ) -> tuple[Array, ArrayInfo]:
     """The array in another dtype, made on the device; itself where that has no room."""
@@ -123,7 +125,7 @@ def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> No
     pass
 
 
-def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
+def _download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
     staging.copy_pinned(end, src.pointer, stream, is_upward=False)
     staging.await_copy(end.backend, stream)
 
@@ -131,7 +133,7 @@ def _pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> No
 _DOWNLOADS: dict[TransferPath, Callable[[ArrayInfo, HostEnd, RawStream, Plan], None]] = {
     TransferPath.EMPTY: _nothing,
     TransferPath.SMALL: staging.download,
-    TransferPath.PINNED: _pinned,
+    TransferPath.PINNED: _download_pinned,
     TransferPath.STAGED: staging.download,
 }
 
@@ -151,7 +153,7 @@ def device_to_host_async(
     is_awaited: bool = False,
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
-    src, info = resolved(src, info, backend, stream)
+    src, info = resolve_lazy(src, info, backend, stream)
     order = stream
     if order is None:
         from xferlib._core.streams import copy_stream  # here, for programs that only wait
@@ -160,7 +162,7 @@ def device_to_host_async(
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
     try:
-        end, flat, owner, found = _prepared(
+        end, flat, owner, found = _prepare_download(
             src, info, backend, dst, order, "to_host_async" if out is not None else "", is_blocking=False
         )
         transfer = Transfer(dst, backend, order, nbytes=info.nbytes, path=found.path.value, is_upload=False)
@@ -219,8 +221,8 @@ def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> 
 def send(upload: Upload) -> TransferPath:
     """Fill the array on the device; returns the path that the bytes took."""
     if upload.stream.capture is not None:
-        return staging.captured_upload(upload.end, upload.out, upload.into, upload.stream)
-    observe.touched(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
+        return staging.capture_upload(upload.end, upload.out, upload.into, upload.stream)
+    observe.note_host_access(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
     return _send(upload)
 
 
@@ -340,7 +342,9 @@ def host_to_device_async(
         job = staging.job(end, info.pointer, order, transfer.finish, is_upward=True)
         transfer.start(job, info, keep=(src,), is_awaited=is_awaited)
     else:
-        observe.touched(src, backend.pinned_domain, is_write=False)  # of small ones a thread reads pinned memory too
+        observe.note_host_access(
+            src, backend.pinned_domain, is_write=False
+        )  # of small ones a thread reads pinned memory too
         try:
             execute = _UPLOADS[found.path] if is_flat else _spread
             execute(Upload(end, dst, info, order, is_blocking=False), found)
@@ -368,14 +372,14 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
 
 def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
-    wanted = describe.arriving_dtype(source, dtype)
+    wanted = describe.get_arriving_dtype(source, dtype)
     if copy is not True:
         if describe.fits(source, target, wanted):
             return source.given
         if copy is False:
-            raise describe.copy_needed(source, target, wanted)
+            raise describe.needs_copy(source, target, wanted)
     describe.claim_out(target, source.shape, wanted)
-    staging.captured_stream("to_device", target.backend, target.device, target.stream)
+    staging.find_captured_stream("to_device", target.backend, target.device, target.stream)
     return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
 
 
@@ -396,7 +400,7 @@ def to_host_needs_a_copy(d: Any, dtype: Any = None, out: Any = None, *, pinned: 
 
 def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_awaited: bool = False) -> Transfer:
     """`to_device_async` between two ends; ``is_awaited`` as in `xferlib._transfer.handle.Transfer.start`."""
-    order = staging.captured_stream("to_device_async", target.backend, target.device, target.stream)
+    order = staging.find_captured_stream("to_device_async", target.backend, target.device, target.stream)
     if order is not None:
         done = transfer_between(source, target, dtype)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
@@ -405,7 +409,7 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
-        wanted = describe.arriving_dtype(source, dtype)
+        wanted = describe.get_arriving_dtype(source, dtype)
         describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
         return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
@@ -430,7 +434,7 @@ def to_host(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray
     return _download(source, wanted, order, out)
 
 
-def to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray:
+def download_to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray:
     """`xferlib.to_host` to a new array in pinned memory."""
     if out is not None:
         raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
@@ -452,9 +456,9 @@ def begin_to_host(
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     assert source.info is not None
     source.backend.attach(source.info.device)
-    recorded = staging.captured_stream("to_host_async", source.backend, source.info.device, order)
+    recorded = staging.find_captured_stream("to_host_async", source.backend, source.info.device, order)
     if recorded is not None:
-        done = staging.captured_download(d, source.info, source.backend, recorded, out)
+        done = staging.capture_download(d, source.info, source.backend, recorded, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     if order is not None and order.handle == PER_THREAD:  # threads cannot enqueue on it
         done = _download(source, wanted, order, out)
@@ -467,7 +471,7 @@ def _host_arguments(
 ) -> tuple[CopySource, np.dtype[Any], RawStream | None]:
     """The source of a download, the dtype that arrives and the stream."""
     source = describe.source_of(d, what="d", dtype=dtype)
-    wanted = describe.arriving_dtype(source, dtype)
+    wanted = describe.get_arriving_dtype(source, dtype)
     if out is not None:
         describe.check_host_out(out, source.shape, wanted, call)
     device = source.device if source.device is not None else source.backend.devices()[0]
@@ -509,7 +513,7 @@ def _download(
 ) -> HostArray:
     assert source.info is not None
     source.backend.attach(source.info.device)
-    if (order := staging.captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
+    if (order := staging.find_captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
         streams.refuse("to_host", order)
     return device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
 

@@ -64,7 +64,7 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
     if owner is None or owner.name == "numpy":
         host = arrays.as_host_array(x, what=what, check_tuple=_refuse_results)
         if owner is None and dtype is not None:
-            host = arrays.exactly(x, host, wanted_dtype(dtype, host.dtype))
+            host = arrays.exactly(x, host, choose_dtype(dtype, host.dtype))
         numpy = owner if owner is not None else registry.get("numpy")
         # Only an array that was one already has a device: `fits` would otherwise let a list stand for its own copy.
         device = numpy.devices()[0] if host is x else None
@@ -105,7 +105,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
                 f"out is {type(out).__name__}, not an array of any backend; make it with xferlib.empty()"
             )
         if chosen is not None and chosen is not owner:
-            raise arguments.mixed_backends("to_device", ("backend=", chosen), ("out", owner))
+            raise arguments.make_mixed_backends_error("to_device", ("backend=", chosen), ("out", owner))
         into = owner.view(out)
         place = into.device
         if device is not None and registry.resolve(device, backend=owner) is not place:
@@ -143,13 +143,13 @@ def raw_stream(stream: Any, device: Device) -> RawStream:
     return raw
 
 
-def arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
+def get_arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
     """`wanted_dtype` of a source.
 
     Raises:
         UnsupportedDTypeError: There is no such dtype, or it would drop a part of every value.
     """
-    wanted = wanted_dtype(dtype, source.dtype)
+    wanted = choose_dtype(dtype, source.dtype)
     arrays.check_conversion(source.dtype, wanted)
     return wanted
 
@@ -161,10 +161,10 @@ def check_leaf(x: Any, dtype: Any = None) -> None:
         ArrayError: What `source_of` and `arriving_dtype` raise.
     """
     if registry.owner_of(x) is not None:
-        arriving_dtype(source_of(x), dtype)
+        get_arriving_dtype(source_of(x), dtype)
 
 
-def wanted_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
+def choose_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype that arrives, in native byte order: the one asked for, or that of the source."""
     if dtype is None:
         return given if given.isnative else given.newbyteorder("=")
@@ -181,14 +181,14 @@ def stays(x: Any, target: CopyTarget, dtype: Any, *, copy: bool | None) -> bool:
     if registry.owner_of(x) is None:
         return True
     source = source_of(x)
-    wanted = arriving_dtype(source, dtype)
+    wanted = get_arriving_dtype(source, dtype)
     is_there = fits(source, target, wanted)
     if copy is False and not is_there:
-        raise copy_needed(source, target, wanted)
+        raise needs_copy(source, target, wanted)
     return is_there
 
 
-def copy_needed(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> LayoutError:
+def needs_copy(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> LayoutError:
     """The error of a copy that the caller ruled out."""
     if target.out is not None:
         why = "out is given"

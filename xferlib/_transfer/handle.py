@@ -34,7 +34,7 @@ from xferlib._core.streams import PendingTransfer, Result_co, Stream
 from xferlib._memory import lifetimes as in_flight
 from xferlib._runtime.threads import Job, deferred, workers
 from xferlib._transfer.plan import TransferPath
-from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, shown
+from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import ArrayInfo
@@ -116,7 +116,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
                 host = keep[0] if self.is_upload else self._result
                 ends = staging_hooks.Ends(host, device, self._stream, keep, is_upload=self.is_upload)
                 with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
-                    self._later = staging_hooks.postponed(job, ends, self._backend.pinned_domain)
+                    self._later = staging_hooks.postpone_transfer(job, ends, self._backend.pinned_domain)
             if self._later is None:
                 workers.submit(job, job.helpers + 1)
         except BaseException:  # Ctrl-C: the caller will not have this handle, and could not settle it
@@ -140,7 +140,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         assert self._stream is not None
         try:
             if self._job is not None:
-                staging_hooks.finishing(self._job)
+                staging_hooks.note_finish(self._job)
             if self.is_upload or self._job is None:
                 self._event = in_flight.record(self._backend, self._stream)
                 in_flight.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)
@@ -302,7 +302,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         if timeout is not None:
             if not isinstance(timeout, numbers.Real) or not (0 <= timeout < _LONGEST_S or timeout == math.inf):
                 raise ArgumentError(
-                    f"result: timeout={shown(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
+                    f"result: timeout={quote(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
                 )
             timeout = None if timeout == math.inf else float(timeout)
         self.settle(timeout)

@@ -104,12 +104,12 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     for number, leaf in enumerate(leaves):
         if type(leaf) is np.ndarray or registry.owner_of(leaf) is not None:
             if dtype is not None or leaf.dtype not in arrays.SUPPORTED:
-                _arriving(leaf.dtype, dtype)
+                _get_arriving_dtype(leaf.dtype, dtype)
             found.append(number)
     return found
 
 
-def chosen(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]]:
+def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
@@ -129,11 +129,11 @@ def chosen(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]
                 add = kinds.setdefault((shape, given), []).append
             add(number)
         elif registry.owner_of(leaf) is not None:
-            _arriving(leaf.dtype, dtype)
+            _get_arriving_dtype(leaf.dtype, dtype)
             alone.append(number)
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
-        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _arriving(arrives, dtype)
+        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_arriving_dtype(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
         if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
@@ -145,7 +145,7 @@ def chosen(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]
     return packed, sorted(alone)
 
 
-def _arriving(given: Any, dtype: Any) -> np.dtype[Any]:
+def _get_arriving_dtype(given: Any, dtype: Any) -> np.dtype[Any]:
     """The dtype that a leaf arrives in."""
     known = arrays.check_dtype(given)
     if dtype is None:
@@ -200,7 +200,7 @@ class PackedLeaves:
         self._sources = [leaves[number] for number in layout.members]
         if observe.listener is not None:
             for each in self._sources:
-                observe.touched(each, backend.pinned_domain, is_write=False)
+                observe.note_host_access(each, backend.pinned_domain, is_write=False)
         self._layout = layout
         self._backend = backend
         self._stream = stream
@@ -421,11 +421,13 @@ def begin(
         if slab is not None:
             shipment.add(slab.region())
         for group in _groups(large):
-            shipment.add(_described(group, results, owned, backend, stream))
+            shipment.add(_describe_uploads(group, results, owned, backend, stream))
         shipment.close()
     elif is_together:
-        described = _described(list(large), results, owned, backend, stream)
-        _in_one_call(described if slab is None else staging_module.joined(slab.region(), described), backend, stream)
+        described = _describe_uploads(list(large), results, owned, backend, stream)
+        _in_one_call(
+            described if slab is None else staging_module.join_regions(slab.region(), described), backend, stream
+        )
     elif slab is not None:
         slab.send()
     if slab is not None:
@@ -470,7 +472,7 @@ class _Large(NamedTuple):
     end: HostEnd | None = None
 
 
-def _described(
+def _describe_uploads(
     group: list[_Large], results: list[Any], owned: list[Array], backend: Backend, stream: RawStream
 ) -> Regions:
     """Describe arrays for C, and the new ones on the device, which are ``results``."""
@@ -484,7 +486,7 @@ def _described(
         [PlainCopy(each.pointer, pointer, each.nbytes) for each, pointer in located if each.end is None]
     )
     if others := [(each.end, pointer) for each, pointer in located if each.end is not None]:
-        found = staging_module.joined(
+        found = staging_module.join_regions(
             found, staging_module.of_many([end for end, _ in others], [pointer for _, pointer in others])
         )
     return found._replace(keep=(found.keep, made, group))
@@ -508,12 +510,12 @@ def _large(
                 if not is_pinned(pointer, nbytes):
                     yield _Large(number, leaf, given, nbytes, pointer)
                 continue
-        end = _staged_end(leaf, dtype, backend, device, may_permute=may_permute)
+        end = _describe_staged_leaf(leaf, dtype, backend, device, may_permute=may_permute)
         if end is not None:
             yield _Large(number, leaf, end.dtype, end.nbytes, 0, end)
 
 
-def _staged_end(
+def _describe_staged_leaf(
     leaf: HostArray, dtype: np.dtype[Any] | None, backend: Backend, device: Device, *, may_permute: bool
 ) -> HostEnd | None:
     """The host's end of an upload of a leaf that C threads stage; None where it goes another way."""
@@ -703,7 +705,7 @@ class ManyDownload:
         group, small, backend, stream = self._group, self._small, self._backend, self._stream
         places, nbytes = _places(small)
         if small and not group and self._shipment is None and nbytes <= MEDIUM_NBYTES:
-            self._cut(self._fetched(places, nbytes), small, places)
+            self._cut(self._fetch_small(places, nbytes), small, places)
             return
         if small:
             memory = backend.empty((nbytes,), BYTE, device=stream.device, stream=stream)
@@ -731,7 +733,7 @@ class ManyDownload:
         for leaf, place in zip(leaves, places, strict=True):
             self._results[leaf.number] = np.ndarray(leaf.shape, leaf.dtype, memory, place)
 
-    def _fetched(self, places: list[int], nbytes: int) -> HostArray:
+    def _fetch_small(self, places: list[int], nbytes: int) -> HostArray:
         """Copy the small arrays into the thread's slab, and all of it from there."""
         backend, stream = self._backend, self._stream
         own = buffers.slab_of(backend, nbytes, stream)
@@ -744,7 +746,7 @@ class ManyDownload:
             lifetimes.abandon(backend, stream)
             raise
         found = memory.copy()
-        own.emptied()
+        own.mark_empty()
         return found
 
     # --- into pinned memory

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from xferlib._core import device, observe, registry
-from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, bounds, is_c_contiguous, merged_axes
+from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, bounds, is_c_contiguous, merge_axes
 from xferlib._core.device import Device
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
@@ -138,11 +138,11 @@ def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> ElementConversion
     if written == "half16":
         return ElementConversion(read, written, "to_half(x)" if read == "double" else f"to_half((float){value})")
     if given.kind == "f" and wanted.kind in "iu":
-        return ElementConversion(read, written, _saturated(value, written, wanted, "" if read == "double" else "f"))
+        return ElementConversion(read, written, _saturate(value, written, wanted, "" if read == "double" else "f"))
     return ElementConversion(read, written, f"({written}){value}")
 
 
-def _saturated(value: str, written: str, wanted: np.dtype[Any], suffix: str) -> str:
+def _saturate(value: str, written: str, wanted: np.dtype[Any], suffix: str) -> str:
     bits = 8 * wanted.itemsize - (wanted.kind == "i")
     beyond, most = 2.0**bits, (1 << bits) - 1
     low, least = (-beyond, f"({written})(-{most}ll - 1)") if wanted.kind == "i" else (0.0, f"({written})0")
@@ -179,12 +179,12 @@ class _Axis(NamedTuple):
     src: int
 
 
-def collapsed(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -> list[_Axis]:
+def collapse_axes(shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...]) -> list[_Axis]:
     """The fewest axes that both strides allow, in C order of ``shape``."""
-    return [_Axis(*axis) for axis in merged_axes(zip(shape, dst, src, strict=True))]
+    return [_Axis(*axis) for axis in merge_axes(zip(shape, dst, src, strict=True))]
 
 
-def aligned(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
+def align_axes(axes: list[_Axis], dst: int, src: int, itemsize: int) -> tuple[list[_Axis], int]:
     """The axes and the size of an element, aligned to that size: a part of the elements if need be.
 
     NumPy and torch align complex numbers to their parts only, and other addresses come from memory cut by hand.
@@ -247,7 +247,7 @@ def copy(dst: ArrayInfo, src: ArrayInfo, backend: Backend, stream: RawStream, ki
         return
     # Modulo 16, so that arrays of one form share a plan wherever they lie: no element is larger, so no more of an
     # address decides which size of element is aligned.
-    planned = _planned(dst.shape, dst.strides, src.strides, dst.dtype.itemsize, dst.pointer % 16, src.pointer % 16)
+    planned = _plan_copy(dst.shape, dst.strides, src.strides, dst.dtype.itemsize, dst.pointer % 16, src.pointer % 16)
     code = kernel(planned.name, planned.source, planned.key, backend, dst.device)
     args = (dst.pointer, src.pointer, *planned.args)
     launch(code, planned.blocks, planned.block, args, backend, stream, name=planned.name, nbytes=2 * dst.nbytes)
@@ -266,15 +266,15 @@ class Launch(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)  # loops move arrays of few forms
-def _planned(
+def _plan_copy(
     shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], itemsize: int, dst_place: int, src_place: int
 ) -> Launch:
     """The launch that copies arrays of one form; the addresses are given modulo 16, the largest element."""
-    axes, word = aligned(collapsed(shape, dst, src), dst_place, src_place, itemsize)
+    axes, word = align_axes(collapse_axes(shape, dst, src), dst_place, src_place, itemsize)
     return _launch(axes, ElementConversion(_WORDS[word], _WORDS[word], "x"))
 
 
-def converting(
+def plan_conversion(
     shape: tuple[int, ...], dst: tuple[int, ...], src: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any]
 ) -> Launch | None:
     """The launch that copies arrays of one form, aligned to their elements, and may convert them.
@@ -288,9 +288,9 @@ def converting(
         None between complex numbers of two sizes.
     """
     if given == wanted:
-        found = _planned(shape, dst, src, given.itemsize, 0, 0)
+        found = _plan_copy(shape, dst, src, given.itemsize, 0, 0)
         return found if found.key[0] == _WORDS[given.itemsize] else None
-    converts, axes = conversion(given, wanted), collapsed(shape, dst, src)
+    converts, axes = conversion(given, wanted), collapse_axes(shape, dst, src)
     assert axes
     return None if converts is None else _launch(axes, converts)
 
@@ -298,7 +298,7 @@ def converting(
 def _launch(axes: list[_Axis], converts: ElementConversion) -> Launch:
     count = math.prod(axis.extent for axis in axes)
     is_large = int(count >= _SMALL_INDICES)
-    crossed = _crossed(axes)
+    crossed = _find_crossed_axes(axes)
     outer = [axis for index, axis in enumerate(axes) if index not in crossed]
     key = *converts, len(outer), is_large
     code, threads = source(*key), (_BLOCK, 1, 1)
@@ -314,7 +314,7 @@ def _launch(axes: list[_Axis], converts: ElementConversion) -> Launch:
     return Launch("copy_tiles", code, key, tiles, (_TILE, _TILE_ROWS, 1), args)
 
 
-def _crossed(axes: list[_Axis]) -> tuple[int, ...]:
+def _find_crossed_axes(axes: list[_Axis]) -> tuple[int, ...]:
     """The axes that need care where one is contiguous in the source, and another in the destination.
 
     Returns:
@@ -376,7 +376,7 @@ _routes = _Routes()
 
 def copy_to(x: Any, spec: Any) -> Array | None:
     """`xferlib.copy_to` between accelerators; None, a no-op, in every case that the long way must look at."""
-    owner = _looked_at(x)
+    owner = _find_device_backend(x)
     if owner is None or type(spec) not in _SPECS:
         return None
     info = owner.view(x)
@@ -385,7 +385,7 @@ def copy_to(x: Any, spec: Any) -> Array | None:
     return _carry(x, info, info.dtype, *route)
 
 
-def _looked_at(x: Any) -> Backend | None:
+def _find_device_backend(x: Any) -> Backend | None:
     """The backend of an array that may be on an accelerator, where nothing is recorded; None in any other case."""
     if observe.active is not None or device.opened:
         return None
@@ -418,14 +418,14 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
     giver.attach(info.device)
     if taker is not giver:
         taker.attach(device)
-    src, info = resolved(x, info, giver)
+    src, info = resolve_lazy(x, info, giver)
     order = stream if stream is not None else taker.stream_current(device)
     before = giver.stream_current(info.device)
     is_local = info.device.index == device.index
     near = before  # a device's own streams alone reach its memory
     if is_local and order.handle != before.handle:
         _follow(order, before, taker, giver)
-        near = order.known_to(giver)
+        near = order.convert_for(giver)
     dst = out if into is not None else taker.empty(info.shape, dtype, device=device, stream=order)
     if 0 in info.shape:
         return dst
@@ -485,7 +485,7 @@ def _within(
     """Enqueue the copy; return what is used besides both ends."""
     temporary = src
     if into is not None and _overlap(info, into):  # no copy may read what it writes
-        info, temporary = _copied(info, giver, near)
+        info, temporary = _copy_contiguous(info, giver, near)
     if into is None and is_c_contiguous(info.shape, info.strides, info.dtype.itemsize):
         observe.copy(Kind.D2D, taker.operands((dst,))[0], info.pointer, info.nbytes, taker, order)
     else:
@@ -519,12 +519,12 @@ def _across(
     nbytes = math.prod(info.shape) * itemsize
     temporary, arrived = src, dst
     if not is_c_contiguous(info.shape, info.strides, itemsize):
-        info, temporary = _copied(info, giver, before)
+        info, temporary = _copy_contiguous(info, giver, before)
     if into is not None and not is_c_contiguous(into.shape, into.strides, itemsize):
         arrived = taker.empty(info.shape, info.dtype, device=into.device, stream=order)
     pointer = into.pointer if into is not None and arrived is dst else taker.operands((arrived,))[0]
     if not is_mutual:
-        giver.consumed(temporary, order.known_to(giver))
+        giver.consumed(temporary, order.convert_for(giver))
     elif before.handle or giver.has_made_streams:  # which later waits for the copy, and so does who gets the memory
         giver.consumed(temporary, before)
     is_mutual = is_mutual and arrived is dst
@@ -619,7 +619,9 @@ def _on(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
             backend.stream_use(current)
 
 
-def resolved(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | None = None) -> tuple[Array, ArrayInfo]:
+def resolve_lazy(
+    src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | None = None
+) -> tuple[Array, ArrayInfo]:
     """The array with its elements in memory, made on ``stream``, the current one if omitted."""
     if not backend.is_lazy(src):
         return src, info
@@ -633,10 +635,10 @@ def resolved(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | 
 
 def in_c_order(src: Array, info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     """The array in C order, copied on the device if it is not; and what owns it."""
-    return (info, src) if info.is_c_contiguous else _copied(info, backend, stream)
+    return (info, src) if info.is_c_contiguous else _copy_contiguous(info, backend, stream)
 
 
-def _copied(info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
+def _copy_contiguous(info: ArrayInfo, backend: Backend, stream: RawStream) -> tuple[ArrayInfo, Array]:
     temporary = backend.empty(info.shape, info.dtype, device=info.device, stream=stream)
     flat = backend.view(temporary)
     copy(flat, info, backend, stream)

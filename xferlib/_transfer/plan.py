@@ -26,7 +26,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import arrays, device, observe
-from xferlib._core.arrays import DTYPES, address, dense_order, merged_axes
+from xferlib._core.arrays import DTYPES, address, dense_order, merge_axes
 from xferlib._core.thresholds import (
     CAST_FROM,
     CAST_TO_QUARTER_FROM,
@@ -88,7 +88,7 @@ def describe_form(
         given: Their dtype, in either byte order.
         dtype: Of the device side, in native byte order.
     """
-    axes = merged_axes(zip(shape, strides, strict=True)) or [(1, given.itemsize)]
+    axes = merge_axes(zip(shape, strides, strict=True)) or [(1, given.itemsize)]
     if len(axes) > _native.MOST_AXES:
         return None
     layout = _native.StridedLayout(axes=len(axes), host_size=given.itemsize, device_size=dtype.itemsize)
@@ -354,7 +354,7 @@ _number = 0
 
 def means_of(backend: Backend, device: Device) -> Means:
     """The facts of plans for a device, found out once."""
-    begin_epoch(process.number[0])
+    begin_epoch(process.fast_path_epoch[0])
     here = known  # which the next epoch replaces
     found = here.get(device)
     if found is None:
@@ -375,7 +375,7 @@ def begin_epoch(number: int) -> None:
 
 
 @functools.lru_cache(maxsize=1024)  # loops move arrays of few forms
-def compiled(
+def compile_plan(
     shape: tuple[int, ...], strides: tuple[int, ...], given: np.dtype[Any], wanted: np.dtype[Any], means: Means,
     is_upload: bool, is_blocking: bool, may_permute: bool, may_cast: bool, memory: Memory, forced: TransferPath | None,
 ) -> Plan:  # fmt: skip
@@ -395,7 +395,7 @@ def compiled(
     if not nbytes:
         return Plan(TransferPath.EMPTY)
     keeps = given == wanted
-    axes = merged_axes(zip(shape, strides, strict=True))
+    axes = merge_axes(zip(shape, strides, strict=True))
     is_in_order = not axes or axes == [(size, given.itemsize)]
     is_plain = keeps and is_in_order
     asks_pinned = is_plain
@@ -412,7 +412,7 @@ def compiled(
         )  # fmt: skip
         if saves or is_reordered or (is_readable and memory != "pageable"):
             native = given if given.isnative else given.newbyteorder("=")
-            sent = compiled(
+            sent = compile_plan(
                 shape, strides, given, native, means, is_upload, is_blocking, may_permute, may_cast, memory, forced
             )
             return replace(sent, conversion=Conversion.ON_DEVICE)
@@ -422,7 +422,9 @@ def compiled(
         TransferPath.STAGED, nbytes, Conversion.NONE if keeps else Conversion.ON_HOST, is_plain=is_plain,
         is_c=means.stages and (is_plain or form is not None),
         asks_pinned=asks_pinned, form=form, cut=Cutting(1, nbytes, nbytes, 1),
-        tries_driver=is_plain and is_blocking and forced is None and _is_drivers(nbytes, means, memory, is_upload),
+        tries_driver=(
+            is_plain and is_blocking and forced is None and _uses_driver_copy(nbytes, means, memory, is_upload)
+        ),
     )  # fmt: skip
     # Small arrays take the slab even if they are pinned, unless each must take as long as the contract allows.
     is_small = nbytes <= SMALL_NBYTES and (forced is None or forced is TransferPath.SMALL)
@@ -464,7 +466,7 @@ def _cast_from(given: np.dtype[Any], wanted: np.dtype[Any], is_blocking: bool) -
     return CAST_TO_QUARTER_FROM if is_slow or 4 * given.itemsize <= wanted.itemsize else CAST_FROM
 
 
-def _is_drivers(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
+def _uses_driver_copy(nbytes: int, means: Means, memory: Memory, is_upload: bool) -> bool:
     """Whether the driver's own copy, one thread and synchronous, is as fast as any other."""
     is_small = nbytes <= (DRIVER_MOST_UP if is_upload else DRIVER_MOST_DOWN)
     return means.has_driver and (is_small or not means.stages or memory == "pooled")
@@ -484,13 +486,13 @@ def of(
 ) -> Plan:  # fmt: skip
     """The plan for the host's end of a copy; asks whether its memory is pinned if that decides. Else as `compiled`."""
     array, means, wanted = end.array, known.get(device), forced()
-    if means is None or process.number[0] != _number:
+    if means is None or process.fast_path_epoch[0] != _number:
         means = means_of(end.backend, device)
     form = array.shape, array.strides, array.dtype, end.dtype
     facts = *form, means, is_upload, is_blocking, may_permute, may_cast
-    found = compiled(*facts, "pageable", wanted)
+    found = compile_plan(*facts, "pageable", wanted)
     if found.asks_pinned and (ranges := end.pinned) is not None:
-        return compiled(*facts, memory_of(ranges), wanted)
+        return compile_plan(*facts, memory_of(ranges), wanted)
     return found
 
 
@@ -563,7 +565,7 @@ def may_skip() -> bool:
     global _ordinary
     if forced() is not None:
         return False
-    now = process.number[0]  # before the look: a change meanwhile begins another epoch
+    now = process.fast_path_epoch[0]  # before the look: a change meanwhile begins another epoch
     if now != _ordinary:
         if observe.active is not None or device.opened or process.get().strict:
             return False

@@ -68,7 +68,7 @@ def prepare(
     memory: plan.Memory = "pooled" if is_pooled else "pageable"
     given = host.newbyteorder() if is_swapped else host
     means = plan.means_of(backend, device)
-    found = plan.compiled(shape, strides, given, there, means, bool(is_upload), True, True, True, memory, None)
+    found = plan.compile_plan(shape, strides, given, there, means, bool(is_upload), True, True, True, memory, None)
     if found.path is not TransferPath.PERMUTED and found.conversion is not Conversion.ON_DEVICE:
         flags = plan.replay_flags(found, math.prod(shape) * host.itemsize, memory, is_upload=bool(is_upload))
         return flags, *(plan.same_way(found.nbytes, is_upload=bool(is_upload)) if found.is_plain else (0, 0)), None
@@ -78,7 +78,7 @@ def prepare(
     crosses = strides if is_dense else c_strides(shape, host.itemsize)
     in_order = c_strides(shape, there.itemsize)
     ends = (in_order, crosses, host, there) if is_upload else (crosses, in_order, there, host)
-    launch = on_device.converting(shape, *ends)
+    launch = on_device.plan_conversion(shape, *ends)
     if launch is None or len(launch.args) > _MOST_ARGS:
         return _LEFT
     code: Any = on_device.kernel(launch.name, launch.source, launch.key, backend, device)
@@ -121,7 +121,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         numbers |= dict.fromkeys((dtype, dtype.type, *names), number)
     swapped = {dtype.newbyteorder(): number for number, (dtype, *_) in enumerate(elements) if dtype.itemsize > 1}
     objects = {
-        "epoch": process.number, "scopes": process.scopes, "scope": blocks.here,
+        "epoch": process.fast_path_epoch, "scopes": process.scopes, "scope": blocks.here,
         "moves": blocks.moves, "follow": blocks.follow, "may_replay": _may_replay,
         "settle": _settle, "register": _register, "resolve": _resolve,
         "to_device": to_device, "to_host": to_host,
@@ -258,10 +258,10 @@ def _add_device(device: Device) -> int:
         "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
         "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
         "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),
-        "stage_setup": functools.partial(staging.prepared, part, device),
-        "stage_finish": functools.partial(staging.gone_on, part, device),
+        "stage_setup": functools.partial(staging.prepare_stream, part, device),
+        "stage_finish": functools.partial(staging.continue_transfer, part, device),
         "prepare": functools.partial(prepare, part, device),
-        "pool": pool, **pool.lending(), "is_followed": is_followed,
+        "pool": pool, **pool.describe_for_native(), "is_followed": is_followed,
     }  # fmt: skip
     addresses = {name: getattr(direct, name) for name in _OF_DRIVER} | staging.addresses()
     addresses["gather"], addresses["scatter"], _ = _addresses()

@@ -23,7 +23,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.arrays import SUPPORTED, HostArray, chunked, copy_into, mapped
+from xferlib._core.arrays import SUPPORTED, HostArray, copy_into, cut_in_chunks, find_memory_map
 from xferlib._core.device import PER_THREAD, opened
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
@@ -71,7 +71,7 @@ def new(backend: Backend, device: Device, shape: tuple[int, ...], dtype: np.dtyp
     return made
 
 
-def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
+def copy_small_leaves(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     """Copy the small host arrays among some objects.
 
     Returns:
@@ -89,7 +89,7 @@ def copied_each(leaves: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _is_small(leaf: Any) -> bool:
-    if type(leaf) is not np.ndarray or mapped(leaf) is not None:
+    if type(leaf) is not np.ndarray or find_memory_map(leaf) is not None:
         return False
     return leaf.nbytes < HOST_HELPER_NBYTES and leaf.dtype in SUPPORTED
 
@@ -152,7 +152,7 @@ def of_plain(copies: Sequence[PlainCopy]) -> Regions:
     return Regions(table, len(copies), sum(each.nbytes for each in copies), None)
 
 
-def joined(*some: Regions) -> Regions:
+def join_regions(*some: Regions) -> Regions:
     """Regions of one transfer, as one table."""
     table = (_native.ArrayRegion * sum(each.number for each in some))()
     start = ctypes.addressof(table)
@@ -235,7 +235,7 @@ class StreamSetup:
     __slots__ = ("_config", "_number", "_until_s", "calls", "library", "most_piece", "provided", "ring", "struct")
 
     def __init__(self, ring: Ring, stream: RawStream, calls: StagingCalls, *, is_upward: bool) -> None:
-        self._number = process.number[0]
+        self._number = process.fast_path_epoch[0]
         most = plan.chunk_nbytes()
         self.calls = calls
         self.ring = ring
@@ -255,7 +255,7 @@ class StreamSetup:
 
     def is_valid(self) -> bool:
         """Whether nothing that it was made from has changed: settings, and the cores that the process may use."""
-        number = process.number[0]
+        number = process.fast_path_epoch[0]
         if time.monotonic() >= self._until_s:
             return False
         if number != self._number:
@@ -280,10 +280,10 @@ def setup_of(backend: Backend, stream: RawStream, *, is_upward: bool) -> StreamS
     key = (stream.handle, is_upward)
     ring = buffers.rings.made.get((backend.pinned_domain, stream.device.index))
     found: StreamSetup | None = ring.setups.get(key) if ring is not None else None
-    return found if found is not None and found.is_valid() else _made_setup(backend, stream, key)
+    return found if found is not None and found.is_valid() else _make_setup(backend, stream, key)
 
 
-def _made_setup(backend: Backend, stream: RawStream, key: tuple[int, bool]) -> StreamSetup | None:
+def _make_setup(backend: Backend, stream: RawStream, key: tuple[int, bool]) -> StreamSetup | None:
     calls = calls_of(backend, stream)
     if calls is None:
         return None
@@ -372,7 +372,7 @@ def addresses() -> dict[str, int]:
     return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
 
 
-def prepared(
+def prepare_stream(
     backend: Backend, device: Device, is_upward: int, nbytes: int, named: RawStream | None
 ) -> tuple[StreamSetup, int, int] | None:
     """The common part of transfers on a stream, its address, and the size that there are chunks for.
@@ -396,7 +396,9 @@ def prepared(
     return setup, ctypes.addressof(setup.struct), setup.provided
 
 
-def gone_on(backend: Backend, device: Device, is_upward: int, handle: int, error: int, named: RawStream | None) -> None:
+def continue_transfer(
+    backend: Backend, device: Device, is_upward: int, handle: int, error: int, named: RawStream | None
+) -> None:
     """Go on with a transfer that C has left with a result; raises as `copy`."""
     stream = named or backend.stream_current(device)
     setup = setup_of(backend, stream, is_upward=bool(is_upward))
@@ -660,7 +662,7 @@ def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) 
     """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
     setup = setup_of(backend, stream, is_upward=is_upward)
     assert setup is not None
-    moving = observe.moving(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
+    moving = observe.make_mover(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
     return OpenTransfer(setup, backend, stream, nbytes, moving=moving)
 
 
@@ -710,20 +712,22 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
         lifetimes.abandon(backend, stream)
         raise
     plan.scatter(end.array, end.dtype, memory, pointer)
-    own.emptied()
+    own.mark_empty()
 
 
 # --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
 
 
 def _chunks(end: HostEnd) -> Chunks:
-    return chunked(end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize))
+    return cut_in_chunks(
+        end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize)
+    )
 
 
 def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
     """Fill contiguous memory of the device, at an address, from the host's end."""
     backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.moving(Kind.H2D, end.nbytes, chunks.count, backend, stream)
+    moving = observe.make_mover(Kind.H2D, end.nbytes, chunks.count, backend, stream)
 
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
@@ -733,7 +737,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
             begun_s = time.perf_counter() if moving is not None else 0.0
             memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
             plan.gather(part, end.dtype, memory, source)
-            _filled(moving, begun_s, nbytes)
+            _send_chunk(moving, begun_s, nbytes)
             backend.copy(pointer + offset, source, nbytes, stream=stream)
             if moving is not None:
                 moving.sent()
@@ -744,7 +748,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
 def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
     """Fill the host's end from contiguous memory of the device, at an address."""
     backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.moving(Kind.D2H, end.nbytes, chunks.count, backend, stream)
+    moving = observe.make_mover(Kind.D2H, end.nbytes, chunks.count, backend, stream)
 
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
@@ -765,17 +769,17 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
                 raise
             begun_s = time.perf_counter() if moving is not None else 0.0
             plan.scatter(part, end.dtype, memory, target)
-            own.emptied()
-            observe.staged(nbytes)
+            own.mark_empty()
+            observe.note_staging(nbytes)
             if moving is not None:
                 moving.staged(begun_s, nbytes)
 
     return Job(chunks.count, work, finish=finish)
 
 
-def _filled(moving: Moving | None, begun_s: float, nbytes: int) -> None:
+def _send_chunk(moving: Moving | None, begun_s: float, nbytes: int) -> None:
     """A chunk of an upload has been filled, and is about to be sent."""
-    observe.staged(nbytes)
+    observe.note_staging(nbytes)
     if moving is not None:
         moving.staged(begun_s, nbytes)
         moving.send()
@@ -784,7 +788,7 @@ def _filled(moving: Moving | None, begun_s: float, nbytes: int) -> None:
 # --- in a capture: a graph repeats copies between fixed addresses, and of bytes as they are
 
 
-def captured_stream(call: str, backend: Backend, device: Device, stream: RawStream | None) -> RawStream | None:
+def find_captured_stream(call: str, backend: Backend, device: Device, stream: RawStream | None) -> RawStream | None:
     """The stream of a copy that is captured; None for one that is not.
 
     Raises:
@@ -802,7 +806,7 @@ def captured_stream(call: str, backend: Backend, device: Device, stream: RawStre
     return order if order.capture is not None else None
 
 
-def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) -> TransferPath:
+def capture_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) -> TransferPath:
     """Record a copy from pinned memory.
 
     Raises:
@@ -816,7 +820,7 @@ def captured_upload(end: HostEnd, out: Any, into: ArrayInfo, stream: RawStream) 
     return TransferPath.PINNED
 
 
-def captured_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawStream, out: Any) -> HostArray:
+def capture_download(src: Any, info: ArrayInfo, backend: Backend, stream: RawStream, out: Any) -> HostArray:
     """Record a copy to pinned memory.
 
     Raises:

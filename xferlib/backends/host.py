@@ -165,7 +165,7 @@ class HostBackend(Backend):
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Shared code packs arrays for the sake of a link alone."""
-        raise self._unsupported("streams")
+        raise self._make_unsupported_error("streams")
 
     def device_properties(self, device: Device) -> DeviceProperties:
         return DeviceProperties(name="CPU", total_nbytes=host_memory_nbytes())
@@ -174,7 +174,7 @@ class HostBackend(Backend):
         return host_memory_nbytes("SC_AVPHYS_PAGES"), host_memory_nbytes()
 
     def copy(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> None:
-        raise self._unsupported("streams")
+        raise self._make_unsupported_error("streams")
 
     def pinned_alloc(self, nbytes: int) -> PinnedBlock:
         return HostBlock(nbytes)

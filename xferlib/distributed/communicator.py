@@ -21,7 +21,7 @@ from xferlib.distributed import drivers, membership, operations
 from xferlib.distributed.drivers import SingleDriver
 from xferlib.distributed.membership import Group, Operand, Result, Signature, operand_of
 from xferlib.distributed.operations import Repeats
-from xferlib.errors import ArgumentError, DistributedError, UnsupportedDTypeError, did_you_mean, shown
+from xferlib.errors import ArgumentError, DistributedError, UnsupportedDTypeError, did_you_mean, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -269,7 +269,7 @@ class Communicator:
         """
         if (color is not None and whole(color, least=0) is None) or whole(key, least=-(1 << 62)) is None:
             raise ArgumentError(
-                f"split: color={shown(color)}, key={shown(key)}: no whole numbers; give color from 0 or None, and a key"
+                f"split: color={quote(color)}, key={quote(key)}: no whole numbers; give color from 0 or None, and a key"
             )
         group = self._group
         with group.lock:
@@ -357,12 +357,12 @@ def init(driver: str = "auto", timeout: float = 300.0, check: bool = True, *, cu
     """
     if not isinstance(driver, str) or driver not in _DRIVERS:
         hint = did_you_mean(_PARTS.get(driver.lower(), driver.lower()), _DRIVERS) if isinstance(driver, str) else ""
-        raise ArgumentError(f"init: driver={shown(driver)} is none of {', '.join(_DRIVERS)}{hint}")
+        raise ArgumentError(f"init: driver={quote(driver)} is none of {', '.join(_DRIVERS)}{hint}")
     if isinstance(timeout, np.generic):  # a float32 would be compared as one
         timeout = timeout.item()
     is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
     if not is_number or not 0 < timeout <= sys.float_info.max:
-        raise ArgumentError(f"init: timeout={shown(timeout)} is not a positive number of seconds; give one, as 300.0")
+        raise ArgumentError(f"init: timeout={quote(timeout)} is not a positive number of seconds; give one, as 300.0")
     refuse_no_flag(check, "init: check")
     refuse_no_flag(cuda_aware, "init: cuda_aware")
     made = _join(driver, float(timeout), is_cuda_aware=cuda_aware)
@@ -556,7 +556,7 @@ def mean_grads(
     """
     leaves, rebuild = _flatten_arrays(comm, tree, "mean_grads")
     if whole(bucket_bytes, least=1) is None:
-        raise ArgumentError(f"mean_grads: bucket_bytes={shown(bucket_bytes)} is not a whole number from 1; give one")
+        raise ArgumentError(f"mean_grads: bucket_bytes={quote(bucket_bytes)} is not a whole number from 1; give one")
     refuse_no_flag(reproducible, "mean_grads: reproducible")
     refuse_no_flag(async_op, "mean_grads: async_op")
     try:

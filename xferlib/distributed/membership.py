@@ -721,8 +721,8 @@ def _check_out(out: Any, operand: Operand, shape: tuple[int, ...], call: str) ->
     # have the same number.
     if source.device is not None and info.device is not source.device:
         if info.device.backend != source.device.backend:
-            raise arguments.mixed_backends(call, ("x", source.backend), ("out", owner))
-        raise arguments.mixed_devices(call, ("x", source.device), ("out", info.device))
+            raise arguments.make_mixed_backends_error(call, ("x", source.backend), ("out", owner))
+        raise arguments.make_mixed_devices_error(call, ("x", source.device), ("out", info.device))
     if info.shape != shape or info.dtype != operand.dtype:
         raise LayoutError(
             f"{call}: out has shape {info.shape} and dtype {info.dtype}, but the result has shape {shape} and dtype "

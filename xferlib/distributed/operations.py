@@ -22,7 +22,7 @@ from xferlib._runtime import checks, process
 from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, Order
 from xferlib.distributed.membership import Call, Result, Signature, operand_of, separate
-from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, shown
+from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, quote
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
     """
     if not isinstance(op, str) or op not in OPS:
         hint = did_you_mean(_AVERAGES.get(op.lower(), op.lower()), OPS) if isinstance(op, str) else ""
-        raise ArgumentError(f"{call}: op={shown(op)} is none of {', '.join(OPS)}{hint}")
+        raise ArgumentError(f"{call}: op={quote(op)} is none of {', '.join(OPS)}{hint}")
     if dtype.kind == "b" and op not in ("min", "max"):
         raise UnsupportedDTypeError(f"{call}: op={op!r} of bool; use 'max' for any, 'min' for all, or convert to int64")
     if dtype.kind in "iu" and op == "mean":
@@ -604,7 +604,7 @@ def check_rank(group: Group, rank: Any, what: str) -> None:
     """
     found = whole(rank, least=0)
     if found is None or found >= group.size:
-        raise ArgumentError(f"{what}={shown(rank)} is not a rank of {group.size}; give one from 0 to {group.size - 1}")
+        raise ArgumentError(f"{what}={quote(rank)} is not a rank of {group.size}; give one from 0 to {group.size - 1}")
 
 
 def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
@@ -617,7 +617,7 @@ def check_peer(group: Group, rank: Any, tag: Any, what: str) -> None:
     if int(rank) == group.rank:
         raise ArgumentError(f"{what}={group.rank} is this rank itself; give another one")
     if (found := whole(tag, least=0)) is None or found > _MOST_TAG:
-        raise ArgumentError(f"tag={shown(tag)} is not a whole number from 0 to {_MOST_TAG}; give one")
+        raise ArgumentError(f"tag={quote(tag)} is not a whole number from 0 to {_MOST_TAG}; give one")
 
 
 def check_parts(group: Group, operand: Operand, call: str) -> None:

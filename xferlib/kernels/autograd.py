@@ -34,7 +34,7 @@ ORDERED = frozenset({"index", "size", "length", "gather", "loop", "update", "fac
 """Operations whose value depends on an element's index: a batch of examples cannot be one call of these."""
 
 
-def _tracking() -> Any:
+def _get_tracking_module() -> Any:
     """The module that asks torch which tensors it tracks; None where torch is not loaded."""
     if "torch" not in sys.modules:
         return None
@@ -48,7 +48,7 @@ def needs_gradient(arguments: Sequence[Any]) -> bool:
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
         return False
-    return bool(_tracking().followed(arguments))
+    return bool(_get_tracking_module().list_followed(arguments))
 
 
 def requires_gradient(arguments: Sequence[Any]) -> bool:
@@ -59,8 +59,8 @@ def requires_gradient(arguments: Sequence[Any]) -> bool:
 
 def unwrap(arguments: Sequence[Any]) -> list[Any]:
     """The arguments with each tensor of a transform replaced by one that has memory, to choose a program by."""
-    torch, tracking = sys.modules["torch"], _tracking()
-    return [tracking.unwrapped(each) if isinstance(each, torch.Tensor) else each for each in arguments]
+    torch, tracking = sys.modules["torch"], _get_tracking_module()
+    return [tracking.unwrap_transforms(each) if isinstance(each, torch.Tensor) else each for each in arguments]
 
 
 def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
     torch = sys.modules.get("torch")
     if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
         return
-    for number in _tracking().followed(arguments):
+    for number in _get_tracking_module().list_followed(arguments):
         raise KernelTypeError(
             f"{name}(): torch follows argument {names[number]!r} for a derivative, and has none of CUDA source; pass "
             "x.detach(), call under torch.no_grad(), or write a torch.autograd.Function that calls the kernel"

@@ -36,7 +36,7 @@ from xferlib.errors import (
     KernelTypeError,
     LayoutError,
     UnsupportedArrayError,
-    shown,
+    quote,
 )
 from xferlib.kernels import autograd, functions
 from xferlib.kernels.captured import Captured, OtherValuesError
@@ -135,11 +135,11 @@ def common_device(
         if backend is None:
             backend, first = found, number
         elif found is not backend:
-            raise arguments_module.mixed_backends(
+            raise arguments_module.make_mixed_backends_error(
                 call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
             )
         elif info.device is not infos[first].device:
-            raise arguments_module.mixed_devices(
+            raise arguments_module.make_mixed_devices_error(
                 call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
             )
         infos[number] = info
@@ -387,19 +387,19 @@ def read_options(call: str, keywords: dict[str, Any], args: Sequence[Any]) -> Ca
     if isinstance(given, range) and name == "range":
         elements = given
     elif not isinstance(given, slice):
-        raise KernelTypeError(f"{call}(): {name}={shown(given)} is not a slice; give slice(start, stop, step)")
+        raise KernelTypeError(f"{call}(): {name}={quote(given)} is not a slice; give slice(start, stop, step)")
     else:
         parts = (given.start, given.stop, given.step)
         start, stop, step = ints = [None if each is None else whole(each, least=-(1 << 62)) for each in parts]
         if step == 0 or any(one is None and each is not None for one, each in zip(ints, parts, strict=True)):
-            raise KernelTypeError(f"{call}(): {name}={shown(given)} must have ints, and a step other than 0")
+            raise KernelTypeError(f"{call}(): {name}={quote(given)} must have ints, and a step other than 0")
         if name == "slice":
             elements = range(*slice(start, stop, step).indices(size))
         else:  # nothing is counted from the end
             elements = range(start or 0, size if stop is None else stop, 1 if step is None else step)
     if elements and not (min(elements[0], elements[-1]) >= 0 and max(elements[0], elements[-1]) < size):
         raise KernelShapeError(
-            f"{call}(): range={shown(given)} leaves the {size} element(s) of the first array; give one within, or "
+            f"{call}(): range={quote(given)} leaves the {size} element(s) of the first array; give one within, or "
             "slice=, which counts from the end"
         )
     return CallOptions(threads, elements)
@@ -410,7 +410,7 @@ def _threads(call: str, given: Any) -> int | None:
         return None
     threads = whole(given, least=-(1 << 62))
     if threads is None:
-        raise KernelTypeError(f"{call}(): block_size={shown(given)} must be an int, from 1 to {_MOST_THREADS}")
+        raise KernelTypeError(f"{call}(): block_size={quote(given)} must be an int, from 1 to {_MOST_THREADS}")
     if not 1 <= threads <= _MOST_THREADS:
         raise KernelShapeError(f"{call}(): block_size={threads} must be from 1 to {_MOST_THREADS} threads")
     return threads
@@ -1099,7 +1099,7 @@ class Caller:
                 raise KernelShapeError(f"{self.name}(): size= is only for calls whose arrays are all raw; leave it out")
             count = whole(size, least=0)
             if count is None:
-                raise KernelShapeError(f"{self.name}(): size={shown(size)} must be an int, 0 or more")
+                raise KernelShapeError(f"{self.name}(): size={quote(size)} must be an int, 0 or more")
             return (count,)
         if not named:
             raise KernelShapeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
@@ -1202,7 +1202,7 @@ class Dispatch:
         if process.scopes:
             blocks.follow()
         if self._captured is not None:
-            return self._call_for_captured(self._captured, args, out, size, keywords)
+            return self._call_with_captures(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
@@ -1223,7 +1223,7 @@ class Dispatch:
                     pass
         return self._look_up(args, out, size, keywords, given)
 
-    def _call_for_captured(
+    def _call_with_captures(
         self, captured: Captured, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]
     ) -> Any:
         """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""

@@ -467,7 +467,7 @@ IDENTICAL = frozenset({"sqrt", "sign", "divide", "reciprocal"})
 """The functions whose formulas call none of the platform's: complex128 has the same bits everywhere too."""
 
 
-def lowering(name: str) -> Lowering:
+def make_lowering(name: str) -> Lowering:
     """Function ``name`` of a complex operand."""
 
     def lower_one(b: Builder, z: Node) -> Node:

@@ -69,7 +69,7 @@ def _checksum(name: str, payload: bytes) -> bytes:
 def read(name: str) -> bytes | None:
     """The payload cached under ``name``; None if there is none or its checksum is wrong."""
     try:
-        with own_folder.opened(_FOLDER) as folder:
+        with own_folder.open_folder(_FOLDER) as folder:
             content = folder.read(f"{name}{_SUFFIX}", _MOST)
     except (own_folder.NotUsedError, OSError, ValueError):
         return None
@@ -83,7 +83,7 @@ def read(name: str) -> bytes | None:
 def write(name: str, payload: bytes) -> None:
     """Cache ``payload`` under ``name``; a full or read-only disk is no error."""
     failures = own_folder.NotUsedError, OSError, ValueError
-    with contextlib.suppress(*failures), own_folder.opened(_FOLDER, creates=True) as folder:
+    with contextlib.suppress(*failures), own_folder.open_folder(_FOLDER, creates=True) as folder:
         folder.write(f"{name}{_SUFFIX}", _MAGIC + _checksum(name, payload) + payload)
 
 
@@ -100,7 +100,7 @@ def clear() -> CacheInfo:
 def _info(*, clears: bool) -> CacheInfo:
     place = own_folder.path(_FOLDER)
     try:
-        with own_folder.opened(_FOLDER) as folder:
+        with own_folder.open_folder(_FOLDER) as folder:
             sizes = folder.files(_SUFFIX)
             for name in (*sizes, *folder.files(".tmp")) if clears else ():
                 folder.remove(name)

@@ -583,7 +583,7 @@ class CudaReduction:
         if self._rows == 0:
             return
         if self._count == 0:
-            self._fill = self._filling(kept, infos[arrays:])
+            self._fill = self._plan_fill(kept, infos[arrays:])
             return
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
@@ -626,7 +626,7 @@ class CudaReduction:
         grid = -(-self._rows * left // (block // per_row))
         return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
-    def _filling(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
+    def _plan_fill(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
         """The plan for the results of no elements: the final program, run on the identity."""
         post, count = self._spec.post, len(self._accumulators)
         params = [replace(param, is_scalar=number < count + 2) for number, param in enumerate(post.params)]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, KernelSyntaxError, shown
+from xferlib.errors import ArgumentError, KernelSyntaxError, quote
 from xferlib.kernels.c_frontend.preprocess import (
     Preprocessor,
     SourceText,
@@ -228,7 +228,7 @@ def read_pieces(given: Any) -> tuple[Piece, ...]:
     """The pieces that a module is linked with; files are read now."""
     if not isinstance(given, (list, tuple)):
         raise ArgumentError(
-            f"raw_module: link={shown(given)} is not a list; give link=(source, pathlib.Path('part.cubin'))"
+            f"raw_module: link={quote(given)} is not a list; give link=(source, pathlib.Path('part.cubin'))"
         )
     found = []
     for number, each in enumerate(given):
@@ -239,7 +239,7 @@ def read_pieces(given: Any) -> tuple[Piece, ...]:
         kind = SOURCE if suffix in SOURCES else _KINDS.get(suffix)
         if kind is None:
             raise ArgumentError(
-                f"raw_module: link[{number}]={shown(each)} is neither source nor the path of device code; give "
+                f"raw_module: link[{number}]={quote(each)} is neither source nor the path of device code; give "
                 f"a string, or a pathlib.Path that ends with one of {', '.join(sorted({*SOURCES, *_KINDS}))}"
             )
         content = Path(each).read_bytes()
@@ -290,13 +290,13 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
     """
     is_list = isinstance(options, Sequence) and not isinstance(options, str)
     if not is_list or not all(isinstance(each, str) for each in options):
-        raise KernelSyntaxError(f"options={shown(options)} is not a list of strings; give options=('-DSCALE=2',)")
+        raise KernelSyntaxError(f"options={quote(options)} is not a list of strings; give options=('-DSCALE=2',)")
     for each in options:
         if each in _FAST:
             math = "fast"
         elif not each.startswith((*_DEFINE, *_WITHOUT_EFFECT)):
             raise KernelSyntaxError(
-                f"options: {shown(each)} is for a CUDA compiler alone, and a kernel means the same on every backend; "
+                f"options: {quote(each)} is for a CUDA compiler alone, and a kernel means the same on every backend; "
                 "give -DNAME=VALUE or --use_fast_math, or take raw_module"
             )
     return CompilerOptions(tuple(options), option_macros(options), math)
@@ -719,7 +719,7 @@ def check_types(types: Any) -> dict[str, DType]:
     found: dict[str, DType] = {}
     if types is not None and not isinstance(types, Mapping):
         raise KernelSyntaxError(
-            f"types: {shown(types)} is not a dict; give NumPy dtypes by the names that they have in C"
+            f"types: {quote(types)} is not a dict; give NumPy dtypes by the names that they have in C"
         )
     for name, given in (types or {}).items():
         dtype: DType = np.dtype(object)
@@ -727,7 +727,7 @@ def check_types(types: Any) -> dict[str, DType]:
             dtype = np.dtype(given)
         if not isinstance(name, str) or not _DECLARED.match(name) or dtype.hasobject or not dtype.itemsize:
             raise KernelSyntaxError(
-                f"types: {shown(name)} must be a C name with a NumPy dtype of its bytes, such as "
+                f"types: {quote(name)} must be a C name with a NumPy dtype of its bytes, such as "
                 "numpy.dtype([('x', 'f4'), ('n', 'i4')], align=True)"
             )
         found[name] = dtype

@@ -17,7 +17,7 @@ import numpy as np
 
 from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import has
-from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, shown
+from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, quote
 from xferlib.kernels import functions, signature
 from xferlib.kernels.c_frontend import parse, preprocess, tree
 from xferlib.kernels.c_frontend.memory import OrderNeededError, OutputReadError
@@ -52,7 +52,7 @@ from xferlib.kernels.ir import (
     build_reduction,
     store_all,
 )
-from xferlib.kernels.numpy_functions import stored_value
+from xferlib.kernels.numpy_functions import compute_stored_value
 from xferlib.kernels.python_frontend import HostNumbers, trace
 from xferlib.kernels.signature import CParam
 
@@ -66,7 +66,7 @@ def may_be_numbers(inputs: Sequence[CParam], text: str) -> frozenset[int]:
     )
 
 
-def indexed_otherwise(statements: Iterable[Any]) -> frozenset[str]:
+def find_general_indexing(statements: Iterable[Any]) -> frozenset[str]:
     """The names of arrays that are used by more than ``x[i]``, with the element's number ``i``.
 
     A local variable ``i`` does not count as that number, nor does ``i`` in a text that assigns to it.
@@ -149,7 +149,7 @@ class TracedDefinition:
             parameters = inspect.signature(function).parameters.values()
         except Exception as error:  # a type, a function in C, or a stranger's object, which may raise anything
             raise KernelTypeError(
-                f"elementwise: {shown(function)} shows no parameters; write lambda x: ... around it"
+                f"elementwise: {quote(function)} shows no parameters; write lambda x: ... around it"
             ) from error
         self.name: str = name or (str(function.__name__) if has(function, "__name__") else "kernel")
         self.math = math
@@ -265,7 +265,7 @@ class SnippetDefinition:
         self._end = parse.read_snippet(after_loop, "after_loop", self._preamble)
         preprocess.check_length(f"{preamble}{loop_prep}{operation}{after_loop}", f"kernel {name}")
         texts = (self._preparation, self._text, self._end)
-        self._raw = indexed_otherwise(each for text in texts for each in text.statements)
+        self._raw = find_general_indexing(each for text in texts for each in text.statements)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(self._made_from, step=self.step), ()
@@ -528,7 +528,7 @@ class SnippetReduction:
         self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
         self._reads_bits = read_bits(preamble, map_expr, reduce_expr, post_map_expr or "")
         self._map = self._expression(map_expr, "map_expr")
-        free = indexed_otherwise(self._map.statements)
+        free = find_general_indexing(self._map.statements)
         self._free = frozenset(
             each.name for each in self._inputs if each.is_raw or (each.is_pointer and each.name in free)
         )
@@ -666,7 +666,7 @@ class SnippetReduction:
             return check_dtype(self._dtype)  # NumPy's other names too, as "f4" and "q"
         except UnsupportedDTypeError:
             raise KernelTypeError(
-                f"{self.name}: dtype={shown(self._dtype)} is not a type of a kernel; use a NumPy or C name"
+                f"{self.name}: dtype={quote(self._dtype)} is not a type of a kernel; use a NumPy or C name"
             ) from None
 
     def _map_element(self, b: Builder, types: dict[str, DType], accumulator: Any) -> Any:
@@ -715,7 +715,7 @@ class SnippetReduction:
         programs = [store_all(Builder(math=self.math), "out", [node]) for node in numbers]
         for program in programs:
             self._refuse_loops(program)
-        return tuple(map(stored_value, programs))
+        return tuple(map(compute_stored_value, programs))
 
     def _refuse_loops(self, program: Program) -> None:
         if any(node.op == "fact" for node in program.nodes):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 
 from xferlib._core.arrays import check_dtype
-from xferlib._runtime.checks import MadeBy
-from xferlib.errors import KernelTypeError, shown
+from xferlib._runtime.checks import NoPublicConstructor
+from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import cuda_signature, signature
 from xferlib.kernels.calls import SCALARS, Dispatch
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
@@ -52,7 +52,7 @@ def check_function(function: Callable[..., Any], what: str) -> None:
     )
 
 
-class ElementwiseKernel(functools.partial[Any], metaclass=MadeBy, by="elementwise"):
+class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="elementwise"):
     """A kernel made by `elementwise`; calling it runs it on the arrays' backend and device, on its current stream.
 
     Call it as ``kernel(*args, out=None, size=None, **keywords)``:
@@ -210,7 +210,7 @@ def elementwise(
     """
     signature.check_texts("elementwise", math=math, **({} if name is None else {"name": name}))
     if math not in ("exact", "fast"):
-        raise KernelTypeError(f"math={shown(math)} is neither 'exact' nor 'fast'")
+        raise KernelTypeError(f"math={quote(math)} is neither 'exact' nor 'fast'")
     given = {"preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop, "options": options}
     if len(definition) < 2 and (what := next((each for each, value in given.items() if value), None)):
         raise KernelTypeError(f"{what}= is for C snippets; a Python kernel calls Python functions")

@@ -317,7 +317,7 @@ def _ones(unsigned: DType) -> Lowering:
     return lambda b, x: _count(b, b.cast(x, unsigned))
 
 
-def _leading_zeros(unsigned: DType) -> Lowering:
+def _make_leading_zeros(unsigned: DType) -> Lowering:
     def lower(b: Builder, x: Node) -> Node:
         x = b.cast(x, unsigned)
         step = 1
@@ -361,8 +361,8 @@ def read_bits(*sources: str) -> bool:
 _ROUNDINGS = {"rd": "floor", "ru": "ceil", "rn": "rint", "rz": "trunc"}
 
 FUNCTIONS: dict[str, Lowering] = {
-    "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _leading_zeros(UINT32),
-    "__clzll": _leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
+    "__popc": _ones(UINT32), "__popcll": _ones(UINT64), "__clz": _make_leading_zeros(UINT32),
+    "__clzll": _make_leading_zeros(UINT64), "__ffs": _first_one(UINT32), "__ffsll": _first_one(UINT64),
     **{
         f"__{name}2{kind}_{ending}": _round_to(source, op, target)
         for name, source in (("float", FLOAT32), ("double", FLOAT64))
@@ -400,9 +400,9 @@ def ldexp(b: Builder, x: Node, exponent: Node) -> Node:
     wide = b.cast(x, FLOAT64)  # which holds every such product of a narrower float that its dtype does not lose
     rest = _clamp(b, exponent, _MOST)
     for _ in range(2):
-        wide, rest = _scaled_if(b, b.op("gt", rest, b.const(_BIAS, INT64)), wide, rest, _BIAS)
+        wide, rest = _scale_if(b, b.op("gt", rest, b.const(_BIAS, INT64)), wide, rest, _BIAS)
     for _ in range(2):  # 53 bits above the least exponent, so that a subnormal result is rounded once
-        wide, rest = _scaled_if(b, b.op("lt", rest, b.const(1 - _BIAS, INT64)), wide, rest, 54 - _BIAS)
+        wide, rest = _scale_if(b, b.op("lt", rest, b.const(1 - _BIAS, INT64)), wide, rest, 54 - _BIAS)
     return b.cast(b.op("mul", wide, _power_of_two(b, rest)), x.dtype)
 
 
@@ -413,7 +413,7 @@ def _clamp(b: Builder, exponent: Node, most: int) -> Node:
     return b.op("max", b.op("min", wide, b.const(most, INT64)), b.const(-most, INT64))
 
 
-def _scaled_if(b: Builder, condition: Node, x: Node, exponent: Node, step: int) -> tuple[Node, Node]:
+def _scale_if(b: Builder, condition: Node, x: Node, exponent: Node, step: int) -> tuple[Node, Node]:
     factor = b.select(condition, b.const(2.0**step, FLOAT64), b.const(1, FLOAT64))
     less = b.select(condition, b.const(step, INT64), b.const(0, INT64))
     return b.op("mul", x, factor), b.op("sub", exponent, less)
@@ -424,7 +424,7 @@ def frexp(b: Builder, x: Node) -> tuple[Node, Node]:
     wide = b.cast(x, FLOAT64)
     size = b.op("abs", wide)
     is_small = b.op("lt", size, b.const(2.0**-1022, FLOAT64))
-    wide, shift = _scaled_if(b, is_small, wide, b.const(0, INT64), 54)
+    wide, shift = _scale_if(b, is_small, wide, b.const(0, INT64), 54)
     bits = b.op("shr", plain_bits(b, b.op("abs", wide)), b.const(_FRACTION_BITS, UINT64))
     exponent = b.op("sub", b.cast(bits, INT64), b.const(_BIAS - 1, INT64))
     # By way of [2, 4): the inverse power itself may be subnormal.
@@ -478,14 +478,14 @@ def remquo(b: Builder, x: Node, y: Node) -> tuple[Node, Node]:
     rest, count = b.op("fmod", size, _times(b, 8, step)), b.const(0, INT32)
     for factor in (4, 2):
         several = _times(b, factor, step)
-        rest, count = _reduced_if(b, b.op("ge", rest, several), rest, several, count, factor)
+        rest, count = _reduce_if(b, b.op("ge", rest, several), rest, several, count, factor)
     half = b.op("mul", step, b.const(0.5, x.dtype))
     # Half of a tiny number is not exact, twice a great one is infinite.
     is_tiny = b.op("lt", step, b.const(float(np.finfo(x.dtype).tiny) * 4, x.dtype))
     is_beyond = b.select(is_tiny, b.op("gt", b.op("add", rest, rest), step), b.op("gt", rest, half))
-    rest, count = _reduced_if(b, is_beyond, rest, step, count, 1)
+    rest, count = _reduce_if(b, is_beyond, rest, step, count, 1)
     is_far = b.select(is_tiny, b.op("ge", b.op("add", rest, rest), step), b.op("ge", rest, half))
-    rest, count = _reduced_if(b, b.op("and", is_beyond, is_far), rest, step, count, 1)
+    rest, count = _reduce_if(b, b.op("and", is_beyond, is_far), rest, step, count, 1)
     rest = b.select(b.op("eq", x, b.const(0, x.dtype)), size, rest)
     rest = b.select(signbit(b, x), b.op("neg", rest), rest)
     is_negative = b.op("ne", signbit(b, x), signbit(b, y))
@@ -500,7 +500,7 @@ def _times(b: Builder, factor: int, x: Node) -> Node:
     return b.op("mul", x, b.const(factor, x.dtype))
 
 
-def _reduced_if(b: Builder, condition: Node, rest: Node, step: Node, count: Node, steps: int) -> tuple[Node, Node]:
+def _reduce_if(b: Builder, condition: Node, rest: Node, step: Node, count: Node, steps: int) -> tuple[Node, Node]:
     none = b.const(0, rest.dtype)
     taken = b.select(condition, b.const(steps, INT32), b.const(0, INT32))
     return b.op("sub", rest, b.select(condition, step, none)), b.op("add", count, taken)
@@ -1069,7 +1069,7 @@ BOUNDS: dict[str, float] = {
 """
 
 
-def lowered(b: Builder, name: str, x: Node) -> Node:
+def lower(b: Builder, name: str, x: Node) -> Node:
     """The value of a function for a float operand, computed in float64 and rounded once."""
     assert is_float(x.dtype)
     with np.errstate(all="ignore"):

@@ -207,7 +207,7 @@ def _define_arithmetic() -> None:
             complex_ulp=(1, 4))  # fmt: skip
     square = formulas.square
     _define("square", 1, i=square, f=square, c=complex_formulas.complex_square, guarantee=ROUNDED)
-    _define("sqrt", 1, f="sqrt", c=complex_formulas.lowering("sqrt"), guarantee=ROUNDED, complex_ulp=(1, 3))
+    _define("sqrt", 1, f="sqrt", c=complex_formulas.make_lowering("sqrt"), guarantee=ROUNDED, complex_ulp=(1, 3))
     _define("fma", 3, f="fma", guarantee=ROUNDED)
 
 
@@ -216,7 +216,7 @@ def _define_selection() -> None:
     _define("maximum", 2, b="or", i="max", f="max")
     _define("fmin", 2, b="and", i="min", f=formulas.fmin)
     _define("fmax", 2, b="or", i="max", f=formulas.fmax)
-    _define("sign", 1, i=formulas.sign, f=formulas.sign, c=complex_formulas.lowering("sign"), complex_ulp=(1, 4))
+    _define("sign", 1, i=formulas.sign, f=formulas.sign, c=complex_formulas.make_lowering("sign"), complex_ulp=(1, 4))
     _define("copysign", 2, f=formulas.copysign)
     _define("nextafter", 2, f=formulas.nextafter)
     for op in ("floor", "ceil", "trunc", "rint"):
@@ -282,8 +282,9 @@ CALLS = tuple(_CALLS)
 
 def _define_calls() -> None:
     for name, (ulp, complex_ulp, rule) in _CALLS.items():
-        _define(name, 1, f=call(name), c=complex_formulas.lowering(name) if complex_ulp else None, guarantee=ROUNDED,
-                ulp64=ulp, complex_ulp=complex_ulp, rule=rule, ufunc="sqrt" if name == "rsqrt" else None)  # fmt: skip
+        lower_complex = complex_formulas.make_lowering(name) if complex_ulp else None
+        _define(name, 1, f=call(name), c=lower_complex, guarantee=ROUNDED, ulp64=ulp, complex_ulp=complex_ulp,
+                rule=rule, ufunc="sqrt" if name == "rsqrt" else None)  # fmt: skip
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
     _define("power", 2, i=formulas.integer_power, f=call_wide("power"), c=complex_formulas.power, guarantee=near,
             ulp64=2, rule=_power_rule)  # fmt: skip
@@ -430,7 +431,7 @@ VECTOR_PARTS: dict[str, DType] = {"uchar": UINT8} | {
 _SMALL = frozenset({BOOL, INT8, UINT8, INT16, UINT16})
 
 
-def c_promoted(dtype: DType) -> DType:
+def promote_c(dtype: DType) -> DType:
     """C's integer promotions: a type narrower than int becomes int."""
     return INT32 if dtype in _SMALL else dtype
 
@@ -443,7 +444,7 @@ def c_common(x: DType, y: DType) -> DType:
     if is_float(x) or is_float(y):
         floats = [each for each in (x, y) if is_float(each)]
         return max(floats, key=lambda each: each.itemsize)
-    x, y = c_promoted(x), c_promoted(y)
+    x, y = promote_c(x), promote_c(y)
     if x.kind == y.kind:
         return x if x.itemsize >= y.itemsize else y
     unsigned, signed = (x, y) if x.kind == "u" else (y, x)

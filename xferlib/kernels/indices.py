@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xferlib.kernels.ir import Node, Param, is_complex, is_integer, ordered
+from xferlib.kernels.ir import Node, Param, is_complex, is_integer, sort_nodes
 from xferlib.kernels.numpy_functions import operation
 
 A = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ def linear(index: Node, params: list[Param]) -> Linear | None:
     Arithmetic in 32 bits counts as not overflowing, as in C.
     """
     forms: dict[int, Linear | None] = {}
-    for node in ordered([index]):
+    for node in sort_nodes([index]):
         forms[id(node)] = _form(node, [forms[id(each)] for each in node.args], params)
     return forms[id(index)]
 

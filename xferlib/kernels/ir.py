@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.arrays import merged_axes
+from xferlib._core.arrays import merge_axes
 from xferlib.errors import KernelShapeError
 
 # The typed intermediate representation that both front ends build and both engines run.
@@ -352,7 +352,7 @@ class Builder:
     def program(self, stores: Iterable[Store], effects: Iterable[Node] = ()) -> Program:
         """The finished program: the nodes that the stores and ``effects`` need, operands first."""
         stores, effects = tuple(stores), tuple(effects)
-        nodes = ordered([*effects, *(operand for store in stores for operand in store.operands())])
+        nodes = sort_nodes([*effects, *(operand for store in stores for operand in store.operands())])
         updates = frozenset(node.attr.param for node in nodes if node.op == "update")
         reads = updates.union(node.attr for node in nodes if node.op in ("load", "gather"))
         loops = [node.attr for node in nodes if node.op == "loop"]
@@ -366,11 +366,11 @@ class Builder:
             reads=reads,
             writes=writes,
             math=self.math,
-            text=_listing(self.params, nodes, stores, self.math),
+            text=_format_program(self.params, nodes, stores, self.math),
         )
 
 
-def ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
+def sort_nodes(roots: Iterable[Node]) -> tuple[Node, ...]:
     """Every node that the roots need, operands before users; iterative, because a program may be deep."""
     done: dict[int, Node] = {}
     stack = [(root, False) for root in reversed(list(roots))]
@@ -386,7 +386,7 @@ def ordered(roots: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(done.values())
 
 
-def _listing(params: list[Param], nodes: tuple[Node, ...], stores: tuple[Store, ...], math: str) -> str:
+def _format_program(params: list[Param], nodes: tuple[Node, ...], stores: tuple[Store, ...], math: str) -> str:
     names = {id(node): f"%{number}" for number, node in enumerate(nodes)}
     lines = [f"math {math}"]
     for number, param in enumerate(params):
@@ -488,12 +488,12 @@ class LoopBody:
         return self.arrays[param - self.carried - self.captured]
 
 
-def leaf(b: Builder, key: object, initial: Node) -> Node:
+def add_carried(b: Builder, key: object, initial: Node) -> Node:
     """The value of a variable at the beginning of a turn; ``key`` is unique among the loops of a program."""
     return b.emit(CARRIED, initial.dtype, (), key)
 
 
-def make(
+def add_loop(
     b: Builder,
     start: Node,
     variables: Sequence[tuple[Node, Node, Node]],
@@ -517,7 +517,7 @@ def make(
         variables = [(b.one_nan(initial), node, b.one_nan(value)) for initial, node, value in variables]
     roots = [*(value for _, _, value in variables), again]
     own = {id(node) for _, node, _ in variables}
-    nodes = ordered([*roots, *effects])
+    nodes = sort_nodes([*roots, *effects])
     inside: set[int] = set()
     b.work += 4 * len(nodes)
     for node in nodes:
@@ -836,5 +836,5 @@ def collapse(layout: CallLayout, *, keep_order: bool) -> CallLayout:
         axes.sort(key=lambda axis: [-abs(stride) for stride in axis[:0:-1]])
     if not axes:
         return CallLayout((), tuple(() for _ in layout.strides))
-    shape, *strides = zip(*merged_axes(axes), strict=True)
+    shape, *strides = zip(*merge_axes(axes), strict=True)
     return CallLayout(shape, tuple(strides))

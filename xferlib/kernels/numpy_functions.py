@@ -461,7 +461,7 @@ def _imag(x: A, out: A) -> None:
 # --- integers
 
 
-def _truncated_quotient(x: A, y: A, out: A) -> None:
+def _truncate_quotient(x: A, y: A, out: A) -> None:
     rest = scratch(out, out.dtype, "rest")
     np.fmod(x, y, rest)
     np.subtract(x, rest, rest)
@@ -470,7 +470,7 @@ def _truncated_quotient(x: A, y: A, out: A) -> None:
 
 _OTHERS: dict[str, Operation] = {
     "select": _select, "bitcast": _bitcast, "complex": _complex, "real": _real, "imag": _imag,
-    "idiv": _truncated_quotient, "fma": fma,
+    "idiv": _truncate_quotient, "fma": fma,
 }  # fmt: skip
 
 
@@ -511,7 +511,7 @@ def _fold(node: Node, operands: list[np.generic | None]) -> np.generic | None:
     return _apply(node, operands, "exact")
 
 
-def stored_value(program: Program) -> np.generic:
+def compute_stored_value(program: Program) -> np.generic:
     """The value that a program stores in a call of one element; its output is its only parameter."""
     program = expand(program)
     known: dict[int, Any] = {}

@@ -762,7 +762,7 @@ _SPECIAL = {
 
 
 def _special(formula: str) -> Callable[[Any], Node]:
-    return lambda x: formulas.lowered(x.builder, formula, x.node)
+    return lambda x: formulas.lower(x.builder, formula, x.node)
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {

@@ -141,7 +141,7 @@ def _upper(b: Builder, word: Node, bits: int) -> Node:
 # --- integers
 
 
-def shifted(dtype: DType, bits: int) -> Distribution:
+def integers_by_shift(dtype: DType, bits: int) -> Distribution:
     """``low`` plus the upper bits of a random number of 32 or 64 ``bits``: 2^n values, all equally likely.
 
     The parameter ``shift`` is the number of bits dropped.
@@ -156,7 +156,7 @@ def shifted(dtype: DType, bits: int) -> Distribution:
     return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("shift", work)), values)
 
 
-def multiplied(dtype: DType, bits: int) -> Distribution:
+def integers_by_product(dtype: DType, bits: int) -> Distribution:
     """``low`` plus the upper part of the product of ``count`` and a random number of 64 or 128 ``bits``.
 
     ``count`` has at most 32 bits beside 64, at most 64 beside 128. Lemire, "Fast random integer generation in an

@@ -21,8 +21,8 @@ from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream
 from xferlib._native import LaunchField
 from xferlib._runtime import checks
-from xferlib._runtime.checks import MadeBy, has, refuse_keyword, refuse_no_flag
-from xferlib._runtime.torch_compile import untraced
+from xferlib._runtime.checks import NoPublicConstructor, has, refuse_keyword, refuse_no_flag
+from xferlib._runtime.torch_compile import hide_from_tracer
 from xferlib.errors import (
     ArgumentError,
     KernelSyntaxError,
@@ -31,7 +31,7 @@ from xferlib.errors import (
     UnsupportedError,
     XferError,
     did_you_mean,
-    shown,
+    quote,
 )
 from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
@@ -351,7 +351,7 @@ def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     except Exception:  # a stranger's object may raise anything
         address = -1
     if not 0 <= address < 1 << 64:
-        what = shown(value) if is_number else type(value).__name__
+        what = quote(value) if is_number else type(value).__name__
         raise KernelTypeError(
             f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a pointer; pass an "
             "array, or an address as an int"
@@ -388,7 +388,7 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         fits = False
     if not fits:
         raise KernelTypeError(
-            f"{kernel}(): argument {parameter.name!r} is {shown(value)}, and the parameter a struct of "
+            f"{kernel}(): argument {parameter.name!r} is {quote(value)}, and the parameter a struct of "
             f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
         )
     return _scalar(record)
@@ -425,10 +425,10 @@ def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
     extents = given if isinstance(given, tuple) else (given,)
     least = 0 if what == "grid" else 1
     if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
-        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} must be one to three positive ints")
+        raise KernelTypeError(f"{kernel}(): {what}={quote(given)} must be one to three positive ints")
     x, y, z = (*extents, 1, 1)[:3]
     if x >= 2**31 or max(y, z) > 65535:
-        raise KernelTypeError(f"{kernel}(): {what}={shown(given)} is beyond 2**31-1 along x or 65535 along y and z")
+        raise KernelTypeError(f"{kernel}(): {what}={quote(given)} is beyond 2**31-1 along x or 65535 along y and z")
     return x, y, z
 
 
@@ -443,7 +443,7 @@ def check_block(kernel: str, block: tuple[int, int, int]) -> None:
 
 def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
     if type(nbytes) is not int or nbytes < 0:
-        raise KernelTypeError(f"{kernel}(): shared_nbytes={shown(nbytes)} must be an int, 0 or more")
+        raise KernelTypeError(f"{kernel}(): shared_nbytes={quote(nbytes)} must be an int, 0 or more")
     if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
         raise KernelTypeError(
             f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
@@ -480,7 +480,7 @@ class KernelAttributes:
     binary_version: int
 
 
-class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
+class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_function(name)"):
     """A kernel of a `RawModule`, with its parameters."""
 
     if not TYPE_CHECKING:
@@ -626,7 +626,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         try:
             count = len(args)
         except TypeError:
-            what = shown(args)
+            what = quote(args)
             raise KernelTypeError(
                 f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
@@ -764,7 +764,7 @@ class RawKernel(metaclass=MadeBy, by="raw_module(source).get_function(name)"):
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = untraced(self._cpu)
+        function = hide_from_tracer(self._cpu)
         if (recorder := observe.active) is None:
             function(*operands)
         else:
@@ -813,7 +813,7 @@ def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., 
 # Raw CUDA modules: source or machine code, its kernels and its variables.
 
 
-class RawModule(metaclass=MadeBy, by="raw_module"):
+class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
     """CUDA source or machine code made by `raw_module`, loaded on a device at the first launch there."""
 
     def __init__(
@@ -874,7 +874,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         if not isinstance(name, str) or not isinstance(signature, (str, type(None))):
             wrong = name if not isinstance(name, str) else signature
             raise KernelSyntaxError(
-                f"get_function: {shown(wrong)} is not a string; give the kernel's name, and C for its parameters"
+                f"get_function: {quote(wrong)} is not a string; give the kernel's name, and C for its parameters"
             )
         name = next((each for each in self._names if compact(each) == compact(name)), name)
         source = self._read()
@@ -914,7 +914,7 @@ class RawModule(metaclass=MadeBy, by="raw_module"):
         """
         kind = None if dtype is None else check_dtype(dtype, what="dtype")
         if not isinstance(name, str):
-            raise ArgumentError(f"get_global: {shown(name)} is not a name; give that of a variable of the source")
+            raise ArgumentError(f"get_global: {quote(name)} is not a name; give that of a variable of the source")
         owner, place = self._at(backend, device, f"variable {name!r}")
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
@@ -1096,7 +1096,7 @@ def raw_module(
     if path is not None:
         if not isinstance(path, (str, os.PathLike)) or checks.path(path) is None:
             raise ArgumentError(
-                f"raw_module: path={shown(path)} is not a path; give that of a .cu, .cubin or .ptx file"
+                f"raw_module: path={quote(path)} is not a path; give that of a .cu, .cubin or .ptx file"
             )
         file = Path(path)
         content = file.read_bytes()
@@ -1107,11 +1107,11 @@ def raw_module(
     if not isinstance(source, str) or "\0" in source:
         raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
     if not binary and Path(source.strip()).suffix.lower() in _FILES and len(source.split()) == 1:
-        raise KernelSyntaxError(f"raw_module: {shown(source)} is the name of a file; write raw_module(path={source!r})")
+        raise KernelSyntaxError(f"raw_module: {quote(source)} is the name of a file; write raw_module(path={source!r})")
     if binary and (compiler_options or instances):
-        raise ArgumentError(f"raw_module: {shown(str(path))} is not compiled; leave options= and names= out")
+        raise ArgumentError(f"raw_module: {quote(str(path))} is not compiled; leave options= and names= out")
     if binary and link:
-        raise ArgumentError(f"raw_module: {shown(str(path))} is whole; give it in link=, beside the source")
+        raise ArgumentError(f"raw_module: {quote(str(path))} is whole; give it in link=, beside the source")
     declared, parts = check_types(types), cuda_signature.read_pieces(link)
     return RawModule(source, options=compiler_options, names=instances, types=declared, binary=binary, pieces=parts)
 
@@ -1119,5 +1119,5 @@ def raw_module(
 def _texts(given: Any, what: str) -> tuple[str, ...]:
     """A list of strings."""
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
-        raise ArgumentError(f"raw_module: {what}={shown(given)} is not a list of strings; give {what}=('...',)")
+        raise ArgumentError(f"raw_module: {what}={quote(given)} is not a list of strings; give {what}=('...',)")
     return tuple(given)

@@ -12,8 +12,8 @@ import numpy as np
 
 from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo
-from xferlib._runtime.checks import MadeBy, flag, whole
-from xferlib.errors import KernelShapeError, KernelTypeError, shown
+from xferlib._runtime.checks import NoPublicConstructor, flag, whole
+from xferlib.errors import KernelShapeError, KernelTypeError, quote
 from xferlib.kernels import autograd, calls, cuda_signature, signature
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
@@ -191,7 +191,7 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
         if number is None or number >= rank:
             is_number = whole(each, least=-(1 << 63)) is not None
             problem = f"out of range for {rank} dimension(s)" if is_number else "neither an int nor a tuple of ints"
-            raise KernelShapeError(f"{name}(): axis {shown(each)} is {problem}")
+            raise KernelShapeError(f"{name}(): axis {quote(each)} is {problem}")
         result.add(number % rank)
     if len(result) < len(given):
         raise KernelShapeError(f"{name}(): axis {axis} names an axis twice")
@@ -497,7 +497,7 @@ def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple
 _P = ParamSpec("_P")
 
 
-class ReductionKernel(metaclass=MadeBy, by="reduction"):
+class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`."""
 
     def __init__(self, definition: ReductionDefinition) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._runtime.checks import whole
-from xferlib.errors import KernelTypeError, shown
+from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import autograd
 from xferlib.kernels import complex_formulas as lower_complex
 from xferlib.kernels import formulas as lower
@@ -169,7 +169,7 @@ def _make_mean(dtypes: tuple[DType, ...]) -> ReductionSpec:
     return _accumulate(dtypes, wide, lambda b, x: _parts(b, x[0]), finish)
 
 
-def _squared_size(b: Builder, value: Node) -> Nodes:
+def _square_size(b: Builder, value: Node) -> Nodes:
     parts = [b.op("mul", part, part) for part in _parts(b, value)]
     return parts if len(parts) == 1 else [b.op("add", parts[0], parts[1])]
 
@@ -177,7 +177,7 @@ def _squared_size(b: Builder, value: Node) -> Nodes:
 def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
     wide, result = _float_dtypes(dtypes[0])
     finish = lambda b, a, n, m: b.cast(b.op("sqrt", a[0]), result)
-    return _accumulate(dtypes, wide, lambda b, x: _squared_size(b, x[0]), finish)
+    return _accumulate(dtypes, wide, lambda b, x: _square_size(b, x[0]), finish)
 
 
 def _make_spread(ddof: int) -> Maker:
@@ -186,7 +186,7 @@ def _make_spread(ddof: int) -> Maker:
 
         def deviation(b: Builder, x: Nodes) -> Nodes:
             pairs = zip(_parts(b, x[0]), _parts(b, x[1]), strict=True)
-            return _squared_size(b, _whole(b, [b.op("sub", one, two) for one, two in pairs]))
+            return _square_size(b, _whole(b, [b.op("sub", one, two) for one, two in pairs]))
 
         def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Node:
             count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
@@ -278,7 +278,7 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     if type(ddof) is not int or not -(1 << 31) <= ddof < 1 << 31:
         number = whole(ddof, least=-(1 << 31))
         if number is None or number >= 1 << 31:
-            raise KernelTypeError(f"var(): ddof={shown(ddof)} is not an int of 32 bits; give one")
+            raise KernelTypeError(f"var(): ddof={quote(ddof)} is not an int of 32 bits; give one")
         ddof = number
     spread = _spreads.get(ddof)
     if spread is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xferlib._core import blocks, registry
-from xferlib._runtime.checks import MadeBy, refuse_no_flag
+from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelShapeError, KernelTypeError
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.signature import check_texts
@@ -28,7 +28,7 @@ _SHIFT = "xf_y = i == 0 ? xf_neutral() : xf_x[i - 1];"
 _SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];"
 
 
-class ScanKernel(metaclass=MadeBy, by="scan"):
+class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
     """A scan made by `scan`.
 
     It runs in passes over the whole array, one more each time that the length doubles. Each combines an element with

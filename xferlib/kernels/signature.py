@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from xferlib.errors import KernelSyntaxError, did_you_mean, shown
+from xferlib.errors import KernelSyntaxError, did_you_mean, quote
 from xferlib.kernels.c_frontend.preprocess import SourceText, Token, check_length, on_one_line, tokens
 from xferlib.kernels.functions import C_TYPES
 from xferlib.kernels.ir import DType
@@ -39,7 +39,7 @@ def check_name(name: str, what: str) -> str:
         KernelSyntaxError: It is not.
     """
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        raise KernelSyntaxError(f"{what} {shown(name)} is not a C identifier; use ASCII letters, digits and _")
+        raise KernelSyntaxError(f"{what} {quote(name)} is not a C identifier; use ASCII letters, digits and _")
     return name
 
 
@@ -51,7 +51,7 @@ def check_texts(call: str, **texts: Any) -> None:
     """
     for what, text in texts.items():
         if not isinstance(text, str):
-            raise KernelSyntaxError(f"{call}: {what}={shown(text)} is not a string; give one")
+            raise KernelSyntaxError(f"{call}: {what}={quote(text)} is not a string; give one")
 
 
 def parse(text: str, what: str) -> list[CParam]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, viewed
-from xferlib._core.device import Device, captured
-from xferlib.errors import shown
+from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
+from xferlib._core.device import Device, make_capture_error
+from xferlib.errors import quote
 from xferlib.sim import machine, model
 from xferlib.sim import memory as memory_module
 from xferlib.sim.detector import SimError
@@ -168,7 +168,7 @@ class SimArray(Declared):
             LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
         """
         kind = self.dtype if dtype is None else check_dtype(dtype, what="view")
-        shape, strides = viewed(self.info, kind)
+        shape, strides = view_as_dtype(self.info, kind)
         return SimArray(self.allocation, self.info._replace(shape=shape, strides=strides, dtype=kind))
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class SimArray(Declared):
 
     def item(self, *index: Any) -> NoReturn:
         """Refused: it would copy to the host."""
-        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(shown, index))})")
+        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(quote, index))})")
 
     def tolist(self) -> NoReturn:
         """Refused: it would copy to the host."""
@@ -401,7 +401,7 @@ def gather(x: SimArray, indices: Sequence[SimArray], out: SimArray) -> None:
     def run() -> None:
         into[...] = source[found]
 
-    reads = selected(x, found)
+    reads = select_spans(x, found)
     machine.machine().enqueue(stream, "index", run, reads=reads, writes=out.spans(), nbytes=2 * out.nbytes)
 
 
@@ -416,13 +416,13 @@ def scatter(x: SimArray, indices: Sequence[SimArray], value: Any) -> None:
         into[found] = source
 
     reads = value.spans() if isinstance(value, SimArray) else ()
-    machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=selected(x, found), nbytes=x.nbytes)
+    machine.machine().enqueue(stream, "assignment", run, reads=reads, writes=select_spans(x, found), nbytes=x.nbytes)
 
 
 def _values(indices: Sequence[SimArray], stream: SimStream) -> Indices:
     """Copies of the indices, as they are in stream order."""
     if stream.recorded is not None:
-        raise captured("an index that is an array", stream.device)
+        raise make_capture_error("an index that is an array", stream.device)
     memories = memories_of(indices)
     copies: list[HostArray] = []
     simulated, spans = machine.machine(), spans_of(indices)
@@ -445,7 +445,7 @@ def _check(indices: Indices, shape: tuple[int, ...]) -> None:
             raise IndexError(f"an index is out of range for axis {axis} of {extent} elements; it must be below")
 
 
-def selected(array: SimArray, keys: Indices) -> Spans:
+def select_spans(array: SimArray, keys: Indices) -> Spans:
     """The spans of the elements of ``array[keys]``."""
     (whole,) = array.spans() or (None,)
     if whole is None:

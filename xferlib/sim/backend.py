@@ -26,7 +26,7 @@ from xferlib._core.device import (
     RawStream,
 )
 from xferlib._core.registry import make_namespace
-from xferlib._core.streams import unjoined
+from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
 from xferlib._runtime import happens_before
 from xferlib._runtime.checks import user_site
@@ -197,7 +197,7 @@ def end_capture(machine: Machine, origin: SimStream) -> Callable[[RawStream], No
     for each in (origin, *recorded.others):
         each.recorded = None
     if not recorded.is_joined:
-        raise unjoined("Stream.capture")
+        raise make_unjoined_error("Stream.capture")
     own = {each: machine.stream(each.device) for each in recorded.others}
 
     def launch(on: RawStream) -> None:
@@ -246,7 +246,7 @@ class SimBackend(Backend):
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.machine = Machine(Settings.configured())
+        self.machine = Machine(Settings.from_configuration())
         self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
@@ -499,7 +499,7 @@ class Borrowed:
         self.block = block
 
 
-def borrowed(array: Any) -> Any:
+def borrow_memory(array: Any) -> Any:
     """An array over the same memory that does not keep it allocated; any other value unchanged."""
     if not isinstance(array, SimArray):
         return array
@@ -534,7 +534,7 @@ def reduce(
     name: str, run: Callable[[list[Any], list[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
 ) -> None:
     """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
-    sources, targets = [borrowed(each) for each in args], [borrowed(each) for each in results]
+    sources, targets = [borrow_memory(each) for each in args], [borrow_memory(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)

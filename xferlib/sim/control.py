@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from xferlib._core import streams as pending
-from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, shown
+from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, quote
 from xferlib.sim import schedules
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Detector, Mode, SimError
@@ -46,13 +46,13 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         guard: bool = False,
     ) -> None:
         if mode is not None and (not isinstance(mode, str) or mode not in [*Mode]):
-            raise ArgumentError(f"sim.check: mode={shown(mode)} is no mode; give one of {', '.join(Mode)}")
+            raise ArgumentError(f"sim.check: mode={quote(mode)} is no mode; give one of {', '.join(Mode)}")
         if isinstance(schedule, str) and schedule not in schedules.NAMES:
             near = did_you_mean(schedule, schedules.NAMES)
             listed = ", ".join(schedules.NAMES)
             raise ArgumentError(f"sim.check: there is no schedule {schedule!r}{near}; give one of {listed}")
         if not isinstance(schedule, (str, Schedule, NoneType)):
-            raise ArgumentError(f"sim.check: schedule={shown(schedule)} is none; give the name of one, such as 'lifo'")
+            raise ArgumentError(f"sim.check: schedule={quote(schedule)} is none; give the name of one, such as 'lifo'")
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
         self._name = schedule
         self._outer: list[tuple[Any, ...]] = []
@@ -80,7 +80,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         if name == "random" and self.seed is None:
             self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
         simulated.detector = self.detector
-        simulated.engine.schedule = schedules.named(name, self.seed or 0) if isinstance(name, str) else name
+        simulated.engine.schedule = schedules.find_schedule(name, self.seed or 0) if isinstance(name, str) else name
         self._schedule = name
         if self._guard is not None:
             simulated.guard = self._guard.__enter__()
@@ -97,7 +97,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         simulated = machine()
-        detector, schedule, guard = _left(self._outer, "check")
+        detector, schedule, guard = _leave_block(self._outer, "check")
         try:
             if error is None:
                 pending.settle_all()
@@ -139,7 +139,7 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
     def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
         for kind in kinds:
             if kind not in list(Fault):
-                raise ArgumentError(f"sim.faults: {shown(kind)} is no fault; give some of {', '.join(Fault)}")
+                raise ArgumentError(f"sim.faults: {quote(kind)} is no fault; give some of {', '.join(Fault)}")
         chosen = tuple(Fault(kind) for kind in kinds) or tuple(each for each in Fault if each is not Fault.INTERRUPT)
         self._plan = Plan(chosen, at=at, rate=rate, seed=seed)
         self._outer: list[Plan | None] = []
@@ -153,7 +153,7 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
-        before = _left(self._outer, "faults")
+        before = _leave_block(self._outer, "faults")
         pending.settle_all()
         simulated.faults.plan = before
         simulated.faults.lost.clear()
@@ -168,7 +168,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
 
     def __init__(self, profile: Profile | str | None = None) -> None:
         if not isinstance(profile, (str, Profile, NoneType)):
-            raise ArgumentError(f"sim.timeline: {shown(profile)} is no profile; give one of {', '.join(PROFILES)}")
+            raise ArgumentError(f"sim.timeline: {quote(profile)} is no profile; give one of {', '.join(PROFILES)}")
         if isinstance(profile, str) and profile not in PROFILES:
             near = did_you_mean(profile, PROFILES)
             raise ArgumentError(
@@ -186,7 +186,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
         return simulated.timeline
 
     def __exit__(self, *exc_info: object) -> None:
-        machine().timeline = _left(self._outer, "timeline")
+        machine().timeline = _leave_block(self._outer, "timeline")
 
 
 def reads(array: Any) -> None:
@@ -210,7 +210,7 @@ def _of_host(array: Any, call: str) -> HostArray:
     return np.asarray(array)
 
 
-def _left(outer: list[T], block: str) -> T:
+def _leave_block(outer: list[T], block: str) -> T:
     """Take back from a block that is left the state before it."""
     if not outer:
         raise SimError(f"sim.{block}: a block is left that was not entered; write `with sim.{block}(...):`")

@@ -86,11 +86,11 @@ def _frame_of(code: CodeType) -> FrameType | None:
 def _streams(scope: Mapping[str, Any]) -> Iterator[tuple[str, SimStream]]:
     """The streams of a scope, those with a name of their own first."""
     variables = [(name, value) for name, value in scope.items() if name.isidentifier() and not name.startswith("__")]
-    yield from _simulated(variables)
+    yield from _list_simulated(variables)
     for name, value in variables:
-        yield from _simulated(_elements(name, value))
+        yield from _list_simulated(_elements(name, value))
     attributes = getattr(scope.get("self"), "__dict__", {})
-    yield from _simulated((f"self.{name}", value) for name, value in list(attributes.items())[:_MOST])
+    yield from _list_simulated((f"self.{name}", value) for name, value in list(attributes.items())[:_MOST])
 
 
 def _elements(name: str, value: Any) -> list[tuple[str, Any]]:
@@ -102,7 +102,7 @@ def _elements(name: str, value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def _simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
+def _list_simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
     for name, value in named:
         if type(value) is Stream and isinstance(value._raw, StreamHandle):
             yield name, value._raw.stream
@@ -118,7 +118,7 @@ _OPERATORS = {"getitem": "indexing", "setitem": "assignment to elements"}
 _ITERATIONS = ("_Iteration.", "Prefetcher.")
 
 
-def called(call: str) -> str:
+def format_call(call: str) -> str:
     """A function of xferlib as the program called it; empty where the program called none by name."""
     if call.startswith(_ITERATIONS):
         return "prefetch"
@@ -183,7 +183,7 @@ class Access:
         participant, what = action.participant, _KERNELS.get(action.name, action.name)
         name = (names or {}).get(_stream_of(participant))
         by = f"{name}, {participant.label}" if name is not None else participant.label
-        call = called(action.call)
+        call = format_call(action.call)
         return cls(what, by, action.site, call if call != what else "")
 
 
@@ -254,7 +254,7 @@ def race_between(hazard: Hazard, first: Action, second: Action, memory: str) -> 
         first=Access.of(first, names),
         second=Access.of(second, names),
         memory=memory,
-        missing=f"nothing makes {_named(two, names)} wait for {_named(one, names)}",
+        missing=f"nothing makes {_format_stream(two, names)} wait for {_format_stream(one, names)}",
         remedy=_remedy(hazard, first, second, names),
         hint=_hint(first, two),
     )
@@ -265,7 +265,7 @@ def _stream_of(participant: Participant) -> Participant:
     return participant.stream if isinstance(participant, TransferCopies) else participant
 
 
-def _named(participant: Participant, names: Names) -> str:
+def _format_stream(participant: Participant, names: Names) -> str:
     """A stream by the program's name for it, and otherwise by its number and the line that made it."""
     return names.get(participant) or _short(participant)
 
@@ -308,11 +308,11 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
     """Two streams in a call: as the program can write them, and as a and b where it has no name for them."""
-    a, b = _written(one, names), _written(two, names)
+    a, b = _format_stream_expression(one, names), _format_stream_expression(two, names)
     return a or ("a" if b != "a" else "first"), b or ("b" if a not in ("b", "t") else "second")
 
 
-def _written(participant: Participant, names: Names) -> str:
+def _format_stream_expression(participant: Participant, names: Names) -> str:
     """A stream as the program can write it at the line that runs now: by its name, or by a call; empty if neither."""
     stream = _stream_of(participant)
     if (name := names.get(stream)) is not None or not isinstance(stream, SimStream):
@@ -344,14 +344,14 @@ def waits_of_host(first: Action, where: str, names: Names) -> str:
     if first.call.startswith(_READ_AHEAD) or isinstance(one, Stager):
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
-        a = _written(one, names) or "a"
+        a = _format_stream_expression(one, names) or "a"
         return f"{a}.synchronize() {where}{_where((a, one))}"
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish {where}"
     return f"xferlib.synchronize() {where}"
 
 
-def uninitialised(reader: Action, span: Span) -> Race:
+def report_uninitialised(reader: Action, span: Span) -> Race:
     """The report of a read of uninitialised bytes."""
     made = site_of(span.block.location)
     return Race(
@@ -476,7 +476,7 @@ class Detector:
                 if span.block.has_void and unwritten is None:
                     unwritten = _unwritten(span)
         if reads:
-            change = self._reading(action, clock)
+            change = self._make_read_update(action, clock)
             for span in reads:
                 if span not in writes:  # a span both read and written is checked once, below
                     block, start, stop, form = span
@@ -488,7 +488,7 @@ class Detector:
                         where = span
         for span in writes:
             hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            change = self._writing(action, clock, hazard)
+            change = self._make_write_update(action, clock, hazard)
             block, start, stop, form = span
             if form is None and block.history is None:
                 block.shadow.update(start, stop, change)
@@ -509,7 +509,7 @@ class Detector:
             else:
                 race = race_between(hazard, first, action, str(where))
         elif unwritten is not None:
-            race = uninitialised(action, unwritten)
+            race = report_uninitialised(action, unwritten)
         if race is not None:
             apart, self._apart = self._apart, []
             self.report(race)
@@ -551,7 +551,7 @@ class Detector:
             met = block.history.met(span, action, clock, is_write=is_write)
             if met is not None:
                 other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
-                kind = _writing_hazard(action, other) if is_write else _reading_hazard(action)
+                kind = _get_write_hazard(action, other) if is_write else _get_read_hazard(action)
                 self._found.append((kind, met[0]))
             if is_write and span.form is None and span.stop - span.start >= block.nbytes:
                 block.history = None  # as the shadow forgets what is overwritten
@@ -575,7 +575,7 @@ class Detector:
         """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
         self._found.clear()
         self._apart.clear()
-        change = self._writing(action, clock)
+        change = self._make_write_update(action, clock)
         if block.history is None:
             block.shadow.update(0, block.shadow.nbytes, change)
         else:
@@ -586,7 +586,7 @@ class Detector:
         self._found.clear()
         return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
 
-    def _reading(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
+    def _make_read_update(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
         get, own = clock.get, action.participant
         alone = (action,)
 
@@ -595,7 +595,7 @@ class Detector:
             if write is not None:
                 writer = write.participant
                 if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
-                    self._found.append((_reading_hazard(action), write))
+                    self._found.append((_get_read_hazard(action), write))
             if not reads or (len(reads) == 1 and reads[0].participant is own):
                 return write, alone
             # A read ordered behind another one implies it.
@@ -603,7 +603,7 @@ class Detector:
 
         return change
 
-    def _writing(
+    def _make_write_update(
         self, action: Action, clock: Clock | Joined, hazard: Hazard = Hazard.WRITE_AFTER_WRITE
     ) -> Callable[[Shadow], Shadow]:
         get, own = clock.get, action.participant
@@ -614,11 +614,11 @@ class Detector:
             if write is not None:
                 writer = write.participant
                 if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
-                    self._found.append((_writing_hazard(action, hazard), write))
+                    self._found.append((_get_write_hazard(action, hazard), write))
             for read in reads:
                 reader = read.participant
                 if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
-                    self._found.append((_writing_hazard(action, Hazard.WRITE_AFTER_READ), read))
+                    self._found.append((_get_write_hazard(action, Hazard.WRITE_AFTER_READ), read))
             return after
 
         return change
@@ -691,9 +691,9 @@ def _unwritten(span: Span) -> Span | None:
     return Span(block, span.start + start, span.start + stop)
 
 
-def _reading_hazard(action: Action) -> Hazard:
+def _get_read_hazard(action: Action) -> Hazard:
     return Hazard.HOST_READ if isinstance(action.participant, HostThread) else Hazard.READ_AFTER_WRITE
 
 
-def _writing_hazard(action: Action, otherwise: Hazard) -> Hazard:
+def _get_write_hazard(action: Action, otherwise: Hazard) -> Hazard:
     return Hazard.HOST_WRITE if isinstance(action.participant, HostThread) else otherwise

@@ -22,7 +22,7 @@ from xferlib._core.device import make_device
 from xferlib._runtime.checks import CodeLocation, Site, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
 from xferlib._runtime.process import reset_in_child
-from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError, shown
+from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError, quote
 from xferlib.sim import memory, model, schedules
 from xferlib.sim.detector import (
     OWN_STREAMS,
@@ -78,7 +78,7 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
     Waited,
-    joined,
+    join_clocks,
     later,
     lines,
 )
@@ -123,7 +123,7 @@ def device_attribute(device: Device, name: str) -> int:
         ArgumentError: The simulator has none of that name.
     """
     if name not in _ATTRIBUTES:
-        raise ArgumentError(f"{device} has no attribute {shown(name)}; it has {', '.join(_ATTRIBUTES)}")
+        raise ArgumentError(f"{device} has no attribute {quote(name)}; it has {', '.join(_ATTRIBUTES)}")
     return _ATTRIBUTES[name]
 
 
@@ -345,7 +345,7 @@ class HostFunction:
         machine.functions.add(self)
         self._number = self._calls.begin(self, machine.staging.sides())
 
-    def enqueued(self) -> None:
+    def note_enqueue(self) -> None:
         """Note the operation, and what it is ordered behind."""
         self.operation, self.clock = self.stream.tail, dict(self.stream.clock)
         self._version = self._machine.participants.version
@@ -353,7 +353,7 @@ class HostFunction:
     def run(self) -> None:
         machine = self._machine
         if self.operation is None:  # at once, before `enqueue` returns
-            self.enqueued()
+            self.note_enqueue()
         watches = machine.watches.targets()
         look(watches)
         touches = None if machine.guard is None else machine.guard.touches
@@ -812,11 +812,11 @@ class PostponedStaging:
         self._sources = [block, *(owner.block for owner in owners if owner is not None)]
         name = "copy host to device" if ends.is_upload else "copy device to host"
         copies = Action(name, stager.copies, stager.location, stager.call)
-        clock = stager.clock if ends.is_upload else joined(stager.clock, stager.copies.clock)
+        clock = stager.clock if ends.is_upload else join_clocks(stager.clock, stager.copies.clock)
         if machine.detector.is_on:
             machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
         self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
-        self._outcome = Handover(joined(clock), 0.0, machine.participants)
+        self._outcome = Handover(join_clocks(clock), 0.0, machine.participants)
 
     def watch(self) -> None:
         """Take the checksum of the host's memory, a target's once it looks uninitialised."""
@@ -1012,7 +1012,7 @@ class WatchedBatch:
     def _reports(self) -> int:
         return self._machine.detector.occurrences(Hazard.SOURCE_CHANGED, self._action.site)
 
-    def handed_out(self) -> None:
+    def note_hand_out(self) -> None:
         """Report changes of the batch, which the program gets now."""
         hosts, self._hosts = self._hosts, []
         detector = self._machine.detector
@@ -1206,7 +1206,7 @@ class Machine:
         self.hosts = Hosts(self.participants)
         self.memory = AddressSpace()
         self.detector = Detector(settings.mode)
-        self.engine = Engine(schedule or schedules.named(settings.schedule, settings.seed))
+        self.engine = Engine(schedule or schedules.find_schedule(settings.schedule, settings.seed))
         self.guard: PageGuard | None = None
         self.faults = Faults()
         self.timeline = Timeline(settings.profile, keeps=False)
@@ -1405,7 +1405,7 @@ class Machine:
                 return
             called = HostFunction(self, stream, function)
             self.enqueue(stream, "host function", called.run, lane=Lane.NONE)
-            called.enqueued()
+            called.note_enqueue()
 
     def _tell(
         self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
@@ -1505,7 +1505,7 @@ class Machine:
         block = self.memory.find(pointer)
         if block is not None and pointer - block.pointer + nbytes <= block.nbytes:
             return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
-        freed = self.memory.freed(pointer)
+        freed = self.memory.find_freed(pointer)
         if block is None and freed is not None:
             race = Race(
                 hazard=Hazard.USE_AFTER_FREE,

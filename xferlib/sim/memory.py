@@ -557,7 +557,7 @@ class AddressSpace:
         block = self._host[self._host_starts[index]]
         return block if pointer < block.pointer + block.nbytes else None
 
-    def freed(self, pointer: int) -> Freed | None:
+    def find_freed(self, pointer: int) -> Freed | None:
         """The record of the freed block that contained an address."""
         return self._freed.get(pointer >> SLOT)
 

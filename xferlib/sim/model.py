@@ -123,7 +123,7 @@ class HasClock(Protocol):
     def clock(self) -> Clock: ...
 
 
-def joined(*clocks: Clock) -> Clock:
+def join_clocks(*clocks: Clock) -> Clock:
     """The least clock that covers all of these."""
     result: Clock = {}
     for clock in clocks:
@@ -371,7 +371,7 @@ class Hosts:
             host.outcome.time_s = host.time_s
             return host.outcome
         if isinstance(before, Handover):
-            return Handover(joined(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
+            return Handover(join_clocks(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
         return Handover(dict(host.clock), host.time_s, self._participants)
 
     def act(self, stager: Stager, step: Callable[[], None]) -> None:
@@ -390,7 +390,7 @@ class Hosts:
             restore()
             raise
 
-    def finishing(self, job: Job) -> None:
+    def note_finish(self, job: Job) -> None:
         """Note that the calling thread has enqueued the last copy of a job, or that it has arrived."""
         complete = self.completions.pop(id(job), None)
         if complete is not None:
@@ -516,7 +516,7 @@ class Operation(Action):
         self.run = None
         self.before = ()
 
-    def needed(self) -> list[Operation]:
+    def list_needed(self) -> list[Operation]:
         """The operations to carry out until this one is done, in the order in which they were enqueued."""
         if all(each.is_done for each in self.before):
             return [] if self.run is None else [self]
@@ -700,10 +700,10 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
             return np.shares_memory(first, second, max_work=MOST_WORK)  # type: ignore[arg-type]  # any number
         except np.exceptions.TooHardError:
             pass
-    return first_met(*starts(one), two) is not None
+    return find_first_overlap(*starts(one), two) is not None
 
 
-def first_met(cells: Offsets, run: int, span: Region[HasData]) -> int | None:
+def find_first_overlap(cells: Offsets, run: int, span: Region[HasData]) -> int | None:
     """The index of a cell that has a byte of the span; None if no cell has.
 
     Args:
@@ -831,7 +831,7 @@ class CellLog:
         later = np.flatnonzero(self._ticks > known)
         if not len(later):
             return None
-        index = first_met(self._starts[later], self.run, span)
+        index = find_first_overlap(self._starts[later], self.run, span)
         return self._actions[int(self._ticks[later[index]])] if index is not None else None
 
 

@@ -203,7 +203,7 @@ class Lazy(Schedule):
         return next(iter(self.plan(target)))
 
     def plan(self, target: Operation) -> list[Operation]:
-        return target.needed()
+        return target.list_needed()
 
 
 class LastInFirstOut(Schedule):
@@ -297,7 +297,7 @@ def explore(program: Callable[[Schedule], T], *, most: int | None = None) -> Ite
         choices[-1] += 1
 
 
-def named(name: str, seed: int) -> Schedule:
+def find_schedule(name: str, seed: int) -> Schedule:
     """The schedule of a name in the configuration."""
     return RandomPriorities(seed) if name == "random" else _NAMED[name]()
 
@@ -356,11 +356,11 @@ class Engine:
         if not operation.is_done:
             self._in_flight[operation] = None
         if self.schedule.is_eager:
-            self._carry_out(operation.needed())
+            self._carry_out(operation.list_needed())
         elif len(self._in_flight) > self.most_pending:
             self._sweep()
             oldest = list(self._in_flight)[: max(0, len(self._in_flight) - self.most_pending + _AT_ONCE)]
-            self._carry_out(each for operation in oldest for each in operation.needed())
+            self._carry_out(each for operation in oldest for each in operation.list_needed())
             self._sweep()
 
     def _sweep(self) -> None:
@@ -381,7 +381,7 @@ class Engine:
 
     def drain(self) -> None:
         """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
-        self._carry_out(each for operation in list(self._in_flight) for each in operation.needed())
+        self._carry_out(each for operation in list(self._in_flight) for each in operation.list_needed())
         self._sweep()
 
     def linger(self) -> None:
@@ -482,7 +482,7 @@ class Settings:
     profile: Profile = H200
 
     @classmethod
-    def configured(cls) -> Settings:
+    def from_configuration(cls) -> Settings:
         """The settings of ``XFERLIB_SIM_*`` and `xferlib.configure`."""
         config = process.get()
         return cls(

@@ -243,12 +243,12 @@ class Timeline:
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""
-        return length(self._merged(lanes, device))
+        return length(self._merge_lanes(lanes, device))
 
     def overlap(self, device: int | None = None) -> float:
         """The share of the shorter of copying and computing that ran beside the other, 0 to 1."""
-        copies = self._merged((Lane.H2D, Lane.D2H, Lane.PEER), device)
-        kernels = self._merged((Lane.KERNELS,), device)
+        copies = self._merge_lanes((Lane.H2D, Lane.D2H, Lane.PEER), device)
+        kernels = self._merge_lanes((Lane.KERNELS,), device)
         return overlap(copies, kernels)
 
     @property
@@ -261,6 +261,6 @@ class Timeline:
         """From the beginning of the recording to the end of the last operation."""
         return self.end_s - self.start_s
 
-    def _merged(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
+    def _merge_lanes(self, lanes: Iterable[Lane], device: int | None) -> list[tuple[float, float]]:
         wanted = set(lanes)
         return union([(s.start_s, s.end_s) for s in self._slices if s.lane in wanted and device in (None, s.device)])

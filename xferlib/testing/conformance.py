@@ -54,7 +54,7 @@ from xferlib.testing.tools import (
     forced,
     in_threads,
     native_bits,
-    replaced,
+    replace_attribute,
     scribble,
     with_one_nan,
 )
@@ -136,7 +136,7 @@ class Harness:
 
     def patched(self, owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
         """Replace an attribute for a block."""
-        return replaced(owner, name, value)
+        return replace_attribute(owner, name, value)
 
 
 PATHS: tuple[str | None, ...] = (None, "small", "staged", "permuted")
@@ -519,7 +519,7 @@ class Copying(Harness):
             source = data.draw(strategies.host_arrays())
             if source.dtype.kind == "c" and target.kind not in "cb":
                 return
-            expected = converted(source, target)
+            expected = convert_saturating(source, target)
             with forced(path):
                 moved = self.down(self.up(source, dtype=target)) if upward else self.down(self.up(source), dtype=target)
             assert_same_bits(moved, expected)
@@ -534,7 +534,7 @@ class Copying(Harness):
             if few.dtype.kind == "c" and wanted.kind not in "cb":
                 continue
             times = -(-_LARGE_NBYTES // (1024 * max(few.itemsize, wanted.itemsize)))
-            source, expected = np.tile(few, times), with_one_nan(np.tile(converted(few, wanted), times))
+            source, expected = np.tile(few, times), with_one_nan(np.tile(convert_saturating(few, wanted), times))
             assert_same_bits(with_one_nan(self.down(self.up(source, dtype=wanted))), expected)
             assert_same_bits(with_one_nan(self.down(self.up(source), dtype=wanted)), expected)
             if self.is_async and name in ("float64", "int16"):  # pinned memory may be converted elsewhere
@@ -591,7 +591,7 @@ def _assign(target: HostArray, source: HostArray) -> None:
     target[...] = np.frombuffer(source.astype(target.dtype).tobytes(), target.dtype).reshape(source.shape)
 
 
-def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
+def convert_saturating(source: HostArray, target: np.dtype[Any]) -> HostArray:
     """Convert as the library should: as NumPy does, but floats saturate to integers and NaN becomes 0.
 
     The saturation is computed in exact arithmetic, independently of the library.
@@ -601,11 +601,11 @@ def converted(source: HostArray, target: np.dtype[Any]) -> HostArray:
             return source.astype(target)
         values = source.astype(np.float64).ravel()
     limits = np.iinfo(target)
-    flat = [_truncated(float(value), int(limits.min), int(limits.max)) for value in values]
+    flat = [_truncate(float(value), int(limits.min), int(limits.max)) for value in values]
     return np.array(flat, dtype=object).astype(target).reshape(source.shape)
 
 
-def _truncated(value: float, low: int, high: int) -> int:
+def _truncate(value: float, low: int, high: int) -> int:
     if math.isnan(value):
         return 0
     if math.isinf(value):
@@ -1063,11 +1063,11 @@ class Overlapping(Harness):
     def test_a_source_may_fill_the_same_memory_for_every_batch(self) -> None:
         for nbytes, is_pinned in itertools.product(_SIZES[1:], (False, True)):
             expected = [bits_of(nbytes, np.uint8, seed=number) for number in range(5)]
-            source = self._refilling(expected, is_pinned=is_pinned)
+            source = self._refill(expected, is_pinned=is_pinned)
             for item, batch in zip(expected, xl.prefetch(source, device=self.target_device), strict=True):
                 assert_same_bits(self.down(batch), item)
 
-    def _refilling(self, items: list[HostArray], *, is_pinned: bool) -> Iterator[HostArray]:
+    def _refill(self, items: list[HostArray], *, is_pinned: bool) -> Iterator[HostArray]:
         memory = self.pinned(items[0]) if is_pinned else items[0].copy()
         for item in items:
             memory[...] = item
@@ -1559,14 +1559,14 @@ class Tracing(Harness):
     """`xferlib.trace` records every operation once, with its bytes, its line and consistent times."""
 
     @contextmanager
-    def traced(self) -> Iterator[xl.trace]:
+    def trace_block(self) -> Iterator[xl.trace]:
         """Trace a block, with no copy in flight at its beginning and end."""
         streams.settle_all()  # a trace sees all threads, and with them what earlier tests have left behind
         with xl.trace() as t:
             yield t
             self.synchronize()
 
-    def moved(self, t: xl.trace, kind: str, line: int) -> int:
+    def sum_moved(self, t: xl.trace, kind: str, line: int) -> int:
         """Sum the bytes of all operations of a kind that one line of this file requested."""
         found = [each for each in t.operations if each.kind == kind and each.line == line]
         assert all(each.file == __file__ for each in found)
@@ -1575,7 +1575,7 @@ class Tracing(Harness):
     def test_every_copy_appears_once_with_its_bytes_and_its_line(self) -> None:
         def check(nbytes: int, path: str | None, is_async: bool) -> None:
             x = bits_of(nbytes, np.uint8, seed=nbytes)
-            with forced(path, chunk_nbytes=64 << 10), self.traced() as t:
+            with forced(path, chunk_nbytes=64 << 10), self.trace_block() as t:
                 if is_async:
                     d, up = xl.to_device_async(x, device=self.target_device).result(), _line()
                     h, down = xl.to_host_async(d).result(), _line()
@@ -1583,7 +1583,7 @@ class Tracing(Harness):
                     d, up = xl.to_device(x, device=self.target_device), _line()
                     h, down = xl.to_host(d), _line()
             assert_same_bits(h, x)
-            assert self.moved(t, "h2d", up) == self.moved(t, "d2h", down) == nbytes
+            assert self.sum_moved(t, "h2d", up) == self.sum_moved(t, "d2h", down) == nbytes
             assert t.nbytes["h2d"] == t.nbytes["d2h"] == nbytes
             if self.backend != "sim":  # which shows every piece
                 assert [each.kind for each in t.operations if each.kind in _DEVICE] == ["h2d", "d2h"]
@@ -1594,16 +1594,16 @@ class Tracing(Harness):
     def test_copies_from_pinned_memory_appear(self) -> None:
         self.need("pinned_memory")
         x = self.pinned(bits_of(200_000, np.uint8, seed=0))
-        with self.traced() as t:
+        with self.trace_block() as t:
             stream = self.stream()
             d, line = xl.to_device(x, device=self.target_device, stream=stream), _line()
-        assert self.moved(t, "h2d", line) == x.nbytes
+        assert self.sum_moved(t, "h2d", line) == x.nbytes
         del d
 
     def test_operations_on_one_stream_do_not_overlap(self) -> None:
         stream = self.stream()
         x = bits_of(2 << 20, np.uint8, seed=0)
-        with self.traced() as t:
+        with self.trace_block() as t:
             for path in ("staged", "small", "staged"):
                 with forced(path, chunk_nbytes=64 << 10):
                     d = self.up(x[: 2 << 20 if path == "staged" else 64 << 10], stream=stream)
@@ -1621,7 +1621,7 @@ class Tracing(Harness):
                 with forced("small"):
                     xl.to_host(self.up(x, stream=stream), stream=stream)
 
-        with self.traced() as t:
+        with self.trace_block() as t:
             in_threads(send, range(4))
         self.check_apart(t, 4 * 20 * 2)
 
@@ -1633,7 +1633,7 @@ class Tracing(Harness):
             assert all(two[0] >= one[1] - _RESOLUTION_S for one, two in itertools.pairwise(found))
 
     def test_a_device_begins_nothing_before_it_was_asked_to(self) -> None:
-        with self.traced() as t:
+        with self.trace_block() as t:
             for _ in range(5):
                 self.down(self.up(bits_of(300_000, np.uint8, seed=0)))
         slack_s = t.clock_error_s + _RESOLUTION_S
@@ -1650,7 +1650,7 @@ class Tracing(Harness):
         double = xl.elementwise("T x", "T y", "y = x + x", name="double_of_it")
         d = self.up(np.ones(1000, np.float32))
         double(d)
-        with self.traced() as t:
+        with self.trace_block() as t:
             e, line = double(d), _line()
         found = [each for each in t.operations if each.kind == "kernel" and each.name == "double_of_it"]
         assert [(each.nbytes, each.line) for each in found] == [(8000, line)]
@@ -1658,7 +1658,7 @@ class Tracing(Harness):
 
     def test_a_range_lasts_as_long_as_what_is_in_it(self) -> None:
         d = self.up(bits_of(1 << 20, np.uint8, seed=0))
-        with self.traced() as t, t.range("copying", device=self.target_device):
+        with self.trace_block() as t, t.range("copying", device=self.target_device):
             xl.to_device(d, device=self.target_device)
         (block,) = [each for each in t.operations if each.kind == "range"]
         inside = [each for each in t.operations if each.kind in _DEVICE]
@@ -1668,21 +1668,21 @@ class Tracing(Harness):
         assert all(each.end_s <= block.end_s + _RESOLUTION_S for each in inside)
 
     def test_the_ranges_of_a_copy_by_another_library_count_as_copies(self) -> None:
-        with self.traced() as t, xl.trace.range("own", kind="h2d", nbytes=4096, device=self.target_device):
+        with self.trace_block() as t, xl.trace.range("own", kind="h2d", nbytes=4096, device=self.target_device):
             pass
         assert t.nbytes["h2d"] == 4096
 
     def test_a_trace_within_a_trace_gets_its_own_part(self) -> None:
         x = bits_of(1000, np.uint8, seed=0)
-        with self.traced() as outer:
+        with self.trace_block() as outer:
             self.up(x)
-            with self.traced() as inner:
+            with self.trace_block() as inner:
                 self.up(x)
             self.up(x)
         assert (inner.nbytes["h2d"], outer.nbytes["h2d"]) == (1000, 3000)
 
     def test_nothing_is_recorded_when_no_trace_is_open(self) -> None:
-        with self.traced() as t:
+        with self.trace_block() as t:
             self.up(bits_of(1000, np.uint8, seed=0))
         self.up(bits_of(1000, np.uint8, seed=0))
         self.synchronize()
@@ -1708,7 +1708,7 @@ class Tracing(Harness):
         self.need("in_place")
         d = self.up(np.zeros(16, np.uint8))
         x: Any = np.zeros(16, np.uint8)
-        with self.traced() as t:
+        with self.trace_block() as t:
             for value in range(1500):
                 x[:] = value % 251
                 self.up(x, out=d)

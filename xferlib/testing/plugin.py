@@ -117,7 +117,7 @@ def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """
     from xferlib.testing import plugin_checks as choice
 
-    with choice.running(request) as backend:
+    with choice.run_on_backend(request) as backend:
         yield backend
 
 
@@ -138,5 +138,5 @@ def xferlib_sim() -> Iterator[check]:
     import xferlib
     from xferlib.testing import plugin_checks as checks
 
-    with xferlib.use_backend("sim"), checks.checked() as checked:
+    with xferlib.use_backend("sim"), checks.check_test() as checked:
         yield checked

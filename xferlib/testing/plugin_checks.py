@@ -46,7 +46,7 @@ def end_at_program(traceback: TracebackType | None) -> None:
 
 
 @contextmanager
-def checked(*, guard: bool = False) -> Iterator[sim.check]:
+def check_test(*, guard: bool = False) -> Iterator[sim.check]:
     """Check the test in the block; a fault found behind the last line of the test fails it without a traceback."""
     try:
         with sim.check(guard=guard) as block:
@@ -61,7 +61,7 @@ class SimStrict:
 
     @pytest.fixture(autouse=True)
     def _xferlib_sim_strict(self) -> Iterator[None]:
-        with checked(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
+        with check_test(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
             yield
 
 
@@ -95,7 +95,7 @@ def _synchronize(item: pytest.Item) -> XferError | None:
     if BROKEN_BY in item.config.stash:
         return None
     done: set[tuple[str, int]] = set()
-    for backend in registry.loaded():
+    for backend in registry.write_load():
         for device in backend.devices():
             key = (backend.pinned_domain, device.index)
             if device.kind != "cuda" or key in done or not _is_used(*key):
@@ -125,7 +125,7 @@ _PROPERTY = "xferlib_backend"
 
 def check_named(config: pytest.Config) -> None:
     """Refuse a backend of ``--xferlib-backend`` that does not exist or cannot run: a test must not silently not run."""
-    for name in _named(config):
+    for name in _list_chosen_backends(config):
         if name not in registry.names():
             raise pytest.UsageError(
                 f"--xferlib-backend: there is no backend {name!r}{did_you_mean(name, registry.names())}; the "
@@ -138,14 +138,14 @@ def check_named(config: pytest.Config) -> None:
             )
 
 
-def _named(config: pytest.Config) -> list[str]:
+def _list_chosen_backends(config: pytest.Config) -> list[str]:
     given = config.getoption("xferlib_backend") or ""
     return list(dict.fromkeys(name for name in (part.strip() for part in given.split(",")) if name))
 
 
 def _statuses(config: pytest.Config) -> list[BackendStatus]:
     """The backends that tests run on: those of the option, or all that can run."""
-    if named := _named(config):
+    if named := _list_chosen_backends(config):
         return [registry.status(name) for name in named]
     return _every(config)
 
@@ -165,7 +165,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         names = mark.args[0] if mark.args else mark.kwargs["argnames"]
         if "xl_backend" in (names.split(",") if isinstance(names, str) else names):
             return  # the test says itself on which
-    statuses, count = _statuses(metafunc.config), _gpus_needed(metafunc.definition)
+    statuses, count = _statuses(metafunc.config), _count_needed_gpus(metafunc.definition)
     values: list[Any] = [each.name for each in statuses if _gpu_count(each) >= count]
     if not values:
         values = [pytest.param(None, id="gpu", marks=pytest.mark.skip(reason=_reason(count, statuses)))]
@@ -173,7 +173,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 @contextmanager
-def running(request: pytest.FixtureRequest) -> Iterator[Backend]:
+def run_on_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Make the test's backend the default one, and check the test where the backend is ``sim``."""
     name = getattr(request, "param", None)
     if name is None:
@@ -190,7 +190,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Backend]:
             yield backend
             return
 
-        with checked():
+        with check_test():
             yield backend
 
 
@@ -205,7 +205,7 @@ def namespace(backend: Backend) -> ModuleType:
 # --- GPUs
 
 
-def _gpus_needed(item: Any) -> int:
+def _count_needed_gpus(item: Any) -> int:
     """The number of GPUs that the markers of a test ask for."""
     counts = [0]
     counts += [1 for _ in item.iter_markers("gpu")]
@@ -229,7 +229,7 @@ def skip_without_gpu(item: pytest.Item, markers: Mapping[str, str]) -> None:
     is_ours = "xl_backend" in getattr(item, "fixturenames", ())
     if not is_ours and any(_declares(line, markers) for line in item.config.getini("markers")):
         return
-    count = _gpus_needed(item)
+    count = _count_needed_gpus(item)
     statuses = _every(item.config)
     if not any(_gpu_count(each) >= count for each in statuses):
         pytest.skip(_reason(count, statuses))

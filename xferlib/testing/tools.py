@@ -24,7 +24,7 @@ from xferlib._runtime import process, threads, torch_compile
 from xferlib._runtime.threads import Job
 from xferlib._transfer import plan, staging
 from xferlib._transfer.plan import TransferPath
-from xferlib.errors import ArgumentError, UnsupportedDTypeError, shown
+from xferlib.errors import ArgumentError, UnsupportedDTypeError, quote
 
 # Assertions about arrays of any backend: equal bits, or a stated number of units in the last place apart.
 
@@ -54,7 +54,7 @@ def assert_identical(actual: Any, expected: Any, *, nan_payloads: bool = False) 
         AssertionError: With the number of elements that differ, and the first of them as value and as bytes.
         UnsupportedDTypeError: The elements are no numbers.
     """
-    a, b = _compared(actual, expected)
+    a, b = _to_comparable(actual, expected)
     if not nan_payloads:
         a, b = with_one_nan(a), with_one_nan(b)
     assert_same_bits(a, b)
@@ -78,8 +78,8 @@ def assert_allclose_ulp(actual: Any, expected: Any, *, max_ulp: int) -> None:
         UnsupportedDTypeError: The elements are no numbers.
     """
     if isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, np.integer)) or max_ulp < 0:
-        raise ArgumentError(f"assert_allclose_ulp: max_ulp={shown(max_ulp)} is no number of ulp; give an int from 0")
-    a, b = _compared(actual, expected)
+        raise ArgumentError(f"assert_allclose_ulp: max_ulp={quote(max_ulp)} is no number of ulp; give an int from 0")
+    a, b = _to_comparable(actual, expected)
     if a.dtype.kind not in "fc":
         assert_same_bits(a, b)
         return
@@ -97,7 +97,7 @@ def assert_allclose_ulp(actual: Any, expected: Any, *, max_ulp: int) -> None:
     )
 
 
-def _compared(actual: Any, expected: Any) -> tuple[HostArray, HostArray]:
+def _to_comparable(actual: Any, expected: Any) -> tuple[HostArray, HostArray]:
     """Both as host arrays in native byte order, of one shape and dtype."""
     a, b = _host(actual), _host(expected)
     assert a.shape == b.shape, f"shape {a.shape}, expected {b.shape}"
@@ -208,16 +208,16 @@ def in_threads(work: Callable[[Any], object], given: Iterable[Any]) -> None:
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replace_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Replace an attribute for a block."""
     before = getattr(owner, name)
     setattr(owner, name, value)
-    process.changed()
+    process.bump_epoch()
     try:
         yield
     finally:
         setattr(owner, name, before)
-        process.changed()
+        process.bump_epoch()
 
 
 @contextmanager
@@ -236,9 +236,9 @@ def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> 
     before = process.get() if environ is None else process._read(environ)
     given = process._environment if environ is None else before
     with (
-        replaced(process, "_config", before),
-        replaced(process, "_environment", given),
-        replaced(registry, "_process_choice", registry._process_choice),
+        replace_attribute(process, "_config", before),
+        replace_attribute(process, "_environment", given),
+        replace_attribute(registry, "_process_choice", registry._process_choice),
     ):
         process.configure(**settings)
         yield process.get()
@@ -254,7 +254,7 @@ def fresh_registry(**backends: Callable[[], Backend]) -> Iterator[None]:
     points = {
         name: SimpleNamespace(load=lambda made=made: made, module=made.__module__) for name, made in backends.items()
     }
-    with replaced(registry, "_plugins", points or None):
+    with replace_attribute(registry, "_plugins", points or None):
         registry.forget_types(lambda _: True)
         yield
 
@@ -271,11 +271,13 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
         (staging, "LENT_CHUNKS"), (staging, "ONE_WAY_CHUNKS"),
     )  # fmt: skip
     with ExitStack() as stack:
-        stack.enter_context(replaced(buffers.rings, "made", {}))
-        stack.enter_context(replaced(buffers, "_local", threading.local()))  # whose slabs are idle ones afterwards
-        stack.enter_context(replaced(buffers, "_idle_slabs", {}))
+        stack.enter_context(replace_attribute(buffers.rings, "made", {}))
+        stack.enter_context(
+            replace_attribute(buffers, "_local", threading.local())
+        )  # whose slabs are idle ones afterwards
+        stack.enter_context(replace_attribute(buffers, "_idle_slabs", {}))
         for module, name in limits if chunks is not None else ():
-            stack.enter_context(replaced(module, name, chunks))
+            stack.enter_context(replace_attribute(module, name, chunks))
         yield
         buffers.trim_rings()  # waits for what is in flight
 
@@ -283,21 +285,21 @@ def fresh_staging(chunks: int | None = None) -> Iterator[None]:
 @contextmanager
 def no_peers(backend: str) -> Iterator[None]:
     """Let no device of a backend reach another's memory, so that copies between them pass through the host."""
-    with replaced(registry.get(backend), "reaches", lambda device, other: False):
+    with replace_attribute(registry.get(backend), "reaches", lambda device, other: False):
         yield
 
 
 @contextmanager
 def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
-    with replaced(threads, "usable_cores", lambda: count):
+    with replace_attribute(threads, "usable_cores", lambda: count):
         yield
 
 
 @contextmanager
 def results_begun() -> Iterator[None]:
     """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
-    with replaced(chunks, "RESULT_BEGUN_FROM", 0):
+    with replace_attribute(chunks, "RESULT_BEGUN_FROM", 0):
         yield
 
 
@@ -315,7 +317,7 @@ def work_shared() -> Iterator[list[int]]:
         noted.append(job.steps)
         own(job)
 
-    with replaced(threads.workers, "run", run):
+    with replace_attribute(threads.workers, "run", run):
         yield noted
 
 
@@ -333,7 +335,7 @@ def advised() -> Iterator[list[tuple[str, int, int]]]:
         noted.append((name, address, nbytes))
         return own(name, address, nbytes)
 
-    with replaced(buffers, "_advise_kernel", advise):
+    with replace_attribute(buffers, "_advise_kernel", advise):
         yield noted
 
 
@@ -348,7 +350,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
     """
     chosen = None if path is None else TransferPath(path)
     tokens = plan._forced.set(chosen), _chunk.set(chunk_nbytes), _helpers.set(helpers)
-    process.changed()
+    process.bump_epoch()
     try:
         with _standing_in:
             yield
@@ -356,7 +358,7 @@ def forced(path: str | None, *, chunk_nbytes: int | None = None, helpers: int | 
         plan._forced.reset(tokens[0])
         _chunk.reset(tokens[1])
         _helpers.reset(tokens[2])
-        process.changed()
+        process.bump_epoch()
 
 
 _chunk: ContextVar[int | None] = ContextVar("xferlib_forced_chunk", default=None)
@@ -482,12 +484,12 @@ def held_nbytes() -> tuple[int, ...]:
 def lent_chunks(timeout_s: float = 10.0) -> int:
     """The number of chunks that transfers hold; waits up to ``timeout_s`` until there are none."""
     until_s, pause = time.monotonic() + timeout_s, threading.Event()
-    while (count := _lent()) and time.monotonic() < until_s:
+    while (count := _count_lent()) and time.monotonic() < until_s:
         pause.wait(1e-3)
     return count
 
 
-def _lent() -> int:
+def _count_lent() -> int:
     return sum(ring.lent(is_upward=each) for ring in buffers.rings.all() for each in (True, False))
 
 

@@ -37,7 +37,7 @@ from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import contexts
 from xferlib.backends.cuda import driver as driver_module
-from xferlib.backends.cuda.compiler import Compiled, compile_source, linked
+from xferlib.backends.cuda.compiler import Compiled, compile_source, link_pieces
 from xferlib.backends.cuda.contexts import HERE, Current, Inside, check, failure, is_forked, refuse_fork
 from xferlib.backends.cuda.driver import CudaEvent
 from xferlib.backends.cuda.memory import CudaPinned
@@ -49,7 +49,7 @@ from xferlib.errors import (
     KernelCompileError,
     PinnedMemoryError,
     TransferError,
-    shown,
+    quote,
 )
 
 _LEGACY = (0, 1)
@@ -303,7 +303,7 @@ class CudaBackend(Backend, FastPath):
         known = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name.upper()}", None)
         if known is None:
             raise ArgumentError(
-                f"{device} has no attribute {shown(name)}; CUDA's driver API names them, under CUdevice_attribute"
+                f"{device} has no attribute {quote(name)}; CUDA's driver API names them, under CUdevice_attribute"
             )
         result, value = driver.cuDeviceGetAttribute(known, device.index)
         check(result, f"asking for the attribute {name!r} of {device}")
@@ -397,10 +397,10 @@ class CudaBackend(Backend, FastPath):
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if stream.handle != self.stream_handle(device):
             current = self.stream_current(device)
-            make = functools.partial(self._empty_guarded, shape, dtype, device, stream)
-            return self._kept_for(self._made_on(stream, current, make), current)
+            make = functools.partial(self._allocate_guarded, shape, dtype, device, stream)
+            return self._keep_for(self._make_on(stream, current, make), current)
         if stream.handle:
-            return self._empty_guarded(shape, dtype, device, stream)
+            return self._allocate_guarded(shape, dtype, device, stream)
         return self._empty(shape, dtype, device)
 
     def _empty_elsewhere(
@@ -416,13 +416,15 @@ class CudaBackend(Backend, FastPath):
         if stream.handle == self.stream_handle(device):
             return self._empty(shape, dtype, device)
         make = functools.partial(self._empty, shape, dtype, device)
-        return self._made_on(stream, self.stream_current(device), make)
+        return self._make_on(stream, self.stream_current(device), make)
 
-    def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+    def _allocate_guarded(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
         """A new array of the memory of ``stream``, which is current; other streams may use it."""
         return self.guarded(self._empty(shape, dtype, device), stream)
 
-    def _made_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
+    def _make_on(self, stream: RawStream, current: RawStream, make: Callable[[], Array]) -> Array:
         """Return the result of ``make``, called while another stream is the current one."""
         with deferred:  # or Ctrl-C might leave the other stream current
             self._use(stream)
@@ -431,7 +433,7 @@ class CudaBackend(Backend, FastPath):
             finally:
                 self._use(current)
 
-    def _kept_for(self, array: Array, current: RawStream) -> Array:
+    def _keep_for(self, array: Array, current: RawStream) -> Array:
         """A new array of another stream's memory, which the library's own work on the current one may use as well."""
         self.consumed(array, current)
         return array
@@ -564,7 +566,7 @@ class CudaBackend(Backend, FastPath):
         self.attach(device)
         name = driver.CUipcEventHandle()
         if not isinstance(handle, bytes) or len(handle) != _IPC_NBYTES:
-            raise ArgumentError(f"{shown(handle)} names no event; give the bytes that ipc_handle() returned")
+            raise ArgumentError(f"{quote(handle)} names no event; give the bytes that ipc_handle() returned")
         ctypes.memmove(name.getPtr(), handle, _IPC_NBYTES)
         with self.inside(device):
             result, event = driver.cuIpcOpenEventHandle(name)
@@ -618,7 +620,7 @@ class CudaBackend(Backend, FastPath):
                 raise failure(result, "the work before an event")
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
-        result, milliseconds = driver_module.elapsed_ms(start, end)
+        result, milliseconds = driver_module.event_elapsed_ms(start, end)
         check(result, "timing two events")
         return milliseconds
 
@@ -719,13 +721,17 @@ class CudaBackend(Backend, FastPath):
 
     def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = driver_module.copy_to_device(dst, src, nbytes)
-        return result == driver_module.SUCCESS or self._refused(result, f"copying {nbytes} bytes to {stream.device}")
+        return result == driver_module.SUCCESS or self._is_partly_registered(
+            result, f"copying {nbytes} bytes to {stream.device}"
+        )
 
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
         result = driver_module.copy_to_host(dst, src, nbytes)
-        return result == driver_module.SUCCESS or self._refused(result, f"copying {nbytes} bytes from {stream.device}")
+        return result == driver_module.SUCCESS or self._is_partly_registered(
+            result, f"copying {nbytes} bytes from {stream.device}"
+        )
 
-    def _refused(self, result: int, doing: str) -> bool:
+    def _is_partly_registered(self, result: int, doing: str) -> bool:
         """False: the driver takes no range of which another registration pins a part."""
         if result != driver_module.INVALID_VALUE:
             raise failure(result, doing)
@@ -761,7 +767,7 @@ class CudaBackend(Backend, FastPath):
         functions: list[int] = []
         with contextlib.ExitStack() as ends:
             memory = ends.enter_context(self._own_memory(stream))
-            ends.enter_context(contexts.kept_in(functions))
+            ends.enter_context(contexts.keep_functions_in(functions))
             result = self._inside(
                 stream.device, driver_module.capture_begin, stream.handle, driver_module.CAPTURE_RELAXED
             )
@@ -823,7 +829,7 @@ class CudaBackend(Backend, FastPath):
             KernelCompileError: nvJitLink is not installed, or refused them.
         """
         major, minor = self.compute_capability(device)
-        return linked(pieces, arch=f"sm_{major}{minor}")
+        return link_pieces(pieces, arch=f"sm_{major}{minor}")
 
     def compute_capability(self, device: Device) -> tuple[int, int]:
         kind = driver.CUdevice_attribute

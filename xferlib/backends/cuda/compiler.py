@@ -61,7 +61,7 @@ _LAUNCHES = b"__cudaCDP2"
 """The names of the device runtime begin with it."""
 
 
-def linked(pieces: Sequence[tuple[str, str, bytes]], *, arch: str) -> bytes:
+def link_pieces(pieces: Sequence[tuple[str, str, bytes]], *, arch: str) -> bytes:
     """One cubin of several pieces; needs nvJitLink but no GPU.
 
     CUDA's device runtime is one of them where a kernel launches another.
@@ -85,10 +85,10 @@ def linked(pieces: Sequence[tuple[str, str, bytes]], *, arch: str) -> bytes:
             "nvidia-nvjitlink"
         ) from None
     try:
-        for name, kind, content in (*pieces, *_runtime(pieces)):
+        for name, kind, content in (*pieces, *_find_device_runtime(pieces)):
             kind_of = getattr(nvjitlink.InputType, kind)
-            _called(nvjitlink, handle, arch, nvjitlink.add_data, kind_of, content, len(content), name)
-        _called(nvjitlink, handle, arch, nvjitlink.complete)
+            _call_linker(nvjitlink, handle, arch, nvjitlink.add_data, kind_of, content, len(content), name)
+        _call_linker(nvjitlink, handle, arch, nvjitlink.complete)
         cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
         nvjitlink.get_linked_cubin(handle, cubin)
         return bytes(cubin)
@@ -96,7 +96,7 @@ def linked(pieces: Sequence[tuple[str, str, bytes]], *, arch: str) -> bytes:
         nvjitlink.destroy(handle)
 
 
-def _runtime(pieces: Sequence[tuple[str, str, bytes]]) -> list[tuple[str, str, bytes]]:
+def _find_device_runtime(pieces: Sequence[tuple[str, str, bytes]]) -> list[tuple[str, str, bytes]]:
     """CUDA's device runtime, where one of the pieces calls it and it is installed."""
     is_given = any("cudadevrt" in name for name, _, _ in pieces)  # by the user: there must be one
     if is_given or not any(_LAUNCHES in content for _, _, content in pieces):
@@ -110,7 +110,7 @@ def _runtime(pieces: Sequence[tuple[str, str, bytes]]) -> list[tuple[str, str, b
         return []
 
 
-def _called(nvjitlink: Any, handle: int, arch: str, call: Any, *arguments: Any) -> None:
+def _call_linker(nvjitlink: Any, handle: int, arch: str, call: Any, *arguments: Any) -> None:
     """Make a call, and raise the linker's log where it fails."""
     try:
         call(handle, *arguments)

@@ -64,7 +64,7 @@ def failure(result: Any, doing: str) -> Exception:
     if int(result) == driver.OUT_OF_MEMORY:
         return DeviceMemoryError(f"{doing} failed with {name}: free device arrays, or move less at a time")
     if name == "CUDA_ERROR_STREAM_CAPTURE_UNJOINED":
-        return streams.unjoined(doing)
+        return streams.make_unjoined_error(doing)
     if name.startswith("CUDA_ERROR_STREAM_CAPTURE"):
         return CaptureError(
             f"{doing} failed with {name}: a library has made a call that a capture does not allow; make it before the "
@@ -197,7 +197,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept_in(numbers: list[int]) -> Iterator[None]:
+def keep_functions_in(numbers: list[int]) -> Iterator[None]:
     """Keep the functions that this thread enqueues meanwhile, and add their numbers to the list."""
     _local.numbers = numbers
     try:
@@ -209,7 +209,7 @@ def kept_in(numbers: list[int]) -> Iterator[None]:
 def sweep() -> None:
     """Forget the graphs that have done their work, so that they may die."""
     if _launched:
-        _are_launched()
+        _has_launched_graphs()
 
 
 def _run(number: int) -> None:
@@ -249,11 +249,11 @@ def enqueue_captured(handle: int, function: Callable[[], None]) -> int:
 def _await_all() -> None:
     """Wait for the functions on their way, for a bounded time: the driver cannot call into Python that has ended."""
     start_s = time.monotonic()
-    while (_waiting or _are_launched()) and time.monotonic() - start_s < _LONGEST_S:
+    while (_waiting or _has_launched_graphs()) and time.monotonic() - start_s < _LONGEST_S:
         time.sleep(_LOOK_S)
 
 
-def _are_launched() -> bool:
+def _has_launched_graphs() -> bool:
     """Whether a graph is on its way that calls functions."""
     for number, each in tuple(_launched.items()):
         if each.is_done():

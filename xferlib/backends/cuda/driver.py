@@ -46,40 +46,40 @@ def _address(name: str) -> int:
         raise ImportError(f"the CUDA driver has no {name}; update the NVIDIA driver") from None
 
 
-def _bound(name: str, count: int) -> Any:
+def _bind(name: str, count: int) -> Any:
     """A function of the driver; the GIL is released while it runs."""
     return _native.bind(_address(name), count, keeps_lock=False)
 
 
-copy = _bound("cuMemcpyAsync", 4)
-copy_to_device = _bound("cuMemcpyHtoD_v2", 3)
-copy_to_host = _bound("cuMemcpyDtoH_v2", 3)
-_event_create = _bound("cuEventCreate", 2)
-event_destroy = _bound("cuEventDestroy_v2", 1)
-event_record = _bound("cuEventRecord", 2)
-event_query = _bound("cuEventQuery", 1)
-event_synchronize = _bound("cuEventSynchronize", 1)
-launch_host_function = _bound("cuLaunchHostFunc", 3)
-stream_wait_event = _bound("cuStreamWaitEvent", 3)
-stream_query = _bound("cuStreamQuery", 1)
-stream_synchronize = _bound("cuStreamSynchronize", 1)
-stream_is_recorded = _bound("cuStreamIsCapturing", 2)
-context_use = _bound("cuCtxSetCurrent", 1)
-context_synchronize = _bound("cuCtxSynchronize", 0)
-launch_kernel = _bound("cuLaunchKernelEx", 4)
-pool_allocate = _bound("cuMemAllocFromPoolAsync", 4)
-pool_free = _bound("cuMemFreeAsync", 2)
-capture_begin = _bound("cuStreamBeginCapture_v2", 2)
-capture_end = _bound("cuStreamEndCapture", 2)
-graph_instantiate = _bound("cuGraphInstantiateWithFlags", 3)
-graph_nodes = _bound("cuGraphGetNodes", 3)
-graph_launch = _bound("cuGraphLaunch", 2)
-graph_destroy = _bound("cuGraphDestroy", 1)
-graph_exec_destroy = _bound("cuGraphExecDestroy", 1)
-memory_allocate = _bound("cuMemAlloc_v2", 2)
-memory_free = _bound("cuMemFree_v2", 1)
-_elapsed = _bound("cuEventElapsedTime", 3)
-_pointer_attribute = _bound("cuPointerGetAttribute", 3)
+copy = _bind("cuMemcpyAsync", 4)
+copy_to_device = _bind("cuMemcpyHtoD_v2", 3)
+copy_to_host = _bind("cuMemcpyDtoH_v2", 3)
+_event_create = _bind("cuEventCreate", 2)
+event_destroy = _bind("cuEventDestroy_v2", 1)
+event_record = _bind("cuEventRecord", 2)
+event_query = _bind("cuEventQuery", 1)
+event_synchronize = _bind("cuEventSynchronize", 1)
+launch_host_function = _bind("cuLaunchHostFunc", 3)
+stream_wait_event = _bind("cuStreamWaitEvent", 3)
+stream_query = _bind("cuStreamQuery", 1)
+stream_synchronize = _bind("cuStreamSynchronize", 1)
+stream_is_recorded = _bind("cuStreamIsCapturing", 2)
+context_use = _bind("cuCtxSetCurrent", 1)
+context_synchronize = _bind("cuCtxSynchronize", 0)
+launch_kernel = _bind("cuLaunchKernelEx", 4)
+pool_allocate = _bind("cuMemAllocFromPoolAsync", 4)
+pool_free = _bind("cuMemFreeAsync", 2)
+capture_begin = _bind("cuStreamBeginCapture_v2", 2)
+capture_end = _bind("cuStreamEndCapture", 2)
+graph_instantiate = _bind("cuGraphInstantiateWithFlags", 3)
+graph_nodes = _bind("cuGraphGetNodes", 3)
+graph_launch = _bind("cuGraphLaunch", 2)
+graph_destroy = _bind("cuGraphDestroy", 1)
+graph_exec_destroy = _bind("cuGraphExecDestroy", 1)
+memory_allocate = _bind("cuMemAlloc_v2", 2)
+memory_free = _bind("cuMemFree_v2", 1)
+_elapsed = _bind("cuEventElapsedTime", 3)
+_pointer_attribute = _bind("cuPointerGetAttribute", 3)
 
 context_current = _native.bind_question(_address("cuCtxGetCurrent"))
 """The address of this thread's current context; 0 if there is none. Keeps the GIL: it reads thread-local memory."""
@@ -187,7 +187,7 @@ class CudaEvent:
             _destroy(self.handle)
 
 
-def elapsed_ms(start: CudaEvent, end: CudaEvent) -> tuple[int, float]:
+def event_elapsed_ms(start: CudaEvent, end: CudaEvent) -> tuple[int, float]:
     """Result code and milliseconds between two complete events."""
     milliseconds = ctypes.c_float()
     return _elapsed(ctypes.addressof(milliseconds), start.handle, end.handle), milliseconds.value

@@ -54,7 +54,7 @@ def library_failure(library: str, name: str, error: Exception) -> Exception:
     return KernelError(f"{told}; `xferlib info` shows the driver and the devices")
 
 
-class translated:  # noqa: N801 - read as a statement
+class translate_errors:  # noqa: N801 - read as a statement
     """Raise the errors of a library as xferlib's; ``name`` says what was asked of it."""
 
     def __init__(self, library: str, name: str) -> None:
@@ -248,7 +248,7 @@ class CudaSorting(DeviceSorting):
             for each in (kind.keys, kind.values)
         )
         order = compute.SortOrder.DESCENDING if kind.is_descending else compute.SortOrder.ASCENDING
-        with translated("cuda-cccl", "sort"):
+        with translate_errors("cuda-cccl", "sort"):
             made = compute.make_radix_sort(
                 d_in_keys=keys, d_out_keys=keys, d_in_values=values, d_out_values=values, order=order,
                 compute_capability=self._architecture(device),
@@ -258,7 +258,7 @@ class CudaSorting(DeviceSorting):
     def load(self, kind: SortKind, code: bytes, device: Device) -> None:
         """See `DeviceSorting.load`."""
         key = kind, self._architecture(device)
-        with translated("cuda-cccl", "sort"):
+        with translate_errors("cuda-cccl", "sort"):
             self._sorters()[key] = self._compute.deserialize(code)
         self._codes[key] = code
 
@@ -292,7 +292,7 @@ class CudaSorting(DeviceSorting):
             "d_out_values": after, "num_items": keys.size, "begin_bit": 0, "end_bit": bits,
             "stream": _Stream(stream.handle),
         }  # fmt: skip
-        with translated("cuda-cccl", "sort"), self._backend.inside(stream.device):
+        with translate_errors("cuda-cccl", "sort"), self._backend.inside(stream.device):
             sorters = self._sorters()
             sorter = sorters.get(key)
             if sorter is None:

@@ -104,14 +104,16 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype.char)
 
-    def _empty_guarded(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
+    def _allocate_guarded(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
         # As `guarded`, with one array instead of two, each of which takes a microsecond.
         nbytes = math.prod(shape) * dtype.itemsize
         held = cupy.cuda.alloc(nbytes)
         memory = cupy.cuda.UnownedMemory(held.ptr, nbytes, Guard(self, held, stream), device.index)
         return make(shape, dtype.char, cupy.cuda.MemoryPointer(memory, 0))
 
-    def _kept_for(self, array: Array, current: RawStream) -> Array:
+    def _keep_for(self, array: Array, current: RawStream) -> Array:
         return array  # its guard lets the memory wait for the stream that is current when it dies
 
     def guarded(self, array: Array, stream: RawStream) -> Array:

@@ -24,7 +24,7 @@ from xferlib._core import registry as _namespaces
 from xferlib._core.device import Device as _Device
 from xferlib.errors import ArgumentError as _ArgumentError
 from xferlib.errors import DeviceNotFoundError as _DeviceNotFoundError
-from xferlib.errors import shown as _shown
+from xferlib.errors import quote as _shown
 
 __array_api_version__ = _compat.__array_api_version__
 count_nonzero, vecdot = _compat.count_nonzero, _compat.vecdot
@@ -94,7 +94,7 @@ def _on_device(name: str, *, is_like: bool = False) -> _Callable[..., _Any]:
     parameters["device"] = _inspect.Parameter("device", _inspect.Parameter.KEYWORD_ONLY, default=None)
     vars(make)["__signature__"] = _inspect.Signature([*parameters.values()])
     make.__doc__ = f"`cupy.{name}`, on the device that is named{', or that of the array' if is_like else ''}."
-    return _namespaces.named(make, name, __name__)
+    return _namespaces.set_name(make, name, __name__)
 
 
 empty, zeros, ones, full, linspace = map(_on_device, ("empty", "zeros", "ones", "full", "linspace"))
@@ -229,7 +229,7 @@ def _deviation(name: str) -> _Callable[..., _Any]:
         return compute(x, axis, dtype, out, ddof if correction is None else correction, keepdims)
 
     computed.__doc__ = f"`cupy.{name}`; ``correction`` is another name of ``ddof``."
-    return _namespaces.named(computed, name, __name__)
+    return _namespaces.set_name(computed, name, __name__)
 
 
 std, var = _deviation("std"), _deviation("var")
@@ -274,7 +274,7 @@ def _with_names(name: str, result: _Any) -> _Callable[..., _Any]:
         return result(*found) if isinstance(found, tuple) else found
 
     computed.__doc__ = f"`cupy.linalg.{name}`, whose results have names."
-    return _namespaces.named(computed, name, __name__)
+    return _namespaces.set_name(computed, name, __name__)
 
 
 def _qr(a: _Any, mode: str = "reduced") -> _Any:
@@ -355,7 +355,7 @@ __all__ = sorted(  # noqa: PLE0605
 )
 
 
-__getattr__ = _namespaces.having_too(__name__, _cupy, _compat)
+__getattr__ = _namespaces.make_fallback_getattr(__name__, _cupy, _compat)
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from cuda import core
 from pycuda.gpuarray import GPUArray, splay
 
 from xferlib import _native
-from xferlib._core.arrays import Array, ArrayInfo, Lent, as_host_array, c_strides, overlaps_itself, viewed
+from xferlib._core.arrays import Array, ArrayInfo, Lent, as_host_array, c_strides, overlaps_itself, view_as_dtype
 from xferlib._core.backend import DirectCopies, PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.registry import make_namespace
@@ -93,7 +93,7 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
             LayoutError: The last axis has gaps, or its bytes are no multiple of the new size.
         """
         kind = self.dtype if dtype is None else np.dtype(dtype)
-        shape, strides = viewed(self._find_stream(self)[0].view(self), kind)
+        shape, strides = view_as_dtype(self._find_stream(self)[0].view(self), kind)
         return strided_view(self, 0, shape, strides, kind)
 
     @property
@@ -103,7 +103,7 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
         return {**described, "stream": handle or 1}  # 1 stands for the default stream, which is 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.get(),)
+        return _restore_array, (self.get(),)
 
 
 def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base: Any = None) -> PycudaArray:
@@ -120,7 +120,7 @@ def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base:
 
 
 @functools.lru_cache(_MOST_LAYOUTS)
-def packed(shape: Shape, itemsize: int) -> tuple[Shape, int]:
+def pack_strides(shape: Shape, itemsize: int) -> tuple[Shape, int]:
     """The strides and the bytes of an array in C order."""
     return c_strides(shape, itemsize), math.prod(shape) * itemsize
 
@@ -138,7 +138,7 @@ def owner_of(array: GPUArray) -> GPUArray:
     return array
 
 
-def _restored(host: np.ndarray[Any, Any]) -> PycudaArray:
+def _restore_array(host: np.ndarray[Any, Any]) -> PycudaArray:
     """Restore a pickled array, in the current context."""
     found = PycudaArray(host.shape, host.dtype)
     if found.size:
@@ -373,7 +373,7 @@ class PycudaBackend(CudaBackend):
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if not self._is_pushed():
             self._push(device)
-        strides, nbytes = packed(shape, dtype.itemsize)
+        strides, nbytes = pack_strides(shape, dtype.itemsize)
         if not nbytes:
             return over(shape, strides, dtype, None, device)  # no address tells the device
         if stream.capture is None:

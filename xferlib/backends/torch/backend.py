@@ -23,14 +23,14 @@ from xferlib.backends.torch.tensors import (
     TO_TORCH,
     as_bits,
     checker,
-    detached,
+    detach,
     host_view,
     is_lazy,
     maker,
     note_write,
     of_bits,
-    resolved,
-    reversed_axes,
+    resolve,
+    reverse_axes,
     signature,
     steps,
     view,
@@ -101,10 +101,10 @@ class Tensors(Backend):
     as_bits = staticmethod(as_bits)
     of_bits = staticmethod(of_bits)
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
-    resolved = staticmethod(resolved)  # type: ignore[assignment]
-    detached = staticmethod(detached)  # type: ignore[assignment]
+    resolved = staticmethod(resolve)  # type: ignore[assignment]
+    detached = staticmethod(detach)  # type: ignore[assignment]
     note_write = staticmethod(note_write)  # type: ignore[assignment]
-    reversed_axes = staticmethod(reversed_axes)  # type: ignore[assignment]
+    reversed_axes = staticmethod(reverse_axes)  # type: ignore[assignment]
     signature = staticmethod(signature)  # type: ignore[assignment]
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:

@@ -99,7 +99,7 @@ class TorchCuda(Tensors, CudaBackend):
     def device_use(self, device: Device) -> None:
         if getattr(self._chosen, "is_cpu", False) != (device.kind == "cpu"):
             self._chosen.is_cpu = device.kind == "cpu"
-            process.changed()
+            process.bump_epoch()
         if device.kind == "cuda":
             torch.cuda.set_device(device.index)
 

@@ -26,7 +26,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
     XferError,
-    shown,
+    quote,
 )
 
 FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
@@ -68,7 +68,7 @@ RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
 """The result's dtype of each function, by the dtype of its operand or that of both together."""
 
 
-def promoted(*kinds: Any) -> torch.dtype:
+def promote_types(*kinds: Any) -> torch.dtype:
     """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
     # The highest kind first: beside complex64, int16 and uint16 do not become int32, which would need complex128.
     arrays = sorted([each for each in kinds if each not in SCALARS], key=_HEIGHTS.__getitem__)
@@ -87,7 +87,7 @@ def result(name: str, *kinds: Any) -> torch.dtype:
     results = RESULTS[name]
     if name in arrays.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
         return _PAIRS[results[kinds[0]], results[kinds[1]]]
-    common = promoted(*kinds)
+    common = promote_types(*kinds)
     if common not in results:
         arrays.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
     return results[common]
@@ -179,7 +179,7 @@ def shape_together(name: str, *shapes: tuple[int, ...], is_first: bool = False) 
     return found
 
 
-def checked(name: str, compute: Any, *args: Any, **options: Any) -> Any:
+def check_call(name: str, compute: Any, *args: Any, **options: Any) -> Any:
     """The result of ``compute``; its failure is a LayoutError if the call fails for tensors of these shapes at all.
 
     Torch has one error for shapes, memory and devices. The call is tried again on its device without memory.
@@ -213,7 +213,7 @@ def check_fits(value: int, dtype: torch.dtype) -> None:
     if not fits(value, dtype):
         wider = next((name for name in ("int64", "uint64") if fits(value, getattr(torch, name))), "float64")
         raise OverflowError(
-            f"the integer {shown(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
+            f"the integer {quote(value)} does not fit into {FROM_TORCH[dtype].name}; convert the array first: "
             f"xp.astype(x, {wider!r})"
         )
 
@@ -227,12 +227,16 @@ def as_tensor(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     if dtype is torch.bool:
         x = bool(x)
     if isinstance(x, int) and dtype is torch.uint64:
-        return torch.full((), wrapped(x), dtype=torch.int64, device=device).view(dtype)
+        return torch.full((), wrap_uint64(x), dtype=torch.int64, device=device).view(dtype)
     if isinstance(x, int) and (dtype.is_floating_point or dtype.is_complex):
         x = float(x)
     if dtype in _MOST:
         limits = _MOST[dtype]
-        x = complex(_limited(x.real, *limits), _limited(x.imag, *limits)) if dtype.is_complex else _limited(x, *limits)
+        x = (
+            complex(_limit_number(x.real, *limits), _limit_number(x.imag, *limits))
+            if dtype.is_complex
+            else _limit_number(x, *limits)
+        )
     return torch.full((), x, dtype=dtype, device=device)
 
 
@@ -243,12 +247,12 @@ _MOST = {
 """The largest number, and half-way from there to the next power of two, from where on numbers are infinite."""
 
 
-def _limited(x: float, most: float, tie: float) -> float:
+def _limit_number(x: float, most: float, tie: float) -> float:
     """A number that torch converts: it refuses what is infinite in the dtype, or rounds to the largest number."""
     return x if not abs(x) > most else math.copysign(most if abs(x) < tie else math.inf, x)
 
 
-def wrapped(value: int) -> int:
+def wrap_uint64(value: int) -> int:
     """The number of int64 that has the bits of one of uint64."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
@@ -265,7 +269,7 @@ def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
     if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
         found: torch.dtype = compat.result_type(*arrays_and_dtypes)
         return found
-    return promoted(*map(_kind, given))
+    return promote_types(*map(_kind, given))
 
 
 def _kind(x: Any) -> Any:
@@ -291,7 +295,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
     for each in kinds:
         if isinstance(each, str) and each not in _KINDS and each not in _BY_NAME:
-            raise ArgumentError(f"isdtype: {shown(each)} is not a kind; give one of {', '.join(_KINDS)}, or a dtype")
+            raise ArgumentError(f"isdtype: {quote(each)} is not a kind; give one of {', '.join(_KINDS)}, or a dtype")
     plain = tuple(each if isinstance(each, str) and each in _KINDS else torch_dtype(each) for each in kinds)
     return bool(compat.isdtype(torch_dtype(dtype), plain))
 
@@ -351,7 +355,7 @@ def refuse_complex(name: str, dtype: torch.dtype) -> None:
         )
 
 
-def moved(x: Tensor) -> Tensor:
+def view_movable(x: Tensor) -> Tensor:
     """A tensor that torch moves on every device: unsigned integers by their bits."""
     return x.view(SIGNED[x.dtype]) if x.dtype in SIGNED else x
 
@@ -361,16 +365,16 @@ def back(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.view(dtype) if dtype in SIGNED else x
 
 
-def ordered(x: Tensor) -> Tensor:
+def to_ordered(x: Tensor) -> Tensor:
     """Unsigned integers as numbers of the same order that torch compares; any other tensor as it is."""
     if x.dtype is torch.uint64:
-        return flipped(x.view(torch.int64))
+        return flip_sign_bit(x.view(torch.int64))
     return x.to(WIDE[x.dtype]) if x.dtype in WIDE else x
 
 
-def unordered(x: Tensor, dtype: torch.dtype) -> Tensor:
+def from_ordered(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Numbers of `ordered` in their own dtype."""
-    return flipped(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
+    return flip_sign_bit(x).view(dtype) if dtype is torch.uint64 else x.to(dtype)
 
 
 def bits64(x: Tensor, wanted: torch.dtype) -> Tensor:
@@ -390,17 +394,17 @@ _TOP = -(1 << 63)
 _REST = (1 << 63) - 1
 
 
-def flipped(x: Tensor) -> Tensor:
+def flip_sign_bit(x: Tensor) -> Tensor:
     """The bits of uint64 as int64 of the same order, and back."""
     return torch.bitwise_xor(x, _TOP)
 
 
-def _ordered(compare: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: compare(flipped(a), flipped(b))
+def _compare_unsigned(compare: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda a, b: compare(flip_sign_bit(a), flip_sign_bit(b))
 
 
 def _extreme(choose: Callable[..., Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda a, b: flipped(choose(flipped(a), flipped(b)))
+    return lambda a, b: flip_sign_bit(choose(flip_sign_bit(a), flip_sign_bit(b)))
 
 
 def _half(x: Tensor) -> Tensor:
@@ -408,7 +412,7 @@ def _half(x: Tensor) -> Tensor:
     return torch.bitwise_and(torch.bitwise_right_shift(x, 1), _REST)
 
 
-def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _divide_integers(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Quotient and remainder; both are 0 where the divisor is.
 
     Twice the quotient of half the dividend is at most one too small. A divisor from 2**63 goes into any number at most
@@ -418,8 +422,8 @@ def _divided(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     divisor = torch.where(is_big | (b == 0), 1, b)
     first = torch.bitwise_left_shift(torch.floor_divide(_half(a), divisor), 1)
     rest = a - first * divisor
-    more = flipped(rest) >= flipped(divisor)
-    once = flipped(a) >= flipped(b)
+    more = flip_sign_bit(rest) >= flip_sign_bit(divisor)
+    once = flip_sign_bit(a) >= flip_sign_bit(b)
     quotient = torch.where(is_big, once.to(torch.int64), first + more.to(torch.int64))
     quotient = torch.where(b == 0, 0, quotient)
     return quotient, torch.where(b == 0, 0, a - quotient * b)
@@ -441,7 +445,7 @@ def _right(a: Tensor, count: Tensor) -> Tensor:
     return torch.where(count == 0, a, torch.where(_is_all(count), 0, moved))
 
 
-def _left(a: Tensor, count: Tensor) -> Tensor:
+def _shift_left(a: Tensor, count: Tensor) -> Tensor:
     moved = torch.bitwise_left_shift(a, torch.clamp(count, 0, 63))
     return torch.where(_is_all(count), 0, moved)
 
@@ -449,15 +453,16 @@ def _left(a: Tensor, count: Tensor) -> Tensor:
 COMPUTED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "pow": _power,
     "bitwise_and": torch.bitwise_and, "bitwise_or": torch.bitwise_or, "bitwise_xor": torch.bitwise_xor,
-    "bitwise_left_shift": _left, "bitwise_right_shift": _right,
+    "bitwise_left_shift": _shift_left, "bitwise_right_shift": _right,
     "maximum": _extreme(torch.maximum), "minimum": _extreme(torch.minimum),
-    "floor_divide": lambda a, b: _divided(a, b)[0], "remainder": lambda a, b: _divided(a, b)[1],
+    "floor_divide": lambda a, b: _divide_integers(a, b)[0], "remainder": lambda a, b: _divide_integers(a, b)[1],
 }  # fmt: skip
 """Functions whose result is the bits of uint64."""
 
 COMPARED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "equal": torch.eq, "not_equal": torch.ne, "less": _ordered(torch.lt), "less_equal": _ordered(torch.le),
-    "greater": _ordered(torch.gt), "greater_equal": _ordered(torch.ge),
+    "equal": torch.eq, "not_equal": torch.ne, "less": _compare_unsigned(torch.lt),
+    "less_equal": _compare_unsigned(torch.le),
+    "greater": _compare_unsigned(torch.gt), "greater_equal": _compare_unsigned(torch.ge),
 }  # fmt: skip
 """Comparisons."""
 

@@ -68,7 +68,7 @@ def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     return torch.floor_divide(a, b)
 
 
-def _moved_number(x: Tensor, device: torch.device) -> Tensor:
+def _move_number(x: Tensor, device: torch.device) -> Tensor:
     """A tensor without axes on a CUDA device; by its value in a capture, where CUDA refuses to copy pageable memory."""
     if x.requires_grad or torch.compiler.is_compiling() or not torch.cuda.is_current_stream_capturing():
         return x.to(device)
@@ -81,7 +81,7 @@ def _divide(a: Any, b: Any, **options: Any) -> Tensor:
         if not isinstance(b, Tensor):
             b = torch.full((), b, dtype=a.dtype, device=a.device)
         elif b.is_cpu and b.dim() == 0:  # it counts as a number; an array of another device torch refuses
-            b = _moved_number(b, a.device)
+            b = _move_number(b, a.device)
     found: Tensor = torch.divide(a, b, **options)
     return found
 
@@ -129,7 +129,7 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
     for one in native:
         for two in native - {one} if name not in _ONE_DTYPE else ():
             promoted = torch.promote_types(one, two)
-            if promoted in native and promoted is dtypes.promoted(one, two):
+            if promoted in native and promoted is dtypes.promote_types(one, two):
                 found[one, two] = _IF_AXES
         # Beside float16 torch keeps a number in float32, where NumPy rounds it, and may make it infinite.
         if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
@@ -157,7 +157,11 @@ def binary(name: str) -> Callable[..., Tensor]:
             else:
                 return found
         try:
-            return _by_parts(compute, x1, x2) if plan == _PARTS and not options else _converted(name, x1, x2, options)
+            return (
+                _by_parts(compute, x1, x2)
+                if plan == _PARTS and not options
+                else _convert_operands(name, x1, x2, options)
+            )
         except RuntimeError:
             if isinstance(x1, Tensor) and isinstance(x2, Tensor):
                 dtypes.shape_together(name, x1.shape, x2.shape)
@@ -166,7 +170,7 @@ def binary(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
+def _convert_operands(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     """A function of two operands that torch would promote otherwise than NumPy, or cannot compute with."""
     if not isinstance(x1, Tensor) and not isinstance(x2, Tensor):
         if isinstance(x2, np.generic) and not isinstance(x1, np.generic):
@@ -178,7 +182,7 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
         own: Tensor = getattr(compat, name)(x1, x2, **options)
         return own
     one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
-    dtype, common = dtypes.result(name, one, two), dtypes.promoted(one, two)
+    dtype, common = dtypes.result(name, one, two), dtypes.promote_types(one, two)
     is_comparison = name in dtypes.COMPARED
     for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
         if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
@@ -190,7 +194,7 @@ def _converted(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> Tensor:
     if name == "pow" and dtype in dtypes.RANGES:
         _refuse_negative_power(x2)
     if is_comparison and common.is_floating_point and one in dtypes.RANGES and two in dtypes.RANGES:
-        return _compared(name, x1, x2, device)
+        return _compare_mixed_signs(name, x1, x2, device)
     wanted = common if is_comparison else dtype  # which is bool for the logical functions
     if name in _ORDERING:
         dtypes.refuse_complex(name, wanted)
@@ -218,7 +222,7 @@ def _bits64(x: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     found = dtypes.as_tensor(x, dtype, device).view(torch.int64)
     if not found.is_cpu or found.dim():
         return found
-    return _moved_number(found, device) if device.type == "cuda" else found.to(device)
+    return _move_number(found, device) if device.type == "cuda" else found.to(device)
 
 
 _LOGICAL = ("logical_and", "logical_or", "logical_xor")
@@ -232,7 +236,7 @@ def _beyond(name: str, number: int, other: Tensor, *, is_first: bool) -> Tensor:
     return torch.full_like(other, answer, dtype=torch.bool)
 
 
-def _compared(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
+def _compare_mixed_signs(name: str, x1: Any, x2: Any, device: torch.device) -> Tensor:
     """Compare signed integers with uint64."""
     first_is_bits = dtypes.kind_of(name, x1) is torch.uint64
     bits, signed = (x1, x2) if first_is_bits else (x2, x1)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from xferlib._core.arrays import PRODUCTS, axes_of, axis_of, integer_of
 from xferlib.backends.torch import dtypes
-from xferlib.backends.torch.dtypes import SIGNED, checked
+from xferlib.backends.torch.dtypes import SIGNED, check_call
 from xferlib.backends.torch.elementwise import binary
 from xferlib.backends.torch.functions import FUNCTIONS, by_default, place_of, roll, tensor_of
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, shown
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, quote
 
 # Products.
 
@@ -31,20 +31,20 @@ def product(name: str) -> Callable[..., Tensor]:
         if axes and name == "tensordot":
             (options["axes"],) = axes
         if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
-            options["axes"] = _contracted(x1, x2, options.get("axes", 2))
+            options["axes"] = _contract_axes(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
         if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
-            found = checked(name, compute, x1, x2, **options)
+            found = check_call(name, compute, x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
         operands = [dtypes.bits64(each, wanted) for each in (x1, x2)]
         if has_integer_products(device) or wanted.is_floating_point or wanted.is_complex:
-            found = checked(name, compute, *operands, **options)
+            found = check_call(name, compute, *operands, **options)
         else:
             summed = options["axes"][0] if name == "tensordot" else (options.get("axis", -1),)
             count = math.prod(operands[0].shape[at] for at in summed if -operands[0].dim() <= at < operands[0].dim())
-            found = _in_digits(functools.partial(checked, name, compute, **options), operands, wanted, count)
+            found = _in_digits(functools.partial(check_call, name, compute, **options), operands, wanted, count)
         return found.view(wanted) if wanted is torch.uint64 else found.to(wanted)
 
     return operate
@@ -74,7 +74,7 @@ def _in_digits(
     return functools.reduce(torch.Tensor.add_, parts)
 
 
-def _contracted(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _contract_axes(x1: Tensor, x2: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The axes of `tensordot`; torch takes an extent of 1 for any other one."""
     if isinstance(axes, int):
         axes = (tuple(range(-axes, 0)), tuple(range(axes))) if axes >= 0 else ((), (axes,))
@@ -111,7 +111,7 @@ def _solver(name: str) -> Callable[..., Any]:
         if name != "matrix_norm":
             _refuse_half(name, x)
         x = x.to(_FLOATS.get(x.dtype, x.dtype))
-        return checked(f"linalg.{name}", compute, x, *args, **options)
+        return check_call(f"linalg.{name}", compute, x, *args, **options)
 
     return operate
 
@@ -134,7 +134,7 @@ def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: 
     if ord == math.inf and not x.numel():
         ord = 0  # noqa: A001 - the number of elements that are not 0, which is 0 as well
     options = {"axis": axis, "keepdims": keepdims, "ord": ord}
-    found: Tensor = checked("linalg.vector_norm", compat.linalg.vector_norm, x, **options)
+    found: Tensor = check_call("linalg.vector_norm", compat.linalg.vector_norm, x, **options)
     return found
 
 
@@ -176,7 +176,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     power = integer_of(n, what="linalg.matrix_power: n")
     if power < 0:
         return matrix_power(LINALG["inv"](x), -power)
-    compute = functools.partial(checked, "linalg.matrix_power", torch.linalg.matrix_power)
+    compute = functools.partial(check_call, "linalg.matrix_power", torch.linalg.matrix_power)
     found: Tensor
     if x.is_floating_point() or x.is_complex():
         found = compute(x, power)
@@ -218,8 +218,8 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of ``x1 @ x == x2``."""
     _refuse_half("solve", x1, x2)
-    wanted = dtypes.promoted(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
-    found: Tensor = checked("linalg.solve", compat.linalg.solve, x1.to(wanted), x2.to(wanted))
+    wanted = dtypes.promote_types(*(_FLOATS.get(each.dtype, each.dtype) for each in (x1, x2)))
+    found: Tensor = check_call("linalg.solve", compat.linalg.solve, x1.to(wanted), x2.to(wanted))
     return found
 
 
@@ -258,7 +258,7 @@ def _of_nothing(
     name: str, compute: Callable[..., Tensor], x: Tensor, **options: Any
 ) -> Tensor:  # fmt: skip
     """A transform of no elements, which some of torch's libraries refuse: zeros, of the shape for one element more."""
-    like = checked(f"fft.{name}", compute, torch.empty(x.shape, dtype=x.dtype, device="meta"), **options)
+    like = check_call(f"fft.{name}", compute, torch.empty(x.shape, dtype=x.dtype, device="meta"), **options)
     return torch.zeros(like.shape, dtype=like.dtype, device=x.device)
 
 
@@ -275,7 +275,7 @@ def _transform(name: str) -> Callable[..., Tensor]:
             raise UnsupportedDTypeError(f"fft.{name}: takes real numbers, not {x.dtype}; use fft.fft or fft.fftn")
         for each in ("s", "axes"):
             if options.get(each) is not None and not isinstance(options[each], (tuple, list)):
-                raise LayoutTypeError(f"fft.{name}: {each}={shown(options[each])} is not a tuple of integers; give one")
+                raise LayoutTypeError(f"fft.{name}: {each}={quote(options[each])} is not a tuple of integers; give one")
         if options.get("axes") is not None:
             options["axes"] = axes_of(f"fft.{name}", tuple(options["axes"]), x.dim())
         is_half = x.dtype is torch.float16
@@ -286,13 +286,13 @@ def _transform(name: str) -> Callable[..., Tensor]:
         if not x.numel() and x.dim() > 1:
             found: Tensor = _of_nothing(name, compute, x, **options)
             return found.to(torch.float16) if stays_half and not found.is_complex() else found
-        found = checked(f"fft.{name}", compute, x, **options)
+        found = check_call(f"fft.{name}", compute, x, **options)
         return found.to(torch.float16) if stays_half and not found.is_complex() else found
 
     return operate
 
 
-def _shifted(name: str, sign: int) -> Callable[..., Tensor]:
+def _make_shift(name: str, sign: int) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, axes: Any = None) -> Tensor:
         x = tensor_of(name, x)
         places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, x.dim())
@@ -321,7 +321,7 @@ FFT: dict[str, Callable[..., Tensor]] = {
         name: _transform(name)
         for name in ("fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft")
     },
-    "fftshift": _shifted("fftshift", 1), "ifftshift": _shifted("ifftshift", -1),
+    "fftshift": _make_shift("fftshift", 1), "ifftshift": _make_shift("ifftshift", -1),
     **{name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
 }  # fmt: skip
 """The functions of ``xp.fft``."""

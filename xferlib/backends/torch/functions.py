@@ -37,7 +37,7 @@ from xferlib.errors import (
     LayoutError,
     LayoutTypeError,
     UnsupportedDTypeError,
-    shown,
+    quote,
 )
 
 # Tensors from numbers: with NumPy's dtypes, on the device that a call names.
@@ -86,7 +86,7 @@ def place_of(device: Any) -> torch.device | None:
         return torch.device(device)
     except (RuntimeError, TypeError):
         pass
-    raise DeviceNotFoundError(f"device={shown(device)} is not a device of torch here; give 'cpu', 'cuda:0' or x.device")
+    raise DeviceNotFoundError(f"device={quote(device)} is not a device of torch here; give 'cpu', 'cuda:0' or x.device")
 
 
 def tensor_of(name: str, x: Any) -> Tensor:
@@ -101,7 +101,7 @@ def tensor_of(name: str, x: Any) -> Tensor:
     return asarray(x)
 
 
-def _filled(name: str) -> Callable[..., Tensor]:
+def _make_fill(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
     def operate(shape: Any, dtype: Any = None, *, device: Any = None, **options: Any) -> Tensor:
@@ -128,7 +128,7 @@ def _like(name: str) -> Callable[..., Tensor]:
 
 
 FILLED: dict[str, Callable[..., Tensor]] = {
-    **{name: _filled(name) for name in ("empty", "zeros", "ones")},
+    **{name: _make_fill(name) for name in ("empty", "zeros", "ones")},
     **{name: _like(name) for name in ("empty_like", "zeros_like", "ones_like")},
 }
 
@@ -148,7 +148,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, dtype: Any = None, *, de
         return value.expand(extents).clone(memory_format=torch.contiguous_format)
     if wanted is None:
         kind = dtypes.kind_of("full", fill_value)
-        wanted = by_default(dtypes.promoted(kind)) if isinstance(kind, type) else dtypes.promoted(kind)
+        wanted = by_default(dtypes.promote_types(kind)) if isinstance(kind, type) else dtypes.promote_types(kind)
     if isinstance(fill_value, np.generic):
         fill_value = fill_value.item()
     if isinstance(fill_value, int) and not isinstance(fill_value, bool) and wanted in RANGES:
@@ -196,9 +196,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
         common = wanted or dtypes.result_type(*parts)
         return torch.stack([each.to(common) for each in parts])
     if not isinstance(obj, (np.ndarray, np.generic)) and hasattr(obj, "__dlpack__"):
-        return torch.asarray(_ascending(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
+        return torch.asarray(_copy_negative_strides(obj, copy), dtype=wanted, device=place_of(device), copy=copy)
     if hasattr(obj, "__cuda_array_interface__") and torch.cuda.is_available():
-        return asarray(_described(obj), dtype=dtype, device=device, copy=copy)
+        return asarray(_tensor_from_interface(obj), dtype=dtype, device=device, copy=copy)
     host = as_host_array(obj, what="obj")
     if wanted in FROM_TORCH:
         host = arrays.exactly(obj, host, FROM_TORCH[wanted])
@@ -217,7 +217,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
 
 
-def _described(obj: Any) -> Tensor:
+def _tensor_from_interface(obj: Any) -> Tensor:
     """A tensor over memory that CUDA's array interface describes; the current stream waits for the object's."""
     described = obj.__cuda_array_interface__
     # On another device torch would copy it, before the wait.
@@ -239,7 +239,7 @@ def _check_shared(obj: Any, copy: bool | None, *, is_shared: bool) -> None:
         raise ArgumentError(f"copy=False: no tensor can share the memory of this {type(obj).__name__}; leave copy out")
 
 
-def _ascending(x: Any, copy: bool | None) -> Any:
+def _copy_negative_strides(x: Any, copy: bool | None) -> Any:
     """An array of another library, copied if a stride is negative: torch ends the process at such memory.
 
     Host memory that no backend knows is given as NumPy's array: some objects hand their capsule out only once.
@@ -277,7 +277,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
             return asarray(x, device="cpu" if device is None else device, copy=copy)
         except ArgumentError as error:
             raise BufferError(str(error)) from None
-    found = torch.from_dlpack(_ascending(x, copy))
+    found = torch.from_dlpack(_copy_negative_strides(x, copy))
     return asarray(found, device=device, copy=copy) if copy or device is not None else found
 
 
@@ -298,19 +298,19 @@ def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
     if x1 is None and x2 is None:
         return compat.nonzero(tensor_of("where", condition).to(torch.bool))
     if isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and x1.dtype not in SIGNED:
-        found: Tensor = dtypes.checked("where", torch.where, condition.to(torch.bool), x1, x2)
+        found: Tensor = dtypes.check_call("where", torch.where, condition.to(torch.bool), x1, x2)
         return found
     device = dtypes.device_of("where", condition, x1, x2)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = compat.where(condition, x1, x2)
         return own
     kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
-    wanted = dtypes.promoted(*kinds)
+    wanted = dtypes.promote_types(*kinds)
     for each, kind in zip((x1, x2), kinds, strict=True):
         if kind is int and wanted in RANGES:
             dtypes.check_fits(each, wanted)
     dtypes.shape_together("where", *[each.shape for each in (condition, x1, x2) if isinstance(each, Tensor)])
-    first, second = (dtypes.moved(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
+    first, second = (dtypes.view_movable(dtypes.as_tensor(each, wanted, device)) for each in (x1, x2))
     return dtypes.back(torch.where(condition.to(torch.bool), first, second), wanted)
 
 
@@ -329,14 +329,16 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     """
     if step == 0:
         raise ArgumentError("arange: step=0 makes a range without end; give another step")
-    wanted: torch.dtype = torch_dtype(dtype) or _ranged(*((start, step) if stop is None else (start, stop, step)))
+    wanted: torch.dtype = torch_dtype(dtype) or _choose_range_dtype(
+        *((start, step) if stop is None else (start, stop, step))
+    )
     first, last = (0, start) if stop is None else (start, stop)
     if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
         first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
         return _of_integers(first, last, step, wanted, place_of(device))
     extent = (float(last) - float(first)) / float(step)  # each as Python's: a float32 would round the difference
     if not math.isfinite(extent):
-        raise ArgumentError(f"arange: from {shown(first)} to {shown(last)} by {shown(step)} has no end; give numbers")
+        raise ArgumentError(f"arange: from {quote(first)} to {quote(last)} by {quote(step)} has no end; give numbers")
     if not wanted.is_floating_point and not wanted.is_complex:
         return _by_host(first, last, step, wanted, place_of(device))
     count = max(math.ceil(extent), 0)
@@ -375,18 +377,18 @@ def _of_floats(first: Any, second: Any, count: int, wanted: torch.dtype, place: 
     numbers = torch.arange(count, device=place)
     able = wanted.to_real() if wanted.is_complex else wanted
     wide = torch.float32 if able is torch.float16 else able
-    start, after = (_rounded(float(each), able) for each in (first, second))
-    found = numbers.to(wide) * _rounded(after - start, wide) + start
+    start, after = (_round_to_dtype(float(each), able) for each in (first, second))
+    found = numbers.to(wide) * _round_to_dtype(after - start, wide) + start
     found[:1], found[1:2] = start, after  # the sum of zeros has another sign
     return found.to(wanted)
 
 
-def _rounded(number: float, dtype: torch.dtype) -> float:
+def _round_to_dtype(number: float, dtype: torch.dtype) -> float:
     """A number as a dtype of torch's holds it."""
     return number if dtype is FLOAT else float(torch.tensor(number, dtype=dtype).item())
 
 
-def _ranged(*numbers: Any) -> torch.dtype:
+def _choose_range_dtype(*numbers: Any) -> torch.dtype:
     """The dtype of a range, which NumPy's own rule for its numbers decides."""
     kinds = set(map(type, numbers))
     if kinds <= {int, float, torch.SymInt}:
@@ -544,7 +546,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
         return found
     except (RuntimeError, TypeError, ValueError) as error:
         if not all(hasattr(each, "__index__") for each in extents):
-            raise LayoutTypeError(f"reshape: shape={shown(shape)} is not a shape; give a tuple of integers") from None
+            raise LayoutTypeError(f"reshape: shape={quote(shape)} is not a shape; give a tuple of integers") from None
         said = str(error).partition("\n")[0]
     remedy = "leave copy=False out" if copy is False else "give a shape of as many elements"
     raise LayoutError(f"reshape: {said}; {remedy}")
@@ -559,7 +561,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one tensor for each axis."""
     if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"meshgrid: indexing={shown(indexing)} is neither 'xy' nor 'ij'")
+        raise ArgumentError(f"meshgrid: indexing={quote(indexing)} is neither 'xy' nor 'ij'")
     flat = [tensor_of("meshgrid", each).reshape(-1) for each in arrays]
     if not flat:
         return ()
@@ -580,7 +582,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
     Raises:
         LayoutError: The shapes differ beside the axis, or there is no such axis.
     """
-    given, wanted = _joined("concat", arrays)
+    given, wanted = _prepare_join("concat", arrays)
     if axis is None:
         return dtypes.back(torch.cat([each.reshape(-1) for each in given]), wanted)
     along = axis_of("concat", axis, given[0].dim())
@@ -597,26 +599,26 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
     Raises:
         LayoutError: The shapes differ, or there is no such axis.
     """
-    given, wanted = _joined("stack", arrays)
+    given, wanted = _prepare_join("stack", arrays)
     if len({each.shape for each in given}) > 1:
         listed = ", ".join([str(tuple(each.shape)) for each in given])
         raise LayoutError(f"stack: shapes {listed} differ; reshape one of them")
     return dtypes.back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
 
 
-def _joined(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
+def _prepare_join(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
     if not len(arrays):
         raise ArgumentError(f"{name}: no array is given; give one or more")
     dtypes.device_of(name, *arrays)
     tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
     wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
-    return [dtypes.moved(each.to(wanted)) for each in tensors], wanted
+    return [dtypes.view_movable(each.to(wanted)) for each in tensors], wanted
 
 
 def flip(x: Tensor, /, axis: Axes | None = None) -> Tensor:
     """The elements in reverse order along axes: a copy, as torch has no view of it."""
     x = tensor_of("flip", x)
-    return dtypes.back(torch.flip(dtypes.moved(x), axes_of("flip", axis, x.dim())), x.dtype)
+    return dtypes.back(torch.flip(dtypes.view_movable(x), axes_of("flip", axis, x.dim())), x.dtype)
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tensor:
@@ -642,7 +644,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, axis: int | None = None) -> Tens
         counts = integer_of(repeats, what="repeat: repeats")
         if counts < 0:
             raise ArgumentError(f"repeat: repeats={counts} is negative; give 0 or more")
-    return dtypes.back(torch.repeat_interleave(dtypes.moved(x), counts, along), x.dtype)
+    return dtypes.back(torch.repeat_interleave(dtypes.view_movable(x), counts, along), x.dtype)
 
 
 def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
@@ -654,7 +656,7 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
         if 1 not in (len(shifts), len(axes)):
             raise LayoutError(f"roll: {len(shifts)} shifts and {len(axes)} axes; give one for each")
         shifts, axes = shifts * len(axes), axes * len(shifts)
-    flat = dtypes.moved(x).reshape(-1) if axis is None else dtypes.moved(x)
+    flat = dtypes.view_movable(x).reshape(-1) if axis is None else dtypes.view_movable(x)
     places = [axis_of("roll", each, flat.dim()) for each in axes]
     if not places:
         return x.clone()
@@ -666,7 +668,7 @@ def roll(x: Tensor, /, shift: Axes, axis: Axes | None = None) -> Tensor:
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """Repeat the whole tensor along its axes."""
     x = tensor_of("tile", x)
-    return dtypes.back(torch.tile(dtypes.moved(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
+    return dtypes.back(torch.tile(dtypes.view_movable(x), shape_of(repetitions, what="tile: repetitions")), x.dtype)
 
 
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
@@ -683,7 +685,7 @@ def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = tensor_of(name, x)
     if x.dim() < 2:
         raise LayoutError(f"{name}: an array of {x.dim()} axes is not a matrix; reshape it")
-    return dtypes.back(getattr(torch, name)(dtypes.moved(x), integer_of(k, what=f"{name}: k")), x.dtype)
+    return dtypes.back(getattr(torch, name)(dtypes.view_movable(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
 def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor:
@@ -695,7 +697,7 @@ def take(x: Tensor, indices: Tensor | int, /, axis: int | None = None) -> Tensor
     if not isinstance(indices, Tensor):
         indices = asarray(indices, device=x.device)
     places = integers("take: indices", indices)
-    found = _taken(torch.index_select, dtypes.moved(x), along, places.reshape(-1))
+    found = _take_elements(torch.index_select, dtypes.view_movable(x), along, places.reshape(-1))
     return dtypes.back(found.reshape((*x.shape[:along], *places.shape, *x.shape[along + 1 :])), x.dtype)
 
 
@@ -709,12 +711,14 @@ def take_along_axis(x: Tensor, indices: Tensor, /, axis: int = -1) -> Tensor:
     common = dtypes.shape_together(
         "take_along_axis", *[(*each.shape[:along], *each.shape[along + 1 :]) for each in (x, places)]
     )
-    spread = [each.expand((*common[:along], each.shape[along], *common[along:])) for each in (dtypes.moved(x), places)]
+    spread = [
+        each.expand((*common[:along], each.shape[along], *common[along:])) for each in (dtypes.view_movable(x), places)
+    ]
     # Torch's own take_along_dim takes indices beyond the extent modulo that.
-    return dtypes.back(_taken(torch.gather, spread[0], along, spread[1]), x.dtype)
+    return dtypes.back(_take_elements(torch.gather, spread[0], along, spread[1]), x.dtype)
 
 
-def _taken(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
+def _take_elements(take: Any, x: Tensor, along: int, places: Tensor) -> Tensor:
     """The elements at places, of which negative ones count from the end.
 
     A place out of range is an error on a CPU. On a GPU, where finding it would wait for the device and torch's own
@@ -782,7 +786,7 @@ def _total(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         x = tensor_of(name, x)
         axis = _axes(name, x, axis)
-        wanted = _summed(x, dtype, results)
+        wanted = _choose_sum_dtype(x, dtype, results)
         if keepdims is not False and keepdims is not True:
             keepdims = flag(keepdims, f"{name}: keepdims")
         if wanted not in SIGNED and x.dtype not in SIGNED:
@@ -795,7 +799,7 @@ def _total(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def _summed(x: Tensor, dtype: Any, results: dict[torch.dtype, torch.dtype]) -> torch.dtype:
+def _choose_sum_dtype(x: Tensor, dtype: Any, results: dict[torch.dtype, torch.dtype]) -> torch.dtype:
     """The dtype of a sum or product."""
     wanted: torch.dtype = torch_dtype(dtype) or results.get(x.dtype, x.dtype)
     if x.is_complex() and wanted in FROM_TORCH:
@@ -816,7 +820,7 @@ def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
     return x.view(wanted) if wanted is torch.uint64 else x.to(wanted)
 
 
-def _running(name: str) -> Callable[..., Tensor]:
+def _make_running_function(name: str) -> Callable[..., Tensor]:
     """Sums or products so far."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
@@ -829,7 +833,7 @@ def _running(name: str) -> Callable[..., Tensor]:
             axis = axis_of(name, axis, x.dim())
         elif x.dim() > 1:
             raise ArgumentError(f"{name}: an array of {x.dim()} axes needs axis=; give one")
-        wanted = _summed(x, dtype, results)
+        wanted = _choose_sum_dtype(x, dtype, results)
         source, able = _able(x, wanted)
         return _unable(compute(source, axis=axis, dtype=able, include_initial=include_initial), wanted)
 
@@ -862,14 +866,16 @@ def _mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 def _extreme(name: str) -> Callable[..., Tensor]:
     compute = getattr(compat, name)
-    return lambda x, axis, keepdims: dtypes.unordered(compute(dtypes.ordered(x), axis=axis, keepdims=keepdims), x.dtype)
+    return lambda x, axis, keepdims: dtypes.from_ordered(
+        compute(dtypes.to_ordered(x), axis=axis, keepdims=keepdims), x.dtype
+    )
 
 
 def _position(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch, name)
 
     def find(x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
-        values = x.to(torch.uint8) if x.dtype is torch.bool else dtypes.ordered(x)
+        values = x.to(torch.uint8) if x.dtype is torch.bool else dtypes.to_ordered(x)
         found: Tensor = compute(values) if axis is None else compute(values, dim=axis, keepdim=keepdims)
         return found.reshape((1,) * x.dim()) if keepdims and axis is None else found
 
@@ -917,7 +923,9 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
     x = tensor_of("sort", x)
     dtypes.refuse_complex("sort", x.dtype)
     axis = axis_of("sort", axis, x.dim())
-    return dtypes.unordered(compat.sort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable), x.dtype)
+    return dtypes.from_ordered(
+        compat.sort(dtypes.to_ordered(x), axis=axis, descending=descending, stable=stable), x.dtype
+    )
 
 
 def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
@@ -925,7 +933,7 @@ def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: b
     x = tensor_of("argsort", x)
     dtypes.refuse_complex("argsort", x.dtype)
     axis = axis_of("argsort", axis, x.dim())
-    found: Tensor = compat.argsort(dtypes.ordered(x), axis=axis, descending=descending, stable=stable)
+    found: Tensor = compat.argsort(dtypes.to_ordered(x), axis=axis, descending=descending, stable=stable)
     return found
 
 
@@ -946,7 +954,7 @@ def clip(
     x = tensor_of("clip", x)
     least, most = _limit(x, min, is_least=True), _limit(x, max, is_least=False)
     kinds = [dtypes.kind_of("clip", each) for each in (x, least, most) if each is not None]
-    wanted = dtypes.promoted(*kinds)
+    wanted = dtypes.promote_types(*kinds)
     dtypes.refuse_complex("clip", wanted)
     for each in (least, most):
         if type(each) is int and wanted in RANGES:
@@ -954,12 +962,12 @@ def clip(
     if least is None and most is None:
         return x.clone()
     dtypes.shape_together("clip", *(each.shape for each in (x, least, most) if isinstance(each, Tensor)))
-    found = dtypes.ordered(dtypes.as_tensor(x, wanted, x.device))
+    found = dtypes.to_ordered(dtypes.as_tensor(x, wanted, x.device))
     if least is not None:
-        found = torch.maximum(found, dtypes.ordered(dtypes.as_tensor(least, wanted, x.device)))
+        found = torch.maximum(found, dtypes.to_ordered(dtypes.as_tensor(least, wanted, x.device)))
     if most is not None:
-        found = torch.minimum(found, dtypes.ordered(dtypes.as_tensor(most, wanted, x.device)))
-    return dtypes.unordered(found, wanted)
+        found = torch.minimum(found, dtypes.to_ordered(dtypes.as_tensor(most, wanted, x.device)))
+    return dtypes.from_ordered(found, wanted)
 
 
 def _limit(x: Tensor, end: Any, *, is_least: bool) -> Any:
@@ -991,10 +999,10 @@ def diff(
 def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
     """Two operands in a dtype in which torch compares what NumPy compares."""
     device = dtypes.device_of(name, x1, x2)
-    wanted = dtypes.promoted(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
+    wanted = dtypes.promote_types(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
     dtypes.refuse_complex(name, wanted)
     able = torch.uint8 if wanted is torch.bool else wanted
-    return [dtypes.ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
+    return [dtypes.to_ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
 
 
 def searchsorted(
@@ -1002,7 +1010,7 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
     if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side={shown(side)} is neither 'left' nor 'right'")
+        raise ArgumentError(f"searchsorted: side={quote(side)} is neither 'left' nor 'right'")
     axes = x1.dim() if isinstance(x1, Tensor) else 0
     if axes != 1:
         raise LayoutError(f"searchsorted: x1 has {axes} axes, and one is needed; reshape it")
@@ -1042,7 +1050,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 def unique_all(x: Tensor, /) -> UniqueAll:
     """The distinct elements in order, where each is first, where each element went, and how often each occurs."""
     x = tensor_of("unique_all", x)
-    flat = dtypes.ordered(x).reshape(-1)
+    flat = dtypes.to_ordered(x).reshape(-1)
     order = _complex_order(flat) if flat.is_complex() else torch.argsort(flat, stable=True)
     values = flat[order]
     is_first = torch.ones_like(values, dtype=torch.bool)
@@ -1052,7 +1060,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     inverse[order] = group
     starts = torch.nonzero(is_first).reshape(-1)
     counts = torch.diff(starts, append=starts.new_full((1,), flat.numel()))
-    distinct = dtypes.unordered(values[starts], x.dtype)
+    distinct = dtypes.from_ordered(values[starts], x.dtype)
     return UniqueAll(distinct, order[starts], inverse.reshape(x.shape), counts)
 
 
@@ -1094,7 +1102,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     },
     **FILLED,
     **{name: _total(name) for name in ("sum", "prod")},
-    **{name: _running(name) for name in ("cumulative_sum", "cumulative_prod")},
+    **{name: _make_running_function(name) for name in ("cumulative_sum", "cumulative_prod")},
     **{name: _deviation(name) for name in ("std", "var")},
     **{name: _reduction(name) for name in _REDUCTIONS},
 }  # fmt: skip

@@ -44,8 +44,8 @@ def _public(functions: dict[str, _Any]) -> dict[str, _Any]:
     found = {}
     for name, function in functions.items():
         function.__doc__ = function.__doc__ or f"``{name}`` of the Array API, with NumPy's dtypes and promotion."
-        named = _registry.named(function, name, __name__)
-        found[name] = named if name in _CHECKED else _registry.guarded(named, name)
+        named = _registry.set_name(function, name, __name__)
+        found[name] = named if name in _CHECKED else _registry.translate_errors(named, name)
     return found
 
 
@@ -88,7 +88,7 @@ _OWN = {"linalg", "fft", "numpy_operators", "pi", "e", "inf", "nan", "newaxis", 
 __all__ = sorted(_OWN | _dtypes.names_of(_compat) | {"__array_api_version__", "__array_namespace_info__"})  # noqa: PLE0605
 
 
-__getattr__ = _registry.having_too(__name__, _compat, _torch)
+__getattr__ = _registry.make_fallback_getattr(__name__, _compat, _torch)
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,7 @@ def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
     return operate
 
 
-def _swapped(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _swap_operands(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, other: function(other, x)
 
 
@@ -62,7 +62,7 @@ def _read(x: Tensor, key: Any) -> Tensor:
     signed = SIGNED.get(x.dtype)
     if signed is not None:
         return _read(x.view(signed), key).view(x.dtype)
-    base, rest, axes = _ascending(x, _plain(x, key))
+    base, rest, axes = _flip_negative_steps(x, _plain(x, key))
     return (base.flip(axes) if axes else base)[rest]
 
 
@@ -77,7 +77,7 @@ def _write(x: Tensor, key: Any, value: Any) -> None:
     signed = SIGNED.get(x.dtype)
     if signed is not None:
         return _write(x.view(signed), key, value.view(signed))
-    base, rest, axes = _ascending(x, _plain(x, key))
+    base, rest, axes = _flip_negative_steps(x, _plain(x, key))
     target = base.flip(axes) if axes else x
     try:
         target[rest] = value
@@ -111,7 +111,7 @@ def _is_empty_mask(shape: tuple[int, ...], mask: tuple[int, ...]) -> bool:
     return len(mask) <= len(shape) and all(each in (extent, 0) for each, extent in zip(mask, shape, strict=False))
 
 
-def _ascending(x: Tensor, key: Key) -> tuple[Tensor, Key, list[int]]:
+def _flip_negative_steps(x: Tensor, key: Key) -> tuple[Tensor, Key, list[int]]:
     """A view with the elements of all negative steps, the key into it, and the axes to flip before.
 
     Integers in the key narrow the view too, so that ``x[0, ::-1]`` copies one row.
@@ -179,7 +179,7 @@ def _replacements() -> dict[Any, Callable[..., Any]]:
         replace(binary(name), operation, f"__{operation}__")
     for operation, name in {**BINARY_OPERATORS, "div": "divide", "matmul": "matmul"}.items():
         function, own = product(name) if name == "matmul" else binary(name), _TORCHS.get(name, name)
-        replace(_swapped(function), f"__r{operation}__")
+        replace(_swap_operands(function), f"__r{operation}__")
         replace(function, own, f"__{operation}__")
         if name != "matmul":
             replace(_in_place(name, function), f"{own}_", f"__i{operation}__")

@@ -67,7 +67,7 @@ def is_wrapped(tensor: torch.Tensor) -> bool:
     return _is_wrapped(tensor)
 
 
-def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+def unwrap_transforms(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor at the bottom of the transforms: of the same dtype and device, and perhaps of more dimensions."""
     while _is_wrapped(tensor):
         tensor = _functorch.get_unwrapped(tensor)
@@ -121,7 +121,7 @@ def plain_only(check: Callable[..., bool]) -> Callable[..., bool]:
     return bind_plain(check, "is_nested", _levels, "_current_level", tracing_state) or matches
 
 
-def followed(arguments: Sequence[Any]) -> list[int]:
+def list_followed(arguments: Sequence[Any]) -> list[int]:
     """The numbers of the tensors that `is_followed`."""
     return [number for number, each in enumerate(arguments) if isinstance(each, torch.Tensor) and is_followed(each)]
 
@@ -247,11 +247,11 @@ def view(tensor: torch.Tensor, device: Device) -> ArrayInfo:
             "outside of that (torch.func.vmap and grad work with kernels and reductions)"
         ) from None
     if not pointer and is_in_memory and tensor.numel():
-        raise _freed()
+        raise _make_freed_error()
     return ArrayInfo(pointer, tuple(tensor.shape), strides, dtype, device, is_in_memory)
 
 
-def _freed() -> UnsupportedArrayError:
+def _make_freed_error() -> UnsupportedArrayError:
     return UnsupportedArrayError(
         "the tensor has no memory: its storage was freed, as that of sharded parameters is outside of their layer, or "
         "it stands for another tensor; gather it, or pass the one that holds the data"
@@ -331,7 +331,7 @@ def is_lazy(tensor: torch.Tensor) -> bool:
     return tensor.is_conj() or tensor.is_neg() or _is_zero(tensor)
 
 
-def resolved(tensor: torch.Tensor) -> torch.Tensor:
+def resolve(tensor: torch.Tensor) -> torch.Tensor:
     """As `Backend.resolved`."""
     if not is_lazy(tensor):
         return tensor
@@ -348,21 +348,21 @@ def host_view(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     if not (tensor.is_conj() or tensor.is_neg()) and tensor.data_ptr():
         view = tensor.detach().numpy()
         return view
-    done = resolved(tensor)
+    done = resolve(tensor)
     view = done.detach().numpy()
     if done is not tensor:
         view.flags.writeable = False  # a copy: writing to it would be lost
     elif view.size:  # which lacks memory, so that NumPy has made some
-        raise _freed()
+        raise _make_freed_error()
     return view
 
 
-def detached(tensor: torch.Tensor) -> torch.Tensor:
+def detach(tensor: torch.Tensor) -> torch.Tensor:
     """As `Backend.detached`."""
     return tensor.detach() if tensor.requires_grad else tensor
 
 
-def reversed_axes(tensor: torch.Tensor) -> torch.Tensor:
+def reverse_axes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.permute(tuple(reversed(range(tensor.ndim))))
 
 

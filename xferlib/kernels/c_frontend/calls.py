@@ -40,7 +40,7 @@ from xferlib.kernels.c_frontend.scope import (
 )
 from xferlib.kernels.c_frontend.translation import Translation
 from xferlib.kernels.c_frontend.types import Types
-from xferlib.kernels.functions import c_promoted
+from xferlib.kernels.functions import promote_c
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Node, is_complex, part_dtype
 
 if TYPE_CHECKING:
@@ -530,7 +530,7 @@ class Calls:
             return None
         if declared.is_reference and not declared.is_const:
             return None
-        is_promoted = own == c_promoted(inner) or (inner == FLOAT32 and own == FLOAT64)
+        is_promoted = own == promote_c(inner) or (inner == FLOAT32 and own == FLOAT64)
         return _PROMOTED if is_promoted else _CONVERTED
 
     def _deduce(

@@ -19,7 +19,7 @@ from xferlib.kernels import formulas as bit_functions
 from xferlib.kernels import formulas as exponents
 from xferlib.kernels import formulas as lower
 from xferlib.kernels import formulas as special_functions
-from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, c_promoted, fits
+from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT32,
@@ -244,7 +244,7 @@ def _turns(b: Builder, x: Node) -> Parts:
 
 
 def _half_turns(b: Builder, x: Node) -> Parts:
-    return special_functions.lowered(b, "sinpi", x), special_functions.lowered(b, "cospi", x)
+    return special_functions.lower(b, "sinpi", x), special_functions.lower(b, "cospi", x)
 
 
 SPLITS = {
@@ -293,7 +293,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         return lower.round_half_away(b, operand)
     if (base := find_name(name, special_functions.SPECIAL_FORMULAS)) is not None:
         (operand,) = real_operands(b, name, args, 1, name != base, fail)
-        return special_functions.lowered(b, base, operand)
+        return special_functions.lower(b, base, operand)
     if (base := find_name(name, REAL_FUNCTIONS)) is not None:
         count, function = REAL_FUNCTIONS[base]
         return function(b, *real_operands(b, name, args, count, name != base, fail))
@@ -400,7 +400,7 @@ def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if name in ("labs", "llabs"):
         operand = b.cast(operand, INT64)
     elif name == "abs":
-        operand = b.cast(operand, c_promoted(operand.dtype))
+        operand = b.cast(operand, promote_c(operand.dtype))
     elif not is_complex(operand.dtype) and not is_float(operand.dtype):
         operand = b.cast(operand, c_float(operand.dtype))
     return _apply(b, name, "absolute" if name.endswith("abs") else name, [operand], fail)

@@ -66,7 +66,7 @@ from xferlib.kernels.c_frontend.scope import (
 )
 from xferlib.kernels.c_frontend.types import Types
 from xferlib.kernels.complex_formulas import complex_equal, complex_multiply, complex_not_equal, each_part, with_real
-from xferlib.kernels.functions import C_TYPES, c_common, c_promoted
+from xferlib.kernels.functions import C_TYPES, c_common, promote_c
 from xferlib.kernels.ir import (
     BOOL,
     INT32,
@@ -563,7 +563,7 @@ class Translator:
 
     def _cases(self, node: tree.Switch, value: Node) -> list[tuple[Node | None, tree.SwitchCase]]:
         """The cases of a ``switch``, each with its condition; None of a ``default`` at the end."""
-        value = self.b.cast(value, c_promoted(value.dtype))
+        value = self.b.cast(value, promote_c(value.dtype))
         is_met: dict[int, Node] = {}
         labels: set[int] = set()
         for each in node.cases:
@@ -784,7 +784,7 @@ class Translator:
     def _apply_sign(self, node: Any, op: str, value: Node) -> Node:
         if op == "!":
             return self.b.op("not", self.b.truth(value))
-        value = self.b.cast(value, c_promoted(value.dtype))
+        value = self.b.cast(value, promote_c(value.dtype))
         if op == "+":
             return value
         if op == "~":
@@ -899,7 +899,7 @@ class Translator:
         if left.dtype.kind not in "biu" or right.dtype.kind not in "biu":
             problem = f"{op} is not defined for {left.dtype} and {right.dtype}; cast to integers"
             self.fail(node, problem, KernelTypeError)
-        value = self.b.cast(left, c_promoted(left.dtype))
+        value = self.b.cast(left, promote_c(left.dtype))
         count = self.b.cast(right, INT64)
         if value.dtype.itemsize < 8:  # a count beyond the narrow type must stay beyond it
             width = self.b.const(8 * value.dtype.itemsize, INT64)
