@@ -72,11 +72,11 @@ def query(handle):
     return found
 
 calls.event_query = query
-assert host_functions._are_launched()
+assert host_functions._has_launched_graphs()
 calls.event_query = state.get
-assert host_functions._are_launched()
+assert host_functions._has_launched_graphs()
 state[6] = calls.SUCCESS
-assert not host_functions._are_launched()
+assert not host_functions._has_launched_graphs()
 """
 
 

@@ -31,6 +31,7 @@ from xferlib.backends.cuda import driver
 from xferlib.backends.cuda.backend import CudaBackend, Made
 from xferlib.backends.cuda.libraries import Blas, CudaSorting, load_binding, load_compute
 from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
+from xferlib.errors import StreamError, quote
 
 # The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
 #
@@ -80,10 +81,13 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
 
     def fill(self, value: Any, stream: Any = None) -> PycudaArray:
         """Set every element, on xferlib's current stream or a stream of PyCUDA's."""
-        if stream is not None:
-            super().fill(value, stream)
+        number = as_host_array(value, what="fill: value").astype(self.dtype)[()]
+        if stream is None:
+            self[...] = number
+        elif isinstance(stream, pycuda.driver.Stream):
+            super().fill(number, stream)
         else:
-            self[...] = as_host_array(value, what="fill: value").astype(self.dtype)[()]
+            raise StreamError(f"fill: stream={quote(stream)} is not a stream of PyCUDA's; give one, or leave it out")
         return self
 
     def view(self, dtype: Any = None) -> PycudaArray:
