@@ -63,12 +63,12 @@ assert is_kept() is None
 """
 LAUNCHED_MEANWHILE = """
 kept = captured(function)
-kept.launched(Event(5, calls.SUCCESS))
+kept.note_launch(Event(5, calls.SUCCESS))
 
 def query(handle):
     found = state[handle]
     if handle == 5:
-        kept.launched(Event(6, calls.NOT_READY))
+        kept.note_launch(Event(6, calls.NOT_READY))
     return found
 
 calls.event_query = query

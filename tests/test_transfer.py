@@ -615,7 +615,7 @@ def test_a_refused_copy_knows_torchs_names_of_dtypes() -> None:
 def test_a_wait_without_a_stream_says_what_waits_on_the_host(backend: str) -> None:
     transfer = xl.to_device_async(np.arange(3.0))
     for call in (transfer.wait, lambda: transfer.wait(3)):  # type: ignore[arg-type]
-        with pytest.raises(StreamTypeError, match=r"Transfer\.wait: .* is no Stream; for the host, write result"):
+        with pytest.raises(StreamTypeError, match=r"Transfer\.wait: .* is not a Stream; for the host, write result"):
             call()
     transfer.result()
 

@@ -64,7 +64,7 @@ class _State(NamedTuple):
     spawned: int
     block: int
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         seed = list(self.seed) if isinstance(self.seed, tuple) else self.seed
         return {"algorithm": _ALGORITHM, **self._asdict(), "seed": seed, "spawn_key": list(self.spawn_key)}
 
@@ -274,7 +274,7 @@ class Generator:
             ArgumentError: The stream has ended.
             MemoryError: The device has too little memory; the generator is as before.
         """
-        return self._filled(Draw(philox.random, _float_dtype("random", dtype)), size, dtype)
+        return self._fill_new(Draw(philox.random, _float_dtype("random", dtype)), size, dtype)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
         """Uniform numbers from ``low`` up to ``high``: ``low + (high - low) * random()``, each operation rounded.
@@ -291,7 +291,7 @@ class Generator:
         """
         wanted = _float_dtype("uniform", dtype)
         first, span = _limits(low, high, wanted)
-        return self._filled(Draw(philox.uniform, wanted, numbers=(first, span)), size, dtype)
+        return self._fill_new(Draw(philox.uniform, wanted, numbers=(first, span)), size, dtype)
 
     def integers(
         self,
@@ -329,7 +329,7 @@ class Generator:
             draw = Draw(philox.integers_by_shift, wanted, bits, numbers=(first % _WORD, bits - shift))
         else:
             draw = Draw(philox.integers_by_product, wanted, 64 if shift < 32 else 128, numbers=(first % _WORD, count))
-        return self._filled(draw, size, wanted)
+        return self._fill_new(draw, size, wanted)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
         """Normal numbers: ``loc + scale * z``, each operation rounded, for ``z`` of mean 0 and standard deviation 1.
@@ -351,7 +351,7 @@ class Generator:
         mean, deviation = _finite("normal", "loc", loc, wanted), _finite("normal", "scale", scale, wanted)
         if deviation < 0:
             raise ArgumentError(f"normal: scale={quote(scale)} is negative; give a standard deviation from 0 on")
-        return self._filled(Draw(philox.normal, wanted, numbers=(mean, deviation)), size, dtype)
+        return self._fill_new(Draw(philox.normal, wanted, numbers=(mean, deviation)), size, dtype)
 
     def permutation(self, x: int | Array) -> Array:
         """The numbers below ``x`` in random order, as int64, or the rows of an array in random order, in a new array.
@@ -428,7 +428,7 @@ class Generator:
         """
         with self._lock:
             state = _State(self._seed, self._spawn_key, self._spawned, self._block)
-        return state.described()
+        return state.describe()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Go on from a state, of this generator or another one; backend and device stay.
@@ -455,7 +455,7 @@ class Generator:
     def _place(self) -> Device:
         return registry.resolve(self._device, backend=None if self._backend is None else registry.get(self._backend))
 
-    def _filled(self, draw: Draw, size: Shape | None, dtype: Any) -> Array:
+    def _fill_new(self, draw: Draw, size: Shape | None, dtype: Any) -> Array:
         shape = () if size is None else shape_of(size, what="size")
         count = math.prod(shape)
         place = self._place()

@@ -170,7 +170,7 @@ def _read_header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...]
     try:
         shape, is_fortran, dtype = _HEADERS[version](cast("Any", file))
     except MemoryError as error:  # what Python's own parser calls brackets within each other
-        raise ValueError("the header is no description of an array") from error
+        raise ValueError("the header is not a description of an array") from error
     if dtype.hasobject:
         raise ValueError(f"{quote(member.filename)} holds Python objects")
     nbytes = math.prod(shape) * dtype.itemsize
@@ -421,7 +421,7 @@ def _build_node(node: dict[str, Any], arrays: dict[str, Any], source: str) -> An
         return arrays[node["array"]]
     if "value" in node:
         if type(node["value"]) not in _SCALARS:
-            raise ValueError("a value is no text or number")
+            raise ValueError("a value is neither text nor a number")
         return node["value"]
     if "dict" in node:
         found = {key: _build_node(each, arrays, source) for key, each in node["dict"]}
@@ -520,7 +520,7 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
     if path.suffix == _SAFETENSORS:
         library()
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"save: {path.parent} is no folder; make it first")
+        raise FileNotFoundError(f"save: {path.parent} is not a folder; make it first")
     arrays: dict[str, np.ndarray[Any, Any]] = fetch(ready)
     if path.suffix == _NPZ:
         write_atomically(path, lambda new: write_npz(new, arrays, names.text))

@@ -384,7 +384,7 @@ DTYPES: tuple[str, ...] = (
 """The dtypes that every backend holds, by NumPy name."""
 
 SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
-"""The same, as dtypes of the native byte order."""
+"""Those dtypes in native byte order."""
 
 
 class ArrayInfo(NamedTuple):
@@ -556,7 +556,7 @@ def _fields(dtype: np.dtype[Any], path: str = "") -> list[tuple[str, np.dtype[An
 
 
 def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
-    """A dtype from a NumPy spelling or from ``torch.float32`` and its kin."""
+    """A dtype from a NumPy spelling or from ``torch.float32`` and the like."""
     resolved: np.dtype[Any]
     with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
         resolved = np.dtype(dtype)

@@ -45,16 +45,16 @@ class Moving(Protocol):
     def send(self) -> None:
         """A piece is about to be enqueued."""
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """A piece has been enqueued."""
 
-    def staged(self, begun_s: float, nbytes: int) -> None:
+    def note_staged(self, begun_s: float, nbytes: int) -> None:
         """The calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
 
     def events(self) -> tuple[Any, Any]:
         """Events to record before the first piece and after the last, for code that calls only `finished` besides."""
 
-    def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+    def note_finished(self, steps: Callable[[], Iterable[Step]]) -> None:
         """Everything has been enqueued, with `events` around it; ``steps`` is called when the trace is read."""
 
 
@@ -76,7 +76,7 @@ class Recorder:
     def begin(self, backend: Backend) -> Any:
         """A call on the host begins; the result is passed to `called`."""
 
-    def called(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
+    def note_call(self, begun: Any, backend: Backend, nbytes: int = 0) -> None:
         """A call by the user is about to return."""
 
     def begin_staged_copy(
@@ -85,7 +85,7 @@ class Recorder:
         """A copy is about to be staged in ``pieces``; returns None if it is not noted, or the backend reports it."""
         return None
 
-    def met(self, backend: Backend) -> None:
+    def add_backend(self, backend: Backend) -> None:
         """A backend has been loaded."""
 
 
@@ -133,7 +133,7 @@ def user_call(about: Callable[..., tuple[Backend, int]]) -> Callable[[_Function]
             backend, nbytes = about(*args, **options)
             begun = recorder.begin(backend)
             result = function(*args, **options)
-            recorder.called(begun, backend, nbytes)
+            recorder.note_call(begun, backend, nbytes)
             return result
 
         # A recording calls an operation by the name in the code object of the function that the user called.
@@ -237,10 +237,10 @@ class StagingListener(Protocol):
     def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
         """Host arrays may be read from now on, until they are handed out."""
 
-    def touched(self, host: HostArray, *, is_write: bool) -> None:
+    def note_host_access(self, host: HostArray, *, is_write: bool) -> None:
         """The calling thread reads or writes a host array for a blocking transfer."""
 
-    def staged(self, nbytes: int) -> None:
+    def note_staging(self, nbytes: int) -> None:
         """The calling thread has copied ``nbytes`` between ordinary and pinned memory."""
 
 
@@ -266,10 +266,10 @@ def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
 def note_host_access(host: HostArray, domain: str, *, is_write: bool) -> None:
     """The calling thread reads or writes a host array for a blocking transfer."""
     if listener is not None and listener.domain == domain:
-        listener.touched(host, is_write=is_write)
+        listener.note_host_access(host, is_write=is_write)
 
 
 def note_staging(nbytes: int) -> None:
     """The calling thread has filled or emptied a staging chunk."""
     if listener is not None:
-        listener.staged(nbytes)
+        listener.note_staging(nbytes)

@@ -355,7 +355,7 @@ def _load(name: str) -> Backend:
         _loaded[name] = backend
         forget_types(lambda found: found is None)  # some may be arrays of this one
     if (recorder := observe.active) is not None:
-        recorder.met(backend)
+        recorder.add_backend(backend)
     return backend
 
 

@@ -39,7 +39,7 @@ DRIVER_MOST_UP = 1 << 20
 plain bytes of 1 MiB take 141 and 142 us, 2 MiB 250 and 183; every second row of 768 KiB 194 and 202, of 2 MiB 603 and
 277."""
 DRIVER_MOST_DOWN = 2 << 20
-"""The same of plain bytes to the host: 186 and 238 us for 2 MiB (H100)."""
+"""As `DRIVER_MOST_UP`, for plain bytes to the host: 186 and 238 us for 2 MiB (H100)."""
 LOOPED_FROM = 384 << 10
 """More than this is staged in a loop, as threads spin for it: to an H100 and back 55 and 66 us instead of 81 and 97
 for 1 MiB, 37 and 46 instead of 46 and 59 for 512 KiB; rows, cropped and reversed arrays of 512 KiB to an H200 0.7 of
@@ -60,7 +60,7 @@ link then: bytes that become 256 KiB of float32 take 21 us so and 41 by the host
 Likewise to half of the bytes from integers of 64 bits, which one core converts at 15 GB/s. Bytes of the wider
 dtype."""
 CAST_FROM = 384 << 10
-"""The same of any conversion that saves bytes: float64 down to 200 KiB of float32 in pinned memory take 25 us and 38 by
+"""Likewise for any conversion that saves bytes: float64 down to 200 KiB of float32 in pinned memory take 25 us and 38 by
 the host; 128 KiB as long, and after a pause half as long again (H200)."""
 
 # --- many arrays as one

@@ -598,7 +598,7 @@ class Ring:
         with self._lock:
             self._lost += count
 
-    def lent(self, *, is_upward: bool) -> int:
+    def count_lent(self, *, is_upward: bool) -> int:
         """The number of chunks that transfers of one direction have."""
         return int(_native.load_library().xf_ring_lent(self.handle, is_upward))
 

@@ -557,7 +557,7 @@ class Router:
         return host.nbytes <= LARGE_NBYTES and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
 
     def _is_staged(self, array: HostArray) -> bool:
-        """The same of one of any size."""
+        """Whether an array of any size is copied into pinned memory before any of it is sent."""
         return array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array)
 
     def begin_ahead(self, host: Any) -> PendingUpload | PendingTreeUpload:

@@ -87,7 +87,7 @@ class _Mapped(_Array):
 
 
 class _Sliced:
-    """Takes slices, one at a time: zarr, h5py, and their kin."""
+    """Takes slices, one at a time: zarr, h5py, and the like."""
 
     waits = True
 

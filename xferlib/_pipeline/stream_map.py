@@ -245,7 +245,7 @@ class RowWindow:
 
 
 class FillingWindow(RowWindow):
-    """The same of one that fills memory."""
+    """The rows of a worker's part, of a source that fills memory."""
 
     def read_into(self, out: HostArray, start: int) -> None:
         self._whole.read_into(out, self._low + start)
@@ -757,7 +757,7 @@ def _unpack(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
         raise
     except Exception as error:
         raise DistributedError(
-            f"stream_map: rank {rank} has sent what are no results ({str(error)[:200]}); run the same program and the "
+            f"stream_map: rank {rank} has sent something other than results ({str(error)[:200]}); run the same program and the "
             "same xferlib on every rank"
         ) from error
 

@@ -11,13 +11,13 @@ class ThreadListener(Protocol):
     def began(self) -> None:
         """Note that the calling thread is one of xferlib's own."""
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """Note that the calling thread, one of xferlib's own, is about to end."""
 
-    def given(self, before: Any) -> Any:
+    def publish(self, before: Any) -> Any:
         """Return the mark to keep on an object that is handed over; ``before``: the mark that it has already."""
 
-    def taken(self, kept: Any) -> None:
+    def acquire(self, kept: Any) -> None:
         """Note that the calling thread has taken over the object with the mark ``kept``."""
 
 

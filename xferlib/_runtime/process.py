@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from xferlib._runtime import checks
 from xferlib.errors import ConfigError, XferError, XferWarning, did_you_mean, nearest, quote
 
-# A number for the circumstances in which short cuts are allowed: another one after each change of them.
+# Generation counter, bumped whenever something that a cached fast path relies on changes.
 #
 # A short cut may keep what it has found out (no recording is open, no path is forced, this is the default device) for
 # as long as the number stays. It stands in one place so that C looks at it in a nanosecond. `changed` follows the

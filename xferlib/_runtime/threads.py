@@ -53,12 +53,12 @@ class Handed:
     def hand_on(self) -> None:
         """Let another thread have it: to be called before that can see it."""
         if happens_before.listener is not None:
-            self._mark = happens_before.listener.given(getattr(self, "_mark", None))
+            self._mark = happens_before.listener.publish(getattr(self, "_mark", None))
 
     def take_over(self) -> None:
         """Go on with it: to be called before it is used."""
         if happens_before.listener is not None:
-            happens_before.listener.taken(getattr(self, "_mark", None))
+            happens_before.listener.acquire(getattr(self, "_mark", None))
 
     def follow(self, user: T, dead: deque[Death[T]]) -> Death[T]:
         """Hand it on when its user dies, in whichever thread; returns a reference that ``dead`` then receives.
@@ -132,7 +132,7 @@ class OwnThread(threading.Thread):
             super().run()
         finally:
             if listener is not None:
-                listener.ended()
+                listener.note_end()
 
 
 # Ctrl-C: what the library promises, and the critical sections in which it is put off.

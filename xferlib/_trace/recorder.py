@@ -344,7 +344,7 @@ class StagedCopy:
                 if self._first is None:
                     self._first = self._backend.event_record(self._stream, timing=True, event=self._clock.take())
 
-    def sent(self) -> None:
+    def note_sent(self) -> None:
         """Note that a block has been enqueued."""
         if self._sent() == self._pieces:
             self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))
@@ -354,7 +354,7 @@ class StagedCopy:
         self._first, self._last = self._clock.take(), self._clock.take()
         return self._first, self._last
 
-    def finished(self, steps: Callable[[], Iterable[Step]]) -> None:
+    def note_finished(self, steps: Callable[[], Iterable[Step]]) -> None:
         """Note that all blocks have been enqueued, with `events` around them."""
         self._note(self._last)
         recordings, location = self._recorder.recordings, self._location
@@ -370,7 +370,7 @@ class StagedCopy:
             threading.current_thread().name,
         )  # fmt: skip
 
-    def staged(self, begun_s: float, nbytes: int) -> None:
+    def note_staged(self, begun_s: float, nbytes: int) -> None:
         """Note that the calling thread has filled or emptied a chunk, since ``begun_s`` of `time.perf_counter`."""
         thread = threading.current_thread().name
         self._recorder.note(Kind.STAGING, "stage", nbytes, "host", thread, self._location, begun_s, now())
@@ -415,9 +415,9 @@ class EventRecorder(observe.Recorder):
             for clock in tuple(self._shared.values()):
                 clock.align()
 
-    def met(self, backend: Backend) -> None:
+    def add_backend(self, backend: Backend) -> None:
         domain = backend.pinned_domain
-        if domain not in self._domains and backend.report_to(functools.partial(self._reported, domain)):
+        if domain not in self._domains and backend.report_to(functools.partial(self._note_reported, domain)):
             with self._lock:
                 self._domains[domain] = backend
                 for recording in self.recordings:
@@ -496,7 +496,7 @@ class EventRecorder(observe.Recorder):
     def begin(self, backend: Backend) -> float:
         return backend.host_s() if backend.pinned_domain in self._domains else now()
 
-    def called(self, begun: float, backend: Backend, nbytes: int = 0) -> None:
+    def note_call(self, begun: float, backend: Backend, nbytes: int = 0) -> None:
         end = self.begin(backend)
         location, name = checks.user_call()
         domain = backend.pinned_domain
@@ -521,7 +521,7 @@ class EventRecorder(observe.Recorder):
         """Make notes of operations that are complete when the recording is read."""
         self._notes.append(notes)
 
-    def _reported(
+    def _note_reported(
         self, domain: str, kind: str, name: str, nbytes: int, device: str, stream: int | str, start_s: float,
         end_s: float, location: CodeLocation,
     ) -> None:  # fmt: skip

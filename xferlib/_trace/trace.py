@@ -795,7 +795,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recorder = open_recording(self._recording)
         self._is_open = True
         for backend in registry.write_load():
-            self._recorder.met(backend)
+            self._recorder.add_backend(backend)
             device = backend.device_current()
             if device.kind == "cuda":
                 self._recorder.prepare(backend.at(device), device)
@@ -935,7 +935,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         return Numbers(self.operations)
 
     @property
-    def _recorded(self) -> Recorded:
+    def _data(self) -> Recorded:
         if self._recording is None and self._found is None:
             raise ArgumentError(
                 "this trace was never opened and has recorded nothing; write with xferlib.trace() as t:"
@@ -944,7 +944,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
 
     def summary(self) -> str:
         """The numbers as a table: a line for each kind of operation, and one for the whole."""
-        return summary(self._recorded)
+        return summary(self._data)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file for https://ui.perfetto.dev or chrome://tracing: a row for each thread, stream and kind.
@@ -952,7 +952,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         Args:
             path: Where; times in it are in microseconds from the beginning of the block.
         """
-        write(self._recorded, Path(path))
+        write(self._data, Path(path))
 
     def plot(
         self,
@@ -972,14 +972,14 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
             dark: Whether the picture is for a dark page.
         """
         file = check_path(path, PICTURES)
-        plot(self._recorded, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
+        plot(self._data, file, title=title, start_s=start_s, end_s=end_s, dark=dark)
 
     def _repr_html_(self) -> str | None:
         """The timeline, for notebooks; None before the block has ended, and where it cannot be drawn."""
         if self._recording is None or self._is_open:
             return None
         try:
-            return html(self._recorded)
+            return html(self._data)
         except Exception:  # a cell shows the object in words instead
             return None
 

@@ -302,7 +302,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         if timeout is not None:
             if not isinstance(timeout, numbers.Real) or not (0 <= timeout < _LONGEST_S or timeout == math.inf):
                 raise ArgumentError(
-                    f"result: timeout={quote(timeout)} is no number of seconds from 0 to 1e9; None waits until the end"
+                    f"result: timeout={quote(timeout)} is not a number of seconds from 0 to 1e9; None waits for the end"
                 )
             timeout = None if timeout == math.inf else float(timeout)
         self.settle(timeout)
@@ -341,7 +341,9 @@ class Transfer(PendingTransfer, Generic[Result_co]):
     def wait(self, stream: Stream = None) -> None:  # type: ignore[assignment]  # so that the message is ours
         """Make later work on ``stream`` wait for the copy; the host waits only while the source is read."""
         if not isinstance(stream, Stream):
-            raise StreamTypeError(f"Transfer.wait: {type(stream).__name__} is no Stream; for the host, write result()")
+            raise StreamTypeError(
+                f"Transfer.wait: {type(stream).__name__} is not a Stream; for the host, write result()"
+            )
         self.hold_back(stream._raw, stream._backend)
 
     def hold_back(self, stream: RawStream, backend: Backend) -> None:

@@ -657,7 +657,7 @@ class ManyDownload:
         if self._has_copies:
             staging_module.await_copy(self._backend, self._stream)
         if self._carried and self._recorder is not None and self._recorder is observe.active:
-            self._recorder.called(self._since, self._backend, self._carried)
+            self._recorder.note_call(self._since, self._backend, self._carried)
 
     def abort(self) -> None:
         """Wait until nothing uses the results' memory any more: they are of no use."""
@@ -679,9 +679,9 @@ class ManyDownload:
         if self._shipment is None:
             begun = self._transfers.append
             self._shipment = Shipment(self._most, self._backend, self._stream, begun, is_upload=False)
-        self._shipment.add(self._described(group))
+        self._shipment.add(self._describe_leaves(group))
 
-    def _described(self, group: list[_Leaf]) -> Regions:
+    def _describe_leaves(self, group: list[_Leaf]) -> Regions:
         """Describe copies of a group into new arrays, the results, for C."""
         copies = []
         few = [leaf for leaf in group if leaf.nbytes < buffers.RECYCLED_FROM]
@@ -716,7 +716,7 @@ class ManyDownload:
                 return
             group.append(_Leaf(len(self._results), memory, info.pointer, (nbytes,), BYTE, nbytes))
             self._results.append(None)
-        described = self._described(group)
+        described = self._describe_leaves(group)
         if small:
             self._cut(self._results.pop(), small, places)
         if self._shipment is None and observe.active is not None:

@@ -283,7 +283,7 @@ def _empty_between(
     dtype: np.dtype[Any],
     stream: RawStream | None,
 ) -> Array:
-    """The same, for work on the stream alone."""
+    """A new array for work on the stream alone."""
     if make is None:
         return _empty_on(backend, device, shape, dtype, stream)
     return make(shape, dtype, stream or backend.stream_current(device))

@@ -585,7 +585,7 @@ class OpenTransfer:
         library = _native.load_library()
         error = library.xf_end(handle)  # helpers may still be filling a chunk
         if self._moving is not None and not error:
-            self._moving.finished(functools.partial(_steps, _marks(handle)))
+            self._moving.note_finished(functools.partial(_steps, _marks(handle)))
         close_failed(handle, self._setup.ring, self._backend, self._stream) if error else library.xf_close(handle, 0)
         self._regions.clear()
         if error:
@@ -740,7 +740,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
             _send_chunk(moving, begun_s, nbytes)
             backend.copy(pointer + offset, source, nbytes, stream=stream)
             if moving is not None:
-                moving.sent()
+                moving.note_sent()
 
     return Job(chunks.count, work, finish=finish)
 
@@ -762,7 +762,7 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
                     moving.send()
                 backend.copy(target, pointer + offset, nbytes, stream=stream)
                 if moving is not None:
-                    moving.sent()
+                    moving.note_sent()
                 backend.stream_synchronize(stream)
             except BaseException:
                 lifetimes.abandon(backend, stream)
@@ -772,7 +772,7 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
             own.mark_empty()
             observe.note_staging(nbytes)
             if moving is not None:
-                moving.staged(begun_s, nbytes)
+                moving.note_staged(begun_s, nbytes)
 
     return Job(chunks.count, work, finish=finish)
 
@@ -781,7 +781,7 @@ def _send_chunk(moving: Moving | None, begun_s: float, nbytes: int) -> None:
     """A chunk of an upload has been filled, and is about to be sent."""
     observe.note_staging(nbytes)
     if moving is not None:
-        moving.staged(begun_s, nbytes)
+        moving.note_staged(begun_s, nbytes)
         moving.send()
 
 

@@ -24,7 +24,7 @@ _MOST_FACTOR = 1 << 20
 _SIZES = (2, 3, 4, 6, 8, 12)
 """Numbers that are tried: sizes of axes, of which several together give all elements, 24 times a power of two."""
 _EXTENTS = (1, 3, 4, 6, 8, 24)
-"""The same of the extents of a call or an array, which may have one axis."""
+"""Likewise for the extents of a call or an array, which may have one axis."""
 _DIVIDING = frozenset({"idiv", "imod", "floordiv", "floormod", "and", "shr", "min", "max"})
 _MOST_TRIED = 1296
 _MOST_DIVISOR = 1 << 20

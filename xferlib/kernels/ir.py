@@ -357,7 +357,7 @@ class Builder:
         reads = updates.union(node.attr for node in nodes if node.op in ("load", "gather"))
         loops = [node.attr for node in nodes if node.op == "loop"]
         reads = reads.union(*(each.arrays for each in loops))
-        writes = updates.union(*(each.written for each in loops)) | {store.param for store in stores}
+        writes = updates.union(*(each.writes for each in loops)) | {store.param for store in stores}
         return Program(
             params=tuple(self.params),
             nodes=nodes,
@@ -475,7 +475,7 @@ class LoopBody:
     """The parameters of the program around the loop that are the body's arrays."""
 
     @property
-    def written(self) -> tuple[int, ...]:
+    def writes(self) -> tuple[int, ...]:
         """The parameters around the loop to whose elements it writes."""
         first = self.carried + self.captured
         return tuple(array for number, array in enumerate(self.arrays, first) if number in self.program.writes)

@@ -336,7 +336,7 @@ class SimBackend(Backend):
     ) -> SimArray:
         self._watch()
         info = ArrayInfo(pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
-        return SimArray(self.machine.lent(pointer, info.nbytes, device, owner), info)
+        return SimArray(self.machine.lend(pointer, info.nbytes, device, owner), info)
 
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
@@ -403,7 +403,7 @@ class SimBackend(Backend):
         made = self._handles.get(handle)
         if made is not None and made.device is device:
             return made
-        raise StreamError(f"{handle:#x} is no stream of {device}; make one with xferlib.Stream({str(device)!r})")
+        raise StreamError(f"{handle:#x} is not a stream of {device}; make one with xferlib.Stream({str(device)!r})")
 
     def stream_current(self, device: Device) -> StreamHandle:
         stream = self._local.streams.get(device)

@@ -46,7 +46,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         guard: bool = False,
     ) -> None:
         if mode is not None and (not isinstance(mode, str) or mode not in [*Mode]):
-            raise ArgumentError(f"sim.check: mode={quote(mode)} is no mode; give one of {', '.join(Mode)}")
+            raise ArgumentError(f"sim.check: mode={quote(mode)} is not a mode; give one of {', '.join(Mode)}")
         if isinstance(schedule, str) and schedule not in schedules.NAMES:
             near = did_you_mean(schedule, schedules.NAMES)
             listed = ", ".join(schedules.NAMES)
@@ -139,7 +139,7 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
     def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
         for kind in kinds:
             if kind not in list(Fault):
-                raise ArgumentError(f"sim.faults: {quote(kind)} is no fault; give some of {', '.join(Fault)}")
+                raise ArgumentError(f"sim.faults: {quote(kind)} is not a fault; give some of {', '.join(Fault)}")
         chosen = tuple(Fault(kind) for kind in kinds) or tuple(each for each in Fault if each is not Fault.INTERRUPT)
         self._plan = Plan(chosen, at=at, rate=rate, seed=seed)
         self._outer: list[Plan | None] = []
@@ -168,7 +168,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
 
     def __init__(self, profile: Profile | str | None = None) -> None:
         if not isinstance(profile, (str, Profile, NoneType)):
-            raise ArgumentError(f"sim.timeline: {quote(profile)} is no profile; give one of {', '.join(PROFILES)}")
+            raise ArgumentError(f"sim.timeline: {quote(profile)} is not a profile; give one of {', '.join(PROFILES)}")
         if isinstance(profile, str) and profile not in PROFILES:
             near = did_you_mean(profile, PROFILES)
             raise ArgumentError(
@@ -205,7 +205,7 @@ def writes(array: Any) -> None:
 def _of_host(array: Any, call: str) -> HostArray:
     if isinstance(array, SimArray) or not hasattr(type(array), "__array_interface__"):
         raise UnsupportedArrayError(
-            f"sim.{call}: {type(array).__name__} is no array in host memory; give the NumPy array that the host {call}"
+            f"sim.{call}: {type(array).__name__} is not an array in host memory; give the NumPy array that the host {call}"
         )
     return np.asarray(array)
 

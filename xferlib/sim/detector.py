@@ -548,7 +548,7 @@ class Detector:
             self._check_shadow(span, change)
             self._apart.append((span, is_write))
         if block.history is not None:
-            met = block.history.met(span, action, clock, is_write=is_write)
+            met = block.history.find_conflict(span, action, clock, is_write=is_write)
             if met is not None:
                 other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
                 kind = _get_write_hazard(action, other) if is_write else _get_read_hazard(action)

@@ -253,7 +253,7 @@ class HostCalls:
         """An access that happens now."""
         return HostUse(next(self._numbers), action, clock.copy(), host, bounds, is_write)
 
-    def copied(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
+    def check_copy(self, action: Action, clock: Clock, reads: Spans, writes: Spans) -> None:
         """Check an operation's accesses to pinned memory."""
         for spans, is_write in ((reads, False), (writes, True)):
             for block, start, stop, form in spans:
@@ -1223,10 +1223,10 @@ class Machine:
         self.staging = Staging(self)
         self.lifetimes = Lifetimes(self)
         self.waits = Waits(self)
-        self.hosts.staged = self._staged
+        self.hosts.note_staging = self._note_staging
         self.hosts.postpone = self._postpone
         self.hosts.read_ahead = functools.partial(WatchedBatch, self)
-        self.hosts.touched = functools.partial(self.host_access, is_declared=False)
+        self.hosts.note_host_access = functools.partial(self.host_access, is_declared=False)
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
         )
@@ -1392,7 +1392,7 @@ class Machine:
         else:  # the copies' accesses on the device were checked when they were requested
             self.detector.check(operation, stream.clock, on_host(reads), on_host(writes))
         if calls is not None:
-            calls.copied(operation, stream.clock, reads, writes)
+            calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
             if block.shadow.is_cut and block.is_long:
                 self._prune(block)
@@ -1522,7 +1522,7 @@ class Machine:
             + f" ({user_site()}); a GPU would fail or corrupt other data"
         )
 
-    def lent(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
+    def lend(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
         """The block that holds an address, for an array that does not own it."""
         with self.lock:
             self.enter()
@@ -1571,7 +1571,7 @@ class Machine:
             self.lifetimes.retire_ended()
         return self.staging.postpone(job, ends)
 
-    def _staged(self, nbytes: int) -> None:
+    def _note_staging(self, nbytes: int) -> None:
         host = self.hosts.current()
         with self.lock:
             timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)

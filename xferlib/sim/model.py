@@ -39,21 +39,21 @@ class CapturedWork(RecordedWork):
 
     def count(self, stream: Any) -> None:
         """Count an operation."""
-        known = self.known(stream)
+        known = self.get_clock(stream)
         known[stream] = known.get(stream, 0) + 1
 
-    def known(self, stream: Any) -> dict[Any, int]:
+    def get_clock(self, stream: Any) -> dict[Any, int]:
         return self._known.setdefault(stream, {})
 
     def learn(self, stream: Any, others: dict[Any, int]) -> None:
         """Note that the next operation of a stream follows those."""
-        known = self.known(stream)
+        known = self.get_clock(stream)
         known.update({each: max(count, known.get(each, 0)) for each, count in others.items()})
 
     @property
     def is_joined(self) -> bool:
         """Whether the captured stream has waited for all work of the others."""
-        joined = self.known(self.origin)
+        joined = self.get_clock(self.origin)
         return all(known.get(each, 0) <= joined.get(each, 0) for each, known in self._known.items())
 
 
@@ -90,7 +90,7 @@ def note(stream: SimStream, again: Callable[[SimStream], object]) -> None:
 def record(stream: SimStream, again: Callable[[SimStream], SimEvent]) -> Any:
     """Note the record of an event."""
     assert stream.recorded is not None
-    event = CapturedEvent(stream.recorded, {**stream.recorded.known(stream)})
+    event = CapturedEvent(stream.recorded, {**stream.recorded.get_clock(stream)})
 
     def repeat(on: SimStream, events: dict[int, Any]) -> None:
         events[event.number] = again(on)
@@ -312,13 +312,13 @@ class Hosts:
 
     def __init__(self, participants: ParticipantKeys) -> None:
         self._participants = participants
-        self.staged: Callable[[int], None] = lambda nbytes: None
+        self.note_staging: Callable[[int], None] = lambda nbytes: None
         """Advances the virtual clock: the calling thread has copied bytes between ordinary and page-locked memory."""
         self.postpone: Callable[[Job, Ends], Postponed]
         """Makes a transfer late that is about to be given to threads that stage it."""
         self.read_ahead: Callable[[list[HostArray]], ReadAhead]
         """Checks a batch for changes until `prefetch` yields it."""
-        self.touched: Callable[..., None]
+        self.note_host_access: Callable[..., None]
         """Checks an access of the calling thread to a host array, for a blocking transfer."""
         self.main = HostThread(participants.enter(), "the host")
         self._own: dict[int, HostThread] = {}
@@ -349,7 +349,7 @@ class Hosts:
                     self._participants.enter(), f"host thread {threading.current_thread().name}"
                 )
 
-    def ended(self) -> None:
+    def note_end(self) -> None:
         """Unregister the calling thread, before it ends: a thread of the program may get its number."""
         with self._lock:
             over = self._own.pop(threading.get_ident(), None)
@@ -359,7 +359,7 @@ class Hosts:
                 self._ended.learn(over.clock)
                 self.over.append(over)
 
-    def given(self, before: object) -> Handover:
+    def publish(self, before: object) -> Handover:
         """Publish: everything the calling thread did so far happens before the taker's next action.
 
         A thread that staged as late as may be has waited for more than the transfer; only an end of it is told.
@@ -396,7 +396,7 @@ class Hosts:
         if complete is not None:
             complete()
 
-    def taken(self, handover: object) -> None:
+    def acquire(self, handover: object) -> None:
         """Order the calling thread behind the publisher of a thing."""
         if isinstance(handover, Handover):
             host = self.current()
@@ -826,7 +826,7 @@ class CellLog:
         kept = self._ticks >= min(self._actions, default=np.iinfo(np.int64).max)
         self._keep(self._starts[kept], self._ticks[kept])
 
-    def met(self, span: Region[HasData], known: int) -> Action | None:
+    def find_conflict(self, span: Region[HasData], known: int) -> Action | None:
         """An access later than ``known`` to bytes of a span."""
         later = np.flatnonzero(self._ticks > known)
         if not len(later):
@@ -847,7 +847,7 @@ class Accesses:
         self.logs: dict[tuple[int, bool], CellLog] = {}
         """Accesses by cell size and whether they write: those moved out of a `regions` grown too long."""
 
-    def met(self, span: Region[HasData], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
+    def find_conflict(self, span: Region[HasData], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
         """An access later than ``known`` that collides, and whether it is a write."""
         for (start, stop, form, was_write), action in reversed(self.regions.items()):
             if action.tick <= known:
@@ -855,7 +855,7 @@ class Accesses:
             if (is_write or was_write) and meet(Region(span.block, start, stop, form), span):
                 return action, was_write
         for (_, was_write), log in self.logs.items():
-            if (is_write or was_write) and (found := log.met(span, known)) is not None:
+            if (is_write or was_write) and (found := log.find_conflict(span, known)) is not None:
                 return found, was_write
         return None
 
@@ -904,7 +904,7 @@ class History:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
 
-    def met(
+    def find_conflict(
         self, span: Region[HasData], action: Action, clock: Clock | Joined, *, is_write: bool
     ) -> tuple[Action, bool] | None:
         """An earlier conflicting access that no ordering puts before ``action``, and whether it is a write."""
@@ -914,7 +914,7 @@ class History:
             if key == own or latest.participant.is_retired:
                 continue
             known = clock.get(key, 0)
-            if latest.tick > known and (found := accesses.met(span, known, is_write=is_write)) is not None:
+            if latest.tick > known and (found := accesses.find_conflict(span, known, is_write=is_write)) is not None:
                 return found
         return None
 

@@ -376,7 +376,7 @@ class Engine:
             while not target.is_done:
                 chosen = self.schedule.pick(front.ready, target)
                 self._carry_out([chosen])
-                front.finished(chosen)
+                front.release_waiters(chosen)
         self._sweep()
 
     def drain(self) -> None:
@@ -391,7 +391,7 @@ class Engine:
         front = _Front(self._in_flight)
         while front.ready and (operation := self.schedule.linger(front.ready)) is not None:
             self._carry_out([operation])
-            front.finished(operation)
+            front.release_waiters(operation)
 
     def _carry_out(self, operations: Iterable[Operation]) -> None:
         with deferred, np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
@@ -453,7 +453,7 @@ class _Front:
             else:
                 self.ready[operation] = None
 
-    def finished(self, operation: Operation) -> None:
+    def release_waiters(self, operation: Operation) -> None:
         """Let those run that waited for nothing else."""
         self.ready.pop(operation, None)
         done = [operation]

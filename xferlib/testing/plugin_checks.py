@@ -83,7 +83,7 @@ class CudaSync:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
-        """The same for work of fixtures after the test."""
+        """Check work of fixtures after the test, too."""
         result = yield
         if (found := _synchronize(item)) is not None:
             raise found

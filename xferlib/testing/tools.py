@@ -78,7 +78,7 @@ def assert_allclose_ulp(actual: Any, expected: Any, *, max_ulp: int) -> None:
         UnsupportedDTypeError: The elements are no numbers.
     """
     if isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, np.integer)) or max_ulp < 0:
-        raise ArgumentError(f"assert_allclose_ulp: max_ulp={quote(max_ulp)} is no number of ulp; give an int from 0")
+        raise ArgumentError(f"assert_allclose_ulp: max_ulp={quote(max_ulp)} is not a number of ulp; give an int from 0")
     a, b = _to_comparable(actual, expected)
     if a.dtype.kind not in "fc":
         assert_same_bits(a, b)
@@ -108,7 +108,7 @@ def _to_comparable(actual: Any, expected: Any) -> tuple[HostArray, HostArray]:
 def _host(array: Any) -> HostArray:
     found = np.asarray(array if registry.owner_of(array) is None else transfers.to_host(array))
     if found.dtype.kind not in "biufc":
-        raise UnsupportedDTypeError(f"elements of dtype {found.dtype} are no numbers; compare them with numpy.testing")
+        raise UnsupportedDTypeError(f"elements of dtype {found.dtype} are not numbers; compare them with numpy.testing")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 
@@ -471,8 +471,8 @@ def staging_stats(backend: str) -> StagingStats:
     rings = [ring for key, ring in tuple(buffers.rings.made.items()) if key[0] == domain]
     return StagingStats(
         sum(ring.nbytes for ring in rings),
-        sum(ring.lent(is_upward=True) for ring in rings),
-        sum(ring.lent(is_upward=False) for ring in rings),
+        sum(ring.count_lent(is_upward=True) for ring in rings),
+        sum(ring.count_lent(is_upward=False) for ring in rings),
     )
 
 
@@ -490,7 +490,7 @@ def lent_chunks(timeout_s: float = 10.0) -> int:
 
 
 def _count_lent() -> int:
-    return sum(ring.lent(is_upward=each) for ring in buffers.rings.all() for each in (True, False))
+    return sum(ring.count_lent(is_upward=each) for ring in buffers.rings.all() for each in (True, False))
 
 
 def pending_count() -> int:

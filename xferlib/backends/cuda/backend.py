@@ -117,7 +117,7 @@ class CudaGraph:
             raise failure(result, f"launching a graph on {stream.device}")
         contexts.sweep()
         if self._functions:
-            self._functions.launched(self._mark(stream))
+            self._functions.note_launch(self._mark(stream))
 
     def __del__(
         self,

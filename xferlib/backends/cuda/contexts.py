@@ -182,7 +182,7 @@ class Kept:
     def __bool__(self) -> bool:
         return bool(self._numbers)
 
-    def launched(self, event: driver.CudaEvent) -> None:
+    def note_launch(self, event: driver.CudaEvent) -> None:
         """The functions run until ``event`` completes, and the interpreter must not end before."""
         self.last = event
         _launched[id(self)] = self

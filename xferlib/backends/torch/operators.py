@@ -208,7 +208,7 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
 
 
 class _Setting(numpy_operators):
-    """The same for a whole thread, as long as the setting says so."""
+    """Give a whole thread NumPy's operators, as long as the setting says so."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if process.get().torch_operators != "numpy":

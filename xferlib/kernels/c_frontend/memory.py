@@ -180,7 +180,7 @@ class Truth:
 
 
 def _comparison(node: Node) -> tuple[Any, bool]:
-    """A comparison as the one that stands for it and its kin, and whether it is the opposite of that."""
+    """A comparison as the one that stands for its family, and whether it is the opposite of that."""
     op, args = node.op, tuple(map(id, node.args))
     if op in ("eq", "ne"):
         return ("eq", frozenset(args)), op == "ne"
