@@ -60,8 +60,8 @@ link then: bytes that become 256 KiB of float32 take 21 us so and 41 by the host
 Likewise to half of the bytes from integers of 64 bits, which one core converts at 15 GB/s. Bytes of the wider
 dtype."""
 CAST_FROM = 384 << 10
-"""Likewise for any conversion that saves bytes: float64 down to 200 KiB of float32 in pinned memory take 25 us and 38 by
-the host; 128 KiB as long, and after a pause half as long again (H200)."""
+"""Likewise for any conversion that saves bytes: float64 down to 200 KiB of float32 in pinned memory take 25 us and 38
+by the host; 128 KiB as long, and after a pause half as long again (H200)."""
 
 # --- many arrays as one
 

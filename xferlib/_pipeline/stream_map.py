@@ -757,8 +757,8 @@ def _unpack(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
         raise
     except Exception as error:
         raise DistributedError(
-            f"stream_map: rank {rank} has sent something other than results ({str(error)[:200]}); run the same program and the "
-            "same xferlib on every rank"
+            f"stream_map: rank {rank} has sent something other than results ({str(error)[:200]}); run the same program "
+            "and the same xferlib on every rank"
         ) from error
 
 

@@ -205,7 +205,8 @@ def writes(array: Any) -> None:
 def _of_host(array: Any, call: str) -> HostArray:
     if isinstance(array, SimArray) or not hasattr(type(array), "__array_interface__"):
         raise UnsupportedArrayError(
-            f"sim.{call}: {type(array).__name__} is not an array in host memory; give the NumPy array that the host {call}"
+            f"sim.{call}: {type(array).__name__} is not an array in host memory; give the NumPy array that the host "
+            f"{call}"
         )
     return np.asarray(array)
 
