@@ -82,7 +82,7 @@ def test_rows_and_copies_are_made_on_the_device() -> None:
 @pytest.mark.parametrize("given", [3, None, [1.0], "x", xl.sim])
 def test_only_arrays_of_the_host_are_declared(given: Any) -> None:
     for declare in (sim.reads, sim.writes):
-        with pytest.raises(UnsupportedArrayError, match="no array in host memory"):
+        with pytest.raises(UnsupportedArrayError, match="not an array in host memory"):
             declare(given)
         with pytest.raises(UnsupportedArrayError, match="SimArray"):
             declare(xl.to_device(X))
