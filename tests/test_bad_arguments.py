@@ -198,8 +198,11 @@ def methods() -> Iterator[Case]:
         "astype": ("f4",), "dot": (x,), "fill": (1,), "repeat": (2,), "reshape": ((4,),), "swapaxes": (0, 1),
         "take": (i,), "to_device": (xl.get_device(),),
     }  # fmt: skip
+    pycudas = [
+        each for each in type(x).__mro__ if each.__module__.startswith("pycuda")
+    ]  # whose methods keep their rules
     for name in [each for each in dir(x) if not each.startswith("_")]:
-        if callable(method := getattr(x, name)) and not str(getattr(method, "__module__", "")).startswith("pycuda"):
+        if callable(method := getattr(x, name)) and not any(name in vars(each) for each in pycudas):
             yield from each_argument(f"x.{name}", method, *sound.get(name, ()))
     yield "x[]", x.__getitem__
     yield "x[] = 1", lambda v: x.__setitem__(v, 1)
