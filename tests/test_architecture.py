@@ -120,7 +120,7 @@ def test_a_class_name_means_one_class() -> None:
 
 
 TESTS = Path(__file__).parent
-MOST_PRIVATE = 30
+MOST_PRIVATE = 25
 """Private names that tests may import, each once for each file: those of unit tests of C and of pools."""
 
 

@@ -24,7 +24,6 @@ from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, many, plan, replay
 from xferlib._transfer import describe as ends
-from xferlib._transfer import many as packing
 from xferlib._transfer import staging as host_copy
 from xferlib._transfer.many import ManyDownload
 from xferlib.errors import ArrayError
@@ -107,9 +106,9 @@ def _upload_leaves(
 ) -> tuple[list[Any], list[int]]:
     """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
     results = list(leaves)
-    if place.kind == "cpu" or (order is None and packing.are_few(leaves, DRIVER_MOST_UP, target)):
-        return results, packing.all_of(leaves, dtype)
-    packed, alone = packing.sort_leaves(leaves, dtype)
+    if place.kind == "cpu" or (order is None and many.are_few(leaves, DRIVER_MOST_UP, target)):
+        return results, many.all_of(leaves, dtype)
+    packed, alone = many.sort_leaves(leaves, dtype)
     if not packed and len(alone) < 2:
         return results, alone
     target.attach(place)
@@ -176,7 +175,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     if pinned and stream is None and (results := _fetch_few_to_pinned(leaves)) is not None:
         return rebuild(results)
-    if stream is None and packing.are_few(leaves, PACKED_LEAF_MOST):
+    if stream is None and many.are_few(leaves, PACKED_LEAF_MOST):
         return rebuild(
             [leaf if registry.owner_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
         )

@@ -16,9 +16,7 @@ from xferlib._core.arrays import Array, check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, elementwise
-
-elementwise_module = __import__("importlib").import_module("xferlib.kernels.elementwise")
-
+from xferlib.kernels.elementwise import cast_into
 
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #
@@ -459,9 +457,9 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if not math.prod(info.shape):
         return
     try:
-        elementwise_module.cast_into(target, spread)
+        cast_into(target, spread)
     except KernelTypeError:
-        elementwise_module.cast_into(target, lib.copy(spread))  # it may overlap the target
+        cast_into(target, lib.copy(spread))  # it may overlap the target
 
 
 def fill_new(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:

@@ -27,8 +27,7 @@ from xferlib.errors import (
     UnsupportedDTypeError,
 )
 from xferlib.kernels import ElementwiseKernel, elementwise
-
-elementwise_module = __import__("importlib").import_module("xferlib.kernels.elementwise")
+from xferlib.kernels.elementwise import cast_into
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -239,7 +238,7 @@ class Primitives:
         """A copy in C order, converted to ``dtype``."""
         info = self.backend.view(array)
         out = self.empty(info.shape, dtype or info.dtype, info.device)
-        elementwise_module.cast_into(out, array)
+        cast_into(out, array)
         return out
 
 

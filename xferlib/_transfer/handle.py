@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from xferlib._core import observe
-from xferlib._core import observe as staging_hooks
 from xferlib._core import streams as pending
 from xferlib._core.streams import PendingTransfer, Result_co, Stream
 from xferlib._memory import lifetimes as in_flight
@@ -88,7 +87,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         self._job: Job | None = None
         self._event: RawEvent | None = None
         self._keep: tuple[Any, ...] = ()
-        self._later: staging_hooks.Postponed | None = None
+        self._later: observe.Postponed | None = None
         self._pid = os.getpid()
         self._is_orphaned = False
         """No Python thread takes the job by itself: only `settle`, `is_settled` and `poll` end it."""
@@ -111,12 +110,12 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             if is_awaited and self.try_start():
                 self._is_orphaned = True
                 return
-            if staging_hooks.listener is not None:
+            if observe.listener is not None:
                 assert device is not None
                 host = keep[0] if self.is_upload else self._result
-                ends = staging_hooks.Ends(host, device, self._stream, keep, is_upload=self.is_upload)
+                ends = observe.Ends(host, device, self._stream, keep, is_upload=self.is_upload)
                 with deferred:  # or Ctrl-C might leave a transfer put off that cannot be dropped
-                    self._later = staging_hooks.postpone_transfer(job, ends, self._backend.pinned_domain)
+                    self._later = observe.postpone_transfer(job, ends, self._backend.pinned_domain)
             if self._later is None:
                 workers.submit(job, job.helpers + 1)
         except BaseException:  # Ctrl-C: the caller will not have this handle, and could not settle it
@@ -140,7 +139,7 @@ class Transfer(PendingTransfer, Generic[Result_co]):
         assert self._stream is not None
         try:
             if self._job is not None:
-                staging_hooks.note_finish(self._job)
+                observe.note_finish(self._job)
             if self.is_upload or self._job is None:
                 self._event = in_flight.record(self._backend, self._stream)
                 in_flight.in_flight.hold(self._backend, self._event, self._result, *self._keep, *keep)

@@ -594,9 +594,9 @@ def in_native_order(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def cast_on_current(src: Array, dst: Array) -> None:
     """Enqueue ``dst[...] = src`` with conversion on the current stream."""
-    casting = __import__("importlib").import_module("xferlib.kernels.elementwise")
+    from xferlib.kernels.elementwise import cast_into  # lazily, because it imports the kernels
 
-    casting.cast_into(dst, src)
+    cast_into(dst, src)
 
 
 def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:

@@ -50,10 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.getoption
     if option("xferlib_backend") or option("xferlib_sim_strict") or option("xferlib_cuda_sync"):
         from xferlib.testing import plugin_checks as checks
-        from xferlib.testing import plugin_checks as choice
 
         if option("xferlib_backend"):
-            choice.check_named(config)
+            checks.check_named(config)
         if option("xferlib_sim_strict"):
             config.pluginmanager.register(checks.SimStrict(), "xferlib-sim-strict")
         if option("xferlib_cuda_sync"):
@@ -62,16 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "xl_backend" in metafunc.fixturenames:
-        from xferlib.testing import plugin_checks as choice
+        from xferlib.testing import plugin_checks as checks
 
-        choice.parametrize(metafunc)
+        checks.parametrize(metafunc)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if any(True for name in MARKERS for _ in item.iter_markers(name)):
-        from xferlib.testing import plugin_checks as choice
+        from xferlib.testing import plugin_checks as checks
 
-        choice.skip_without_gpu(item, MARKERS)
+        checks.skip_without_gpu(item, MARKERS)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,25 +87,25 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     import sys
 
-    if (choice := sys.modules.get(f"{__name__}_checks")) is not None:
-        choice.summarize(terminalreporter, config)
+    if (checks := sys.modules.get(f"{__name__}_checks")) is not None:
+        checks.summarize(terminalreporter, config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a worker of pytest-xdist says of its backends."""
     if said := getattr(node, "workeroutput", {}).get("xferlib"):
-        from xferlib.testing import plugin_checks as choice
+        from xferlib.testing import plugin_checks as checks
 
-        node.config.stash[choice.ABSENT] = dict(said)
+        node.config.stash[checks.ABSENT] = dict(said)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     import sys
 
-    choice = sys.modules.get(f"{__name__}_checks")
-    if choice is not None and hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["xferlib"] = session.config.stash.get(choice.ABSENT, {})
+    checks = sys.modules.get(f"{__name__}_checks")
+    if checks is not None and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["xferlib"] = session.config.stash.get(checks.ABSENT, {})
 
 
 @pytest.fixture
@@ -115,18 +114,18 @@ def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
     ``--xferlib-backend`` chooses others.
     """
-    from xferlib.testing import plugin_checks as choice
+    from xferlib.testing import plugin_checks as checks
 
-    with choice.run_on_backend(request) as backend:
+    with checks.run_on_backend(request) as backend:
         yield backend
 
 
 @pytest.fixture
 def xp(xl_backend: Backend) -> ModuleType:
     """The Array-API namespace of `xl_backend`; a backend that has none skips the test."""
-    from xferlib.testing import plugin_checks as choice
+    from xferlib.testing import plugin_checks as checks
 
-    return choice.namespace(xl_backend)
+    return checks.namespace(xl_backend)
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib.errors import KernelTypeError, did_you_mean
-from xferlib.kernels import formulas as bit_functions
-from xferlib.kernels import formulas as exponents
-from xferlib.kernels import formulas as lower
-from xferlib.kernels import formulas as special_functions
+from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
 from xferlib.kernels.ir import (
     BOOL,
@@ -193,11 +190,11 @@ NAMED: Mapping[str, tuple[Any, DType]] = MappingProxyType({**_limits(), **_numbe
 
 # --- functions of floats
 
-_rlength = exponents.inverse(exponents.length)
+_rlength = formulas.inverse(formulas.length)
 
 
 def _quotient(b: Builder, x: Node, y: Node) -> Node:
-    return exponents.remquo(b, x, y)[0]
+    return formulas.remquo(b, x, y)[0]
 
 
 def _nearest(b: Builder, x: Node) -> Node:
@@ -205,20 +202,20 @@ def _nearest(b: Builder, x: Node) -> Node:
 
 
 def _round_to_int64(b: Builder, x: Node) -> Node:
-    return b.cast(lower.round_half_away(b, x), INT64)
+    return b.cast(formulas.round_half_away(b, x), INT64)
 
 
 def _saturate(b: Builder, x: Node) -> Node:
     """CUDA's ``saturate``: the number between 0 and 1; 0 of NaN."""
     zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
-    return lower.fmin(b, lower.fmax(b, x, zero), one)
+    return formulas.fmin(b, formulas.fmax(b, x, zero), one)
 
 
 REAL_FUNCTIONS: dict[str, tuple[int, Callable[..., Node]]] = {
-    "fdim": (2, exponents.fdim), "remainder": (2, _quotient), "logb": (1, exponents.logb),
-    "ilogb": (1, exponents.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _round_to_int64),
-    "llround": (1, _round_to_int64), "rhypot": (2, _rlength), "norm3d": (3, exponents.length),
-    "norm4d": (4, exponents.length), "rnorm3d": (3, _rlength), "rnorm4d": (4, _rlength),
+    "fdim": (2, formulas.fdim), "remainder": (2, _quotient), "logb": (1, formulas.logb),
+    "ilogb": (1, formulas.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _round_to_int64),
+    "llround": (1, _round_to_int64), "rhypot": (2, _rlength), "norm3d": (3, formulas.length),
+    "norm4d": (4, formulas.length), "rnorm3d": (3, _rlength), "rnorm4d": (4, _rlength),
     "__saturate": (1, _saturate),
 }  # fmt: skip
 """Functions of floats: how many, and the formula. A final ``f`` makes their operands float."""
@@ -244,13 +241,13 @@ def _turns(b: Builder, x: Node) -> Parts:
 
 
 def _half_turns(b: Builder, x: Node) -> Parts:
-    return special_functions.lower(b, "sinpi", x), special_functions.lower(b, "cospi", x)
+    return formulas.lower(b, "sinpi", x), formulas.lower(b, "cospi", x)
 
 
 SPLITS = {
-    "frexp": Split(1, exponents.frexp, INT32),
-    "modf": Split(1, exponents.modf, None),
-    "remquo": Split(2, exponents.remquo, INT32),
+    "frexp": Split(1, formulas.frexp, INT32),
+    "modf": Split(1, formulas.modf, None),
+    "remquo": Split(2, formulas.remquo, INT32),
 }
 """The functions whose result is one of the parts, the other one going behind the last argument."""
 
@@ -290,20 +287,20 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
         operand = _floats(b, args, name == "roundf")[0]
         if is_complex(operand.dtype):
             fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
-        return lower.round_half_away(b, operand)
-    if (base := find_name(name, special_functions.SPECIAL_FORMULAS)) is not None:
+        return formulas.round_half_away(b, operand)
+    if (base := find_name(name, formulas.SPECIAL_FORMULAS)) is not None:
         (operand,) = real_operands(b, name, args, 1, name != base, fail)
-        return special_functions.lower(b, base, operand)
+        return formulas.lower(b, base, operand)
     if (base := find_name(name, REAL_FUNCTIONS)) is not None:
         count, function = REAL_FUNCTIONS[base]
         return function(b, *real_operands(b, name, args, count, name != base, fail))
     if (base := find_name(name, SCALINGS)) is not None:
         return _scale_by_power(b, name, args, name != base, fail)
-    if name in bit_functions.FUNCTIONS:
+    if name in formulas.FUNCTIONS:
         check_arity(name, args, 1, fail)
-        if args[0].dtype.kind not in bit_functions.TAKES[name]:
+        if args[0].dtype.kind not in formulas.TAKES[name]:
             fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
-        return bit_functions.FUNCTIONS[name](b, args[0])
+        return formulas.FUNCTIONS[name](b, args[0])
     if name == "polar":
         return _polar(b, args, fail)
     if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm", "arg"):
@@ -317,7 +314,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
     base = c_name[:-1] if is_single else c_name
     if base not in FLOAT_FUNCTIONS:
-        own = {*special_functions.SPECIAL_FORMULAS, *SPLIT_NAMES}
+        own = {*formulas.SPECIAL_FORMULAS, *SPLIT_NAMES}
         known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
         fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
     named = FLOAT_FUNCTIONS[base]
@@ -355,7 +352,7 @@ def _scale_by_power(b: Builder, name: str, args: list[Node], is_single: bool, fa
         fail(f"{name}() needs an integer exponent, and {exponent.dtype} is given; cast it", KernelTypeError)
     if exponent.dtype.kind not in "iu":  # C converts it to the declared type
         exponent = b.cast(exponent, INT64 if name.startswith("scalbln") else INT32)
-    return exponents.ldexp(b, operand, exponent)
+    return formulas.ldexp(b, operand, exponent)
 
 
 _FLOAT_LIMITS = {

@@ -622,6 +622,8 @@ class Translator:
             self.fail(node, "'this' is a pointer that cannot be changed")
         if isinstance(node, tree.Assignment):
             self.fail(node, "this assignment gives no variable")
+        if isinstance(node, (tree.Index, tree.Member)):
+            self.fail(node, "a part of a value is read-only; assign to an output or a local variable")
         raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
 
     def _locate(self, node: Any, make: Callable[[], Any]) -> Any:
