@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 import xferlib as xl
 from tests.needed import need
 from tests.pair import Left, Right
-from xferlib.testing import backend_named, configured, fresh_registry
+from xferlib.testing import configured, fresh_registry, load_backend
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -88,7 +88,7 @@ def plugins() -> Iterator[Path]:
 @pytest.fixture
 def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
-    backend: Any = backend_named("fake")
+    backend: Any = load_backend("fake")
     yield backend
     _refuse_violations(backend.machine)
 
@@ -97,7 +97,7 @@ def fake(plugins: Path) -> Iterator[Any]:
 def pair() -> Iterator[None]:
     """The backends `left` and `right`, two libraries on the devices of one fake machine."""
     with fresh_registry(left=Left, right=Right):
-        left: Any = backend_named("left")
+        left: Any = load_backend("left")
         yield
         _refuse_violations(left.machine)
 
@@ -116,7 +116,7 @@ def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
     with xl.use_backend(name):
         yield name
     if name == "fake":
-        made: Any = backend_named(name)
+        made: Any = load_backend(name)
         _refuse_violations(made.machine)
 
 

@@ -82,7 +82,7 @@ def over_axes(draw: Any, name: str) -> tuple[Any, dict[str, Any], str]:
     return x, options, layout
 
 
-def laid_out(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., Any]:
+def vary_layout(call: Callable[..., Any], xp: Any, layout: str) -> Callable[..., Any]:
     """A call whose arrays get their layout after they have come to the device."""
     change = LAYOUTS[layout]
     return lambda *args, **options: call(*(change(xp, x) if hasattr(x, "__dlpack__") else x for x in args), **options)

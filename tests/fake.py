@@ -42,7 +42,7 @@ from xferlib.sim.machine import Machine
 from xferlib.sim.model import LEGACY, PER_THREAD, Operation, SimStream, StreamHandle, StreamKind
 from xferlib.sim.schedules import Lazy, RandomPriorities, Ready, Settings
 from xferlib.sim.timing import Lane
-from xferlib.testing.tools import backend_named, replace_attribute
+from xferlib.testing.tools import load_backend, replace_attribute
 
 _FEW_POLLS = 4
 
@@ -97,7 +97,7 @@ class FakeMachine(Machine):
     def held(self, kind: str) -> int:
         """The bytes of ``"device"`` or ``"pinned"`` memory that are allocated."""
         with self.lock:
-            self.raise_found()
+            self.raise_faults()
             if kind == "device":
                 return sum(self.memory.used.values())
             return sum(each.nbytes for each in self.memory.on_host() if each.pointer not in self.registered)
@@ -141,7 +141,7 @@ def let_mpi_read(patch: Any) -> None:
     from xferlib.distributed import drivers
 
     view = drivers._view_memory
-    backend: Any = backend_named("fake")
+    backend: Any = load_backend("fake")
     machine = backend.machine
     patch(drivers.MpiDriver, "carries", lambda driver, backend: backend.name == "fake")
     patch(drivers, "_view_memory", lambda pointer, *form: view(machine.real(pointer), *form))
@@ -318,11 +318,11 @@ class FakeBackend(Backend, FastPath):
         with self.machine.lock:
             self.machine.registered.remove(pointer)
             self.machine.lifetimes.release_host(pointer)
-            self.machine.raise_found()
+            self.machine.raise_faults()
 
     def is_pinned(self, pointer: int) -> bool:
         with self.machine.lock:
-            self.machine.raise_found()
+            self.machine.raise_faults()
             block = self.machine.memory.find(pointer)
             return block is not None and block.device is None
 

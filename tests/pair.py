@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.fake import FakeArray, FakeBackend
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 
 class LeftArray(FakeArray):
@@ -30,6 +30,6 @@ class Right(FakeBackend):
     pinned_domain = "pair"
 
     def __init__(self) -> None:
-        left: Any = backend_named("left")
+        left: Any = load_backend("left")
         super().__init__(left.machine)
         self.events, self._handles = left.events, left._handles

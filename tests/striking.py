@@ -15,7 +15,7 @@ from typing import Any
 
 import xferlib as xl
 from xferlib.backends.base import deferred
-from xferlib.testing import held_nbytes, lent_chunks, pending_count, settle_all
+from xferlib.testing import get_in_use_nbytes, lent_chunks, pending_count, settle_all
 
 ROOT = Path(xl.__file__).parent
 OURS = tuple(
@@ -96,7 +96,7 @@ def held() -> list[Any]:
     """The objects that an operation might keep by mistake."""
     settle_all()  # transfers without a handle go on by themselves
     xl.synchronize()
-    return [held_nbytes(), lent_chunks(), pending_count(), xl.current_stream().handle, str(xl.get_device())]
+    return [get_in_use_nbytes(), lent_chunks(), pending_count(), xl.current_stream().handle, str(xl.get_device())]
 
 
 def struck_everywhere(

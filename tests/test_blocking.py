@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import LayoutError, SlowPathError, UnsupportedArrayError, UnsupportedDTypeError
-from xferlib.testing import THRESHOLDS, assert_same_bits, backend_named, forced, strategies
+from xferlib.testing import THRESHOLDS, assert_same_bits, forced, load_backend, strategies
 from xferlib.testing.strategies import bits_of
 
 HERE, THERE = "fake:sim:0", "fake:sim:1"
@@ -198,7 +198,7 @@ def test_an_array_that_its_library_does_not_let_be_written_is_not(
     plugins: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its memory could be: that of an array of JAX, for instance."""
-    tiny = backend_named("tiny")
+    tiny = load_backend("tiny")
     own = tiny.view
     out = xl.to_device(np.zeros(3), backend="tiny")
     monkeypatch.setattr(tiny, "view", lambda array: own(array)._replace(is_writable=False))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import BlockError
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 from xferlib.testing.tools import in_threads
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("plugins")
 
 def native(device: xl.Device) -> Any:
     """The library's own current device and stream, read without a call of xferlib's."""
-    part = backend_named(device.backend).at(device)
+    part = load_backend(device.backend).at(device)
     return part.device_current(), part.stream_current(device).handle
 
 

@@ -24,7 +24,7 @@ def test_the_cost_is_the_latency_and_the_bytes_at_the_speed_of_the_path() -> Non
     )  # fmt: skip
     expected_ms = {("staged", True): 1.01, ("staged", False): 1.62, ("pinned", True): 0.17, ("pinned", False): 0.22}
     for (path, is_upload), expected in expected_ms.items():
-        assert found.expected_s(8_000_000, path, is_upload=is_upload) * 1e3 == pytest.approx(expected)
+        assert found.estimate_s(8_000_000, path, is_upload=is_upload) * 1e3 == pytest.approx(expected)
 
 
 def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(tmp_path: Path) -> None:
@@ -34,8 +34,8 @@ def test_calibrating_measures_every_speed_and_keeps_it_for_the_machine(tmp_path:
             assert xl.explain(x).expected_ms is None
             found = xl.calibrate()
             assert min(asdict(found).values()) > 0
-            expected_s = found.expected_s(x.nbytes, xl.explain(x).path, is_upload=True)
-            assert xl.explain(x).expected_ms == pytest.approx(expected_s * 1e3)
+            estimate_s = found.estimate_s(x.nbytes, xl.explain(x).path, is_upload=True)
+            assert xl.explain(x).expected_ms == pytest.approx(estimate_s * 1e3)
             assert xl.explain(x, device="sim:sim:1").expected_ms is None
         with cores(4):
             assert xl.explain(x).expected_ms is None

@@ -16,7 +16,7 @@ import pytest
 
 import xferlib as xl
 from tests.console import main
-from xferlib.testing import backend_named, configured
+from xferlib.testing import configured, load_backend
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,7 +76,7 @@ def test_info_names_a_default_that_does_not_exist(capsys: pytest.CaptureFixture[
 def test_info_survives_a_backend_that_breaks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = backend_named("numpy")
+    backend = load_backend("numpy")
     monkeypatch.setattr(type(backend), "devices", lambda self: 1 / 0)
     status, out, _ = run(capsys, "info")
     assert status == 1

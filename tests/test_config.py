@@ -14,7 +14,7 @@ import pytest
 
 import xferlib as xl
 from xferlib.errors import ConfigError, XferWarning
-from xferlib.testing import backend_named, configured
+from xferlib.testing import configured, load_backend
 
 
 def test_sizes_are_read_in_powers_of_1024() -> None:
@@ -122,7 +122,7 @@ def test_configure_takes_what_the_environment_would_and_refuses_the_rest_unchang
 
 def test_the_limit_of_pinned_memory_holds_for_the_pool() -> None:
     with configured(pinned_limit=1 << 20):
-        pool = xl.PinnedPool(backend_named("numpy"), when_full="raise")
+        pool = xl.PinnedPool(load_backend("numpy"), when_full="raise")
         kept = pool.empty((900_000,), np.dtype(np.uint8))
         with pytest.raises(xl.errors.PinnedMemoryError, match="XFERLIB_PINNED_LIMIT"):
             pool.empty((900_000,), np.dtype(np.uint8))
@@ -143,5 +143,5 @@ def test_a_device_that_the_program_sets_behind_the_first_use_holds_in_each_threa
             xl.configure(device="sim:sim:0")
             xl.configure(device="sim:sim:1")
             assert xl.get_device() is xl.Device("sim:sim:0")
-        sim = backend_named("sim")
+        sim = load_backend("sim")
         sim.device_use(sim.devices()[0])

@@ -38,7 +38,7 @@ from xferlib.errors import (
     UnsupportedDTypeError,
     UnsupportedError,
 )
-from xferlib.testing import assert_same_bits, backend_named, fresh_registry, in_python, native
+from xferlib.testing import assert_same_bits, fresh_registry, in_python, load_backend, native
 from xferlib.testing.strategies import DTYPES, bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -108,8 +108,8 @@ class _Number(int):
 def test_each_look_up_finds_the_backend_of_the_array_or_its_base_class(get_array_module: Find) -> None:
     t, s = torch.nn.Parameter(torch.ones(3)), xl.zeros(3, backend="sim")
     for _ in range(2):
-        assert get_array_module(s) is backend_named("sim").namespace()
-        assert get_array_module(t) is get_array_module(t, t) is backend_named("torch").namespace()
+        assert get_array_module(s) is load_backend("sim").namespace()
+        assert get_array_module(t) is get_array_module(t, t) is load_backend("torch").namespace()
         assert get_array_module(X.view(_Own)) is get_array_module(np.ma.masked_array(X), X) is np
         assert get_array_module(t, torch.ones(3).as_subclass(_Ours)) is get_array_module(torch.ones(3))
         assert get_array_module(_Number(3), t) is get_array_module(t)
@@ -303,7 +303,7 @@ def test_torch_compile_takes_it_without_a_warning() -> None:
     for t in (torch.ones(3), torch.ones(2, dtype=torch.int64)):
         doubled, name = cut(t, 1.5, None)
         assert torch.equal(doubled, t + t)
-        assert name == backend_named("torch").namespace().__name__
+        assert name == load_backend("torch").namespace().__name__
     assert_same_bits(cut(X)[0], X + X)
     with pytest.raises(MixedBackendsError):
         cut(t, X)
@@ -557,7 +557,7 @@ def test_concat_is_numpys(backend: str, drawn: tuple[list[np.ndarray[Any, Any]],
 
 
 def test_concat_joins_views_as_their_library_makes_them(backend: str) -> None:
-    if not backend_named(backend).capabilities.strided:
+    if not load_backend(backend).capabilities.strided:
         pytest.skip("the library has no views")
     x = np.arange(12.0).reshape(3, 4)
     d = xl.to_device(x)
@@ -605,7 +605,7 @@ def test_a_backend_that_cannot_run_keeps_no_array_alive() -> None:
                 raise KeyError(d)  # as a table that does not know the type yet
             except KeyError:
                 with pytest.raises(BackendUnavailableError, match="not plugged in"):
-                    backend_named("broken")
+                    load_backend("broken")
         del d
         gc.collect()
         is_alive = kept() is not None

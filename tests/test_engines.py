@@ -193,11 +193,11 @@ def test_an_error_says_how_far_it_came_and_the_call_can_go_on(threads: Cluster, 
         xl.stream_map(failing, DATA, chunk_rows=10, out=out, engine=threads, progress=lambda *each: told.append(each))
     error: Any = raised.value
     assert error.out is out
-    assert error.rows_done == told[-1][0] <= 500
-    assert_same_bits(out[: error.rows_done], DATA[: error.rows_done] * 2)
-    assert "start=error.rows_done" in error.__notes__[-1]
+    assert error.rows_complete == told[-1][0] <= 500
+    assert_same_bits(out[: error.rows_complete], DATA[: error.rows_complete] * 2)
+    assert "start=error.rows_complete" in error.__notes__[-1]
     is_broken = False
-    xl.stream_map(failing, DATA, chunk_rows=10, out=out, start=error.rows_done, engine=threads)
+    xl.stream_map(failing, DATA, chunk_rows=10, out=out, start=error.rows_complete, engine=threads)
     assert_same_bits(out, DATA * 2)
 
 
@@ -311,7 +311,7 @@ def test_an_error_on_a_worker_is_raised_here(client: Any) -> None:
     with pytest.raises(IndexError) as raised:
         xl.stream_map(failing, DATA, chunk_rows=100, engine=client)
     assert any("in the range of rows" in note for note in raised.value.__notes__)
-    assert raised.value.rows_done == 0
+    assert raised.value.rows_complete == 0
 
 
 def test_a_cluster_without_workers_is_an_error_and_not_a_wait() -> None:
@@ -553,5 +553,5 @@ def test_a_rank_that_fails_says_which_rows_it_had(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError) as raised:
         xl.stream_map(failing, DATA, chunk_rows=10, out=out, engine=comm)
-    assert raised.value.rows_done == 0
+    assert raised.value.rows_complete == 0
     assert raised.value.__notes__[-1].startswith("stream_map: rank 1 of 2 had rows 500 to 1000")

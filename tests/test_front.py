@@ -43,11 +43,11 @@ from xferlib.testing import (
     DTYPES,
     assert_identical,
     assert_same_bits,
-    backend_named,
     configured,
     forced,
     fresh_registry,
     in_python,
+    load_backend,
     strategies,
 )
 from xferlib.testing.strategies import bits_of, host_arrays
@@ -195,7 +195,7 @@ class Direct(FakeBackend):
 @pytest.fixture
 def direct() -> Any:
     with fresh_registry(direct=Direct):
-        found: Any = backend_named("direct")  # made once for all tests
+        found: Any = load_backend("direct")  # made once for all tests
         found.result, found.launch_result, found.later_result, found.managed = 0, 0, 0, range(0)
         found.seen.clear()
         yield found
@@ -226,7 +226,7 @@ class Paired(Direct):
 @pytest.fixture
 def paired() -> Any:
     with fresh_registry(paired=Paired):
-        found: Any = backend_named("paired")
+        found: Any = load_backend("paired")
         yield found
         found.machine.finish()
         assert not found.machine.violations
@@ -664,7 +664,7 @@ def test_other_threads_run_while_the_driver_is_asked_and_copies() -> None:
             to_device(source, out=out)
             with configured(native="off"):
                 assert not to_host(out).any(), "the GIL was held, so that Python copied"
-        found: Any = backend_named("gil")
+        found: Any = load_backend("gil")
         found.machine.finish()
         back = np.full(30_000, 7, np.uint8)
         assert to_host(d, out=back) is back

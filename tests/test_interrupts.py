@@ -16,7 +16,7 @@ import pytest
 import xferlib as xl
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
-from xferlib.testing import assert_same_bits, backend_named, cores, in_python, no_peers
+from xferlib.testing import assert_same_bits, cores, in_python, load_backend, no_peers
 
 
 @pytest.fixture(autouse=True)
@@ -148,8 +148,8 @@ def test_a_map_goes_on_or_begins_again(backend: str) -> None:
                 return xl.stream_map(lambda chunk: chunk, source, chunk_rows=7, **rest)
             except KeyboardInterrupt as error:
                 stopped: Any = error
-                if hasattr(stopped, "rows_done"):  # else it had not begun
-                    rest.update(start=stopped.rows_done, out=stopped.out)
+                if hasattr(stopped, "rows_complete"):  # else it had not begun
+                    rest.update(start=stopped.rows_complete, out=stopped.out)
                 raise
 
         assert_same_bits(run(mapped), source)
@@ -233,7 +233,7 @@ def test_a_stream_is_left_and_the_one_before_is_current_again(backend: str) -> N
 
 
 def test_a_capture_that_is_struck_ends(backend: str) -> None:
-    if not backend_named(backend).capabilities.graphs:
+    if not load_backend(backend).capabilities.graphs:
         pytest.skip("the backend has no graphs")
 
     def program(run: Callable[[Callable[[], Any]], Any]) -> None:

@@ -14,7 +14,7 @@ import xferlib as xl
 from xferlib._runtime import threads as thread_budget
 from xferlib._runtime.threads import Computation, Job, Workers
 from xferlib.errors import ClosedError
-from xferlib.testing import backend_named, configured, cores
+from xferlib.testing import configured, cores, load_backend
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_an_error_in_a_slice_is_the_jobs() -> None:
 
 @pytest.mark.parametrize("kind", [Job, Computation])
 def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers, kind: type[Job]) -> None:
-    backend: Any = backend_named("sim")
+    backend: Any = load_backend("sim")
     xl.zeros(1, device="sim")  # which makes the simulator follow the library's threads
     hosts = backend.machine.hosts
     before, clock = hosts.main.time_s, dict(hosts.main.clock)

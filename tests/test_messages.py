@@ -10,7 +10,7 @@ import pytest
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib.testing import backend_named, configured
+from xferlib.testing import configured, load_backend
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
@@ -114,7 +114,7 @@ CASES: dict[str, tuple[Callable[[_Here], Any], type[Exception], str]] = {
     "like of no array": (lambda h: xl.zeros_like([1]), e.UnsupportedArrayError, "list is not an array.*pass an array"),
     "pin with gaps": (lambda h: xl.pin(X[::2], backend="fake"), e.LayoutError, r"\(3,\).*\(8,\).*pinned_array"),
     "pin of a list": (lambda h: xl.pin([1], backend="fake"), e.LayoutError, "contiguous.*list.*pinned_array"),
-    "policy of a pool": (lambda h: xl.PinnedPool(backend_named("fake"), when_full="pray"), ValueError,
+    "policy of a pool": (lambda h: xl.PinnedPool(load_backend("fake"), when_full="pray"), ValueError,
      "'pray'.*'stage'"),
     "unknown setting": (lambda h: xl.configure(speed=11), e.ConfigError, "'speed' is (no|not a) setting.*threads"),
     "bad threads": (lambda h: _environment({"XFERLIB_THREADS": "0"}), e.ConfigError,
@@ -149,7 +149,7 @@ def test_bad_input_is_refused_with_fact_value_and_remedy(
         raise AssertionError("something was allocated or copied before the error")
 
     if case != "complex to real down":  # which uploads its own array first
-        for owner, name in [(fake.machine, "allocate"), (fake.machine, "enqueue"), (backend_named("numpy"), "empty")]:
+        for owner, name in [(fake.machine, "allocate"), (fake.machine, "enqueue"), (load_backend("numpy"), "empty")]:
             monkeypatch.setattr(owner, name, forbidden)
     with pytest.raises(error, match=f"(?s){message}"):
         call(here)

@@ -27,10 +27,10 @@ from xferlib.errors import TransferError
 from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
-    backend_named,
     configured,
     forced,
     fresh_staging,
+    load_backend,
     staging_stats,
 )
 from xferlib.testing.strategies import bits_of
@@ -230,7 +230,7 @@ def test_the_setting_is_read_from_the_environment(native: str) -> None:
 
 
 def test_an_error_without_words_of_its_own_names_the_code() -> None:
-    stream = backend_named("numpy").stream_current(xl.get_device("cpu"))
+    stream = load_backend("numpy").stream_current(xl.get_device("cpu"))
     assert isinstance(staging_failure(5, stream), TransferError)
     assert "code 5" in str(staging_failure(5, stream))
 

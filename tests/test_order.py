@@ -14,13 +14,13 @@ from hypothesis.extra import numpy as hnp
 
 import xferlib as xl
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedError
-from xferlib.testing import assert_same_bits, backend_named
+from xferlib.testing import assert_same_bits, load_backend
 
 SHAPES = [(), (5,), (3, 4), (2, 3, 4), (0, 3), (1, 7, 1)]
 
 
 def _info(array: Any) -> Any:
-    return backend_named(xl.device_of(array).backend).view(array)
+    return load_backend(xl.device_of(array).backend).view(array)
 
 
 def _is_fortran(array: Any) -> bool:

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib.testing import assert_same_bits, backend_named, cores, native
+from xferlib.testing import assert_same_bits, cores, load_backend, native
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -342,14 +342,14 @@ def test_an_interrupt_in_the_middle_of_staging_is_itself_and_loses_nothing(
     if backend not in ("fake", "sim") and native().is_on:
         pytest.skip("its copies are enqueued in C")
     items = [array(number, (5, 1 << 20)) for number in range(4)]
-    copies, own, errors = itertools.count(), backend_named(backend).copy, []
+    copies, own, errors = itertools.count(), load_backend(backend).copy, []
 
     def interrupted(*args: Any, **options: Any) -> None:
         if next(copies) == 5:
             raise KeyboardInterrupt
         own(*args, **options)
 
-    monkeypatch.setattr(backend_named(backend), "copy", interrupted)
+    monkeypatch.setattr(load_backend(backend), "copy", interrupted)
     found: list[Any] = []
     prefetcher = xl.prefetch(items)
     while len(found) < 4:

@@ -46,10 +46,10 @@ def test_a_bar_goes_on_where_an_interrupted_map_does() -> None:
     with pytest.raises(ZeroDivisionError) as raised, tqdm.tqdm(total=len(DATA), file=io.StringIO()) as bar:
         xl.stream_map(fails, DATA, chunk_rows=100, progress=lambda done, rows: bar.update(done - bar.n))
     error: Any = raised.value
-    assert bar.n <= error.rows_done == 300
-    with tqdm.tqdm(total=len(DATA), initial=error.rows_done, file=io.StringIO()) as bar:
+    assert bar.n <= error.rows_complete == 300
+    with tqdm.tqdm(total=len(DATA), initial=error.rows_complete, file=io.StringIO()) as bar:
         xl.stream_map(
-            lambda chunk: chunk, DATA, chunk_rows=100, start=error.rows_done, out=error.out,
+            lambda chunk: chunk, DATA, chunk_rows=100, start=error.rows_complete, out=error.out,
             progress=lambda done, rows: bar.update(done - bar.n),
         )  # fmt: skip
     assert bar.n == len(DATA)

@@ -14,7 +14,7 @@ import pytest
 import xferlib as xl
 from tests.fake import FakeBackend
 from xferlib import sim
-from xferlib.testing import backend_named, fresh_registry
+from xferlib.testing import fresh_registry, load_backend
 
 X = np.ones(1 << 15)
 SOURCE = 'extern "C" __global__ void k(float *x)\n{ x[0] = 1; }'
@@ -96,7 +96,7 @@ def test_no_repr_asks_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         down = xl.to_host_async(xl.ones(1 << 15), out=xl.pinned_empty(1 << 15))
         pool, backend, loader, found = xl.pinned_pool(), xl.get_backend(), xl.prefetch([X, X]), traced()
         things = [stream, xl.current_stream(), event, up, down, pool, backend, loader, found, xl.get_device()]
-        raw: Any = backend_named("fake")
+        raw: Any = load_backend("fake")
 
         def refuse(*args: object, **options: object) -> None:
             raise AssertionError("the device was asked")

@@ -10,7 +10,7 @@ import pytest
 import xferlib as xl
 from tests.fake import FakeBackend
 from xferlib.backends.base import Backend, FastPath, HostBackend
-from xferlib.testing import assert_same_bits, backend_named
+from xferlib.testing import assert_same_bits, load_backend
 from xferlib.testing.strategies import bits_of
 
 pytestmark = pytest.mark.usefixtures("plugins")
@@ -51,7 +51,7 @@ def test_a_backend_without_the_fast_path_gives_the_same(fake: Any, monkeypatch: 
 def test_an_array_may_be_written_unless_its_elements_share_memory(
     shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
-    sim = backend_named("sim")
+    sim = load_backend("sim")
     with xl.use_backend("sim"):
         x = xl.zeros(3)
         view = sim.strided_view(x, 0, shape, strides, x.dtype)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import UnsupportedArrayError
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 VERBS: dict[str, Callable[..., Any]] = {
     "to_device": xl.to_device,
@@ -163,7 +163,7 @@ def test_floats_become_integers_by_one_rule(backend: str) -> None:
     if backend == "fake":
         pytest.skip("it has no namespace")
     given = [float("nan"), float("inf"), -1e30, 3e10, -1.5, 300.0]
-    xp: Any = backend_named(backend).namespace()
+    xp: Any = load_backend(backend).namespace()
     for dtype in ("uint8", "int32", "int64", "uint64"):
         expected = xl.to_host(given, dtype=dtype).tolist()
         for x in (given, np.array(given), np.array(given, "f4")[:5], given[0]):
@@ -201,7 +201,7 @@ def test_the_integers_of_a_sequence_arrive_exactly(data: st.DataObject) -> None:
                 found = xl.to_host(verb(sequence, dtype=dtype))
                 assert found.dtype == dtype
                 assert found.tolist() == expected
-                xp: Any = backend_named(backend).namespace()
+                xp: Any = load_backend(backend).namespace()
                 assert xl.to_host(xp.asarray(sequence, dtype=getattr(xp, dtype))).tolist() == expected
             with pytest.raises((OverflowError, UnsupportedArrayError)):  # the latter of more than 64 bits
                 verb([[np.iinfo(dtype).max + 1, 0.5]], dtype=dtype)

@@ -15,7 +15,7 @@ import pytest
 import xferlib as xl
 from tests.processes import printed
 from xferlib.errors import ArgumentError, StreamError, StreamTypeError, UnsupportedError
-from xferlib.testing import assert_same_bits, backend_named
+from xferlib.testing import assert_same_bits, load_backend
 
 # --- host functions
 
@@ -306,7 +306,7 @@ print(event.is_done)
 
 def test_the_backend_of_a_plain_library_calls_after_it_has_waited(fake: Any) -> None:
     """A backend needs no way of its own to call host functions."""
-    kind = type(backend_named("fake"))
+    kind = type(load_backend("fake"))
     stream = xl.Stream("fake:sim:0")
     seen: list[int] = []
     d = xl.to_device(xl.pinned_array(np.ones(100), backend="fake"), stream=stream)

@@ -26,7 +26,7 @@ import xferlib as xl
 from tests.rows import OUTS, SOURCES, Filling, Sliced, mapped
 from xferlib import errors as e
 from xferlib._pipeline import chunks as chunk_ledger
-from xferlib.testing import advised, assert_same_bits, backend_named, results_begun
+from xferlib.testing import advised, assert_same_bits, load_backend, start_results_early
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 @pytest.fixture(autouse=True)
 def begun() -> Iterator[None]:
     """Every result is begun while the one before is received, as large ones are; the conformance suite has others."""
-    with results_begun():
+    with start_results_early():
         yield
 
 
@@ -344,7 +344,7 @@ def test_rows_that_are_not_copied_are_read_by_kernels_and_functions_and_never_wr
 
     with pytest.raises(ValueError, match="read-only") as caught:
         xl.stream_map(written, data, **options)
-    assert caught.value.rows_done == 0
+    assert caught.value.rows_complete == 0
     assert_same_bits(data, before)
     assert_same_bits(xl.stream_map(written, data, chunk_rows=7, devices="numpy:cpu"), before + 1)
     assert_same_bits(data, before)
@@ -408,7 +408,7 @@ def test_a_reduction_is_the_fold_of_the_chunks_in_their_order(
 
 
 def test_several_devices_give_the_same_bits(backend: str) -> None:
-    devices = [each for each in backend_named(backend).devices() if each.kind != "cpu"]
+    devices = [each for each in load_backend(backend).devices() if each.kind != "cpu"]
     if len(devices) < 2:
         pytest.skip(f"{backend} sees fewer than two devices")
     seen: list[Any] = []
@@ -495,11 +495,11 @@ def test_a_failed_map_says_how_far_it_came_and_can_be_resumed(where: str, row: i
     with pytest.raises((OSError, KeyboardInterrupt)) as stopped:
         xl.stream_map(function, source, chunk_rows=7, **options)
     error: Any = stopped.value
-    assert error.rows_done == row // 7 * 7
-    assert f"{error.rows_done} of 100 rows are done" in error.__notes__[0]
+    assert error.rows_complete == row // 7 * 7
+    assert f"{error.rows_complete} of 100 rows are done" in error.__notes__[0]
     assert not [thread for thread in threading.enumerate() if thread.name == "xferlib-drain"]
     options = {"reduce": fold, "initial": error.reduced} if where == "reduce" else {"out": error.out}
-    found = xl.stream_map(function, source, chunk_rows=7, start=error.rows_done, **options)
+    found = xl.stream_map(function, source, chunk_rows=7, start=error.rows_complete, **options)
     assert_same_bits(found[0:100], data)
 
 
@@ -512,7 +512,7 @@ def test_a_function_that_gives_something_else_is_told_so() -> None:
     ):
         with pytest.raises(error, match=words) as stopped:
             xl.stream_map(wrong, rows(), chunk_rows=50, out=np.zeros_like(rows()))
-        assert stopped.value.rows_done == 0
+        assert stopped.value.rows_complete == 0
 
 
 # --- progress
@@ -548,7 +548,7 @@ def test_how_far_it_has_come_may_be_asked_while_the_last_result_is_stored() -> N
 
     source: Any = SimpleNamespace(rows=100)
     found = Moving(source, None, [(0, 50), (50, 100)])  # type: ignore[arg-type]
-    assert [found.rows_done for _ in range(3)] == [50, 100, 100]
+    assert [found.rows_complete for _ in range(3)] == [50, 100, 100]
 
 
 # --- arguments
@@ -641,7 +641,7 @@ def test_rows_in_place_are_stored_in_order_so_that_what_failed_can_go_on() -> No
 
     with pytest.raises(KeyError) as raised:
         xl.stream_map(fn, memory, chunk_rows=4, out=memory[:])
-    done = raised.value.rows_done
+    done = raised.value.rows_complete
     assert_same_bits(memory[:done], expected[:done])
     assert_same_bits(memory[done:], expected[done:] - 1.0)
     xl.stream_map(fn, memory, chunk_rows=4, out=memory, start=done)

@@ -21,13 +21,13 @@ from xferlib.testing import (
     assert_allclose_ulp,
     assert_identical,
     assert_same_bits,
-    backend_named,
     configured,
     cores,
     forced,
     fresh_registry,
     in_flight_count,
     is_recording,
+    load_backend,
     native,
     native_bits,
     pending_count,
@@ -153,7 +153,7 @@ def test_what_are_no_numbers_are_refused() -> None:
 
 @given(strategies.host_arrays(), st.data())
 def test_values_laid_out_anew_are_the_same(values: Any, data: st.DataObject) -> None:
-    found = data.draw(strategies.laid_out(values))
+    found = data.draw(strategies.vary_layout(values))
     assert_identical(found, values, nan_payloads=True)
     if found.flags.writeable:
         found[...] = 1
@@ -170,7 +170,7 @@ def test_all_layouts_are_drawn() -> None:
         "read-only": lambda x: not x.flags.writeable,
     }
     for kind in layouts.values():
-        assert find(strategies.laid_out(np.arange(6.0).reshape(2, 3)), kind).shape == (2, 3)
+        assert find(strategies.vary_layout(np.arange(6.0).reshape(2, 3)), kind).shape == (2, 3)
 
 
 def test_the_assertions_need_neither_pytest_nor_hypothesis() -> None:
@@ -257,7 +257,7 @@ def test_backends_come_and_go() -> None:
     with fresh_registry(gone=broken):
         assert "on purpose" in xl.available_backends()["gone"].reason
         with pytest.raises(xl.errors.BackendUnavailableError, match="on purpose"):
-            backend_named("gone")
+            load_backend("gone")
     assert set(xl.available_backends()) == before
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib.errors import ArgumentError, ForkError
-from xferlib.testing import backend_named, is_recording, recorded, settle_all
+from xferlib.testing import is_recording, load_backend, recorded, settle_all
 from xferlib.testing.tools import in_threads
 
 
@@ -476,7 +476,7 @@ def test_traces_of_two_threads_may_cross() -> None:
 
 
 def test_the_simulator_is_told_nothing_when_no_trace_is_open(t: xl.trace) -> None:
-    backend: Any = backend_named("sim")
+    backend: Any = load_backend("sim")
     assert backend.machine.listener is None
 
 

@@ -28,10 +28,10 @@ from xferlib.kernels import reductions
 from xferlib.testing import (
     THRESHOLDS,
     assert_same_bits,
-    backend_named,
     forced,
     fresh_staging,
     in_flight_count,
+    load_backend,
     strategies,
 )
 from xferlib.testing.strategies import bits_of
@@ -93,7 +93,7 @@ def test_a_pinned_source_with_a_stream_returns_with_the_copy_pending(machine: An
 
 
 def machine_says_done(event: Any) -> bool:
-    return backend_named("fake").event_done(event)
+    return load_backend("fake").event_done(event)
 
 
 def test_blocks_drain_until_their_last_event(machine: Any) -> None:
@@ -113,7 +113,7 @@ def test_blocks_drain_until_their_last_event(machine: Any) -> None:
     for event in events:
         is_over = all(machine_says_done(each) for each in events)  # what else runs meanwhile is the schedule's choice
         assert is_over or pool.stats().draining_nbytes - before.draining_nbytes >= 100_000
-        backend_named("fake").event_synchronize(event)
+        load_backend("fake").event_synchronize(event)
     after = pool.stats()
     assert after.draining_nbytes == before.draining_nbytes
     assert after.free_nbytes - before.free_nbytes >= 100_000
@@ -324,7 +324,7 @@ def test_a_host_without_any_pinned_memory_is_an_error(machine: Any) -> None:
 def test_an_interruption_in_the_middle_ends_the_call_and_nothing_touches_its_memory_afterwards(
     error: Any, count: int, machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = backend_named("fake")
+    backend = load_backend("fake")
     machine.progresses_on_query = False
     source = bits_of(1 << 20, np.uint8, seed=11)
     d = xl.to_device(source, device=HERE)
@@ -429,7 +429,7 @@ def test_the_strategies_draw_what_they_promise() -> None:
 
 
 def test_a_finalizer_may_transfer_wherever_the_collector_runs_it(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = backend_named("fake")
+    backend = load_backend("fake")
     stream = xl.Stream(HERE)
     source = xl.pinned_array(bits_of(100_000, np.uint8, seed=14), backend="fake")
     finalized: list[Any] = []
@@ -635,7 +635,7 @@ def _windows(backend: str) -> dict[str, Any]:
     elif backend == "cupy":
         make = importlib.import_module("cupy.lib.stride_tricks").as_strided
     else:
-        make = lambda x, shape, strides: backend_named(backend).strided_view(x, 0, shape, strides, x.dtype)
+        make = lambda x, shape, strides: load_backend(backend).strided_view(x, 0, shape, strides, x.dtype)
     return {
         name: make(row, (3, 2), strides)
         for name, strides in {"windows": (8, 8), "rows": (0, 8), "far": (24, 24)}.items()
@@ -680,7 +680,7 @@ def test_on_a_thread_s_own_default_stream_no_other_thread_enqueues(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its handle, 2, names another stream in each thread: what a helper enqueued there nothing would wait for."""
-    backend: Any = backend_named("fake")
+    backend: Any = load_backend("fake")
     enqueued: list[int] = []
     enqueue, record = machine.enqueue, machine.record
 

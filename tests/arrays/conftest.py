@@ -11,7 +11,7 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 
 class Space:
@@ -57,7 +57,7 @@ def same(found: Any, expected: Any) -> None:
 
 def namespace_over(name: str) -> Any:
     """The namespace over the arrays of a backend."""
-    backend: Any = backend_named(name)
+    backend: Any = load_backend(name)
     return backend.namespace()
 
 

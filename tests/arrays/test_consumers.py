@@ -20,7 +20,7 @@ import xferlib as xl
 from tests.arrays.conftest import Space
 from tests.needed import need
 from xferlib.sim import ImplicitCopyError
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 ROOT = Path(__file__).parents[2]
 X = np.array([[3.0, 1.0, 2.0], [np.nan, 5.0, 4.0]])
@@ -104,8 +104,8 @@ def test_functions_of_scipy_and_scikit_learn(plugins: object, library: str, back
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed")
     need(backend)
-    if backend == "pycuda" and backend_named(backend).function_library is None:
-        pytest.skip(backend_named(backend).capabilities.why["function_library"])
+    if backend == "pycuda" and load_backend(backend).function_library is None:
+        pytest.skip(load_backend(backend).capabilities.why["function_library"])
     command = [sys.executable, "-m", "tests.arrays.published", library, backend]
     environ = {**os.environ, "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)

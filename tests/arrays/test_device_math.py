@@ -16,13 +16,13 @@ import xferlib as xl
 from tests.arrays.conftest import Space, same
 from xferlib.backends.cuda.libraries import load_binding
 from xferlib.errors import CaptureError, DeviceMemoryError, KernelError, LayoutError, UnsupportedError
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 from xferlib.testing.tools import in_threads
 
 
 @pytest.fixture
 def vendor(plugins: object) -> Iterator[Space]:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     backend.cublas.calls.clear()
     backend.function_library.calls = 0
     with xl.use_backend("vendor"):
@@ -30,7 +30,7 @@ def vendor(plugins: object) -> Iterator[Space]:
 
 
 def cublas() -> Any:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     return backend.cublas
 
 
@@ -117,7 +117,7 @@ def test_views_are_multiplied_where_they_lie_in_few_calls(vendor: Space, left: A
     d = vendor.put(x)
     one, two = left(d, vendor.xp), right(d)
     expected = np.matmul(left(x, np), right(x))
-    with mock.patch.object(backend_named("vendor"), "empty", wraps=backend_named("vendor").empty) as empty:
+    with mock.patch.object(load_backend("vendor"), "empty", wraps=load_backend("vendor").empty) as empty:
         found = vendor.xp.matmul(one, two)
     empty.assert_called_once()  # for the result
     assert len(calls()) == count
@@ -206,7 +206,7 @@ def test_matrices_without_elements(vendor: Space, shape: tuple[int, ...]) -> Non
         same(vendor.get(xp.det(d)), np.linalg.det(x))
         same(vendor.get(xp.inv(d)), np.linalg.inv(x))
         same(vendor.get(xp.solve(d, d)), np.linalg.solve(x, x))
-    assert backend_named("vendor").function_library.calls == 0  # type: ignore[attr-defined, unused-ignore]
+    assert load_backend("vendor").function_library.calls == 0  # type: ignore[attr-defined, unused-ignore]
 
 
 def test_operands_are_not_overwritten(vendor: Space) -> None:
@@ -255,7 +255,7 @@ def test_a_library_that_is_not_there_names_the_extra(vendor: Space, monkeypatch:
     def missing(*_: Any) -> None:
         raise RuntimeError("libcublas.so was not found")
 
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     monkeypatch.setattr(cublas(), "create", missing)
     monkeypatch.setattr(backend.products, "_idle", {})
     with pytest.raises(UnsupportedError, match=r"cuBLAS .* pip install .+\[pycuda-math\]'"):
@@ -284,7 +284,7 @@ def test_without_the_bindings_there_are_no_libraries() -> None:
 
 def test_every_call_is_made_inside_its_device(vendor: Space) -> None:
     """A handle belongs to the device that was current when it was made."""
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     x = vendor.put(np.eye(3))
     vendor.xp.matmul(x, x)
     assert backend.entered

@@ -21,7 +21,7 @@ from tests.arrays.conftest import Space, opened, same
 from xferlib.backends.cuda.libraries import CudaSorting, load_compute
 from xferlib.errors import KernelError, UnsupportedError
 from xferlib.kernels import cuda_engine as cache
-from xferlib.testing import backend_named, configured
+from xferlib.testing import configured, load_backend
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")
 
@@ -33,7 +33,7 @@ LARGE = 1 << 14
 @pytest.fixture
 def vendor(plugins: object, tmp_path: Path) -> Iterator[Space]:
     """A device whose library has been compiled for nothing yet."""
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     backend.sorting = CudaSorting(backend, backend.compute)
     backend.compute.compiled.clear()
     calls().clear()
@@ -44,7 +44,7 @@ def vendor(plugins: object, tmp_path: Path) -> Iterator[Space]:
 @functools.cache
 def compiled_library() -> CudaSorting:
     """The library of the same device, compiled for all sorts."""
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     backend.sorting = found = CudaSorting(backend, backend.compute)
     with xl.use_backend("vendor"):
         compile_all(backend.namespace())
@@ -62,13 +62,13 @@ def compile_all(xp: Any) -> None:
 
 
 def calls() -> list[tuple[str, int, bool]]:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     found: list[tuple[str, int, bool]] = backend.compute.calls
     return found
 
 
 def compiled() -> list[tuple[str, str | None, int]]:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     found: list[tuple[str, str | None, int]] = backend.compute.compiled
     return found
 
@@ -124,7 +124,7 @@ def test_it_sorts_as_numpy_does(
 ) -> None:
     axis, is_descending = data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.booleans())
     x = numbers(dtype, shape, data.draw(st.integers(0, 9)))
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     backend.sorting = compiled_library() if is_compiled else CudaSorting(backend, backend.compute)
     with configured(cache_dir=os.devnull), xl.use_backend("vendor"):
         check_sorts(x, axis, data.draw(st.sampled_from([1, -1, 2])), is_descending=is_descending)
@@ -132,7 +132,7 @@ def test_it_sorts_as_numpy_does(
 
 @pytest.mark.parametrize("name", ["vendor", "pycuda"])
 def test_large_arrays_are_sorted_by_the_library(plugins: object, name: str) -> None:
-    if not xl.available_backends()[name].is_available or backend_named(name).sorting is None:
+    if not xl.available_backends()[name].is_available or load_backend(name).sorting is None:
         pytest.skip("there is no library that sorts")
     with xl.use_backend(name):
         for shape in ((3 * LARGE,), (3, LARGE + 1)):
@@ -157,7 +157,7 @@ def test_short_arrays_wait_for_no_compiler(vendor: Space) -> None:
 
 
 def test_machine_code_is_kept_on_disk(vendor: Space, tmp_path: Path) -> None:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     x = numbers("int16", (2, LARGE), 0)
     for _ in range(2):
         same(vendor.get(vendor.xp.sort(vendor.put(x))), np.sort(x))
@@ -169,7 +169,7 @@ def test_machine_code_is_kept_on_disk(vendor: Space, tmp_path: Path) -> None:
 
 
 def test_short_sorts_look_for_machine_code_once(vendor: Space, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     looks: list[str] = []
     read = cache.read
 
@@ -195,7 +195,7 @@ def test_short_sorts_look_for_machine_code_once(vendor: Space, monkeypatch: pyte
 def test_code_that_the_library_refuses_is_compiled_again(
     vendor: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], told: type[Exception]
 ) -> None:
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     monkeypatch.setattr(backend.compute, "refusal", kind)
     with monkeypatch.context() as patch:
         patch.setattr(backend.compute, "serialize", lambda made: b"of another version")
@@ -257,7 +257,7 @@ def test_a_library_that_fails_is_an_error(vendor: Space, monkeypatch: pytest.Mon
     def fail(**_: Any) -> None:
         raise ValueError("no such key")
 
-    backend: Any = backend_named("vendor")
+    backend: Any = load_backend("vendor")
     monkeypatch.setattr(backend.compute, "make_radix_sort", fail)
     with pytest.raises(KernelError, match="sort: cuda-cccl failed with no such key"):
         vendor.xp.sort(vendor.put(np.ones(LARGE)))

@@ -16,7 +16,7 @@ from tests.arrays.conftest import Space, same
 from tests.comparing import OF_ONE, OF_TWO
 from xferlib.backends.base import make_namespace
 from xferlib.errors import KernelTypeError, LayoutError, MixedBackendsError, XferError
-from xferlib.testing import assert_identical, backend_named, strategies
+from xferlib.testing import assert_identical, load_backend, strategies
 
 ORDERS = ("maximum", "minimum", "less", "less_equal", "greater", "greater_equal")
 quiet = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
@@ -182,7 +182,7 @@ def test_a_class_has_the_methods_of_the_namespace_that_was_made_last_and_its_own
         def copy(self) -> str:
             return "its own"
 
-    backend: Any = backend_named("bare")
+    backend: Any = load_backend("bare")
     made = [make_namespace(backend, Own) for _ in range(2)]
     assert Own.__matmul__ is made[1].matmul is not made[0].matmul
     assert Own.copy(Own(np.zeros(1))) == "its own"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import SPACES
 from tests.comparing import OF_ONE, OF_TWO, TABLE, difference, label, numpys, ours, promoted, report
-from tests.drawing import laid_out, operands, over_axes
+from tests.drawing import operands, over_axes, vary_layout
 
 OVER_AXES = (
     "all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "sum", "prod", "cumulative_sum",
@@ -35,8 +35,8 @@ def part(backend: str) -> str:
 def test_elements_are_numpys(part: str, name: str, data: Any) -> None:
     args, layout = data.draw(operands(name, 2 if name in OF_TWO else 1))
     xp = xl.get_array_module(xl.zeros(1))
-    found = ours(laid_out(getattr(xp, name), xp, layout), *args)
-    expected = numpys(laid_out(getattr(np, name), np, layout), *args)
+    found = ours(vary_layout(getattr(xp, name), xp, layout), *args)
+    expected = numpys(vary_layout(getattr(np, name), np, layout), *args)
     wrong = difference(TABLE[part], name, found, expected, refuses=promoted(*args))
     report([(f"{name}({', '.join(map(label, args))}), {layout}: {args}", wrong)])
 
@@ -50,8 +50,8 @@ def test_results_over_axes_are_numpys(part: str, name: str, data: Any) -> None:
     if x.dtype.kind == "c" and ("max" in name or "min" in name or "sort" in name):
         return  # NumPy has an order for them; the table names the refusals
     xp = xl.get_array_module(xl.zeros(1))
-    found = ours(laid_out(getattr(xp, name), xp, layout), x, **options)
-    expected = numpys(laid_out(getattr(np, name), np, layout), x, **options)
+    found = ours(vary_layout(getattr(xp, name), xp, layout), x, **options)
+    expected = numpys(vary_layout(getattr(np, name), np, layout), x, **options)
     parts = [list(each) if isinstance(each, tuple) else [each] for each in (found, expected)]
     report([
         (f"{name}({label(x)}, {options}), {layout}: {x}", difference(TABLE[part], name, one, two, refuses=x.dtype.name))

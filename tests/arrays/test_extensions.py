@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.arrays.conftest import SPACES, Space, opened, same
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedError
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 FLOATS = ("float32", "float64", "complex64", "complex128", "int32")
 SHAPES = ((3, 3), (2, 4, 4), (2, 3, 5), (5, 2))
@@ -31,7 +31,7 @@ def space(request: pytest.FixtureRequest, plugins: object) -> Iterator[Space]:
 @pytest.fixture
 def able(space: Space) -> Space:
     """A namespace with factorisations and transforms: the host's, or those of a library for the device."""
-    backend = backend_named(space.name)
+    backend = load_backend(space.name)
     if "function_library" in backend.capabilities.why and backend.function_library is None:
         pytest.skip(backend.capabilities.why["function_library"])
     return space
@@ -199,7 +199,7 @@ def test_singular_matrices_give_nan_as_on_a_gpu_and_the_others_their_results(abl
 def test_a_backend_whose_memory_the_host_cannot_read_refuses_by_name(
     space: Space, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend: Any = backend_named(space.name)
+    backend: Any = load_backend(space.name)
     if space.name in DRAWN:  # as a GPU's arrays do
         monkeypatch.setattr(type(backend), "compute_on_host", lambda *_: False)
     monkeypatch.setattr(backend, "function_library", None)

@@ -10,7 +10,7 @@ import pytest
 import xferlib as xl
 from xferlib.distributed import drivers
 from xferlib.distributed.drivers import DeviceCall, Order
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 DEVICE = xl.Device("sim:sim:0")
 
@@ -59,7 +59,7 @@ def test_an_operation_that_ctrl_c_left_without_an_event_is_not_idle(
 ) -> None:
     driver = drivers.Nccl(0, 2, DEVICE, lambda data: [data])
     x = xl.ones(8, device=DEVICE)
-    backend = backend_named("sim").at(DEVICE)
+    backend = load_backend("sim").at(DEVICE)
     pointer, dtype = backend.view(x).pointer, xl.to_host(x).dtype
     order = Order(DEVICE, backend.stream_current(DEVICE), backend, is_beside)
 

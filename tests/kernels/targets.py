@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 
 class Target(NamedTuple):
@@ -39,7 +39,7 @@ def _cupy() -> Target:
 def _pycuda() -> Target:
     from pycuda import gpuarray
 
-    backend = backend_named("pycuda")
+    backend = load_backend("pycuda")
 
     def put(x: np.ndarray[Any, Any]) -> Any:
         backend.attach(backend.device_current())  # PyCUDA itself wants a context in each thread

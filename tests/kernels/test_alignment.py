@@ -24,7 +24,7 @@ from xferlib.kernels import random as normal
 from xferlib.kernels.cuda_reduction import CudaReduction
 from xferlib.kernels.ir import CallLayout, broadcast_strides
 from xferlib.kernels.random import Draw, draw_definition
-from xferlib.testing import assert_same_bits, backend_named, fresh_registry, strategies
+from xferlib.testing import assert_same_bits, fresh_registry, load_backend, strategies
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
 
@@ -140,7 +140,7 @@ class _OnMachine(Emulator):
 @pytest.fixture(scope="module")
 def emulated():
     with fresh_registry(emulated=Emulated):
-        yield backend_named("emulated")
+        yield load_backend("emulated")
 
 
 def _on_device(backend, layout):

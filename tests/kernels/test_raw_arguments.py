@@ -30,7 +30,7 @@ from xferlib.errors import (
 from xferlib.kernels import raw_module
 from xferlib.kernels.cuda_signature import CudaSource, preprocess, whole_shape
 from xferlib.kernels.raw import find_codes
-from xferlib.testing import backend_named
+from xferlib.testing import load_backend
 
 
 def _is_cuda() -> bool:
@@ -364,7 +364,7 @@ class _Allocation:
 @pytest.mark.parametrize("kind", [lambda _: None, int, _Allocation])
 def test_a_pointer_is_null_an_address_or_an_allocation(library: str, kind: Any) -> None:
     x, y = (xl.to_device(np.full(3, value, np.float32)) for value in (0, 7))
-    given = kind(backend_named(library).view(y).pointer)
+    given = kind(load_backend(library).view(y).pointer)
     seen: list[Any] = []
 
     def cpu(x: Any, y: Any, n: Any) -> None:
@@ -417,7 +417,7 @@ def test_an_array_that_speaks_dlpack_is_an_argument() -> None:
 
 
 def _interface(array: Any, **changed: Any) -> Any:
-    info = backend_named(xl.device_of(array).backend).view(array)
+    info = load_backend(xl.device_of(array).backend).view(array)
     described = {
         "data": (info.pointer, False), "shape": info.shape, "strides": None, "typestr": info.dtype.str, "version": 3,
     }  # fmt: skip
@@ -704,7 +704,7 @@ def test_variables_of_the_device_are_arrays(library: str, module: xl.RawModule) 
             module.get_global("table")
         return
     table, counter = module.get_global("table"), module.get_global("counter")
-    infos = [backend_named(library).view(each) for each in (table, counter)]
+    infos = [load_backend(library).view(each) for each in (table, counter)]
     assert [(each.shape, str(each.dtype)) for each in infos] == [((4,), "float32"), ((), "int32")]
     assert int(xl.to_host(counter)) == 5
     xl.to_device(np.arange(4, dtype=np.float32), out=table)
@@ -717,8 +717,8 @@ def test_variables_of_the_device_are_arrays(library: str, module: xl.RawModule) 
     y = xl.zeros(1, np.int64)
     module.get_function("far_too")(1, 1, (y,))
     assert (xl.to_host(y).tolist(), xl.to_host(far).tolist()) == ([5], [[9, 1, 2], [3, 4, 5]])
-    assert backend_named(library).view(module.get_global("odd")).shape == (16,)
-    assert backend_named(library).view(module.get_global("many")).shape == (8, 3)
+    assert load_backend(library).view(module.get_global("odd")).shape == (16,)
+    assert load_backend(library).view(module.get_global("many")).shape == (8, 3)
     assert xl.to_host(module.get_global("listed")).tolist() == [1, 2, 3]
     assert xl.to_host(module.get_global("odd", "float64")).tolist() == [1, 0]
     with pytest.raises(ArgumentError, match="no variable 'missing'"):
@@ -797,7 +797,7 @@ def test_machine_code_is_loaded_from_a_file(library: str, suffix: str, tmp_path:
     if not _is_cuda():
         file.write_bytes(b"\x7fELF")
     else:
-        owner: Any = backend_named(library)
+        owner: Any = load_backend(library)
         device = xl.get_device()
         is_ptx = suffix == ".ptx"
         file.write_bytes(_PTX.encode() if is_ptx else owner.compile(_FILL, device=device).cubin)

@@ -135,7 +135,7 @@ class Run:
         owner = old.stream
         assert owner is not None
         data = old.data
-        self.machine.raise_found()
+        self.machine.raise_faults()
         fresh = self._allocations[index] = self.machine.allocate(8 * WORDS, owner)
         fresh.block.data = data
         self._blocks[index] = fresh.block

@@ -272,9 +272,9 @@ def test_a_profile_takes_the_link_from_a_calibration_and_the_rest_from_a_machine
         pinned_up_gb_per_s=20.0, pinned_down_gb_per_s=10.0, staged_up_gb_per_s=8.0, staged_down_gb_per_s=7.0,
         latency_up_us=9.0, latency_down_us=9.0,
     )  # fmt: skip
-    mine = sim.LAPTOP.calibrated(measured, name="mine")
+    mine = sim.LAPTOP.calibrate(measured, name="mine")
     assert (mine.h2d, mine.d2h, mine.staging, mine.memory) == (20e9, 10e9, 8e9, sim.LAPTOP.memory)
-    assert sim.LAPTOP.calibrated(replace(measured, memory_gb_per_s=100.0)).memory == 100e9
+    assert sim.LAPTOP.calibrate(replace(measured, memory_gb_per_s=100.0)).memory == 100e9
     source, stream = xl.pinned_zeros(1 << 17), xl.Stream()
     with sim.timeline(mine) as timeline:
         kept = xl.to_device(source, stream=stream)

@@ -180,7 +180,7 @@ def _held() -> tuple[int, int, int]:
     gc.collect(0)
     for device in machine().devices:
         xl.synchronize(device)
-    machine().raise_found()
+    machine().raise_faults()
     machine().waits.quiesce()
     memory = machine().memory
     return len(memory._blocks), len(memory._host), sum(memory.used.values())

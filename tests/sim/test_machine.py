@@ -82,7 +82,7 @@ class Program:
             assert len(self.log) == int(rest[0])
         elif what == "free":
             del self.memory
-            machine.raise_found()
+            machine.raise_faults()
         else:
             event = self._event if rest[1] == "event" else machine.record(self.named(rest[1]))
             machine.wait(self.named(what), event)
@@ -236,7 +236,7 @@ def test_memory_freed_while_another_stream_reads_it_is_reported(program: Program
     program.machine.wait(reader, program.machine.record(owner))
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)
-    program.machine.raise_found()
+    program.machine.raise_faults()
     assert program.hazards == [Hazard.USE_AFTER_FREE]
 
 
@@ -247,7 +247,7 @@ def test_a_declared_user_may_still_read_freed_memory(program: Program) -> None:
     program.memory.users[reader.key] = reader
     program.read(reader)
     program.memory = program.machine.allocate(8, owner)
-    program.machine.raise_found()
+    program.machine.raise_faults()
     assert program.hazards == []
 
 
@@ -255,7 +255,7 @@ def test_an_address_whose_memory_is_gone_is_reported_with_the_place_where_it_die
     stream = program.stream()
     pointer = program.memory.block.pointer
     program.memory = program.machine.allocate(8, stream)
-    program.machine.raise_found()
+    program.machine.raise_faults()
     with pytest.raises(SimError):
         program.machine.span(pointer, 8, "copy", stream)
     (race,) = program.machine.detector.races
@@ -314,7 +314,7 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
             machine.lifetimes.ended.append(stream)
 
     work(3000)
-    machine.raise_found()
+    machine.raise_faults()
     assert machine.engine.pending <= 512
     assert len(block.shadow) <= 2048
     assert len(machine.streams[device].every) < 200

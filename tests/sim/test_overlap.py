@@ -475,7 +475,7 @@ def test_a_map_struck_at_any_point_is_resumed_to_the_same_bits(fault: str, devic
                 return
             except STRIKES[fault] as error:
                 found: Any = error
-                rest = {"start": found.rows_done, "out": found.out}
+                rest = {"start": found.rows_complete, "out": found.out}
         pytest.fail("struck once, failed ten times")
 
     count = points(fault, run)
@@ -500,7 +500,7 @@ def in_use() -> int:
     for _ in range(2):
         xl.to_host(xl.to_device_async(SMALL[0]).result())  # looks at what has ended
     xl.trim()
-    current.machine().raise_found()
+    current.machine().raise_faults()
     return current.machine().memory.used.get(0, 0)
 
 

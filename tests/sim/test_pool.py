@@ -246,7 +246,7 @@ def test_the_smallest_that_is_large_enough_is_handed_out_and_of_equals_the_last_
 
     def freed(name: str, nbytes: int) -> LastOwner:
         owner = LastOwner((Action(name, stream, nowhere),), nowhere)
-        pool.put(nbytes, owner, {})
+        pool.recycle(nbytes, owner, {})
         return owner
 
     large, first, last, small = freed("large", 4096), freed("first", 1024), freed("last", 1024), freed("small", 512)

@@ -351,14 +351,14 @@ def common(*arrays: Any, follow: Array | None = None) -> tuple[Any, ...]:
         raise arguments.make_unsupported_error("common", "follow", follow)
     backends = [arguments.check_backend(each, index, call="common") for index, each in enumerate(arrays)]
     places = [None if owner is None else owner.device_of(each) for each, owner in zip(arrays, backends, strict=True)]
-    target = registry.device_of(follow) if follow is not None else _find_leading_device(arrays, places)
+    target = registry.device_of(follow) if follow is not None else _find_common_device(arrays, places)
     return tuple(
         each if place is None or place is target else transfers.to_device(each, device=target)
         for each, place in zip(arrays, places, strict=True)
     )
 
 
-def _find_leading_device(arrays: tuple[Any, ...], places: list[Device | None]) -> Device | None:
+def _find_common_device(arrays: tuple[Any, ...], places: list[Device | None]) -> Device | None:
     """The device of the array that the others follow: one on an accelerator if there is one, NumPy's scalars last."""
     ranked = [
         (place.kind != "cpu", not isinstance(array, np.generic), -index)

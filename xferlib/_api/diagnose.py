@@ -49,7 +49,7 @@ class Calibration:
     latency_down_us: float
     memory_gb_per_s: float = 0.0
 
-    def expected_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
+    def estimate_s(self, nbytes: int, path: str, *, is_upload: bool) -> float:
         """Estimate the seconds that a copy of ``nbytes`` over ``path`` takes."""
         direction = "up" if is_upload else "down"
         kind = "pinned" if path == "pinned" else "staged"
@@ -268,4 +268,4 @@ def _estimate_ms(device: Device, nbytes: int, path: str, *, is_upload: bool) -> 
     calibration = get_calibration(device)
     if calibration is None or not nbytes:
         return None
-    return calibration.expected_s(nbytes, path, is_upload=is_upload) * 1e3
+    return calibration.estimate_s(nbytes, path, is_upload=is_upload) * 1e3

@@ -855,7 +855,7 @@ def _extent(name: str, given: int, n: int | None) -> int:
 
 
 @functools.cache
-def _transformed_dtype(name: str, dtype: DType) -> DType:
+def _get_transform_dtype(name: str, dtype: DType) -> DType:
     found: DType = getattr(np.fft, name)(np.zeros(2, dtype)).dtype
     return found
 
@@ -879,7 +879,7 @@ def _transform(
     elements = [info.shape[place] if size is None else size for place, size in zip(places, sizes, strict=True)]
     if any(each < 1 for each in (*elements, *[shape[place] for place in places])):
         raise LayoutError(f"fft.{name}: no elements along {wrong} of 1 or more")
-    result = _transformed_dtype(single, info.dtype)
+    result = _get_transform_dtype(single, info.dtype)
     if result == np.float16 and len(places) > 1:
         result = np.dtype("float32")  # as NumPy, whose first transform is to complex64
     if not info.size:  # of which NumPy reads memory that it has not filled

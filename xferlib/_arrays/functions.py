@@ -695,7 +695,7 @@ def _sort_by_library(lib: Primitives, x: Array, *, descending: bool, is_indexed:
     return rows, order
 
 
-def _sorting(name: str, doc: str, *, is_indexed: bool) -> Function:
+def _make_sort(name: str, doc: str, *, is_indexed: bool) -> Function:
     def operate(
         lib: Primitives, x: Array, /, axis: int = -1, *, descending: bool = False, stable: bool = True
     ) -> Array:  # fmt: skip
@@ -709,8 +709,8 @@ def _sorting(name: str, doc: str, *, is_indexed: bool) -> Function:
     return set_name(name, operate, doc)
 
 
-sort = _sorting("sort", "The elements in order along an axis.", is_indexed=False)
-argsort = _sorting(
+sort = _make_sort("sort", "The elements in order along an axis.", is_indexed=False)
+argsort = _make_sort(
     "argsort", "The indices that sort the elements along an axis; equal elements keep their order.", is_indexed=True
 )
 

@@ -396,7 +396,7 @@ def _check_mask(own: Shape, shape: Shape) -> None:
 # --- assignment
 
 
-def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
+def set_items(lib: Primitives, x: Array, key: Any, value: Any) -> None:
     """Write a number or an array into a part of another array.
 
     Raises:
@@ -410,7 +410,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
         assign(lib, _view(lib, x, keys), value)
         return
     if is_scalar(value) and len(keys) == 1 and lib.is_array(keys[0]) and _is_mask(lib, keys[0]):
-        _put_masked(lib, x, keys[0], value)
+        _set_where(lib, x, keys[0], value)
         return
     found = _selection(lib, x, keys)
     info = lib.info(x)
@@ -432,7 +432,7 @@ def put(lib: Primitives, x: Array, key: Any, value: Any) -> None:
         scatter(lib, found.view, found.indices, lib.copy(spread))  # it may overlap the target
 
 
-def _put_masked(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
+def _set_where(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
     info, own = lib.info(x), lib.info(mask).shape
     _check_mask(own, info.shape)
     if 0 in own or lib.backend.at(info.device).scatter(x, [mask], number(value, info.dtype)):

@@ -260,7 +260,7 @@ def _others(lib: Primitives, namespace: Any) -> dict[str, Any]:
 
     def fill(self: Array, value: Any) -> None:
         """Set every element."""
-        indexing.put(lib, self, ..., value)
+        indexing.set_items(lib, self, ..., value)
 
     def flatten(self: Array) -> Array:
         """A copy of the elements along one axis, in C order."""
@@ -314,12 +314,12 @@ def _interfaces(lib: Primitives, namespace: ModuleType) -> dict[str, Any]:
         return indexing.get(lib, self, key)
 
     def setitem(self: Array, key: Any, value: Any, /) -> None:
-        indexing.put(lib, self, key, value)
+        indexing.set_items(lib, self, key, value)
 
     def imatmul(self: Array, other: Any, /) -> Array:
         found = extensions.matmul(lib, self, other)
         primitives.check_holds("matmul", lib.info(found).dtype, lib.info(self).dtype)
-        indexing.put(lib, self, ..., found)
+        indexing.set_items(lib, self, ..., found)
         return self
 
     def array_namespace(_: Array, *, api_version: str | None = None) -> ModuleType:  # noqa: ARG001 - there is one

@@ -453,12 +453,12 @@ class _Object(Form):
         self.is_usual = cls is base or bool(self._fields) or dataclasses.is_dataclass(cls)
 
     def take(self, node: Any) -> tuple[list[Any], _Layout]:
-        return self._taken(node, _is_plain)
+        return self._read_fields(node, _is_plain)
 
     def take_all(self, node: Any) -> tuple[list[Any], _Layout]:
-        return self._taken(node, lambda _: False)
+        return self._read_fields(node, lambda _: False)
 
-    def _taken(self, node: Any, may_skip: Callable[[Any], bool]) -> tuple[list[Any], _Layout]:
+    def _read_fields(self, node: Any, may_skip: Callable[[Any], bool]) -> tuple[list[Any], _Layout]:
         state = self._state(node) if self._has_attributes or self._slots else []
         holder, base = node, self._base
         wraps = self._wrapped is not None and type(data := dict(state).get("data")) is self._wrapped

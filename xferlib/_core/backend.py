@@ -267,7 +267,7 @@ class Backend(ABC):
         """``array``, made by the library on ``stream``, whose memory then outlives all uses told by `consumed`."""
         return array
 
-    def kept(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
+    def select_held(self, objects: tuple[Any, ...], event: RawEvent) -> tuple[Any, ...]:
         """Return those of ``objects`` that shared code must hold until ``event`` completes; usually all.
 
         A backend whose memory outlives its arrays in stream order by itself returns fewer.

@@ -157,7 +157,7 @@ class Directory(Protocol):
     def resolve(self, spec: DeviceSpec) -> Device:
         """Return the device of a specification; raises DeviceNotFoundError."""
 
-    def serving(self, device: Device) -> DeviceFacts:
+    def get_facts(self, device: Device) -> DeviceFacts:
         """The part of a backend that serves a device."""
 
     def synchronize(self, device: Device) -> None: ...
@@ -240,27 +240,27 @@ class Device(blocks.Enterable):
     @property
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
-        return directory.serving(self).device_properties(self)
+        return directory.get_facts(self).device_properties(self)
 
     @property
     def total_memory(self) -> int:
         """Memory of the device in bytes; of a CPU that of the machine, 0 where the system does not say."""
-        return directory.serving(self).device_memory(self)[1]
+        return directory.get_facts(self).device_memory(self)[1]
 
     @property
     def free_memory(self) -> int:
         """Bytes that no process has allocated now; what a library's pool keeps for reuse is not free."""
-        return directory.serving(self).device_memory(self)[0]
+        return directory.get_facts(self).device_memory(self)[0]
 
     @property
     def uuid(self) -> str:
         """The device's own name, the same in every process: ``"GPU-..."`` as nvidia-smi has it; empty for a CPU."""
-        return directory.serving(self).device_identity(self).uuid
+        return directory.get_facts(self).device_identity(self).uuid
 
     @property
     def pci_bus_id(self) -> str:
         """Where the device is plugged in, such as ``"0000:3B:00.0"``; empty for a CPU."""
-        return directory.serving(self).device_identity(self).pci_bus_id
+        return directory.get_facts(self).device_identity(self).pci_bus_id
 
     def attribute(self, name: str) -> int:
         """A number that CUDA's driver knows of the device: ``attribute("max_threads_per_block")``.
@@ -276,7 +276,7 @@ class Device(blocks.Enterable):
             raise ArgumentError(
                 f"{self}: attribute {quote(name)} is not a name; give one such as 'max_threads_per_block'"
             )
-        return directory.serving(self).device_attribute(self, attribute_name(name))
+        return directory.get_facts(self).device_attribute(self, attribute_name(name))
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""

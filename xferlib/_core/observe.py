@@ -45,7 +45,7 @@ class Moving(Protocol):
     def send(self) -> None:
         """A piece is about to be enqueued."""
 
-    def note_sent(self) -> None:
+    def note_enqueued(self) -> None:
         """A piece has been enqueued."""
 
     def note_staged(self, begun_s: float, nbytes: int) -> None:
@@ -187,9 +187,9 @@ reset_in_child(_after_fork_in_child)
 # Hooks that tell a simulated machine of staged transfers, and of host memory that a transfer uses.
 #
 # On real devices `listener` is None, and each hook costs that comparison. A simulated machine needs them for three
-# reasons: it stages a transfer as late as the contract allows (`postponed`), which shows programs that do not wait; it
-# checks that the program leaves host memory alone while a copy may use it (`read_ahead`, `touched`); and it charges the
-# time of copying between ordinary and pinned memory (`staged`).
+# reasons: it stages a transfer as late as the contract allows (`postpone`), which shows programs that do not wait; it
+# checks that the program leaves host memory alone while a copy may use it (`note_read_ahead`, `note_host_access`); and it
+# charges the time of copying between ordinary and pinned memory (`note_staging`).
 
 
 class Ends(NamedTuple):
@@ -234,7 +234,7 @@ class StagingListener(Protocol):
     def note_finish(self, job: Job) -> None:
         """The calling thread has enqueued the last copy of a job, or the last has arrived."""
 
-    def read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+    def note_read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
         """Host arrays may be read from now on, until they are handed out."""
 
     def note_host_access(self, host: HostArray, *, is_write: bool) -> None:
@@ -258,9 +258,9 @@ def note_finish(job: Job) -> None:
         listener.note_finish(job)
 
 
-def read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
+def note_read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
     """Host arrays, among other things, may be read from now on, until they are handed out."""
-    return listener.read_ahead(hosts) if listener is not None and listener.domain == domain else None
+    return listener.note_read_ahead(hosts) if listener is not None and listener.domain == domain else None
 
 
 def note_host_access(host: HostArray, domain: str, *, is_write: bool) -> None:

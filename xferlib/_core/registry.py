@@ -856,14 +856,14 @@ class _Directory:
     def resolve(self, spec: DeviceSpec) -> Device:
         return resolve(spec)
 
-    def serving(self, device: Device) -> Backend:
+    def get_facts(self, device: Device) -> Backend:
         return get(device.backend).at(device)
 
     def synchronize(self, device: Device) -> None:
         refuse_device("synchronize", device)
         if settle is not None:
             settle(device)
-        self.serving(device).device_synchronize(device)
+        self.get_facts(device).device_synchronize(device)
 
     def use(self, device: Device) -> None:
         change = _Switch(device)

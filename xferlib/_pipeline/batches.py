@@ -323,12 +323,12 @@ class PendingUpload(_OnSideStream):
         copied: The event after the copy, once that is enqueued.
     """
 
-    __slots__ = ("_staged", "_uploader", "array", "copied", "is_sent", "owner")
+    __slots__ = ("_staged", "_uploader", "array", "copied", "is_queued", "owner")
 
     def __init__(self, uploader: SideStreamUploader, staged: StagedArray | None = None) -> None:
         self._uploader = uploader
         self._staged = staged
-        self.is_sent = staged is None
+        self.is_queued = staged is None
         self.array: Array | None = None
         self.owner: RawStream | None = None
         self.copied: RawEvent | None = None
@@ -348,7 +348,7 @@ class PendingUpload(_OnSideStream):
             self._give_back(staged)
 
     def _give_back(self, staged: StagedArray) -> None:
-        self._staged, self.is_sent = None, True
+        self._staged, self.is_queued = None, True
         self._uploader.give_back(staged.buffer)
 
     def await_end(self) -> None:
@@ -365,7 +365,7 @@ class PendingUpload(_OnSideStream):
 
     def hand_over(self) -> Array:
         """Return the array, ordered on the calling thread's current stream; may be called again after an error."""
-        if not self.is_sent:
+        if not self.is_queued:
             self._send()
         backend, owner = self._uploader.backend, self.owner
         assert owner is not None
@@ -433,8 +433,8 @@ class PendingTreeUpload(_OnSideStream):
         return (part for part in self._parts if isinstance(part, PendingUpload))
 
     @property
-    def is_sent(self) -> bool:
-        return all(part.is_sent for part in self._ahead())
+    def is_queued(self) -> bool:
+        return all(part.is_queued for part in self._ahead())
 
     def push(self) -> None:
         """Enqueue the copies of what is staged, in the thread that will use it; an error is left to `hand_over`."""
@@ -771,7 +771,7 @@ class Arriving:
             self._event = lifetimes.record(self._backend, self._stream)
 
     @property
-    def is_sent(self) -> bool:
+    def is_queued(self) -> bool:
         """Whether every copy is enqueued, and no thread has part in one."""
         return not self._transfers
 
@@ -883,7 +883,7 @@ class Batch(Handed):
 
     Attributes:
         has_slot: Its device memory belongs to its slot's stream, and not to the consumer's.
-        is_sent: Nothing is left to `push`.
+        is_queued: Nothing is left to `push`.
         is_sent_by_consumer: The reading thread stages it, and the consumer's thread enqueues its copy.
         is_stalled: Starting it failed when there was room for it.
     """
@@ -898,7 +898,7 @@ class Batch(Handed):
         "_router",
         "_stream",
         "_value",
-        "is_sent",
+        "is_queued",
         "is_stalled",
     )
 
@@ -915,7 +915,7 @@ class Batch(Handed):
         self._made: list[Array] | None = None
         """Arrays that the transform made; None before it ran."""
         self._event: RawEvent | None = None
-        self.is_sent = True
+        self.is_queued = True
         self.is_stalled = False
 
     @property
@@ -954,7 +954,7 @@ class Batch(Handed):
         if self._arriving is not None:
             return
         self._arriving = Arriving(self._host, router.backend, router.device, self._stream, is_awaited=is_awaited)
-        self.is_sent = self._arriving.is_sent
+        self.is_queued = self._arriving.is_queued
 
     def _transform_ahead(self) -> None:
         router = self._router

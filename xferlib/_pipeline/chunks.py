@@ -100,7 +100,7 @@ class Results:
         return self._sink.value
 
     @property
-    def rows_done(self) -> int:
+    def rows_complete(self) -> int:
         """The number of rows, from the first one on, whose results are stored."""
         number = self._next  # which another thread counts up
         return self.spans[number][0] if number < len(self.spans) else self._source.rows
@@ -142,7 +142,7 @@ class Results:
         if self._sink.is_ordered:
             self._await_turn(number)
         if not self._sink.is_ordered or self._next == number:
-            self._sink.put(start, stop, host)
+            self._sink.write(start, stop, host)
             self._source.release_rows(start, stop)
             self._note(number)
 
@@ -166,7 +166,7 @@ class Results:
         """Tell how many rows are done, in the calling thread, if that has changed."""
         if self._progress is None:
             return
-        done = self.rows_done
+        done = self.rows_complete
         if done != self._told:
             self._told = done
             self._progress(done, self._source.rows)
@@ -193,15 +193,15 @@ class Results:
         """Say in an error how far it has come."""
         found: Any = error
         is_reduction, value = self._sink.is_reduction, self._sink.value
-        found.rows_done, found.out, found.reduced = self.rows_done, None, None
+        found.rows_complete, found.out, found.reduced = self.rows_complete, None, None
         if is_reduction:
             found.reduced = value
         else:
             found.out = value
         rest = "initial=error.reduced" if is_reduction else "out=error.out"
         error.add_note(
-            f"stream_map: {self.rows_done} of {self._source.rows} rows are done; to go on, call it again with "
-            f"start=error.rows_done, {rest}"
+            f"stream_map: {self.rows_complete} of {self._source.rows} rows are done; to go on, call it again with "
+            f"start=error.rows_complete, {rest}"
         )
 
 

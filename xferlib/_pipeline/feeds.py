@@ -515,7 +515,7 @@ class ListFeed(Feed):
     def _front(self) -> AnyBatch:
         self._read()
         ready = self._ready
-        while ready and not (ready[0].is_sent or ready[0].is_settled(_POLL_S)):
+        while ready and not (ready[0].is_queued or ready[0].is_settled(_POLL_S)):
             self._read()  # another gate may have completed meanwhile
         if self._is_closed:
             self._refuse_closed()
@@ -527,7 +527,7 @@ class ListFeed(Feed):
         """Begin as many batches as there is room for without waiting; wait only where none is in flight."""
         ready = self._ready
         for batch in ready:
-            if not batch.is_sent:
+            if not batch.is_queued:
                 batch.push()
         while self._started - self._count < self._returned and self._has_room:
             try:
@@ -562,7 +562,7 @@ class ListFeed(Feed):
         """Let a simulator check that an item does not change before it is handed out."""
         with contextlib.suppress(Exception):  # an item that is no tree raises in its turn
             leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
-            if watched := observe.read_ahead(leaves, self._router.backend.pinned_domain):
+            if watched := observe.note_read_ahead(leaves, self._router.backend.pinned_domain):
                 self._watched[batch] = watched
 
     def _pop(self, batch: AnyBatch) -> None:

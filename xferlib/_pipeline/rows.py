@@ -269,7 +269,7 @@ class Sink(Protocol):
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
         """Return memory to copy a result into, or None; refuse a result that does not fit."""
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         """Store a result; one that was copied into `target` is there already."""
 
 
@@ -292,7 +292,7 @@ class _Into:
             self._pages.reserve(start, stop)
         return into
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         if self._pages is not None:
             self._pages.let_go(start, stop)
 
@@ -311,7 +311,7 @@ class _Assigned:
         if shape != wanted or dtype != self.out.dtype:
             raise _misfit(start, stop, shape, dtype, wanted, self.out.dtype)
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         self.out[start:stop] = host
 
 
@@ -343,7 +343,7 @@ class _Collected:
                 self.value = np.empty((self._rows, *shape[1:]), dtype)
         return _Into(self.value, self.value).target(start, stop, shape, dtype)
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         """No-op: `target` returned the destination itself."""
 
 
@@ -360,7 +360,7 @@ class Reduced:
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Return None: results are small, and need no target."""
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         self.value = host if self.value is None else self._function(self.value, host)
 
 

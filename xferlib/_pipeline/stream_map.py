@@ -68,9 +68,9 @@ def stream_map(
     whatever its size. Chunk k goes to device k modulo their number; the result does not depend on it.
 
     An error that ends the call early, Ctrl-C included, is raised when the results in flight are stored,
-    with three more attributes: ``rows_done``, the rows from the beginning whose results are stored,
+    with three more attributes: ``rows_complete``, the rows from the beginning whose results are stored,
     ``out``, and with ``reduce`` ``reduced``, the value so far. To go on, call again with
-    ``start=error.rows_done``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
+    ``start=error.rows_complete``, ``out=error.out``, ``initial=error.reduced``: the result has the same bits.
 
     With an ``engine`` other processes compute ranges of chunks, each as described here, and with the same bits.
     They open memory maps and zarr arrays by themselves; rows of any other source travel to them, and results for any
@@ -150,7 +150,7 @@ def stream_map(
     if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):
         raise ArgumentError(
             f"stream_map: start={quote(start)} is not a row at which a chunk begins; give a multiple of {chunk_rows} "
-            f"up to {reader.rows}, such as error.rows_done"
+            f"up to {reader.rows}, such as error.rows_complete"
         )
     sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
     specs = [] if run is None else list_device_specs(devices)
@@ -430,17 +430,17 @@ class RangeSink:
     def target(self, start: int, stop: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray | None:
         """Return None: ranges come as they are, and `put` copies them."""
 
-    def put(self, start: int, stop: int, host: Any) -> None:
+    def write(self, start: int, stop: int, host: Any) -> None:
         if self._sink is None:
             return
         if self.is_reduction:
             for each in host:
-                self._sink.put(start, stop, each)
+                self._sink.write(start, stop, each)
             return
         into = self._sink.target(start, stop, host.shape, host.dtype)
         if into is not None:
             into[...] = host
-        self._sink.put(start, stop, host)
+        self._sink.write(start, stop, host)
 
 
 # `stream_map` on the workers of a Dask cluster: ranges are submitted, and what comes back is stored here.
@@ -597,7 +597,7 @@ def run_on_ranks(request: MapRequest, comm: Ranks) -> Any:
     def explain(_: Results, error: BaseException) -> None:
         """Say in an error how to repeat the call: what the other ranks have stored is not known here."""
         found: Any = error
-        found.rows_done, found.out, found.reduced = request.first, request.out, None
+        found.rows_complete, found.out, found.reduced = request.first, request.out, None
         error.add_note(
             f"stream_map: rank {comm.rank} of {comm.size} had rows {low} to {high}; to repeat the call, make it again "
             "on every rank"
@@ -610,7 +610,7 @@ def run_on_ranks(request: MapRequest, comm: Ranks) -> Any:
         return value
     for values in _gather_results(comm, value):
         for each in values:
-            request.sink.put(0, 0, each)
+            request.sink.write(0, 0, each)
     return request.sink.value
 
 

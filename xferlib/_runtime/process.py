@@ -487,7 +487,7 @@ def _silence() -> None:
     threading.excepthook = hook
 
 
-def has_begun() -> bool:
+def is_exiting() -> bool:
     """Whether the interpreter ends, so that every thread must pass the seam, which calls in C alone do not."""
     return _finisher is not None
 

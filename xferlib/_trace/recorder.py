@@ -344,7 +344,7 @@ class StagedCopy:
                 if self._first is None:
                     self._first = self._backend.event_record(self._stream, timing=True, event=self._clock.take())
 
-    def note_sent(self) -> None:
+    def note_enqueued(self) -> None:
         """Note that a block has been enqueued."""
         if self._sent() == self._pieces:
             self._note(self._backend.event_record(self._stream, timing=True, event=self._clock.take()))

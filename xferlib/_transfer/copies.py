@@ -372,7 +372,7 @@ def fill(dst: Array, value: HostArray, backend: Backend) -> None:
 
 def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, *, copy: bool | None = True) -> Array:
     """`to_device` between two ends; ``dtype`` and ``copy`` as there."""
-    wanted = describe.get_arriving_dtype(source, dtype)
+    wanted = describe.get_result_dtype(source, dtype)
     if copy is not True:
         if describe.fits(source, target, wanted):
             return source.given
@@ -409,7 +409,7 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         target.backend.stream_synchronize(target.stream)
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
-        wanted = describe.get_arriving_dtype(source, dtype)
+        wanted = describe.get_result_dtype(source, dtype)
         describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
         return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
@@ -471,7 +471,7 @@ def _host_arguments(
 ) -> tuple[CopySource, np.dtype[Any], RawStream | None]:
     """The source of a download, the dtype that arrives and the stream."""
     source = describe.source_of(d, what="d", dtype=dtype)
-    wanted = describe.get_arriving_dtype(source, dtype)
+    wanted = describe.get_result_dtype(source, dtype)
     if out is not None:
         describe.check_host_out(out, source.shape, wanted, call)
     device = source.device if source.device is not None else source.backend.devices()[0]

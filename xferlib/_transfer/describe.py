@@ -143,7 +143,7 @@ def raw_stream(stream: Any, device: Device) -> RawStream:
     return raw
 
 
-def get_arriving_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
+def get_result_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
     """`wanted_dtype` of a source.
 
     Raises:
@@ -161,7 +161,7 @@ def check_leaf(x: Any, dtype: Any = None) -> None:
         ArrayError: What `source_of` and `arriving_dtype` raise.
     """
     if registry.owner_of(x) is not None:
-        get_arriving_dtype(source_of(x), dtype)
+        get_result_dtype(source_of(x), dtype)
 
 
 def choose_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:
@@ -181,7 +181,7 @@ def stays(x: Any, target: CopyTarget, dtype: Any, *, copy: bool | None) -> bool:
     if registry.owner_of(x) is None:
         return True
     source = source_of(x)
-    wanted = get_arriving_dtype(source, dtype)
+    wanted = get_result_dtype(source, dtype)
     is_there = fits(source, target, wanted)
     if copy is False and not is_there:
         raise needs_copy(source, target, wanted)

@@ -104,7 +104,7 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     for number, leaf in enumerate(leaves):
         if type(leaf) is np.ndarray or registry.owner_of(leaf) is not None:
             if dtype is not None or leaf.dtype not in arrays.SUPPORTED:
-                _get_arriving_dtype(leaf.dtype, dtype)
+                _get_result_dtype(leaf.dtype, dtype)
             found.append(number)
     return found
 
@@ -129,11 +129,11 @@ def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list
                 add = kinds.setdefault((shape, given), []).append
             add(number)
         elif registry.owner_of(leaf) is not None:
-            _get_arriving_dtype(leaf.dtype, dtype)
+            _get_result_dtype(leaf.dtype, dtype)
             alone.append(number)
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
-        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_arriving_dtype(arrives, dtype)
+        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_result_dtype(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
         if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
             packed.append(LeafKind(extents, arrives, wanted, members))
@@ -145,7 +145,7 @@ def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list
     return packed, sorted(alone)
 
 
-def _get_arriving_dtype(given: Any, dtype: Any) -> np.dtype[Any]:
+def _get_result_dtype(given: Any, dtype: Any) -> np.dtype[Any]:
     """The dtype that a leaf arrives in."""
     known = arrays.check_dtype(given)
     if dtype is None:

@@ -740,7 +740,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
             _send_chunk(moving, begun_s, nbytes)
             backend.copy(pointer + offset, source, nbytes, stream=stream)
             if moving is not None:
-                moving.note_sent()
+                moving.note_enqueued()
 
     return Job(chunks.count, work, finish=finish)
 
@@ -762,7 +762,7 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
                     moving.send()
                 backend.copy(target, pointer + offset, nbytes, stream=stream)
                 if moving is not None:
-                    moving.note_sent()
+                    moving.note_enqueued()
                 backend.stream_synchronize(stream)
             except BaseException:
                 lifetimes.abandon(backend, stream)

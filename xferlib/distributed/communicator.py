@@ -439,7 +439,7 @@ class Bucket:
         pointer = self._backend.view(self._slab).pointer + offset
         return self._backend.over(pointer, shape, dtype, device=place, owner=self._slab)
 
-    def put(self, results: list[Any]) -> None:
+    def scatter(self, results: list[Any]) -> None:
         """Put the arrays in their positions; they are views of the one that was sent."""
         arrays = [self.flat] if len(self._members) == 1 else self._views()
         for (number, _, _), array in zip(self._members, arrays, strict=True):
@@ -528,7 +528,7 @@ def broadcast_params(comm: Communicator, tree: Any, root: int = 0) -> Any:
     results = list(leaves)
     for bucket in _buckets(leaves, _BUCKET_BYTES):
         comm.broadcast(bucket.given, root, out=bucket.flat)
-        bucket.put(results)
+        bucket.scatter(results)
     return rebuild(results)
 
 
@@ -575,7 +575,7 @@ def mean_grads(
         results = list(leaves)
         for bucket, operation in begun:
             operation.wait()
-            bucket.put(results)
+            bucket.scatter(results)
         return rebuild(results)
 
     return TreeCollective(finish) if async_op else finish()

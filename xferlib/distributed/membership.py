@@ -337,7 +337,7 @@ class Board(Control):
                 continue
             if state in (RankState.FAILED, RankState.FOLLOWED):
                 found.append((state, Failure(rank, self._read(rank))))
-            elif state == RankState.RUNS and (rank in self._gone or (looks and self._is_gone(rank))):
+            elif state == RankState.RUNS and (rank in self._gone or (looks and self._has_died(rank))):
                 self._gone.add(rank)
                 found.append((RankState.FAILED, Failure(rank, "its process is gone: killed, or ended by os._exit()")))
             elif state == RankState.LEFT and rank in self.list_missing():
@@ -347,7 +347,7 @@ class Board(Control):
             self._looked_s = time.monotonic()
         return [failure for _, failure in sorted(found)]
 
-    def _is_gone(self, rank: int) -> bool:
+    def _has_died(self, rank: int) -> bool:
         return self._is_free(rank) and self._states[rank] == RankState.RUNS  # it may have ended in between
 
     def _is_free(self, rank: int) -> bool:

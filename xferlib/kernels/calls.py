@@ -516,7 +516,7 @@ class Prepared:
         name = self._names[number]
         return convert_scalar(value, self.program.params[number].dtype, name)
 
-    def _returned(self, results: Sequence[Any]) -> Any:
+    def _pick_result(self, results: Sequence[Any]) -> Any:
         outputs = self._outputs
         if len(outputs) == 1:
             return results[outputs[0]]
@@ -558,7 +558,7 @@ class HostCall(Prepared):
             plan.run(values)
         else:
             self._compute(is_aliased, values)
-        return self._returned(given) if self._only is None else given[self._only]
+        return self._pick_result(given) if self._only is None else given[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
         """Whether an output is an input; refuses one that overlaps an input in part, or is read-only."""
@@ -601,7 +601,7 @@ class HostCall(Prepared):
         for number in self._swapped:
             if number in self.program.writes:
                 values[number][...] = operands[number]
-        return self._returned(results)
+        return self._pick_result(results)
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
@@ -744,7 +744,7 @@ class CudaCall(Prepared):
             self._release()
         if handle or backend.has_made_streams:
             self._keep_alive(given, stream or backend.stream_current(self.device))
-        return self._returned(results) if self._only is None else results[self._only]
+        return self._pick_result(results) if self._only is None else results[self._only]
 
     def _launch_for(self, recorder: observe.Recorder, stream: RawStream) -> None:
         nbytes = sum(info.nbytes for info in self._infos.values())
@@ -820,7 +820,7 @@ class IdleCall(Prepared):
         stream = self.backend.stream_current(self.device)
         dtypes = [self.program.params[number].dtype for number in self._omitted]
         new = [self.backend.empty(self.shape, dtype, device=self.device, stream=stream) for dtype in dtypes]
-        return self._returned([*given, *new])
+        return self._pick_result([*given, *new])
 
 
 # From the arguments of a call to a prepared call on an engine: check once, remember, run.
@@ -890,7 +890,7 @@ class Caller:
         arranged = list(args)
         is_whole = len(args) == len(self._positional) and not any(each is None for each in args)
         if not is_whole or keywords or self._keywords:
-            arranged = self._arrange_named(args, keywords)
+            arranged = self._arrange_keywords(args, keywords)
         if out is not None:
             arranged += out if type(out) is tuple else (out,)
             self._check_outputs(arranged, len(self.definition.names))
@@ -905,7 +905,7 @@ class Caller:
                     "to; give an array, or leave it out for a new one"
                 )
 
-    def _arrange_named(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
+    def _arrange_keywords(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
         names = self.definition.names
         if len(args) > len(self._positional):
             raise KernelTypeError(

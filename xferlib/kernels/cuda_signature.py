@@ -25,9 +25,9 @@ from xferlib.kernels.c_frontend.preprocess import (
     SourceText,
     Token,
     check_length,
-    defined_by,
     is_operators_bracket,
     on_one_line,
+    parse_options,
 )
 from xferlib.kernels.c_frontend.syntax import number_type, parser
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
@@ -305,7 +305,7 @@ def read(options: Sequence[str], math: str) -> CompilerOptions:
 # The source as the compiler reads it.
 
 _INCLUDING = ("--pre-include", "-include")
-_WORDS = defined_by({"__align__": "alignas", "__restrict": "", "mutable": ""})
+_WORDS = parse_options({"__align__": "alignas", "__restrict": "", "mutable": ""})
 """The words that the parser knows by another name, or that do not matter."""
 
 
@@ -363,7 +363,7 @@ def preprocess(text: str, options: Sequence[str] = (), macros: Mapping[str, str]
         options: The compiler's; others than those that define macros do not matter.
         macros: Further ones.
     """
-    defined = {**_WORDS, **defined_by({**option_macros(options), **(macros or {})})}
+    defined = {**_WORDS, **parse_options({**option_macros(options), **(macros or {})})}
     has_headers = any(each.startswith(_INCLUDING) for each in options)
     reader = _CompilersPreprocessor(SourceText(text, "source"), defined, has_headers=has_headers)
     found = reader.run()

@@ -259,7 +259,7 @@ class SnippetDefinition:
         )
         check_names(self.name, self.names)
         generics = frozenset(param.generic for param in self.params if param.generic)
-        self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
+        self._preamble = parse.read_preamble(preamble, generics, preprocess.parse_options(macros))
         self._text = parse.read_snippet(operation, "operation", self._preamble)
         self._preparation = parse.read_snippet(loop_prep, "loop_prep", self._preamble)
         self._end = parse.read_snippet(after_loop, "after_loop", self._preamble)
@@ -525,7 +525,7 @@ class SnippetReduction:
         if self._outputs and not post_map_expr:
             raise KernelSyntaxError(f"{name}: post_map_expr must assign the outputs, for instance 'y = a'")
         generics = frozenset(param.generic for param in (*self._inputs, *self._outputs) if param.generic)
-        self._preamble = parse.read_preamble(preamble, generics, preprocess.defined_by(macros))
+        self._preamble = parse.read_preamble(preamble, generics, preprocess.parse_options(macros))
         self._reads_bits = read_bits(preamble, map_expr, reduce_expr, post_map_expr or "")
         self._map = self._expression(map_expr, "map_expr")
         free = find_general_indexing(self._map.statements)

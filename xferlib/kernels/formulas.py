@@ -977,7 +977,7 @@ def _small_erf(x: Real) -> Real:
     return x * polynomial(x * x, _ERF)
 
 
-def _scaled_erfc(x: Real) -> Real:
+def _compute_erfcx(x: Real) -> Real:
     """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
     near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
     return ((1 / _ROOT_PI) / x).where(x.compare("gt", 1e10), near)
@@ -987,7 +987,7 @@ def _positive_erfc(x: Real) -> Real:
     """``erfc(x)`` of numbers from 0.5."""
     x = x.minimum(28.0)  # where it is 0
     square, rest = two_product(x, x)
-    return _call("exp", -square) * (1.0 - rest) * _scaled_erfc(x)
+    return _call("exp", -square) * (1.0 - rest) * _compute_erfcx(x)
 
 
 def _erf(x: Real) -> Real:
@@ -1006,15 +1006,15 @@ def _erfc(x: Real) -> Real:
 def _erfcx(x: Real) -> Real:
     size = abs(x)
     square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
-    grown = _call("exp", square) * (1.0 + rest) * 2.0 - _scaled_erfc(size)
-    return grown.where(x.compare("lt", 0.0), _scaled_erfc(size))
+    grown = _call("exp", square) * (1.0 + rest) * 2.0 - _compute_erfcx(size)
+    return grown.where(x.compare("lt", 0.0), _compute_erfcx(size))
 
 
 def _normcdf(x: Real) -> Real:
     x = -x.maximum(-40.0).minimum(40.0)  # where it is 0 and 1
     high, rest = two_product(x, x.of(_ROOT_HALF))
     rest = rest + x * _ROOT_HALF_REST
-    share = rest * (2 / _ROOT_PI) / _scaled_erfc(abs(high))  # erfc' / erfc
+    share = rest * (2 / _ROOT_PI) / _compute_erfcx(abs(high))  # erfc' / erfc
     share = share.where(high.compare("gt", 0.5), 0.0)
     value = _erfc(high) * 0.5
     return value - value * share

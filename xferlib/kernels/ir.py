@@ -203,7 +203,7 @@ class Builder:
         return node
 
     @property
-    def made(self) -> int:
+    def node_count(self) -> int:
         """The number of nodes made so far."""
         return len(self._nodes)
 

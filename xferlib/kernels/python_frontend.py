@@ -50,6 +50,8 @@ MOST_VARIANTS = 8
 """Recordings that are kept for one combination of argument types."""
 
 Run = Callable[[Any, list[Any]], Any]
+NumberFunction = Callable[..., Any]
+"""A function of as many numbers as the step has operands."""
 
 
 class GuardFailedError(Exception):
@@ -59,7 +61,7 @@ class GuardFailedError(Exception):
 class Step(NamedTuple):
     """A number computed from others: a function of the numbers at the positions ``operands``."""
 
-    function: Callable[..., Any]
+    function: NumberFunction
     operands: tuple[int, ...]
 
 
@@ -714,7 +716,7 @@ def _scale(x: Any, numerator: float, denominator: float) -> Node:
     return b.cast(b.op("mul", wide, b.const(factor, wide.dtype)), node.dtype)  # type: ignore[no-any-return]
 
 
-def _spacing(x: Any) -> Any:
+def _measure_ulp(x: Any) -> Any:
     """The distance to the next number away from 0."""
     limit = _where(apply("less", (x, 0)), -np.inf, np.inf).astype(x.dtype)
     return apply("nextafter", (x, limit)) - x
@@ -744,7 +746,7 @@ _COMPUTED: dict[str, tuple[np.ufunc, Callable[..., Any]]] = {
     "heaviside": (np.heaviside, _heaviside),
     "float_power": (np.float_power, lambda x, y: apply("power", (x, y))),
     "logaddexp2": (np.logaddexp2, _logaddexp2),
-    "spacing": (np.spacing, _spacing),
+    "spacing": (np.spacing, _measure_ulp),
     "bitwise_count": (np.bitwise_count, _bitwise_count),
     "expit": (np.sqrt, lambda x: 1 / (_apply("exp", (-x,)) + 1)),
     "logit": (np.sqrt, lambda x: apply("log", (x / (1 - x),))),
@@ -821,7 +823,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def _fill_namespace() -> None:
-    def named(name: str) -> Callable[..., Traced]:
+    def make_caller(name: str) -> Callable[..., Traced]:
         def call(*args: Any) -> Traced:
             return apply(name, args)
 
@@ -830,7 +832,7 @@ def _fill_namespace() -> None:
         return call
 
     for name in (*functions.TABLE, *functions.ALIASES):
-        setattr(NAMESPACE, name, named(name))
+        setattr(NAMESPACE, name, make_caller(name))
     vars(NAMESPACE).update(COMPOSITES, astype=astype, clip=clip, where=where)
 
 
@@ -891,7 +893,7 @@ class Number(Traced):
             return self.compute(function, f"({self._text} {symbol} {other._text})", other)
         return self.compute(lambda value: function(value, other), f"({self._text} {symbol} {other!r})")
 
-    def _compute_reflected(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
+    def _compute_right(self, function: Callable[[Any, Any], Any], symbol: str, other: Any) -> Number:
         return self.compute(lambda value: function(other, value), f"({other!r} {symbol} {self._text})")
 
     @property
@@ -924,7 +926,7 @@ def _install_number_operators() -> None:
     def reflected(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if type(other) in functions.PYTHON_TYPES:
-                return self._compute_reflected(function, symbol, other)
+                return self._compute_right(function, symbol, other)
             return apply(name, (other, self))
 
         return method

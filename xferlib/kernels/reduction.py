@@ -89,7 +89,7 @@ class ReductionCall:
         at = owner.stream_current(self.device) if stream is None else stream
         return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
 
-    def _given_outputs(self, args: Sequence[Any], out: Any) -> list[Any]:
+    def _check_out(self, args: Sequence[Any], out: Any) -> list[Any]:
         """The arrays given for the results, which may not share memory with an input or each other, told of a write."""
         given = list(out) if type(out) is tuple else [out]
         dtypes, owner = self._output_dtypes, self.owner
@@ -147,7 +147,7 @@ class CudaReductionCall(ReductionCall):
         """Reduce on the current stream."""
         owner = self.owner
         given = [args[number] for number in self._arrays]
-        results = None if out is None else self._given_outputs(args, out)
+        results = None if out is None else self._check_out(args, out)
         stream = owner.stream_current(self.device)
         pointers = owner.operands(given)
         if 0 in pointers:
@@ -217,7 +217,7 @@ class HostReductionCall(ReductionCall):
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce."""
-        results = self._new_outputs() if out is None else self._given_outputs(args, out)
+        results = self._new_outputs() if out is None else self._check_out(args, out)
         if self._engine is not None:
             self._engine.reduce(self.name, self._compute, args, results)
         elif (recorder := observe.active) is None:
@@ -307,7 +307,7 @@ class DifferentiableReduction:
         self.kept_shape = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
         self.accumulators = spec.accumulators
         count = len(spec.accumulators)
-        self.combining = [_combining_operation(spec, k) for k in range(count)]
+        self.combining = [_find_combine(spec, k) for k in range(count)]
         self._spec = spec
         self._keepdims = keepdims
         self._run = run
@@ -462,7 +462,7 @@ class _Middle:
         return elements.permute(self._order()).reshape(*kept, math.prod(shape[axis] for axis in self._operation.axes))
 
 
-def _combining_operation(spec: ReductionSpec, k: int) -> str | None:
+def _find_combine(spec: ReductionSpec, k: int) -> str | None:
     """The operation that combines accumulator ``k``; None for one without a derivative here."""
     count = len(spec.accumulators)
     if spec.accumulators[k].kind != "f":

@@ -348,14 +348,14 @@ class SimBackend(Backend):
     def consumed(self, array: Array, stream: RawStream) -> None:
         array.allocation.users[_stream(stream).key] = _stream(stream)
 
-    def kept(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
+    def select_held(self, objects: tuple[Any, ...], event: Any) -> tuple[Any, ...]:
         # Holding an array would postpone its death to the next poll, and with it the report of a missing wait.
         held: list[Any] = []
         for each in objects:
             if isinstance(each, SimArray):
                 each.allocation.outlast(event)
             else:
-                held.extend(self.kept(each, event) if isinstance(each, tuple) else (each,))
+                held.extend(self.select_held(each, event) if isinstance(each, tuple) else (each,))
         return tuple(held)
 
     # --- memory and copies
@@ -372,7 +372,7 @@ class SimBackend(Backend):
 
     def pinned_unregister(self, pointer: int) -> None:
         self.machine.lifetimes.release_host(pointer)
-        self.machine.raise_found()
+        self.machine.raise_faults()
 
     def is_pinned(self, pointer: int) -> bool:
         with self.machine.lock:
@@ -527,7 +527,7 @@ class SimCall(HostCall):
         writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
         arrays_module.launch(self.name, lambda: plan.run(operands), reads, writes)
         _declare((*reads, *writes), machine_module.stream(self.device))
-        return self._returned(results)
+        return self._pick_result(results)
 
 
 def reduce(

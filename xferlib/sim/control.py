@@ -62,7 +62,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
     @property
     def races(self) -> list[Race]:
         """The faults found so far, each once."""
-        machine().raise_found()
+        machine().raise_faults()
         return list(self.detector.races)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         try:
             if error is None:
                 pending.settle_all()
-                simulated.raise_found()
+                simulated.raise_faults()
                 simulated.waits.quiesce()
             else:  # what follows from it must not take its place
                 self._settle_unchecked()

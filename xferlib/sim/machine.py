@@ -600,7 +600,7 @@ class Lifetimes:
         undeclared = before if not users else [stream, *before[1 + len(users) :]]
         is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
         if is_kept and (still := last_users(block, [*undeclared, *stream.awaited.values()])):
-            stream.pool.put(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
+            stream.pool.recycle(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
         free = Operation("free", stream, location, None)
         machine.memory.free(block, free)
         if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
@@ -1225,7 +1225,7 @@ class Machine:
         self.waits = Waits(self)
         self.hosts.note_staging = self._note_staging
         self.hosts.postpone = self._postpone
-        self.hosts.read_ahead = functools.partial(WatchedBatch, self)
+        self.hosts.note_read_ahead = functools.partial(WatchedBatch, self)
         self.hosts.note_host_access = functools.partial(self.host_access, is_declared=False)
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()
@@ -1270,7 +1270,7 @@ class Machine:
             if len(self.faults.lost) > lost:
                 self.waits.abandon()  # no operation of a lost device may be carried out later
 
-    def raise_found(self) -> None:
+    def raise_faults(self) -> None:
         """Free collected objects, and raise the faults found where nothing could be raised."""
         with self.lock:
             self.lifetimes.free_collected()
@@ -1557,7 +1557,7 @@ class Machine:
                 if self.function is not None:
                     self.function.access(data, is_write=is_write)
                     return
-                self.raise_found()
+                self.raise_faults()
                 self.engine.linger()
             elif self.staging.is_clear(data):
                 return

@@ -316,7 +316,7 @@ class Hosts:
         """Advances the virtual clock: the calling thread has copied bytes between ordinary and page-locked memory."""
         self.postpone: Callable[[Job, Ends], Postponed]
         """Makes a transfer late that is about to be given to threads that stage it."""
-        self.read_ahead: Callable[[list[HostArray]], ReadAhead]
+        self.note_read_ahead: Callable[[list[HostArray]], ReadAhead]
         """Checks a batch for changes until `prefetch` yields it."""
         self.note_host_access: Callable[..., None]
         """Checks an access of the calling thread to a host array, for a blocking transfer."""
@@ -568,7 +568,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self._freed)
 
-    def put(self, nbytes: int, last_owner: LastOwner, clock: Clock) -> None:
+    def recycle(self, nbytes: int, last_owner: LastOwner, clock: Clock) -> None:
         """Add freed memory; ``clock`` as for `take`."""
         self._freed.append((-(-nbytes // _ROUNDED_TO) * _ROUNDED_TO, last_owner))
         if len(self._freed) >= self._trim_at:

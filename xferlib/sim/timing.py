@@ -118,7 +118,7 @@ class Profile:
     enqueue_s: float
     synchronize_s: float
 
-    def calibrated(self, found: Calibration, *, name: str = "calibrated") -> Profile:
+    def calibrate(self, found: Calibration, *, name: str = "calibrated") -> Profile:
         """These figures, with the link's and the memory's from `xferlib.calibrate` of a machine with a GPU."""
         return replace(
             self, name=name, h2d=found.pinned_up_gb_per_s * 1e9, d2h=found.pinned_down_gb_per_s * 1e9,

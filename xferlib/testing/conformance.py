@@ -134,7 +134,7 @@ class Harness:
         """Wait for everything on the device."""
         self.target_device.synchronize()
 
-    def patched(self, owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
+    def patch(self, owner: Any, name: str, value: Any) -> AbstractContextManager[None]:
         """Replace an attribute for a block."""
         return replace_attribute(owner, name, value)
 
@@ -709,7 +709,7 @@ class Pinning(Harness):
     def test_a_block_released_under_a_copy_is_recycled_after_it(self) -> None:
         stream = self.stream()
         pool = PinnedPool(self.raw, max_bytes=_NBYTES * 3, when_full="block")
-        with self.patched(pinned.pools, "made", {self.raw.pinned_domain: pool}):
+        with self.patch(pinned.pools, "made", {self.raw.pinned_domain: pool}):
             arrived = []
             for number in range(8):
                 source = pool.empty((_NBYTES,), np.dtype(np.uint8))
@@ -1203,8 +1203,8 @@ class Overlapping(Harness):
             with pytest.raises(KeyboardInterrupt) as stopped:
                 xl.stream_map(sometimes, source, chunk_rows=9, devices=self.target_device)
             error: Any = stopped.value
-            assert error.rows_done == 9 * fails_at
-            rest = {"start": error.rows_done, "out": error.out}
+            assert error.rows_complete == 9 * fails_at
+            rest = {"start": error.rows_complete, "out": error.out}
             assert_same_bits(xl.stream_map(sometimes, source, chunk_rows=9, devices=self.target_device, **rest), source)
 
 
@@ -1566,7 +1566,7 @@ class Tracing(Harness):
             yield t
             self.synchronize()
 
-    def sum_moved(self, t: xl.trace, kind: str, line: int) -> int:
+    def sum_bytes(self, t: xl.trace, kind: str, line: int) -> int:
         """Sum the bytes of all operations of a kind that one line of this file requested."""
         found = [each for each in t.operations if each.kind == kind and each.line == line]
         assert all(each.file == __file__ for each in found)
@@ -1583,7 +1583,7 @@ class Tracing(Harness):
                     d, up = xl.to_device(x, device=self.target_device), _line()
                     h, down = xl.to_host(d), _line()
             assert_same_bits(h, x)
-            assert self.sum_moved(t, "h2d", up) == self.sum_moved(t, "d2h", down) == nbytes
+            assert self.sum_bytes(t, "h2d", up) == self.sum_bytes(t, "d2h", down) == nbytes
             assert t.nbytes["h2d"] == t.nbytes["d2h"] == nbytes
             if self.backend != "sim":  # which shows every piece
                 assert [each.kind for each in t.operations if each.kind in _DEVICE] == ["h2d", "d2h"]
@@ -1597,7 +1597,7 @@ class Tracing(Harness):
         with self.trace_block() as t:
             stream = self.stream()
             d, line = xl.to_device(x, device=self.target_device, stream=stream), _line()
-        assert self.sum_moved(t, "h2d", line) == x.nbytes
+        assert self.sum_bytes(t, "h2d", line) == x.nbytes
         del d
 
     def test_operations_on_one_stream_do_not_overlap(self) -> None:
@@ -1864,7 +1864,7 @@ class Transfers(Harness):
             raise OSError("the link went away")
 
         # The parts in C call the driver by themselves.
-        with configured(native="off"), self.patched(self.raw, "copy", fail):
+        with configured(native="off"), self.patch(self.raw, "copy", fail):
             transfer = self.up_async(source)
             with pytest.raises(TransferError, match="the link went away"):
                 transfer.result()

@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from xferlib.testing import plugin_checks as checks
 
         if option("xferlib_backend"):
-            checks.check_named(config)
+            checks.check_chosen_backends(config)
         if option("xferlib_sim_strict"):
             config.pluginmanager.register(checks.SimStrict(), "xferlib-sim-strict")
         if option("xferlib_cuda_sync"):

@@ -123,7 +123,7 @@ _WITHOUT_GPU = "xferlib: needs "
 _PROPERTY = "xferlib_backend"
 
 
-def check_named(config: pytest.Config) -> None:
+def check_chosen_backends(config: pytest.Config) -> None:
     """Refuse a backend of ``--xferlib-backend`` that does not exist or cannot run: a test must not silently not run."""
     for name in _list_chosen_backends(config):
         if name not in registry.names():

@@ -132,7 +132,7 @@ def host_arrays(
 
 
 @st.composite
-def laid_out(draw: DrawFn, values: Any, *, may_be_read_only: bool = True) -> HostArray:
+def vary_layout(draw: DrawFn, values: Any, *, may_be_read_only: bool = True) -> HostArray:
     """An array with the shape, dtype and bits of ``values``, of any layout in which each element has its own memory.
 
     Strided, transposed, cropped from a larger array, reversed, misaligned or byte-swapped; 0-d and empty as ``values``

@@ -297,7 +297,7 @@ def cores(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def results_begun() -> Iterator[None]:
+def start_results_early() -> Iterator[None]:
     """Make `stream_map` begin the download of small results, too, while earlier ones are received, for a block."""
     with replace_attribute(chunks, "RESULT_BEGUN_FROM", 0):
         yield
@@ -444,7 +444,7 @@ class Thresholds(NamedTuple):
 THRESHOLDS = Thresholds()
 
 
-def backend_named(name: str) -> Backend:
+def load_backend(name: str) -> Backend:
     """The backend of that name, loaded at the first call.
 
     Raises:
@@ -476,7 +476,7 @@ def staging_stats(backend: str) -> StagingStats:
     )
 
 
-def held_nbytes() -> tuple[int, ...]:
+def get_in_use_nbytes() -> tuple[int, ...]:
     """Bytes that the program holds of each pinned pool, in the order in which the pools were made."""
     return tuple(pool.stats().in_use_nbytes for pool in pinned.pools.all())
 

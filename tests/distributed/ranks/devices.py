@@ -16,7 +16,7 @@ from xferlib.distributed import Communicator
 from xferlib.distributed import drivers as nccl
 from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, GlooDriver, MpiDriver, Order
 from xferlib.errors import ArgumentError, ClosedError, LayoutError, MismatchError, MixedBackendsError, MixedDevicesError
-from xferlib.testing import assert_same_bits, backend_named
+from xferlib.testing import assert_same_bits, load_backend
 
 
 class Later(Enqueued):
@@ -66,7 +66,7 @@ class StandIn(DeviceDriver):
             assert call.out + nbytes <= call.x or call.x + nbytes <= call.out  # as NCCL and MPI have it
 
         def array(pointer: int, count: int) -> Any:
-            return backend_named("sim").over(pointer, (count,), call.dtype, device=order.device, owner=None)
+            return load_backend("sim").over(pointer, (count,), call.dtype, device=order.device, owner=None)
 
         is_filled = name == "broadcast" and host.rank != call.option  # not to be read before
         read = length * host.size if name == "reduce_scatter" else length

@@ -820,7 +820,7 @@ def _unable(x: Tensor, wanted: torch.dtype) -> Tensor:
     return x.view(wanted) if wanted is torch.uint64 else x.to(wanted)
 
 
-def _make_running_function(name: str) -> Callable[..., Tensor]:
+def _make_cumulative_function(name: str) -> Callable[..., Tensor]:
     """Sums or products so far."""
     compute, results = getattr(compat, name), dtypes.RESULTS[name]
 
@@ -1102,7 +1102,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     },
     **FILLED,
     **{name: _total(name) for name in ("sum", "prod")},
-    **{name: _make_running_function(name) for name in ("cumulative_sum", "cumulative_prod")},
+    **{name: _make_cumulative_function(name) for name in ("cumulative_sum", "cumulative_prod")},
     **{name: _deviation(name) for name in ("std", "var")},
     **{name: _reduction(name) for name in _REDUCTIONS},
 }  # fmt: skip

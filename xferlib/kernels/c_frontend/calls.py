@@ -167,7 +167,7 @@ class Calls:
         if function.owner is not None and function.owner.parts[0][0] == "numeric_limits":
             return self._limit(node, function)
         name = function.name
-        entity = t.resolve_qualified(function) if function.owner is not None else t.frame.scope.find(name)
+        entity = t.resolve_scope(function) if function.owner is not None else t.frame.scope.find(name)
         if isinstance(entity, Overloads):
             return self._call_overloads(node, entity, function)
         if function.args is not None:

@@ -101,7 +101,7 @@ class Loops:
         memory = self._t.memory
         opened: list[tuple[Node, Branch]] = []
         begun, turns = self._t.b.work, 0
-        expected = self._expected_turns(node)
+        expected = self._count_turns(node)
         if expected is not None and expected > MOST_TURNS:
             raise UnrolledError
         goes: bool | None = True
@@ -130,7 +130,7 @@ class Loops:
         for jumped, outside in reversed(opened):
             self._t.resume(jumped, outside)
 
-    def _expected_turns(self, node: tree.Loop) -> int | None:
+    def _count_turns(self, node: tree.Loop) -> int | None:
         """The turns of a loop that counts between constants; None where they are not plain to see."""
         condition, after = node.condition, node.after
         if not (isinstance(condition, tree.Binary) and condition.op in ("<", "<=", ">", ">=", "!=")):
@@ -176,9 +176,9 @@ class Loops:
     def _run(self, node: tree.Loop, stop: Jump, following: Jump, *, is_late: bool | None = None) -> None:
         """Translate a loop that the program runs, from memory's present state on."""
         is_late = node.is_late if is_late is None else is_late
-        before = self._t.b.made
+        before = self._t.b.node_count
         start = self._t.memory.snapshot()
-        carried = self._guess_changed(node)
+        carried = self._guess_writes(node)
         while True:
             self._t.count(8)
             more = self._attempt(node, stop, following, carried, before, is_late=is_late)
@@ -187,7 +187,7 @@ class Loops:
             self._t.memory.restore(start)
             carried += more
 
-    def _guess_changed(self, node: tree.Loop) -> list[Cell]:
+    def _guess_writes(self, node: tree.Loop) -> list[Cell]:
         """The cells that a loop may change, as far as its syntax shows: a guess, which the translation checks."""
         found: dict[Cell, None] = {}
         parts = (node.condition, node.body, node.after)
@@ -254,7 +254,7 @@ class Loops:
             self._t.fail(
                 node, "a loop that ends with the data cannot return a reference or a pointer; return behind it"
             )
-        more = self._changed_cells(entered, mark, carried)
+        more = self._list_writes(entered, mark, carried)
         if more:
             return more
         variables: list[tuple[Node, Node, Node]] = []
@@ -310,7 +310,7 @@ class Loops:
             memory.state.cells[cell] = SsaValue(value, written)
         return []
 
-    def _changed_cells(self, entered: MemoryState, mark: int, carried: list[Cell]) -> list[Cell]:
+    def _list_writes(self, entered: MemoryState, mark: int, carried: list[Cell]) -> list[Cell]:
         """The cells from before the loop that a turn has changed and that are not among ``carried``."""
         known = set(carried)
         found: list[Cell] = []

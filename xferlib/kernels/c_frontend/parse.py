@@ -409,7 +409,7 @@ class _Reading:
         (inner,) = node.named_children
         return self._expr(inner)
 
-    def _qualified_name(self, node: Any) -> Any:
+    def _parse_scoped_name(self, node: Any) -> Any:
         *owner, (name, args) = self._parts(node)
         found = Name(name, args, at=self._at(node), width=len(name))
         if owner:
@@ -1296,8 +1296,8 @@ def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
 _EXPRESSIONS: dict[str, Any] = {
     "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
     "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
-    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._qualified_name,
-    "template_function": _Reading._qualified_name, "unary_expression": _Reading._unary,
+    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._parse_scoped_name,
+    "template_function": _Reading._parse_scoped_name, "unary_expression": _Reading._unary,
     "pointer_expression": _Reading._unary,
     "update_expression": _Reading._update, "binary_expression": _Reading._binary,
     "assignment_expression": _Reading._assign,

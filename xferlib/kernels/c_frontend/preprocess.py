@@ -467,7 +467,7 @@ def _number(value: int, at: int) -> Token:
     return Token("number", str(value), at)
 
 
-def defined_by(options: Mapping[str, str], source: SourceText = SourceText("", "options")) -> dict[str, TokenMacro]:
+def parse_options(options: Mapping[str, str], source: SourceText = SourceText("", "options")) -> dict[str, TokenMacro]:
     """The macros of a compiler's options, by name and text."""
     found = {}
     for name, text in options.items():

@@ -662,7 +662,7 @@ class Translator:
         """The meaning of a name."""
         scope = self.frame.scope
         if node.owner is not None:
-            return self.resolve_qualified(node)
+            return self.resolve_scope(node)
         found = scope.find(node.name)
         if found is None:
             known = scope.list_names()
@@ -672,7 +672,7 @@ class Translator:
             return Constant(self.b.const(*found))
         return found
 
-    def resolve_qualified(self, node: tree.Name) -> Any:
+    def resolve_scope(self, node: tree.Name) -> Any:
         """``E::A``, and ``numeric_limits<T>::max``."""
         owner = node.owner
         assert owner is not None
