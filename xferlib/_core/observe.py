@@ -188,8 +188,8 @@ reset_in_child(_after_fork_in_child)
 #
 # On real devices `listener` is None, and each hook costs that comparison. A simulated machine needs them for three
 # reasons: it stages a transfer as late as the contract allows (`postpone`), which shows programs that do not wait; it
-# checks that the program leaves host memory alone while a copy may use it (`note_read_ahead`, `note_host_access`); and it
-# charges the time of copying between ordinary and pinned memory (`note_staging`).
+# checks that the program leaves host memory alone while a copy may use it (`note_read_ahead`, `note_host_access`); and
+# it charges the time of copying between ordinary and pinned memory (`note_staging`).
 
 
 class Ends(NamedTuple):

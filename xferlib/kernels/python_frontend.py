@@ -98,7 +98,7 @@ class Recording:
         self._steps: list[Step] = []
         self._guards: dict[tuple[int, Any], Assumption] = {}
 
-    def compute(self, function: Callable[..., Any], *operands: int) -> int:
+    def compute(self, function: NumberFunction, *operands: int) -> int:
         """Apply ``function`` to the numbers at these positions; returns the position of the result."""
         self.values.append(function(*(self.values[each] for each in operands)))
         self._steps.append(Step(function, operands))
