@@ -48,6 +48,7 @@ typedef struct {
 typedef struct {
     void (*entry)(xf_thread *, const char *);
     const char *params;
+    u64 module; /* the address of the module's variables, which each thread gets */
     u32 grid[3], block[3];
     u32 static_nbytes;  /* shared memory with its redzones, from XF_SHARED_BEGIN on; dynamic memory follows, aligned */
     u32 dynamic_nbytes;

@@ -54,6 +54,8 @@ struct xf_thread {
     u32 tid[3], ntid[3], ctaid[3], nctaid[3];
     u32 lane, warp;
     u64 shared;        /* the host's address of the block's shared window, such that offset o is at shared + o */
+    u64 module;        /* the host's address of the block of memory that holds the module's variables */
+    u64 stack_begin, stack_end; /* of the stack that this thread runs on: what isspacep.local compares with */
     u32 dynamic_begin; /* the offset at which dynamic shared memory begins */
     u32 dynamic_nbytes;
     s32 budget;        /* counted down at each backward branch; at 0 the kernel calls run->tick, which refills it */
