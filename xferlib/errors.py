@@ -41,7 +41,8 @@
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
         │   ├── KernelRangeError (OverflowError)     a number that a dtype cannot hold
         │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
-        └── KernelCompileError (RuntimeError)        NVRTC refused the source
+        ├── KernelCompileError (RuntimeError)        NVRTC refused the source
+        └── KernelFaultError (RuntimeError)          a kernel that ran on a CPU made a mistake
 
     XferWarning (UserWarning)                    it works, but not as it could
 
@@ -271,6 +272,37 @@ class KernelShapeError(KernelTypeError, ValueError):
 
 class KernelCompileError(KernelError, RuntimeError):
     """The CUDA compiler refused the kernel's source."""
+
+
+class KernelFaultError(KernelError, RuntimeError):
+    """A kernel that ran on a CPU made a mistake: out of bounds, a race, a barrier that not all threads reach, ...
+
+    Attributes:
+        kind: What it is, in a word or two: ``"out of bounds"``, ``"race"``.
+        kernel: The kernel's name.
+        line: In its source, from 1; 0 where it is not known.
+        thread, block: Their indices along x, y and z.
+        index: Of the element, counted through the array; None where the fault is not an access to an array.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        kernel: str = "",
+        line: int = 0,
+        thread: tuple[int, ...] = (0, 0, 0),
+        block: tuple[int, ...] = (0, 0, 0),
+        index: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.kernel = kernel
+        self.line = line
+        self.thread = thread
+        self.block = block
+        self.index = index
 
 
 class XferWarning(UserWarning):

@@ -18,7 +18,7 @@ _COMPILED = nvrtc.nvrtcResult.NVRTC_SUCCESS
 
 
 class Compiled(NamedTuple):
-    """The output of NVRTC for a source: machine code, and the mangled names of the names asked for."""
+    """The output of NVRTC for a source: machine code, or PTX, and the mangled names of the names asked for."""
 
     cubin: bytes
     names: dict[str, str]
@@ -27,7 +27,7 @@ class Compiled(NamedTuple):
 
 
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:
-    """Machine code for ``arch``, such as ``sm_90``; needs NVRTC but no GPU."""
+    """Machine code for ``arch``, such as ``sm_90``, or PTX for ``compute_90``; needs NVRTC but no GPU."""
     result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
     if result != _COMPILED:
         raise KernelCompileError(f"NVRTC could not start ({result.name}); check the installation of cuda-bindings")
@@ -39,10 +39,11 @@ def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: t
         if result != _COMPILED:
             raise KernelCompileError(f"NVRTC refused the source for {arch}:\n{_log(program)}")
         lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
-        _, size = nvrtc.nvrtcGetCUBINSize(program)
-        cubin = b"\0" * size
-        nvrtc.nvrtcGetCUBIN(program, cubin)
-        return Compiled(cubin, lowered, _log(program))
+        is_ptx = arch.startswith("compute_")
+        _, size = (nvrtc.nvrtcGetPTXSize if is_ptx else nvrtc.nvrtcGetCUBINSize)(program)
+        code = b"\0" * size
+        (nvrtc.nvrtcGetPTX if is_ptx else nvrtc.nvrtcGetCUBIN)(program, code)
+        return Compiled(code, lowered, _log(program))
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

@@ -1,0 +1,136 @@
+"""What a fault of a kernel is in words: kernel, source line, threads and blocks, argument and index, and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from xferlib.errors import KernelFaultError
+from xferlib.kernels.cuda_cpu import runtime
+
+if TYPE_CHECKING:
+    from xferlib.kernels.cuda_cpu.emit import Site
+
+
+class Memory(NamedTuple):
+    """A region of memory in words."""
+
+    name: str
+    """``argument 'x'``, ``variable 'table'``."""
+    dtype: str
+    """Of its elements; empty where they are not known."""
+    item_nbytes: int
+    nbytes: int
+
+    @property
+    def size(self) -> int:
+        return self.nbytes // self.item_nbytes
+
+
+_SHARED, _LOCAL = -1, -2
+
+_REMEDIES = {
+    "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
+    "misaligned": "let each access begin at a multiple of its own size",
+    "uninitialised": "write the memory first, in every thread that reads it",
+    "race": "separate the two with __syncthreads() in a block, or use atomics",
+    "race between blocks": "give each element to one block, or use atomics",
+    "divergent barrier": "move __syncthreads() out of the branch, so that all threads of the block reach the same one",
+    "deadlock": "let all threads that a barrier or a mask names reach it, or leave the kernel",
+    "read-only": "declare the parameter without const and pass a writable array, or do not write",
+    "endless": "let the loop end; xferlib.configure(loop_turns=...) allows more turns",
+    "stack overflow": "use less local memory, or fewer levels of recursion",
+    "segmentation fault": "pass the array, and use no pointer that does not come from an argument",
+    "assertion": "see the kernel's own condition",
+    "trap": "see the kernel's own condition",
+    "unsupported": "leave it out of what runs on a CPU, or give get_function(..., cpu=function)",
+    "bad mask": "name in the mask just the threads that reach the call: __activemask() or a smaller mask",
+    "out of memory": "use less memory",
+    "bad free": "free what malloc returned in a kernel, and once",
+}
+
+_OPERATIONS = {True: "writes", False: "reads"}
+
+
+def raise_fault(
+    kernel: str, report: runtime.Report, sites: Sequence[Site], memories: Sequence[Memory], shared: Sequence[str]
+) -> None:
+    """Raise the fault that ended a launch.
+
+    Args:
+        kernel: Its name.
+        report: What the runtime found.
+        sites: The places in the program, by number.
+        memories: The regions of the launch, in their order.
+        shared: The names of the shared variables, likewise.
+
+    Raises:
+        KernelFaultError: Always.
+        KeyboardInterrupt: The launch was stopped.
+    """
+    kind = runtime.FAULTS[report.kind]
+    if kind == "stopped":
+        raise KeyboardInterrupt
+    here, other = report.here, report.other
+    line = _line_of(here, sites)
+    where, index = _locate(report, memories, shared)
+    does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
+    bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
+    is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
+    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else kind]
+    fact = {
+        "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
+        "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
+        "uninitialised": f"reads {bytes_of} that nothing has written, {where}",
+        "race": f"{does} {where}",
+        "divergent barrier": "waits at a barrier while other threads of its block wait at another one",
+        "deadlock": "waits at a barrier that other threads never reach",
+        "read-only": f"writes {where}, which is read-only",
+        "endless": "has not left a loop after very many turns",
+        "stack overflow": "has used up its stack",
+        "segmentation fault": f"uses an address that is no memory of the launch{f', {where}' if where else ''}",
+        "assertion": f"fails an assertion: {report.text.decode(errors='replace')}",
+        "trap": "executes a trap",
+        "unsupported": f"reaches {_text_of(here, sites)!r}, which does not run on a CPU",
+        "bad mask": "calls a warp function with a mask of threads that do not take part",
+        "out of memory": "gets no memory",
+        "bad free": "frees what is not an allocation of a kernel",
+    }[kind]
+    if kind == "race":
+        also = _OPERATIONS[bool(other.flags & runtime.WRITE)]
+        fact += f", which {_thread_of(other)} {also} at line {_line_of(other, sites)} without order between them"
+    elif other.site != runtime.NOWHERE:
+        fact += f" ({_thread_of(other)}, line {_line_of(other, sites)})"
+    message = f"{kernel}(), line {line}: {_thread_of(here)} {fact}; {remedy}"
+    raise KernelFaultError(
+        message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
+    )
+
+
+def _thread_of(place: runtime.Place) -> str:
+    return f"thread {tuple(place.tid)} of block {tuple(place.ctaid)}"
+
+
+def _line_of(place: runtime.Place, sites: Sequence[Site]) -> int:
+    return sites[place.site].line if place.site < len(sites) else 0
+
+
+def _text_of(place: runtime.Place, sites: Sequence[Site]) -> str:
+    return sites[place.site].text if place.site < len(sites) else "an instruction"
+
+
+def _locate(report: runtime.Report, memories: Sequence[Memory], shared: Sequence[str]) -> tuple[str, int | None]:
+    """The place of an access in words, and the index of the element; None where there is no index."""
+    if report.region >= 0:
+        memory = memories[report.region]
+        index = report.offset // memory.item_nbytes
+        elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
+        return f"{memory.name} at index {index} of {elements}", index
+    if report.region == _SHARED:
+        name = f"variable {shared[report.variable]!r}" if 0 <= report.variable < len(shared) else "dynamic memory"
+        return f"shared {name} at byte {report.offset}", None
+    if report.region == _LOCAL:
+        return f"local memory at byte {report.offset}", None
+    return "in no array of the launch", None
+
+

