@@ -101,7 +101,7 @@ STARVED = -2
 def checksum() -> int:
     """The checksum of the C files in the folders here, which the libraries compiled from them carry too."""
     found = 0
-    for folder in ("calls", "replay", "staging"):
+    for folder in ("calls", "emulator", "replay", "staging"):
         for name in sorted(os.listdir(f"{_FOLDER}{os.sep}{folder}")):  # noqa: PTH208 - as above
             if name.endswith((".c", ".h")):
                 with open(f"{_FOLDER}{os.sep}{folder}{os.sep}{name}", "rb") as file:

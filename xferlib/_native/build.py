@@ -1,7 +1,7 @@
 """Compile the C files in the folders beside this one with the system's C compiler: ``python -m xferlib._native.build``.
 
-Installing does this by itself where there is a compiler. `staging.c` depends on the platform, not on Python; `calls.c`
-on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if ``CC`` names it, as
+Installing does this by itself where there is a compiler. `staging.c` and `emulator.c` depend on the platform, not on
+Python; `calls.c` on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if ``CC`` names it, as
 `python -m ziglang cc` or the gcc or clang of MinGW: what they make has not run with Python yet.
 """
 
@@ -21,9 +21,10 @@ FOLDER = Path(__file__).parent
 LIBRARIES = (
     {"staging.c": "staging.dll", "calls.c": "_calls.pyd"}
     if sys.platform == "win32"
-    else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so"}
+    else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so", "emulator.c": "emulator.so"}
 )
-FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "replay")}
+"""The emulator of CUDA kernels is not for Windows, whose signals and stacks it does not know."""
+FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "replay"), "emulator.c": ("emulator",)}
 """The folders whose C files a library is made from; the first holds the one that gives it its name."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""

@@ -1,0 +1,289 @@
+"""The emulator's runtime in C, with kernels written by hand against kernel.h: results, and the faults that it reports."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xferlib import _native
+from xferlib._native import build
+
+FOLDER = Path(_native.__file__).parent
+KERNELS = Path(__file__).with_name("runtime_kernels.c")
+LIBRARY = FOLDER / build.LIBRARIES.get("emulator.c", "")
+pytestmark = [
+    pytest.mark.skipif(not LIBRARY.is_file(), reason="the emulator is not compiled"),
+    pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler"),
+]
+
+FIBERS, COOPERATIVE, CHECKED, TRACK = 1, 2, 4, 8
+READ_ONLY, UNWRITTEN = 1, 4
+KINDS = (
+    "ok", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only", "endless",
+    "stack overflow", "segment fault", "assert", "trap", "unsupported", "stopped", "bad mask", "out of memory", "bad free",
+)  # fmt: skip
+SCHEDULES = [(0, 0), (1, 0), *((2, seed) for seed in range(20))]
+"""In order, reversed, random with a seed."""
+NO_SITE = 0xFFFFFFFF
+DIM = ctypes.c_uint32 * 3
+
+
+class Region(ctypes.Structure):
+    _fields_ = (
+        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+        ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
+        ("initialised", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class Variable(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint32), ("nbytes", ctypes.c_uint32))
+
+
+class Place(ctypes.Structure):
+    _fields_ = (("tid", DIM), ("ctaid", DIM), ("site", ctypes.c_uint32), ("flags", ctypes.c_uint32))
+
+
+class Report(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint32), ("region", ctypes.c_int32), ("offset", ctypes.c_int64), ("nbytes", ctypes.c_uint32),
+        ("variable", ctypes.c_int32), ("here", Place), ("other", Place), ("text", ctypes.c_char * 512),
+    )  # fmt: skip
+
+
+PRINT = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
+
+
+class Launch(ctypes.Structure):
+    _fields_ = (
+        ("entry", ctypes.c_void_p), ("params", ctypes.c_char_p), ("module", ctypes.c_uint64), ("grid", DIM), ("block", DIM),
+        ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32), ("flags", ctypes.c_uint32),
+        ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32), ("stack_nbytes", ctypes.c_uint32),
+        ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64), ("regions", ctypes.POINTER(Region)),
+        ("variables", ctypes.POINTER(Variable)), ("lines", ctypes.POINTER(ctypes.c_uint32)),
+        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32), ("stop", ctypes.POINTER(ctypes.c_int32)), ("print", PRINT),
+    )  # fmt: skip
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = (
+        ("input", ctypes.c_uint64), ("output", ctypes.c_uint64), ("more", ctypes.c_uint64), ("count", ctypes.c_uint32),
+        ("value", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """The kernels, unchecked and checked."""
+    made = []
+    for name, flags in (("plain", []), ("checked", ["-DCHECKED"])):
+        path = tmp_path_factory.mktemp("kernels") / f"{name}.so"
+        command = ["cc", "-O1", "-fno-strict-aliasing", "-w", "-fPIC", "-shared", f"-I{FOLDER / 'emulator'}", *flags]
+        subprocess.run([*command, "-o", str(path), str(KERNELS)], check=True)
+        made.append(ctypes.CDLL(str(path)))
+    return made[0], made[1]
+
+
+@pytest.fixture(scope="session")
+def run_launch() -> Any:
+    """The entry point of the runtime."""
+    function = ctypes.CDLL(str(LIBRARY)).xf_run_launch
+    function.argtypes, function.restype = (ctypes.POINTER(Launch), ctypes.POINTER(Report)), ctypes.c_uint32
+    return function
+
+
+def mark(kernel: str, name: str) -> set[int]:
+    """The lines of a kernel with a mark."""
+    lines = KERNELS.read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if re.search(rf"^(KERNEL|static .*)\b.*{kernel}\b", line))
+    end = next(i for i in range(begin, len(lines)) if lines[i] == "}")
+    return {i + 1 for i in range(begin, end) if f"MARK({name})" in lines[i]}
+
+
+@dataclass
+class Machine:
+    """Runs kernels; every call has arrays of its own."""
+
+    run_launch: Any
+    kernels: tuple[Any, Any]
+    is_checked: bool = False
+    written: list[str] = field(default_factory=list)
+
+    def run(
+        self,
+        name: str,
+        *,
+        grid: int = 4,
+        block: int = 64,
+        flags: int = FIBERS,
+        schedule: tuple[int, int] = (0, 0),
+        count: int | None = None,
+        value: int = 0,
+        shared: tuple[int, ...] | None = None,
+        dynamic: int = 0,
+        output_size: int | None = None,
+        more_size: int | None = None,
+        workers: int = 1,
+        most_ticks: int = 10_000_000,
+        stack: int = 65536,
+        data: np.ndarray[Any, Any] | None = None,
+        unwritten: tuple[str, ...] = (),
+        stop: Any = None,
+        input_flags: int = READ_ONLY,
+    ) -> tuple[Report, dict[str, np.ndarray[Any, Any]]]:
+        """Run a kernel: the report, and the arrays. `shared` has the sizes of its variables, in items of 4 bytes."""
+        size = grid * block
+        arrays = {
+            "input": np.arange(size, dtype=np.uint32) % 23 if data is None else data,
+            "output": np.zeros(size if output_size is None else output_size, np.uint32),
+            "more": np.zeros(size if more_size is None else more_size, np.uint32),
+        }
+        regions = (Region * 3)()
+        kept = []
+        for region, (label, array) in zip(regions, arrays.items(), strict=True):
+            region.begin, region.nbytes, region.item_nbytes = array.ctypes.data, array.nbytes, array.itemsize
+            region.flags = input_flags if label == "input" else 0
+            bits = [np.zeros(array.nbytes // 64 + 1, np.uint64) for _ in range(3)]
+            kept.append(bits)
+            if flags & TRACK:
+                region.read, region.written = bits[0].ctypes.data, bits[1].ctypes.data
+            if label in unwritten:
+                region.flags |= UNWRITTEN
+                region.initialised = bits[2].ctypes.data
+        offset, variables = 1024, []
+        for items in (2 * block + 1,) if shared is None else shared:
+            variables.append(Variable(offset, 4 * items))
+            offset += (4 * items + 31) // 16 * 16
+        lines = (ctypes.c_uint32 * 2000)(*range(2000))
+        launch, report = Launch(), Report()
+        arguments = Arguments(*(each.ctypes.data for each in arrays.values()), size if count is None else count, value)
+        chosen = self.kernels[1 if self.is_checked or flags & TRACK else 0]
+        launch.entry = ctypes.cast(getattr(chosen, name), ctypes.c_void_p).value
+        launch.params = ctypes.cast(ctypes.pointer(arguments), ctypes.c_char_p)
+        launch.grid, launch.block = DIM(grid, 1, 1), DIM(block, 1, 1)
+        launch.static_nbytes, launch.dynamic_nbytes = offset - 1024, dynamic
+        launch.flags = flags | (CHECKED if self.is_checked else 0)
+        launch.workers, (launch.schedule, launch.seed) = workers, schedule
+        launch.stack_nbytes, launch.most_ticks = stack, most_ticks
+        launch.regions, launch.region_count = regions, 3
+        launch.variables, launch.variable_count = (Variable * len(variables))(*variables), len(variables)
+        launch.lines, launch.line_count = lines, len(lines)
+        if stop is not None:
+            launch.stop = stop
+        launch.print = PRINT(lambda text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
+        kind = self.run_launch(launch, report)
+        assert kind == report.kind
+        self.tracks = kept
+        return report, arrays
+
+
+@pytest.fixture(params=[False, True], ids=["unchecked", "checked"])
+def machine(request: pytest.FixtureRequest, run_launch: Any, kernels: tuple[Any, Any]) -> Machine:
+    """Runs kernels unchecked, and checked."""
+    return Machine(run_launch, kernels, request.param)
+
+
+@pytest.fixture
+def checked(run_launch: Any, kernels: tuple[Any, Any]) -> Machine:
+    """Runs kernels checked."""
+    return Machine(run_launch, kernels, is_checked=True)
+
+
+def show(report: Report) -> str:
+    """A report in words, for a failure."""
+    places = [f"{list(each.tid)} of block {list(each.ctaid)} at {each.site}" for each in (report.here, report.other)]
+    where = f"region {report.region} offset {report.offset} ({report.nbytes} bytes) variable {report.variable}"
+    return f"{KINDS[report.kind]}: {where}; {' and '.join(places)}; {report.text.decode()}"
+
+
+def _sum_of_all(x: np.ndarray[Any, Any]) -> Any:
+    return [x.sum()]
+
+
+def _double_buffers(x: np.ndarray[Any, Any]) -> Any:
+    rows = x.reshape(-1, 64)
+    for _ in range(8):
+        rows = rows + np.roll(rows, -1, 1)
+    return rows.ravel()
+
+
+def _grid_steps(x: np.ndarray[Any, Any]) -> Any:
+    for _ in range(3):
+        x = x + np.roll(x, -37)
+    return x
+
+
+def _tiles(x: np.ndarray[Any, Any]) -> Any:
+    return (np.roll(x.reshape(-1, 8), -1, 1) + np.arange(len(x)).reshape(-1, 8) // 8 % 4).ravel()
+
+
+def _produce(x: np.ndarray[Any, Any]) -> Any:
+    rows = x[: len(x) // 2].reshape(-1, 32)
+    return sum(np.roll(rows, -i, 1) * (i + 1) for i in range(6)).ravel()
+
+
+def _local(x: np.ndarray[Any, Any]) -> Any:
+    return 8 * np.arange(len(x)) + 28 + 12
+
+
+CORRECT: dict[str, tuple[Callable[[np.ndarray[Any, Any]], Any], dict[str, Any]]] = {
+    "copy": (lambda x: x + 1, {}),
+    "block_sum": (lambda x: x.reshape(-1, 64).sum(1), {}),
+    "warp_sum": (lambda x: x.reshape(-1, 32).sum(1), {}),
+    "grid_sum": (_sum_of_all, {}),
+    "spin_lock": (_sum_of_all, {}),
+    "double_buffer": (_double_buffers, {}),
+    "early_exit": (lambda x: [1], {"count": 100}),
+    "same_value": (lambda x: np.ones(len(x)), {}),
+    "warp_synchronous": (lambda x: x.reshape(-1, 32).sum(1), {"shared": (64,)}),
+    "tiles": (_tiles, {}),
+    "grid_sync": (_grid_steps, {"flags": FIBERS | COOPERATIVE}),
+    "look_back": (np.cumsum, {}),
+    "producer": (_produce, {}),
+    "histogram": (lambda x: np.bincount(x % 16, minlength=16), {}),
+    "heap": (lambda x: [i * (i + 1) // 2 for i in range(64)] * 4, {}),
+    "local": (_local, {}),
+    "bytes": (lambda x: (x.view(np.uint8)[:256] + 1).view(np.uint32), {}),
+}
+"""By kernel the beginning of its output, from the input, and how it is launched."""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("name", CORRECT)
+def test_a_correct_kernel_runs_under_every_schedule_without_a_report(
+    machine: Machine, name: str, schedule: tuple[int, int]
+) -> None:
+    expected, how = CORRECT[name]
+    report, arrays = machine.run(name, schedule=schedule, **how)
+    assert report.kind == 0, show(report)
+    wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)
+    np.testing.assert_array_equal(arrays["output"][: len(wanted)], wanted)
+
+
+def test_the_operations_of_a_warp_give_what_ptx_says(machine: Machine) -> None:
+    for schedule in SCHEDULES:
+        report, arrays = machine.run("warp_operations", grid=1, block=32, output_size=512, schedule=schedule)
+        assert report.kind == 0, show(report)
+        x, found = arrays["input"], arrays["output"].reshape(32, 16)
+        lanes = np.arange(32)
+        columns = [
+            np.where(lanes >= 3, np.roll(x, 3), x), lanes >= 3, x[lanes ^ 5], x[(lanes & 24) | 2],
+            np.full(32, sum(1 << i for i in lanes if x[i] & 1)), np.full(32, 3),
+            [sum(1 << j for j in lanes if x[j] & 3 == x[i] & 3) for i in lanes], np.full(32, 2**32 - 1), np.ones(32),
+            np.full(32, 2**32 - 28), np.repeat(x.reshape(4, 8).sum(1), 8), np.where(lanes % 2, 0xAAAAAAAA, 1),
+            np.full(32, (x & 1).sum()), np.full(32, 3),
+        ]  # fmt: skip
+        for i, column in enumerate(columns):
+            np.testing.assert_array_equal(found[:, i], np.asarray(column).astype(np.uint32), err_msg=f"{i} {schedule}")

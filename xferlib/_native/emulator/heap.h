@@ -1,0 +1,18 @@
+/* Blocks of the device's heap: see services.c. */
+#ifndef XF_HEAP_H
+#define XF_HEAP_H
+
+#include "kernel.h"
+
+typedef struct HeapBlock {
+    struct HeapBlock *left, *right, *next_freed;
+    u64 begin, nbytes, priority;
+    char *memory;
+    u64 *initialised; /* a bit for each byte that has been written */
+    int is_freed;
+} HeapBlock;
+
+/* The block of which the address is a byte, or one of the margin behind it; freed ones too. NULL where there is none. */
+HeapBlock *find_heap_block(u64 address);
+
+#endif

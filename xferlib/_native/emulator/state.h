@@ -1,0 +1,270 @@
+/* The state of a launch: who owns what, and which thread may touch it.
+ *
+ * A Launch has Workers, one an OS thread; a Worker has the Blocks that are resident on it; a Block has Threads. Only its
+ * worker touches a block and its threads, so that neither needs a lock. What workers share stands in Launch and is atomic,
+ * or behind `lock`.
+ */
+#ifndef XF_STATE_H
+#define XF_STATE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* mmap's flags, pthread_getattr_np, clock_gettime */
+#endif
+#undef _FORTIFY_SOURCE /* its longjmp refuses to leave one stack for another */
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "emulator.h"
+
+enum { WARP = 32, BARRIERS = 16, NO_SITE = -1 };
+
+typedef struct Launch Launch;
+typedef struct Worker Worker;
+typedef struct Block Block;
+typedef struct Thread Thread;
+typedef struct Checks Checks;
+
+/* Memory of a stack; the header stands at its upper end, which is in use anyway. */
+typedef struct Stack {
+    struct Stack *next;
+    char *begin;   /* above the guard */
+    size_t nbytes; /* from begin to this header */
+    size_t guard_nbytes;
+} Stack;
+
+typedef struct {
+    Thread *first, *last;
+    u32 count;
+} Queue;
+
+enum { READY, AT_BARRIER, AT_WARP, AT_ACTIVE_MASK, GONE };
+
+/* What a collective operation of a warp does; the mask and this must agree for threads to meet. */
+enum { MEET_SYNC, MEET_SHUFFLE, MEET_VOTE, MEET_MATCH, MEET_REDUX };
+
+struct Thread {
+    xf_thread seen; /* the first field: kernels hold its address */
+    Worker *worker;
+    Block *block;
+    Thread *next; /* in a queue */
+    Context context;
+    Stack *stack; /* NULL before the thread's first instruction, and after its last */
+    u32 number;   /* in the block */
+    u32 state;
+    u32 site;     /* of what it waits at */
+    u32 mode;     /* of the operation that it waits in */
+    u32 mask;
+    u32 polls;    /* atomics and volatile accesses */
+    u32 result, second_result; /* of a barrier or warp operation */
+    u64 value;
+    u32 b, c;
+    u64 ticks;
+    char *line;   /* output of printf, up to the end of a line */
+    size_t line_nbytes, line_room;
+    /* Of checks.c: */
+    u64 stamp;    /* who accesses, and when, as cells hold it */
+    struct Knowledge *knowledge;
+    struct Release *release; /* what a fence has made ready to be published */
+    u32 frame_count, frame_room;
+    struct Frame *frames;
+};
+
+/* One of the sixteen barriers of a block. */
+typedef struct {
+    Queue waiting;
+    u32 count;     /* threads that have arrived, with those missing of their warps where the number is given */
+    u32 wanted;    /* 0: every thread of the block */
+    u32 has_arrivals; /* of bar.arrive, which does not wait */
+    u32 popc, are_all, is_any;
+    u32 lanes[WARP]; /* where the number is given: those that have arrived, by warp */
+    u32 site;      /* of the first arrival */
+    u32 number;    /* its thread */
+    u32 is_unaligned;
+    struct Knowledge *knowledge;
+} Barrier;
+
+/* Threads of a warp that wait for one another. */
+typedef struct {
+    u32 mask, kind, arrived;
+} Meeting;
+
+typedef struct {
+    Thread *lanes[WARP]; /* NULL: none, or gone */
+    u32 alive;           /* bit l: lane l is not gone */
+    u32 converging;      /* bit l: lane l waits in active_mask */
+    u32 meeting_count;
+    Meeting meetings[WARP];
+} Warp;
+
+struct Block {
+    Block *next, *before; /* in the list of its worker */
+    Worker *worker;
+    u32 number, id[3];
+    u32 count, alive; /* threads */
+    u32 warp_count;
+    Thread *threads;
+    Warp *warps;
+    Barrier barriers[BARRIERS];
+    char *shared, *shared_memory; /* offset 0 of the window, and what holds it */
+    struct BlockChecks *checks;
+};
+
+struct Worker {
+    Launch *launch;
+    u32 number;
+    int is_alone;      /* the only worker */
+    Thread **ready;    /* a ring */
+    u32 ready_first, ready_count, ready_mask;
+    Context main;      /* the worker's own stack */
+    Thread *current;
+    Block *resident, *spare;
+    u32 resident_count, converging_count; /* converging: lanes in active_mask */
+    u32 is_admitting;  /* a thread asks for a further block, for all that are here only poll */
+    u64 polls;         /* since something else than polling happened */
+    u64 random;
+    Stack *stacks;     /* free ones */
+    u64 chunk_begin, chunk_end; /* blocks that this worker has taken from the counter */
+    char *output;      /* whole lines, to be printed from the worker's own stack */
+    size_t output_nbytes, output_room;
+    u64 clock;
+    int is_executing;  /* kernels run: a fault is theirs */
+    sigjmp_buf recovery;
+    void *signal_stack;
+    pthread_t os_thread;
+};
+
+struct Launch {
+    const xf_launch *given;
+    xf_report *report;
+    u64 block_count, next_block; /* next_block: atomic */
+    u32 thread_count;            /* of a block */
+    u32 dynamic_begin, shared_nbytes;
+    xf_run run;
+    u32 fault;                   /* atomic; the first to set it writes the report */
+    u32 worker_count;
+    u64 order_key[4], order_bits; /* the permutation of blocks */
+    u32 workspace[2];            /* of cooperative grids, as CUDA's headers expect: size, barrier */
+    pthread_mutex_t lock;        /* of printing */
+    Checks *checks;
+};
+
+/* --- emulator.c: the scheduler */
+
+/* End the launch because of this thread; does not return. `place` and `other` may be filled in *report before. */
+_Noreturn void fail(Thread *thread, const xf_report *report);
+_Noreturn void fail_at(Thread *thread, u32 kind, u32 site, const char *text);
+void fill_place(xf_place *place, const Thread *thread, u32 site, u32 flags);
+/* Let others run; the thread must be in a queue. */
+void leave(Thread *thread);
+void push_ready(Worker *worker, Thread *thread);
+/* All threads of a queue become ready, in order. */
+void wake(Worker *worker, Queue *queue);
+/* A place where the thread may lose its turn: an atomic, a volatile access. */
+void poll(Thread *thread);
+void note_progress(Worker *worker);
+u64 draw(u64 *state);
+/* As `fail`, on the way out of a signal handler. */
+void record_fault(Worker *worker, const xf_report *report);
+
+static inline void push(Queue *queue, Thread *thread) {
+    thread->next = NULL;
+    if (queue->last) queue->last->next = thread;
+    else queue->first = thread;
+    queue->last = thread;
+    queue->count++;
+}
+
+static inline Thread *as_thread(xf_thread *seen) {
+    return (Thread *)(void *)seen;
+}
+
+static inline int has_fibers(const Launch *launch) {
+    return (launch->given->flags & XF_FIBERS) != 0;
+}
+
+static inline int is_checked(const Launch *launch) {
+    return (launch->given->flags & XF_CHECKED) != 0;
+}
+
+static inline u32 source_line(const Launch *launch, u32 site) {
+    return site < launch->given->line_count ? launch->given->lines[site] : 0;
+}
+
+/* --- stacks.c */
+
+Stack *take_stack(size_t nbytes);
+void give_stacks(Stack *first);
+
+/* --- convergence.c: barriers and warps */
+
+u32 wait_at_barrier(xf_thread *t, u32 kind, u32 id, u32 threads, u32 value, u32 site);
+void synchronize_warp(xf_thread *t, u32 mask, u32 site);
+u32 shuffle(xf_thread *t, u32 mode, u32 value, u32 b, u32 c, u32 mask, u32 *in_range, u32 site);
+u32 vote(xf_thread *t, u32 mode, u32 predicate, u32 mask, u32 site);
+u32 match(xf_thread *t, u32 mode, u64 value, u32 mask, u32 *all_equal, u32 site);
+u32 reduce(xf_thread *t, u32 operation, u32 type, u32 value, u32 mask, u32 site);
+u32 find_active_mask(xf_thread *t, u32 site);
+/* The thread has ended: what waited for it goes on. */
+void leave_convergence(Thread *thread);
+/* Lanes that wait for convergence go on, for the others only poll. */
+void release_converging(Worker *worker);
+/* No thread of the block can go on: where two of them wait. */
+void describe_deadlock(const Block *block, xf_report *report);
+
+/* --- atomics.c */
+
+void run_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+                u32 site);
+/* The memory at `memory`; returns whether it has changed. */
+int change_memory(char *memory, u32 operation, u32 type, const void *first, const void *second, void *old, int is_shared);
+u32 type_nbytes(u32 type);
+
+/* --- services.c: output, the heap, clocks */
+
+u32 print_formatted(xf_thread *t, const char *format, const char *arguments, u32 site);
+void end_line(Thread *thread);
+void print_output(Worker *worker);
+void fail_assertion(xf_thread *t, const char *message, const char *file, u32 line, const char *function, u32 site);
+void run_trap(xf_thread *t, u32 site);
+void refuse_instruction(xf_thread *t, u32 site);
+u64 allocate_memory(xf_thread *t, u64 nbytes, u32 site);
+void free_memory(xf_thread *t, u64 address, u32 site);
+u64 read_clock(xf_thread *t);
+u64 read_global_timer(xf_thread *t);
+u64 read_environment(xf_thread *t, u32 number);
+
+/* --- faults.c: signals */
+
+int catch_faults(Worker *worker);
+void release_faults(Worker *worker);
+
+/* --- checks.c */
+
+int open_checks(Launch *launch);
+void close_checks(Launch *launch);
+int open_block_checks(Block *block);
+void close_block_checks(Block *block);
+void begin_block_checks(Block *block);
+void begin_thread_checks(Thread *thread);
+void end_thread_checks(Thread *thread);
+/* A barrier is complete; the threads in its queue and `last` are those that wait at it. */
+void order_barrier(Block *block, Barrier *barrier, Thread *last);
+/* The thread arrives at a barrier that is not complete yet. */
+void note_arrival(Barrier *barrier, Thread *thread);
+/* These lanes of a warp have met in a synchronisation. */
+void order_warp(Block *block, const Warp *warp, u32 lanes);
+void check_fence(xf_thread *t, u32 scope, u32 site);
+void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+                  u32 site);
+char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
+void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
+void begin_local(xf_thread *t, char *memory, u32 nbytes);
+void end_local(xf_thread *t, char *memory, u32 nbytes);
+
+#endif
