@@ -1,0 +1,135 @@
+"""PTX and CUDA C++ run on a CPU thread after thread: the translator without the runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import glob
+import importlib.util
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xferlib.kernels.cuda_cpu import emit, ptx
+
+EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
+COUNTS = ("accesses", "stores", "atomics", "begun", "ended", "printed", "traps", "ticks", "fences", "yields")
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+@functools.cache
+def folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="translated"))
+
+
+def compile_c(name: str, *options: str) -> ctypes.CDLL:
+    target = folder() / f"{name}.so"
+    subprocess.run(["cc", *options, "-o", str(target)], check=True, capture_output=True)
+    return ctypes.CDLL(str(target))
+
+
+@functools.cache
+def runner() -> ctypes.CDLL:
+    sources = [str(Path(__file__).with_name("runner.c")), str(EMULATOR / "arithmetic.c")]
+    options = [
+        "-O2",
+        "-std=gnu11",
+        "-ffp-contract=off",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{EMULATOR}",
+    ]
+    return compile_c("runner", *sources, *options, "-lm")
+
+
+def fused() -> tuple[str, ...]:
+    return ("-mfma",) if platform.machine() == "x86_64" and "fma" in Path("/proc/cpuinfo").read_text() else ()
+
+
+class Program:
+    """A translated module, loaded."""
+
+    number = 0
+
+    def __init__(self, text: str, *, checked: bool = False, options: tuple[str, ...] = emit.C_OPTIONS) -> None:
+        self.translation = emit.translate(ptx.parse(text), checked=checked)
+        Program.number += 1
+        source = folder() / f"{Program.number}.c"
+        source.write_text(self.translation.text)
+        self.library = compile_c(f"k{Program.number}", *options, *fused(), str(source))
+        self.block = ctypes.create_string_buffer(self.translation.block_nbytes + 256)
+        self.address = -(-ctypes.addressof(self.block) // 128) * 128
+        ctypes.memmove(self.address, self.translation.block(), self.translation.block_nbytes)
+        self.library.xf_init_module(ctypes.c_void_p(self.address))
+
+    def run(self, name: str, *arguments: object, grid: int = 1, block: int = 1, dynamic: int = 0) -> dict[str, int]:
+        """Launch: arrays by their address, NumPy scalars and bytes by their value."""
+        kernel = self.translation.kernels[name]
+        data = bytearray(kernel.params_nbytes)
+        for parameter, argument in zip(kernel.params, arguments, strict=True):
+            if isinstance(argument, np.ndarray):
+                argument = np.uint64(argument.ctypes.data)
+            raw = argument if isinstance(argument, bytes) else argument.tobytes()  # type: ignore[attr-defined]
+            assert len(raw) == parameter.nbytes, (parameter, raw)
+            data[parameter.offset : parameter.offset + len(raw)] = raw
+        params = (ctypes.c_char * max(len(data), 16)).from_buffer(data.ljust(16, b"\0"))
+        entry = getattr(self.library, kernel.symbol)
+        extents = ctypes.c_uint32 * 3
+        runner().run_kernel(
+            entry, params, ctypes.c_uint64(self.address), extents(grid, 1, 1), extents(block, 1, 1),
+            ctypes.c_uint32(kernel.shared_nbytes), ctypes.c_uint32(dynamic),
+        )  # fmt: skip
+        counts = (ctypes.c_uint64 * len(COUNTS))()
+        runner().read_counts(counts)
+        return dict(zip(COUNTS, counts, strict=True))
+
+    def variable(self, name: str, dtype: type) -> np.ndarray:
+        variable = self.translation.variables[name]
+        raw = ctypes.string_at(self.address + variable.offset, variable.nbytes)
+        return np.frombuffer(raw, dtype)
+
+
+def has_nvrtc() -> bool:
+    try:
+        from cuda.bindings import nvrtc
+
+        return int(nvrtc.nvrtcVersion()[0]) == 0 and bool(headers())
+    except (ImportError, RuntimeError):
+        return False
+
+
+@functools.cache
+def headers() -> tuple[str, ...]:
+    spec = importlib.util.find_spec("nvidia")
+    roots = list(spec.submodule_search_locations or ()) if spec else []
+    found = [path for root in roots for path in glob.glob(f"{root}/*/include")]
+    return tuple(f"-I{path}" for path in found) + tuple(f"-I{path}/cccl" for path in found)
+
+
+needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")
+
+
+def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
+    """The PTX of CUDA C++."""
+    from cuda.bindings import nvrtc
+
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
+    given = [f"--gpu-architecture={arch}", "-lineinfo", *headers(), *options]
+    (result,) = nvrtc.nvrtcCompileProgram(program, len(given), [option.encode() for option in given])
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    buffer = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, buffer)
+    assert int(result) == 0, buffer.decode()
+    _, size = nvrtc.nvrtcGetPTXSize(program)
+    buffer = b" " * size
+    nvrtc.nvrtcGetPTX(program, buffer)
+    return buffer.rstrip(b"\0").decode()

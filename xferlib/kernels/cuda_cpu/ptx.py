@@ -1,0 +1,1013 @@
+"""PTX text as Python objects: the whole language of ISA 7 to 9 as to its form; which instructions there are is emit.py's.
+
+Names are resolved here, since PTX has scopes: a register, a variable or a label in `{ }` hides one of the same name
+outside, and inline assembly opens such a scope wherever it is expanded. So an operand refers to a `Register` or a
+`Variable` by identity, and a label is a `Label` object. Only names of the module (variables, functions) may stay names:
+they may be declared later.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+NBYTES = {
+    "pred": 1, "b8": 1, "u8": 1, "s8": 1, "e4m3": 1, "e5m2": 1,
+    "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "e4m3x2": 2, "e5m2x2": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "u16x2": 4, "s16x2": 4, "tf32": 4,
+    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f32x2": 8, "b128": 16,
+}  # fmt: skip
+
+
+class PtxError(ValueError):
+    """The text is not PTX, or holds what is not translated. `line` counts in the PTX text, from 1; 0 is unknown."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(slots=True, eq=False)
+class Register:
+    name: str
+    type: str
+    number: int  # unique in its function
+
+
+@dataclass(slots=True)
+class Relocation:
+    """Bytes of a variable that hold an address (of a variable or a function), which is known when the module is loaded."""
+
+    offset: int
+    nbytes: int
+    target: str
+    addend: int
+    shift: int = 0  # `mask(symbol)`: the address is shifted right by so many bits, and cut
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    name: str
+    space: str  # global, const, shared, local, param, reg
+    type: str
+    align: int
+    nbytes: int  # 0: an array of unknown size
+    number: int = 0
+    initial: bytes = b""
+    relocations: list[Relocation] = field(default_factory=list)
+    is_extern: bool = False
+    is_visible: bool = False
+    function: str = ""  # of the function that declares it; empty: the module
+
+
+@dataclass(slots=True, eq=False)
+class Label:
+    name: str
+    number: int
+
+
+@dataclass(slots=True)
+class Immediate:
+    """A number: an int, a float of any notation, or with `bits` the exact bits of a 32- or 64-bit float."""
+
+    value: int | float
+    nbits: int = 0  # 32 or 64: `value` holds the bits of a float
+
+
+@dataclass(slots=True)
+class Symbol:
+    target: Variable | str
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Special:
+    name: str  # without %: "tid.x"
+
+
+@dataclass(slots=True)
+class Address:
+    base: Register | Symbol | Immediate
+    offset: int
+
+
+@dataclass(slots=True)
+class Vector:
+    items: tuple[Operand, ...]
+
+
+@dataclass(slots=True)
+class Pair:
+    first: Operand
+    second: Operand
+
+
+@dataclass(slots=True)
+class Not:
+    operand: Operand
+
+
+@dataclass(slots=True)
+class Arguments:
+    """A list in parentheses: of a call."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(slots=True)
+class Sink:
+    """`_`: a result that nobody wants."""
+
+
+Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | Pair | Not | Arguments | Sink
+
+
+@dataclass(slots=True)
+class Place:
+    """Of an instruction in the CUDA source; `inlined_at` is the place of the call that was replaced by the callee's text."""
+
+    file: int
+    line: int
+    column: int
+    function: str = ""
+    inlined_at: Place | None = None
+
+
+@dataclass(slots=True)
+class Instruction:
+    opcode: str  # "ld"
+    modifiers: tuple[str, ...]  # ("global", "u32")
+    operands: list[Operand]
+    guard: Register | None
+    negated: bool
+    place: Place | None
+    line: int  # in the PTX text
+    text: str
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(slots=True)
+class Prototype:
+    returns: list[Variable]
+    params: list[Variable]
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    name: str
+    is_entry: bool
+    returns: list[Variable]
+    params: list[Variable]
+    line: int
+    body: list[Instruction | Label] | None = None
+    variables: list[Variable] = field(default_factory=list)
+    registers: list[Register] = field(default_factory=list)
+    prototypes: dict[str, Prototype] = field(default_factory=dict)
+    branch_targets: dict[str, list[Label]] = field(default_factory=dict)
+    attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Module:
+    version: tuple[int, int] = (0, 0)
+    target: str = ""
+    variables: dict[str, Variable] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    files: dict[int, str] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+
+
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+_SPACE = re.compile(r"[\s;]*")
+_NAME = r"[A-Za-z_$%][\w$]*"
+_LABEL = re.compile(rf"({_NAME})\s*:(?!:)")
+_INSTRUCTION = re.compile(
+    rf"(?:@\s*(!?)\s*({_NAME})\s+)?([a-z]\w*(?:\s*\.\s*\w+(?:::\w+)*)*)(?=[\s;{{(\[])([^;{{}}]*(?:{{[^;{{}}]*}}[^;{{}}]*)*);"
+)
+_LOC = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?"
+    rf"(?:\s*,\s*function_name\s+({_NAME})(?:\s*\+\s*(\d+))?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+)
+_TOKEN = re.compile(
+    r"\s*(0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
+    r"|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?"
+    rf"|{_NAME}(?:\.[xyzwrgba](?![\w$]))?|\.\w+|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%~&|^!<>?:=(){{}}\[\],])"
+)
+_REGISTER_RANGE = re.compile(rf"\s*({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*")
+_SPLIT_NUMBER = re.compile(r"(.*?)(0|[1-9]\d*)$")
+_SPACES = ("global", "const", "shared", "local", "param", "reg", "sreg", "tex")
+_LINKAGES = ("extern", "visible", "weak", "common")
+_NUMBERED = re.compile(r"envreg\d+|pm\d+(?:_64)?")
+SPECIAL_REGISTERS = frozenset(
+    "tid ntid ctaid nctaid laneid warpid nwarpid smid nsmid gridid lanemask_eq lanemask_le lanemask_lt lanemask_ge "
+    "lanemask_gt clock clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi dynamic_smem_size total_smem_size "
+    "aggr_smem_size current_graph_exec clusterid nclusterid cluster_ctaid cluster_nctaid cluster_ctarank "
+    "cluster_nctarank is_explicit_cluster reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap "
+    "reserved_smem_offset_0 reserved_smem_offset_1".split()
+)  # fmt: skip
+
+
+def is_special(name: str) -> bool:
+    return name.startswith("%") and (
+        (base := name[1:].partition(".")[0]) in SPECIAL_REGISTERS or _NUMBERED.fullmatch(base) is not None
+    )
+
+
+class _Scope:
+    """What names mean between `{` and `}`."""
+
+    __slots__ = ("labels", "names", "parent", "prefixes")
+
+    def __init__(self, parent: _Scope | None) -> None:
+        self.parent = parent
+        self.names: dict[str, Register | Variable | tuple[Register, ...]] = {}
+        self.prefixes: dict[str, tuple[str, int]] = {}  # of `.reg .b32 %r<10>`: type and count
+        self.labels: dict[str, Label] = {}
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = _COMMENT.sub(_blank, text)
+        self.starts = [match.end() for match in re.finditer("\n", self.text)]
+        self.at = 0
+        self.module = Module()
+        self.strings: dict[str, str] = {}  # of .debug_str: the names of functions that were inlined
+        self.numbers = 0
+        self.function: Function | None = None
+        self.scope: _Scope | None = None
+        self.place: Place | None = None
+
+    def fail(self, message: str, at: int | None = None) -> NoReturn:
+        line = self.line(self.at if at is None else at)
+        raise PtxError(f"{message} (line {line} of the PTX text)", line)
+
+    def line(self, at: int) -> int:
+        return bisect_right(self.starts, at) + 1
+
+    # The module
+
+    def parse(self) -> Module:
+        self.strings = self.read_strings()
+        text = self.text
+        while True:
+            self.at = _SPACE.match(text, self.at).end()  # type: ignore[union-attr]
+            if self.at >= len(text):
+                return self.module
+            if text.startswith("@@DWARF", self.at) or text.startswith("@@dwarf", self.at):
+                self.skip_line()
+                continue
+            match = re.compile(r"\.(\w+)").match(text, self.at)
+            if not match:
+                self.fail(f"{self.excerpt()!r} is not a directive of a module")
+            self.read_directive(match)
+
+    def read_directive(self, match: re.Match[str]) -> None:
+        word, text = match[1], self.text
+        if word == "version":
+            if not (found := re.compile(r"\.version\s+(\d+)\.(\d+)").match(text, self.at)):
+                self.fail("'.version' names no version")
+            self.module.version = int(found[1]), int(found[2])
+            self.at = found.end()
+        elif word == "target":
+            if not (found := re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*").match(text, self.at)):
+                self.fail("'.target' names no target")
+            self.module.target = found[1]
+            self.at = found.end()
+        elif word == "address_size":
+            found = re.compile(r"\.address_size\s+(\d+)").match(text, self.at)
+            if not found or found[1] != "64":
+                self.fail("'.address_size' other than 64 is not supported: compile for 64 bits")
+            self.at = found.end()
+        elif word == "file":
+            self.read_file()
+        elif word == "section":
+            self.at = self.block_end(text.find("{", self.at))
+        elif word in ("pragma", "loc"):
+            self.skip_statement() if word == "pragma" else self.read_location()
+        elif word == "alias":
+            found = re.compile(rf"\.alias\s+({_NAME})\s*,\s*({_NAME})\s*;").match(text, self.at)
+            if not found:
+                self.fail("'.alias' needs two names")
+            self.module.aliases[found[1]] = found[2]
+            self.at = found.end()
+        else:
+            self.read_declaration()
+
+    def read_file(self) -> None:
+        found = re.compile(r'\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s*,\s*\d+\s*,\s*\d+)?').match(self.text, self.at)
+        if not found:
+            self.fail("'.file' needs a number and a name")
+        self.module.files[int(found[1])] = found[2]
+        self.at = found.end()
+
+    def read_strings(self) -> dict[str, str]:
+        strings: dict[str, str] = {}
+        start = self.text.find(".debug_str")
+        if start < 0:
+            return strings
+        body = self.text[start : self.block_end(self.text.find("{", start))]
+        for label, items in re.findall(rf"({_NAME})\s*:\s*((?:\.b8[^.:]*?(?=\.b8|{_NAME}\s*:|\}}))+)", body):
+            codes = bytes(int(code) & 255 for code in re.findall(r"-?\b\d+\b(?!\w)", items.replace(".b8", " ")))
+            strings[label] = codes.split(b"\0")[0].decode("utf-8", "replace")
+        return strings
+
+    def read_declaration(self) -> None:
+        """A variable or a function, after its linkage."""
+        match = re.compile(r"((?:\.(?:extern|visible|weak|common)\s+)*)\.(entry|func)\b").match(self.text, self.at)
+        if match:
+            self.at = match.end()
+            self.read_function(is_entry=match[2] == "entry")
+        else:
+            for variable in self.read_variables():
+                old = self.module.variables.get(variable.name)
+                if old is None or old.is_extern:
+                    self.module.variables[variable.name] = variable
+
+    # Functions
+
+    def read_function(self, *, is_entry: bool) -> None:
+        start = self.at
+        returns: list[Variable] = []
+        if self.peek("("):
+            returns = self.read_params()
+        found = re.compile(rf"\s*({_NAME})").match(self.text, self.at)
+        if not found:
+            self.fail("a function without a name")
+        self.at = found.end()
+        params = self.read_params() if self.peek("(") else []
+        function = Function(found[1], is_entry, returns, params, self.line(start))
+        while match := re.compile(r"\s*\.(\w+)([^.{;]*)").match(self.text, self.at):
+            if not match[1].startswith(
+                ("max", "min", "req", "no", "explicit", "abi", "pragma", "unified", "blocks", "attr")
+            ):
+                self.fail(f"'.{match[1]}' is not a directive of a function")
+            function.attributes[match[1]] = tuple(int(number) for number in re.findall(r"\d+", match[2]))
+            self.at = match.end()
+        if self.peek(";"):
+            self.module.functions.setdefault(function.name, function)
+            return
+        if not self.peek("{"):
+            self.fail(f"function '{function.name}' has neither a body nor an end")
+        self.module.functions[function.name] = function
+        self.read_body(function)
+
+    def read_params(self) -> list[Variable]:
+        at = self.text.index("(", self.at)
+        end = self.text.find(")", at)
+        if end < 0:
+            self.fail("a list of parameters without an end")
+        variables = []
+        for part in self.text[at + 1 : end].split(","):
+            words = part.split()
+            if not words:
+                continue
+            declared = re.compile(
+                r"\.ptr\b|\.(?:global|const|shared|local)\b(?=[\s.]*\.align)|\.(?:global|const|shared|local)\b"
+            )
+            text = declared.sub(" ", part) if ".ptr" in part else part
+            text = re.sub(r"\.align\s+(\d+)(?=.*\.align)", " ", text) if text.count(".align") > 1 else text
+            match = re.compile(
+                rf"\s*\.(param|reg)\s*(?:\.align\s+(\d+)\s*)?(?:\.v[248]\s*)?\.(\w+)\s*(?:\.align\s+(\d+)\s*)?({_NAME})?\s*(?:\[\s*(\w*)\s*\])?\s*$"
+            ).match(text)
+            if not match or match[3] not in NBYTES:
+                self.fail(f"{part.strip()!r} is not a parameter", at)
+            self.numbers += 1
+            # A pointer's `.ptr .align` says how its target is aligned, not itself.
+            align = NBYTES[match[3]] if ".ptr" in part else int(match[2] or match[4] or NBYTES[match[3]])
+            count = 1 if match[6] is None else int(match[6] or "0", 0)
+            variables.append(
+                Variable(match[5] or "_", match[1], match[3], align, NBYTES[match[3]] * count, self.numbers)
+            )
+        self.at = end + 1
+        return variables
+
+    def read_body(self, function: Function) -> None:
+        self.function, self.scope, self.place = function, _Scope(None), None
+        for variable in (*function.returns, *function.params):
+            variable.function = function.name
+            self.scope.names[variable.name] = (
+                self.new_register(variable.name, variable.type) if variable.space == "reg" else variable
+            )
+        self.late: list[Callable[[], None]] = []  # lists of labels, which may stand later
+        function.body = body = []
+        pending: list[tuple[list[Operand], int, _Scope]] = []
+        text = self.text
+        self.at = text.index("{", self.at) + 1
+        depth = 1
+        while depth:
+            self.at = _SPACE.match(text, self.at).end()  # type: ignore[union-attr]
+            char = text[self.at : self.at + 1]
+            if char == "":
+                self.fail(f"function '{function.name}' has no end")
+            elif char == "{":
+                self.scope = _Scope(self.scope)
+                self.at += 1
+                depth += 1
+            elif char == "}":
+                self.scope = self.scope.parent or self.scope  # type: ignore[union-attr]
+                self.at += 1
+                depth -= 1
+            elif char == ".":
+                self.read_local_directive(function)
+            elif text.startswith("@@", self.at):
+                self.skip_line()
+            elif match := _LABEL.match(text, self.at):
+                self.at = match.end()
+                self.read_label(match[1], body)
+            elif match := _INSTRUCTION.match(text, self.at):
+                body.append(self.read_instruction(match, pending))
+                self.at = match.end()
+            else:
+                self.fail(f"{self.excerpt()!r} is not an instruction")
+        for operands, index, scope in pending:
+            operands[index] = self.find_label(operands[index], scope)
+        for resolve in self.late:
+            resolve()
+        self.function = self.scope = None
+
+    def read_label(self, name: str, body: list[Instruction | Label]) -> None:
+        assert self.function is not None and self.scope is not None
+        function, scope, text = self.function, self.scope, self.text
+        if match := re.compile(r"\s*\.callprototype\b").match(text, self.at):
+            self.at = match.end()
+            returns = self.read_params() if self.peek("(") else []
+            if found := re.compile(rf"\s*({_NAME})").match(text, self.at):
+                self.at = found.end()
+            params = self.read_params() if self.peek("(") else []
+            self.skip_statement()
+            function.prototypes[name] = Prototype(returns, params)
+        elif match := re.compile(r"\s*\.(branchtargets|calltargets)\s+([^;]*);").match(text, self.at):
+            self.at = match.end()
+            if match[1] == "branchtargets":
+                names = match[2].split(",")
+                function.branch_targets[name] = []
+                self.late.append(
+                    lambda: function.branch_targets[name].extend(
+                        self.find_label(Symbol(item.strip()), scope) for item in names
+                    )
+                )
+        else:
+            if name in scope.labels:
+                self.fail(f"label '{name}' stands twice")
+            self.numbers += 1
+            label = scope.labels[name] = Label(name, self.numbers)
+            body.append(label)
+
+    def find_label(self, operand: Operand, scope: _Scope | None) -> Label:
+        name = operand.target if isinstance(operand, Symbol) and isinstance(operand.target, str) else "?"
+        while scope:
+            if name in scope.labels:
+                return scope.labels[name]
+            scope = scope.parent
+        assert self.function is not None
+        raise PtxError(f"label '{name}' of function '{self.function.name}' is nowhere", self.function.line)
+
+    def read_local_directive(self, function: Function) -> None:
+        text = self.text
+        word = re.compile(r"\.(\w+)").match(text, self.at)
+        if word is None:
+            self.fail(f"{self.excerpt()!r} is not a directive")
+        if word[1] == "loc":
+            self.read_location()
+        elif word[1] == "reg":
+            self.read_registers()
+        elif word[1] == "pragma":
+            self.skip_statement()
+        elif word[1] == "file":
+            self.read_file()
+        elif word[1] in _SPACES or word[1] in _LINKAGES:
+            assert self.scope is not None
+            for variable in self.read_variables():
+                variable.function = function.name
+                self.scope.names[variable.name] = variable
+                function.variables.append(variable)
+        elif word[1].startswith(("max", "min", "req")):
+            match = re.compile(r"\.\w+\s*([\d,\s]*);?").match(text, self.at)
+            assert match
+            self.at = match.end()
+        else:
+            self.fail(f"'.{word[1]}' is not a directive of a function's body")
+
+    def read_location(self) -> None:
+        match = _LOC.match(self.text, self.at)
+        if not match:
+            self.fail("'.loc' needs a file and a line")
+        self.at = match.end()
+        file, line, column = int(match[1]), int(match[2]), int(match[3] or 0)
+        if line == 0:
+            return  # the compiler's way to say that it does not know: the last place is as good
+        outer = None
+        if match[4]:
+            wanted = (int(match[6]), int(match[7]))
+            last = self.place
+            while last and (last.file, last.line) != wanted:
+                last = last.inlined_at
+            outer = last or Place(*wanted, int(match[8]))
+        self.place = Place(file, line, column, self.strings.get(match[4] or "", ""), outer)
+
+    def read_registers(self) -> None:
+        end = self.text.find(";", self.at)
+        match = re.compile(r"\.reg\s*(?:\.(v[248])\s*)?\.(\w+)\s").match(self.text, self.at)
+        if end < 0 or not match or match[2] not in NBYTES:
+            self.fail(f"{self.excerpt()!r} declares no register")
+        assert self.scope is not None
+        for part in self.text[match.end() : end].split(","):
+            found = _REGISTER_RANGE.fullmatch(part)
+            if not found:
+                self.fail(f"{part.strip()!r} is not a register's name")
+            if found[2]:
+                self.scope.prefixes[found[1]] = match[2], int(found[2])
+            elif match[1]:
+                names = [f"{found[1]}.{letter}" for letter in "xyzw"[: int(match[1][1])]]
+                items = tuple(self.new_register(name, match[2]) for name in names)
+                self.scope.names[found[1]] = items
+                self.scope.names.update(zip(names, items, strict=True))
+            else:
+                self.scope.names[found[1]] = self.new_register(found[1], match[2])
+        self.at = end + 1
+
+    def new_register(self, name: str, type: str) -> Register:
+        assert self.function is not None
+        self.numbers += 1
+        register = Register(name, type, self.numbers)
+        self.function.registers.append(register)
+        return register
+
+    # Instructions
+
+    def read_instruction(self, match: re.Match[str], pending: list[tuple[list[Operand], int, _Scope]]) -> Instruction:
+        scope = self.scope
+        assert scope is not None
+        opcode, *modifiers = re.sub(r"\s+", "", match[3]).split(".") if " " in match[3] else match[3].split(".")
+        guard = None
+        if match[2]:
+            found = self.find(match[2])
+            if not isinstance(found, Register):
+                self.fail(f"'{match[2]}' is not a predicate")
+            guard = found
+        source = match[4].strip()
+        operands = self.read_operands(source) if source else []
+        text = re.sub(r"\s+", " ", match[0]).rstrip(";")
+        if opcode == "bra":
+            pending.append((operands, 0, scope))
+        return Instruction(
+            opcode, tuple(modifiers), operands, guard, match[1] == "!", self.place, self.line(match.start()), text
+        )
+
+    def read_operands(self, source: str) -> list[Operand]:
+        operands: list[Operand] = []
+        for part in _split(source):
+            found = self.find(part)
+            operands.append(found if isinstance(found, Register) else self.read_operand(part))
+        return operands
+
+    def read_operand(self, source: str) -> Operand:
+        tokens = _TOKEN.findall(source)
+        if "".join(tokens) != re.sub(r"\s+", "", source):
+            self.fail(f"{source!r} is not an operand")
+        reader = _Operands(self, tokens)
+        operand = reader.read()
+        if reader.at != len(tokens):
+            self.fail(f"{source!r} is not an operand")
+        return operand
+
+    def find(self, name: str) -> Register | Variable | tuple[Register, ...] | None:
+        scope = self.scope
+        while scope:
+            if (found := scope.names.get(name)) is not None:
+                return found
+            if scope.prefixes and (match := _SPLIT_NUMBER.fullmatch(name)):
+                declared = scope.prefixes.get(match[1])
+                if declared and int(match[2]) < declared[1]:
+                    register = scope.names[name] = self.new_register(name, declared[0])
+                    return register
+            scope = scope.parent
+        return None
+
+    # Variables
+
+    def read_variables(self) -> Iterator[Variable]:
+        start = self.at
+        end = self.text.find(";", start)
+        if end < 0:
+            self.fail("a declaration without an end")
+        source = self.text[start:end]
+        match = re.compile(
+            r"((?:\.(?:extern|visible|weak|common)\s*)*)\.(global|const|shared|local|param|tex)(?:::\w+|\[\d+\])?\s*"
+            r"((?:\.align\s+\d+\s*|\.attribute\s*\([^)]*\)\s*|\.v[248]\b\s*|\.ptr\b\s*)*)\.(\w+)\s*(?:\.align\s+(\d+)\s*)?"
+        ).match(source)
+        if not match:
+            self.fail(f"{self.excerpt()!r} is not a declaration")
+        type = match[4]
+        self.at = end + 1
+        if type not in NBYTES:
+            if type in ("texref", "samplerref", "surfref") or match[2] == "tex":
+                return  # an error where it is used
+            self.fail(f"'.{type}' is not a type of a variable", start)
+        vector = re.search(r"\.v([248])", match[3])
+        item_nbytes = NBYTES[type]
+        lanes = int(vector[1]) if vector else 1
+        found = re.search(r"\.align\s+(\d+)", match[3])
+        align = int(found[1]) if found else int(match[5] or item_nbytes * lanes)
+        for declarator in _split(source[match.end() :]):
+            yield self.read_variable(declarator, match, type, align, item_nbytes, lanes, start)
+
+    def read_variable(
+        self, declarator: str, match: re.Match[str], type: str, align: int, item_nbytes: int, lanes: int, start: int
+    ) -> Variable:
+        head, _, initial = declarator.partition("=")
+        found = re.fullmatch(rf"\s*({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*((?:\[[^\]]*\]\s*)*)", head)
+        if not found:
+            self.fail(f"{head.strip()!r} is not a variable's name", start)
+        dims = [item.strip() for item in re.findall(r"\[([^\]]*)\]", found[3])]
+        self.numbers += 1
+        variable = Variable(found[1], match[2], type, align, 0, self.numbers)
+        variable.is_extern = "extern" in match[1]
+        variable.is_visible = "visible" in match[1] or "weak" in match[1] or "common" in match[1]
+        data = bytearray()
+        counts = [self.constant(dim) if dim else 0 for dim in dims]
+        if initial:
+            self.fill(variable, data, _TOKEN.findall(initial), [*counts, lanes] if lanes > 1 else counts, start)
+        nbytes = item_nbytes * lanes
+        if dims and not dims[0]:  # as long as its initialiser, or declared elsewhere
+            inner = nbytes
+            for count in counts[1:]:
+                inner *= count
+            nbytes = -(-len(data) // inner) * inner if inner else 0
+        else:
+            for count in counts:
+                nbytes *= count
+        if len(data) > nbytes:
+            self.fail(f"variable '{variable.name}' has more initial values than elements", start)
+        variable.nbytes = nbytes
+        variable.initial = bytes(data) if any(data) else b""
+        return variable
+
+    def fill(self, variable: Variable, data: bytearray, tokens: list[str], counts: list[int], start: int) -> None:
+        """Write an initialiser: nested braces follow the dimensions, and what is not given is zero."""
+        size = NBYTES[variable.type]
+        at = 0
+
+        def span(level: int) -> int:
+            total = size
+            for count in counts[level:]:
+                total *= max(count, 1)
+            return total
+
+        def read(level: int, begin: int) -> None:
+            nonlocal at
+            if at < len(tokens) and tokens[at] == "{":
+                at += 1
+                position = begin
+                while at < len(tokens) and tokens[at] != "}":
+                    nested = tokens[at] == "{"
+                    read(level + 1, position)
+                    position += span(level + 1) if nested else size
+                    if at < len(tokens) and tokens[at] == ",":
+                        at += 1
+                at += 1
+                return
+            reader = _Operands(self, tokens)
+            reader.at = at
+            value = reader.initial()
+            at = reader.at
+            if len(data) < begin + size:
+                data.extend(bytes(begin + size - len(data)))
+            if isinstance(value, Relocation):
+                value.offset, value.nbytes = begin, size
+                variable.relocations.append(value)
+            else:
+                data[begin : begin + size] = _encode(value, variable.type)
+
+        read(0, 0)
+        if at != len(tokens):
+            self.fail(f"the initialiser of '{variable.name}' is not understood", start)
+
+    def constant(self, source: str) -> int:
+        operand = self.read_operand(source)
+        if isinstance(operand, Immediate) and isinstance(operand.value, int):
+            return operand.value
+        self.fail(f"{source!r} is not a constant")
+
+    # Text
+
+    def peek(self, char: str) -> bool:
+        match = re.compile(r"\s*").match(self.text, self.at)
+        assert match
+        return self.text.startswith(char, match.end())
+
+    def skip_line(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end + 1
+
+    def skip_statement(self) -> None:
+        end = self.text.find(";", self.at)
+        if end < 0:
+            self.fail("a statement without an end")
+        self.at = end + 1
+
+    def block_end(self, at: int) -> int:
+        end = self.text.find("}", at)
+        if at < 0 or end < 0:
+            self.fail("a section without an end")
+        return end + 1
+
+    def excerpt(self) -> str:
+        return " ".join(self.text[self.at : self.at + 60].split())[:50]
+
+
+_BINARY: list[dict[str, Callable[[int, int], int]]] = [  # the loosest first
+    {"||": lambda a, b: int(bool(a) or bool(b))},
+    {"&&": lambda a, b: int(bool(a) and bool(b))},
+    {"|": lambda a, b: a | b},
+    {"^": lambda a, b: a ^ b},
+    {"&": lambda a, b: a & b},
+    {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
+    {"<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b), "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b)},
+    {"<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63)},
+    {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
+    {"*": lambda a, b: a * b, "/": lambda a, b: _quotient(a, b), "%": lambda a, b: a - _quotient(a, b) * b},
+]  # fmt: skip
+
+
+class _Operands:
+    """Reads operands from tokens: registers, addresses, vectors, and constant expressions by precedence."""
+
+    def __init__(self, parser: _Parser, tokens: list[str]) -> None:
+        self.parser = parser
+        self.tokens = tokens
+        self.at = 0
+
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.next()
+        self.at += 1
+        return token
+
+    def expect(self, token: str) -> None:
+        if self.take() != token:
+            self.parser.fail(f"{''.join(self.tokens)!r} lacks a {token!r}")
+
+    def read(self) -> Operand:
+        token = self.next()
+        if token == "{":
+            return Vector(self.read_list("{", "}"))
+        if token == "(":
+            saved = self.at
+            try:
+                return self.read_expression(0)
+            except PtxError:
+                self.at = saved
+            items = self.read_list("(", ")")
+            return Arguments(items)
+        if token == "[":
+            self.take()
+            address = self.read_address()
+            self.expect("]")
+            return address
+        if token == "!":
+            self.take()
+            return Not(self.read())
+        if token == "_":
+            self.take()
+            return self.read_second(Sink())
+        if token[:1].isalpha() or token[:1] in "_$%":
+            return self.read_second(self.read_name())
+        return self.read_expression(0)
+
+    def read_second(self, first: Operand) -> Operand:
+        if self.next() == "|":
+            self.take()
+            return Pair(first, self.read())
+        return first
+
+    def read_list(self, begin: str, end: str) -> tuple[Operand, ...]:
+        self.expect(begin)
+        items = []
+        while self.next() != end:
+            if self.at >= len(self.tokens):
+                self.parser.fail(f"{''.join(self.tokens)!r} lacks a {end!r}")
+            items.append(self.read())
+            if self.next() == ",":
+                self.take()
+        self.take()
+        return tuple(items)
+
+    def read_name(self) -> Operand:
+        name = self.take()
+        if name == "WARP_SZ":
+            return Immediate(32)
+        found = self.parser.find(name)
+        if isinstance(found, Register):
+            return found
+        if isinstance(found, tuple):
+            return Vector(found)
+        if found is None and "." in name and isinstance(whole := self.parser.find(name.partition(".")[0]), tuple):
+            letter = name.partition(".")[2]
+            index = "xyzw".find(letter) if letter in "xyzw" else "rgba".find(letter)
+            if 0 <= index < len(whole):
+                return whole[index]
+        if found is None and is_special(name):
+            return Special(name[1:])
+        symbol = Symbol(found if found is not None else name)
+        if self.next() in ("+", "-") and self.at + 1 < len(self.tokens):
+            sign = 1 if self.take() == "+" else -1
+            symbol.offset = sign * self.number()
+        elif self.next() == "[":  # an element of an array of b8: its byte
+            self.take()
+            symbol.offset = self.number() * (NBYTES[found.type] if found else 1)
+            self.expect("]")
+        return symbol
+
+    def read_address(self) -> Address:
+        token = self.next()
+        if token[:1].isalpha() or token[:1] in "_$%":
+            base = self.read_name()
+            offset = 0
+            if self.next() in ("+", "-"):
+                sign = 1 if self.take() == "+" else -1
+                offset = sign * self.number()
+            if self.next() == ",":
+                self.parser.fail("an address with coordinates is not supported: textures and tensors are not")
+            if isinstance(base, Symbol):
+                return Address(Symbol(base.target), base.offset + offset)
+            if isinstance(base, Register):
+                return Address(base, offset)
+            self.parser.fail(f"{''.join(self.tokens)!r} is not an address")
+        return Address(Immediate(self.number()), 0)
+
+    def number(self) -> int:
+        value = self.read_expression(0)
+        if not isinstance(value.value, int):
+            self.parser.fail(f"{''.join(self.tokens)!r} needs an integer")
+        return value.value
+
+    def initial(self) -> int | float | bytes | Relocation:
+        token = self.next()
+        if token[:1].isalpha() or token[:1] in "_$%":
+            if token == "generic":
+                self.take()
+                self.expect("(")
+                relocation = self.relocation()
+                self.expect(")")
+                return self.addend(relocation)
+            if token == "mask":
+                self.parser.fail("'mask()' in an initialiser is not supported")
+            return self.addend(self.relocation())
+        if re.fullmatch(r"0[xX][fF]{1}[0]*", token) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
+            return self.masked()
+        value = self.read_expression(0)
+        if value.nbits:
+            return float_of(value)
+        return value.value
+
+    def masked(self) -> Relocation:
+        """`0xFF00(symbol)`: one byte of an address, as old compilers write addresses into arrays of bytes."""
+        mask = int(self.take(), 16)
+        self.expect("(")
+        relocation = self.relocation()
+        self.expect(")")
+        relocation.shift = (mask & -mask).bit_length() - 1
+        return relocation
+
+    def relocation(self) -> Relocation:
+        if self.next() == "generic":
+            self.take()
+            self.expect("(")
+            inner = self.addend(Relocation(0, 0, self.take(), 0))
+            self.expect(")")
+            return inner
+        return self.addend(Relocation(0, 0, self.take(), 0))
+
+    def addend(self, relocation: Relocation) -> Relocation:
+        if self.next() in ("+", "-"):
+            sign = 1 if self.take() == "+" else -1
+            relocation.addend += sign * self.number()
+        return relocation
+
+    def read_expression(self, level: int) -> Immediate:
+        if level == len(_BINARY):
+            return self.read_unary()
+        left = self.read_expression(level + 1)
+        while (operator := self.next()) in _BINARY[level]:
+            self.take()
+            right = self.read_expression(level + 1)
+            if not isinstance(left.value, int) or not isinstance(right.value, int):
+                self.parser.fail(f"{''.join(self.tokens)!r} mixes numbers that are not integers")
+            left = Immediate(_BINARY[level][operator](left.value, right.value))
+        if level == 0 and self.next() == "?":
+            self.take()
+            first = self.read_expression(0)
+            self.expect(":")
+            second = self.read_expression(0)
+            return first if left.value else second
+        return left
+
+    def read_unary(self) -> Immediate:
+        token = self.take()
+        if token == "-":
+            operand = self.read_unary()
+            if operand.nbits:
+                return Immediate(int(operand.value) ^ (1 << (operand.nbits - 1)), operand.nbits)
+            return Immediate(-operand.value)
+        if token == "+":
+            return self.read_unary()
+        if token in ("~", "!"):
+            operand = self.read_unary()
+            if not isinstance(operand.value, int):
+                self.parser.fail(f"{''.join(self.tokens)!r} needs an integer")
+            return Immediate(~operand.value if token == "~" else int(not operand.value))
+        if token == "(":
+            if self.next().startswith("."):  # a cast: .s64 or .u64
+                self.take()
+                self.expect(")")
+                return self.read_unary()
+            value = self.read_expression(0)
+            self.expect(")")
+            return value
+        if token == "WARP_SZ":
+            return Immediate(32)
+        if token[:2] in ("0f", "0F"):
+            return Immediate(int(token[2:], 16), 32)
+        if token[:2] in ("0d", "0D") and len(token) == 18:
+            return Immediate(int(token[2:], 16), 64)
+        if token[:1].isdigit() or (token[:1] == "." and token[1:2].isdigit()):
+            return Immediate(_number(token))
+        self.parser.fail(f"{''.join(self.tokens)!r} is not an operand")
+
+
+def float_of(value: Immediate) -> float:
+    """The number that an operand's float denotes; payloads of NaN are lost."""
+    if value.nbits == 32:
+        return float(struct.unpack("<f", struct.pack("<I", value.value))[0])
+    if value.nbits == 64:
+        return float(struct.unpack("<d", struct.pack("<Q", value.value))[0])
+    return float(value.value)
+
+
+def _number(token: str) -> int | float:
+    token = token.rstrip("U")
+    if token[:2] in ("0x", "0X"):
+        return int(token, 16)
+    if token[:2] in ("0b", "0B"):
+        return int(token, 2)
+    if "." in token or "e" in token or "E" in token:
+        return float(token)
+    return int(token, 8) if len(token) > 1 and token[0] == "0" and all(c in "01234567" for c in token) else int(token)
+
+
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise PtxError("a constant expression divides by zero")
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _encode(value: int | float | bytes, type: str) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    nbytes = NBYTES[type]
+    if type in ("f32", "f64"):
+        return struct.pack("<f" if type == "f32" else "<d", float(value))
+    if isinstance(value, float):
+        return struct.pack("<f" if nbytes == 4 else "<d", value)
+    return (int(value) & ((1 << (8 * nbytes)) - 1)).to_bytes(nbytes, "little")
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match[0]
+    return found if found[0] == '"' else " " + "\n" * found.count("\n")
+
+
+def _split(source: str) -> list[str]:
+    """Parts between the commas that are outside of all brackets."""
+    if not any(bracket in source for bracket in "{[("):
+        return [part.strip() for part in source.split(",")]
+    parts, depth, begin = [], 0, 0
+    for at, char in enumerate(source):
+        if char in "{[(":
+            depth += 1
+        elif char in "}])":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(source[begin:at].strip())
+            begin = at + 1
+    parts.append(source[begin:].strip())
+    return parts
+
+
+def parse(text: str) -> Module:
+    """Read a PTX text.
+
+    Raises:
+        PtxError: The text is not PTX; the message and `line` say where.
+    """
+    return _Parser(text.rstrip("\0")).parse()
