@@ -343,6 +343,17 @@ static f64 rsqrt_approximate_f64(f64 a) {
     return cut(1.0 / sqrt(a));
 }
 
+/* One step of Newton with the residue of a * root * root against 1, known to twice the precision. */
+static f64 rsqrt_f64(f64 a) {
+    f64 scale = 1;
+    if (a > 0 && a < 0x1p-500) a *= 0x1p200, scale = 0x1p100;
+    f64 root = 1.0 / sqrt(a);
+    if (!(a > 0) || isinf(a)) return root;
+    f64 product = a * root, error = fma(a, root, -product);
+    f64 residue = fma(-product, root, 1.0) - error * root;
+    return fma(root * 0.5, residue, root) * scale;
+}
+
 const xf_math xf_math_table = {
     .add_f32 = add_f32,
     .mul_f32 = mul_f32,
@@ -381,4 +392,5 @@ const xf_math xf_math_table = {
     .div_full_f32 = div_full,
     .rcp_approximate_f64 = rcp_approximate_f64,
     .rsqrt_approximate_f64 = rsqrt_approximate_f64,
+    .rsqrt_f64 = rsqrt_f64,
 };

@@ -44,7 +44,8 @@ struct xf_math {
     f32 (*div_approximate_f32)(f32 a, f32 b);
     f32 (*div_full_f32)(f32 a, f32 b);
     f64 (*rcp_approximate_f64)(f64 a);
-    f64 (*rsqrt_approximate_f64)(f64 a);
+    f64 (*rsqrt_approximate_f64)(f64 a); /* with .ftz: the upper half of the result */
+    f64 (*rsqrt_f64)(f64 a);             /* without: a full one */
 };
 
 #ifndef XF_KERNEL_ONLY

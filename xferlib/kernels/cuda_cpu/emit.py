@@ -424,7 +424,7 @@ def _helpers(text: str) -> str:
             name = _HELPER_OF.get(name, name)
             if name in _HELPERS and name not in chosen:
                 chosen[name] = ""
-                add(_HELPERS[name].replace(name, ""))
+                add(_HELPERS[name])
                 del chosen[name]
                 chosen[name] = _HELPERS[name]
 
@@ -733,6 +733,9 @@ class _ModuleWriter:
 # ---- one function ----
 
 
+_NO_INSTRUCTION = Instruction("", (), [], None, False, None, 0, "")
+
+
 class _FunctionWriter:
     """Writes one function. Methods `do_*` are the instructions, by opcode."""
 
@@ -771,6 +774,10 @@ class _FunctionWriter:
         self.declare_variables()
         self.find_observed()
         self.find_loops()
+        for number, variable in enumerate(function.params):
+            if register := function.param_registers.get(variable.number):
+                self.instruction = _NO_INSTRUCTION
+                self.set(register, variable.type, f"*({_ctype(variable.type)} *)i{number}")
         body = function.body or []
         for index, item in enumerate(body):
             if isinstance(item, Label):
@@ -1030,6 +1037,11 @@ class _FunctionWriter:
         if self.watched and self.checked:
             for name, nbytes in self.watched:
                 self.put(f"run->local_end(t, {name}, {nbytes});")
+        if not self.function.is_entry:
+            for number, variable in enumerate(self.function.returns):
+                if register := self.function.param_registers.get(variable.number):
+                    value = self.read_register(register, variable.type)
+                    self.put(f"*({_ctype(variable.type)} *)o{number} = {value};")
         self.put("return;" if self.function.is_entry else f"return {result};")
 
     # Operands
@@ -1148,6 +1160,8 @@ class _FunctionWriter:
         if isinstance(operand, Vector):
             self.unpack(operand, type, expression)
             return
+        if isinstance(operand, Symbol) and isinstance(operand.target, str):
+            self.fail(f"'{operand.target}' is not declared")
         if not isinstance(operand, Register):
             self.fail("a destination is not a register")
         self.score(operand, type)
@@ -1716,6 +1730,38 @@ def _permute(writer: _FunctionWriter, item: Instruction) -> None:
     writer.set(d, "u32", f"xf_prmt({values})" if mode is None else f"xf_prmt_mode({values}, {mode})")
 
 
+@_covers(*(f"v{name}{lanes}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for lanes in "24"))
+def _video(writer: _FunctionWriter, item: Instruction) -> None:
+    """Bytes or halves of words; with .add their sum instead."""
+    types, flags = writer.split(item, {"add", "sat"}, 3)
+    operands = writer.operands(4)
+    lanes, name = int(item.opcode[-1]), item.opcode[1:-1]
+    nbits = 32 // lanes
+    mask = (1 << nbits) - 1
+    a, b, c = writer.bind("u32", operands[1:])
+    least, most = (-(1 << (nbits - 1)), mask >> 1) if types[0] == "s32" else (0, mask)
+    parts = []
+    for lane in range(lanes):
+        x, y = (
+            f"(s32)({'s' if type == 's32' else 'u'}{nbits})({value} >> {lane * nbits})"
+            for value, type in ((a, types[1]), (b, types[2]))
+        )
+        result = {
+            "add": f"({x} + {y})", "sub": f"({x} - {y})", "avrg": f"(({x} + {y} + ({x} + {y} >= 0)) >> 1)",
+            "absdiff": f"({x} < {y} ? {y} - {x} : {x} - {y})", "min": f"({x} < {y} ? {x} : {y})",
+            "max": f"({x} > {y} ? {x} : {y})",
+        }[name]  # fmt: skip
+        if "sat" in flags:
+            result = f"({result} < {least} ? {least} : {result} > {most} ? {most} : {result})"
+        parts.append(f"(u32){result}")
+    if "add" in flags:
+        writer.set(operands[0], "u32", f"({c} + {' + '.join(parts)})")
+    else:
+        joined = " | ".join(f"({part} & {mask}u) << {lane * nbits}" for lane, part in enumerate(parts))
+        writer.set(operands[0], "u32", f"({joined})")
+    writer.put("}")
+
+
 # ---- floats ----
 
 
@@ -1843,7 +1889,8 @@ def _unary(writer: _FunctionWriter, item: Instruction) -> None:
     elif type == "f64":
         if item.opcode not in ("rcp", "rsqrt"):
             writer.uncovered()
-        writer.set(d, type, f"m->{item.opcode}_approximate_f64({writer.read(a, type)})")
+        name = "rsqrt_f64" if item.opcode == "rsqrt" and "ftz" not in flags else f"{item.opcode}_approximate_f64"
+        writer.set(d, type, f"m->{name}({writer.read(a, type)})")
     elif type in _PACKED:
         _packed(writer, type, [a], lambda halves: kind.finish(f"m->approximate_f32[{number}]({kind.take(halves[0])})"))
     else:

@@ -168,7 +168,7 @@ class Function:
     line: int
     body: list[Instruction | Label] | None = None
     variables: list[Variable] = field(default_factory=list)
-    registers: list[Register] = field(default_factory=list)
+    param_registers: dict[int, Register] = field(default_factory=dict)  # of parameters declared by `.reg`, by number
     prototypes: dict[str, Prototype] = field(default_factory=dict)
     branch_targets: dict[str, list[Label]] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -392,9 +392,12 @@ class _Parser:
         self.function, self.scope, self.place = function, _Scope(None), None
         for variable in (*function.returns, *function.params):
             variable.function = function.name
-            self.scope.names[variable.name] = (
-                self.new_register(variable.name, variable.type) if variable.space == "reg" else variable
-            )
+            if variable.space == "reg":
+                register = self.new_register(variable.name, variable.type)
+                function.param_registers[variable.number] = register
+                self.scope.names[variable.name] = register
+            else:
+                self.scope.names[variable.name] = variable
         self.late: list[Callable[[], None]] = []  # lists of labels, which may stand later
         function.body = body = []
         pending: list[tuple[list[Operand], int, _Scope]] = []
@@ -536,9 +539,7 @@ class _Parser:
     def new_register(self, name: str, type: str) -> Register:
         assert self.function is not None
         self.numbers += 1
-        register = Register(name, type, self.numbers)
-        self.function.registers.append(register)
-        return register
+        return Register(name, type, self.numbers)
 
     # Instructions
 
@@ -863,7 +864,7 @@ class _Operands:
             if token == "mask":
                 self.parser.fail("'mask()' in an initialiser is not supported")
             return self.addend(self.relocation())
-        if re.fullmatch(r"0[xX][fF]{1}[0]*", token) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
+        if re.fullmatch(r"0[xX][fF][fF]0*", token) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
             return self.masked()
         value = self.read_expression(0)
         if value.nbits:
@@ -895,6 +896,8 @@ class _Operands:
         return relocation
 
     def read_expression(self, level: int) -> Immediate:
+        if level == 0 and self.at + 1 == len(self.tokens):
+            return self.read_unary()
         if level == len(_BINARY):
             return self.read_unary()
         left = self.read_expression(level + 1)
