@@ -445,12 +445,16 @@ KERNEL(bug_read_only) {
 
 KERNEL(bug_race_block) {
     ARGUMENTS();
+    PUT_SHARED(TID, 0);
+    SYNC();
     PUT_SHARED(TID, TID); MARK(b)
     PUT(a->out, INDEX, GET_SHARED((TID + 40) % t->ntid[0])); MARK(b)
 }
 
 KERNEL(bug_race_warp) {
     ARGUMENTS();
+    PUT_SHARED(TID, 0);
+    SYNC();
     PUT_SHARED(TID, TID); MARK(b)
     PUT(a->out, INDEX, GET_SHARED(TID ^ 1)); MARK(b)
 }
@@ -502,6 +506,84 @@ KERNEL(bug_atomic_and_plain) {
     ARGUMENTS();
     if (TID == 40) PUT(a->out, 0, 5); MARK(b)
     if (TID != 40) ATOMIC(XF_ADD, a->out, 0, 1); MARK(b)
+}
+
+KERNEL(bug_initialisation_without_barrier) {
+    ARGUMENTS();
+    u32 one = 1, old;
+    if (TID == 0) PUT_SHARED(0, 0); MARK(b)
+    if (TID == 0 || a->value == 0)
+        t->run->atomic(t, XF_SHARED_BEGIN, XF_EXCH, XF_U32, &one, 0, &old, XF_READ | XF_WRITE | XF_STRONG | XF_SHARED, HERE); MARK(b)
+}
+
+/* Each synchronises its half of the tile only. */
+KERNEL(bug_tiles) {
+    ARGUMENTS();
+    u32 mask = 0xfu << (t->lane & ~3u);
+    PUT_SHARED(TID, 0);
+    SYNC();
+    PUT_SHARED(TID, INDEX); MARK(b)
+    SYNC_WARP(mask);
+    PUT(a->out, INDEX, GET_SHARED((TID & ~7u) + (TID + 1) % 8)); MARK(b)
+}
+
+KERNEL(bug_other_lock) {
+    ARGUMENTS();
+    u32 lock = BLOCK % 2;
+    while (CAS(a->more, lock, 0, 1)) TICK();
+    FENCE();
+    PUT(a->out, 0, GET(a->out, 0) + GET(a->in, INDEX)); MARK(b)
+    FENCE();
+    ATOMIC(XF_EXCH, a->more, lock, 0);
+}
+
+KERNEL(bug_fence_of_the_block) {
+    ARGUMENTS();
+    PUT(a->out, INDEX, 1); MARK(b)
+    t->run->fence(t, XF_FENCE_BLOCK, HERE);
+    SYNC();
+    if (TID == 0) PUT_SHARED(0, ATOMIC(XF_ADD, a->more, 0, 1) == t->nctaid[0] - 1);
+    SYNC();
+    if (GET_SHARED(0)) {
+        u32 sum = 0;
+        for (u32 i = 0; i < t->nctaid[0]; i++) sum += GET(a->out, i * t->ntid[0] + TID); MARK(b)
+        PUT(a->more, 1 + TID, sum);
+    }
+}
+
+KERNEL(bug_single_buffer) {
+    ARGUMENTS();
+    u32 n = t->ntid[0];
+    PUT_SHARED(TID, GET(a->in, INDEX));
+    SYNC();
+    for (u32 step = 0; step < 8; step++) {
+        u32 sum = GET_SHARED(TID) + GET_SHARED((TID + 1) % n); MARK(b)
+        PUT_SHARED(TID, sum); MARK(b)
+        SYNC();
+    }
+    PUT(a->out, INDEX, GET_SHARED(TID));
+}
+
+KERNEL(bug_bytes) {
+    ARGUMENTS();
+    WRITE_AS(u8, (u64)a->out + INDEX, XF_GLOBAL, (u8)INDEX); MARK(b)
+    WRITE_AS(u8, (u64)a->more + INDEX, XF_GLOBAL, READ_AS(u8, (u64)a->out + (INDEX ^ 1), XF_GLOBAL)); MARK(b)
+}
+
+KERNEL(bug_producer_too_early) {
+    ARGUMENTS();
+    u32 sum = 0;
+    for (u32 i = 0; i < 6; i++) {
+        if (t->warp == 0) {
+            PUT_SHARED(t->lane, GET(a->in, BLOCK * 32 + t->lane) * (i + 1)); MARK(b)
+            t->run->barrier(t, XF_BAR_ARRIVE, 1, 64, 0, HERE);
+            t->run->barrier(t, XF_BAR_SYNC, 3, 32, 0, HERE);
+        } else {
+            t->run->barrier(t, XF_BAR_SYNC, 1, 64, 0, HERE);
+            sum += GET_SHARED((t->lane + i) % 32); MARK(b)
+        }
+    }
+    if (t->warp == 1) PUT(a->out, BLOCK * 32 + t->lane, sum);
 }
 
 KERNEL(bug_plain_flag) {

@@ -287,3 +287,240 @@ def test_the_operations_of_a_warp_give_what_ptx_says(machine: Machine) -> None:
         ]  # fmt: skip
         for i, column in enumerate(columns):
             np.testing.assert_array_equal(found[:, i], np.asarray(column).astype(np.uint32), err_msg=f"{i} {schedule}")
+
+
+ENDLESS = {"most_ticks": 200_000}
+BUGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bug_out_of_bounds": ("out of bounds", {}),
+    "bug_before_begin": ("out of bounds", {}),
+    "bug_shared_bounds": ("out of bounds", {"shared": (64, 64)}),
+    "bug_dynamic_bounds": ("out of bounds", {"dynamic": 256}),
+    "bug_null": ("out of bounds", {}),
+    "bug_misaligned": ("misaligned", {"data": np.arange(300, dtype=np.uint32)}),
+    "bug_uninitialised_shared": ("uninitialised", {}),
+    "bug_uninitialised_local": ("uninitialised", {}),
+    "bug_uninitialised_global": ("uninitialised", {"unwritten": ("more",)}),
+    "bug_uninitialised_heap": ("uninitialised", {}),
+    "bug_heap_bounds": ("out of bounds", {}),
+    "bug_after_free": ("out of bounds", {}),
+    "bug_double_free": ("bad free", {}),
+    "bug_local_bounds": ("out of bounds", {}),
+    "bug_ended_local": ("out of bounds", {}),
+    "bug_read_only": ("read-only", {}),
+    "bug_race_block": ("race", {}),
+    "bug_race_warp": ("race", {}),
+    "bug_race_reduction": ("race", {}),
+    "bug_race_blocks": ("race", {}),
+    "bug_race_sum": ("race", {}),
+    "bug_race_write_after_read": ("race", {}),
+    "bug_lock_without_fence": ("race", {}),
+    "bug_atomic_and_plain": ("race", {}),
+    "bug_initialisation_without_barrier": ("race", {}),
+    "bug_tiles": ("race", {}),
+    "bug_other_lock": ("race", {}),
+    "bug_plain_flag": ("race", {}),
+    "bug_fence_of_the_block": ("race", {}),
+    "bug_single_buffer": ("race", {}),
+    "bug_bytes": ("race", {}),
+    "bug_producer_too_early": ("race", {}),
+    "bug_divergent_barrier": ("divergent barrier", {}),
+    "bug_deadlock": ("deadlock", {}),
+    "bug_warp_deadlock": ("deadlock", {}),
+    "bug_mask": ("bad mask", {}),
+    "bug_endless": ("endless", ENDLESS),
+    "bug_spin": ("endless", ENDLESS),
+    "bug_assert": ("assert", {}),
+    "bug_trap": ("trap", {}),
+}
+"""By kernel the fault, and how it is launched."""
+UNCHECKED = ("bug_double_free", "bug_deadlock", "bug_warp_deadlock", "bug_mask", "bug_endless", "bug_spin", "bug_assert", "bug_trap")
+"""Those that are found without checks too."""
+
+
+def _check_places(name: str, report: Report) -> None:
+    first, both = mark(name, "a"), mark(name, "b")
+    assert first or both
+    if first:
+        assert report.here.site in first, show(report)
+        return
+    assert {report.here.site, report.other.site} <= both, show(report)
+    here, other = ((*place.ctaid, *place.tid) for place in (report.here, report.other))
+    assert here != other
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("name", BUGS)
+def test_a_bug_is_reported_under_every_schedule_with_its_places(
+    checked: Machine, name: str, schedule: tuple[int, int]
+) -> None:
+    kind, how = BUGS[name]
+    report, _ = checked.run(name, schedule=schedule, **how)
+    assert KINDS[report.kind] == kind, show(report)
+    _check_places(name, report)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("name", UNCHECKED)
+def test_what_ends_a_launch_without_checks_has_its_place_too(
+    run_launch: Any, kernels: tuple[Any, Any], name: str, workers: int
+) -> None:
+    kind, how = BUGS[name]
+    for schedule in SCHEDULES[:4]:
+        report, _ = Machine(run_launch, kernels).run(name, schedule=schedule, workers=workers, **how)
+        assert KINDS[report.kind] == kind, show(report)
+        _check_places(name, report)
+
+
+def test_a_missing_fence_before_the_last_block_is_found(checked: Machine) -> None:
+    places = mark("last_block", "last_block_a") | mark("last_block", "last_block_b")
+    for schedule in SCHEDULES:
+        report, _ = checked.run("bug_no_fence", schedule=schedule)
+        assert KINDS[report.kind] == "race", show(report)
+        assert {report.here.site, report.other.site} <= places, show(report)
+
+
+@pytest.mark.parametrize("flags", [0, FIBERS])
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("bug_stack", "stack overflow", 0), ("bug_wild", "segment fault", 0), ("bug_wild", "segment fault", 8192),
+        ("bug_division", "trap", 0),
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_processor_ends_the_launch_and_not_the_process(
+    machine: Machine, name: str, kind: str, value: int, flags: int
+) -> None:
+    if name == "bug_division" and not sys.platform.startswith("linux"):
+        pytest.skip("no trap for a division by zero")
+    for workers in (1, 3):
+        for _ in range(5):
+            report, _ = machine.run(name, value=value, flags=flags, workers=workers, block=32)
+            assert KINDS[report.kind] == kind, show(report)
+            assert (list(report.here.tid), list(report.here.ctaid)) == ([5, 0, 0], [0, 0, 0])
+    report, _ = machine.run("copy")
+    assert report.kind == 0
+
+
+def test_a_report_names_region_offset_and_variable(checked: Machine) -> None:
+    report, _ = checked.run("bug_out_of_bounds", grid=2, block=32)
+    assert (report.region, report.offset, report.nbytes) == (0, 256, 4)
+    assert (list(report.here.tid), list(report.here.ctaid)) == ([31, 0, 0], [1, 0, 0])
+    report, _ = checked.run("bug_before_begin")
+    assert (report.region, report.offset) == (1, -4)
+    report, _ = checked.run("bug_shared_bounds", shared=(64, 64))
+    assert (report.region, report.offset, report.variable) == (-1, 1024 + 256, 0)
+    report, _ = checked.run("bug_local_bounds")
+    assert (report.region, report.offset) == (-2, 16)
+    report, _ = checked.run("bug_assert")
+    assert report.text == b"file.cu:12: kernel: assertion `x > 0` failed"
+    report, _ = checked.run("bug_heap_bounds")
+    assert report.text == b"memory of 16 bytes in the device's heap"
+
+
+@pytest.mark.parametrize("flags", [0, FIBERS])
+def test_output_comes_in_whole_lines(machine: Machine, flags: int) -> None:
+    report, _ = machine.run("hello", grid=2, block=32, flags=flags, value=flags, workers=2)
+    assert report.kind == 0, show(report)
+    lines = "".join(machine.written).splitlines()
+    assert sorted(lines) == [f"thread {i:3}: {i / 2:.2f} abc  |%|{1 << 40}" for i in range(64)]
+
+
+def test_launches_with_one_seed_are_the_same(checked: Machine) -> None:
+    def places(seed: int) -> tuple[Any, ...]:
+        report, _ = checked.run("bug_race_sum", schedule=(2, seed))
+        return (*report.here.tid, *report.here.ctaid, *report.other.tid, *report.other.ctaid)
+
+    assert places(3) == places(3)
+    assert len({places(seed) for seed in range(10)}) > 5
+
+
+def test_stop_ends_a_launch_that_runs(machine: Machine) -> None:
+    for flags in (0, FIBERS):
+        stop = ctypes.c_int32(0)
+        timer = threading.Timer(0.05, lambda: setattr(stop, "value", 1))  # noqa: B023 - joined in this turn
+        timer.start()
+        report, _ = machine.run("bug_endless", flags=flags, most_ticks=0, stop=ctypes.pointer(stop))
+        timer.join()
+        assert KINDS[report.kind] == "stopped"
+
+
+def test_launches_run_from_several_threads_at_once(run_launch: Any, kernels: tuple[Any, Any]) -> None:
+    found: list[str] = []
+
+    def run_some(number: int) -> None:
+        machine = Machine(run_launch, kernels, is_checked=number % 2 == 1)
+        for i in range(20):
+            for name, kind in (("block_sum", "ok"), ("bug_wild", "segment fault"), ("bug_trap", "trap")):
+                report, _ = machine.run(name, workers=1 + i % 3, block=32)
+                if KINDS[report.kind] != kind:
+                    found.append(show(report))
+
+    threads = [threading.Thread(target=run_some, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not found
+
+
+def test_a_fault_outside_a_launch_is_still_the_process_s(tmp_path: Path) -> None:
+    """The handlers from before are back, and called while another thread's launch runs."""
+    program = f"""
+import ctypes, faulthandler, sys, threading, time
+sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(FOLDER.parents[1])!r}]
+import test_runtime as t
+faulthandler.enable()
+library = ctypes.CDLL({str(LIBRARY)!r}).xf_run_launch
+kernels = ctypes.CDLL(sys.argv[1])
+machine = t.Machine(library, (kernels, kernels))
+assert machine.run("bug_wild", block=32)[0].kind == 10
+if sys.argv[2] == "meanwhile":
+    threading.Thread(target=machine.run, args=("bug_endless",), kwargs={{"most_ticks": 0}}, daemon=True).start()
+    time.sleep(0.1)
+ctypes.string_at(8)
+"""
+    library = tmp_path / "kernels.so"
+    subprocess.run(
+        ["cc", "-O1", "-w", "-fPIC", "-shared", f"-I{FOLDER / 'emulator'}", "-o", str(library), str(KERNELS)], check=True
+    )
+    for when in ("after", "meanwhile"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(library), when], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == -11, done.stderr
+        assert "Segmentation fault" in done.stderr
+
+
+def test_what_a_kernel_reads_and_writes_is_told_by_the_byte(run_launch: Any, kernels: tuple[Any, Any]) -> None:
+    machine = Machine(run_launch, kernels)
+    report, _ = machine.run("copy", count=100, flags=TRACK)
+    assert report.kind == 0
+    (input_read, input_written, _), (output_read, output_written, _), _ = machine.tracks
+    assert np.unpackbits(input_read.view(np.uint8), bitorder="little")[:1024].tolist() == [1] * 400 + [0] * 624
+    assert np.unpackbits(output_written.view(np.uint8), bitorder="little")[:1024].tolist() == [1] * 400 + [0] * 624
+    assert not input_written.any()
+    assert not output_read.any()
+
+
+def test_bytes_that_a_kernel_writes_are_written_in_the_next_launch(checked: Machine) -> None:
+    report, _ = checked.run("copy", unwritten=("output",))
+    assert report.kind == 0
+    output = np.unpackbits(checked.tracks[1][2].view(np.uint8), bitorder="little")
+    assert output[:1024].all()
+
+
+@pytest.mark.parametrize("schedule", [(0, 0), (1, 0), (2, 1)], ids=str)
+def test_blocks_of_several_workers_give_the_same(
+    run_launch: Any, kernels: tuple[Any, Any], schedule: tuple[int, int]
+) -> None:
+    machine = Machine(run_launch, kernels)
+    for name, (expected, how) in CORRECT.items():
+        report, arrays = machine.run(name, workers=4, grid=9, schedule=schedule, **how)
+        assert report.kind == 0, show(report)
+        if name == "early_exit":
+            continue
+        if name in ("heap", "bytes"):
+            wanted = arrays["output"][:0]
+        else:
+            wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)
+        np.testing.assert_array_equal(arrays["output"][: len(wanted)], wanted, err_msg=name)

@@ -1,20 +1,1118 @@
-/* Checked execution. */
+/* Checked execution: every access is looked up before it is made.
+ *
+ * Memory that a kernel may touch is in areas: the regions of the launch (those that overlap are one area), the variables
+ * of shared memory, the local variables of functions that run, the device's heap. An access outside of all is reported
+ * with the nearest. Bits say which bytes have been written, so that a read of others is found.
+ *
+ * Races are found by a shadow. Each word of 4 bytes has a Cell: its last write, and two of its readers, for a write by
+ * anyone conflicts with one of two different ones. What an access is, is packed in a stamp (order.h). Two accesses of
+ * different threads, one of them a write and not both strong, are a race unless one happened before the other:
+ *
+ * - in one block, where a barrier of all threads lies between them (its interval differs), or synchronisations of the
+ *   warp (`lanes`);
+ * - anywhere, where the one's thread has released and the other's has acquired. A fence makes a thread's knowledge ready;
+ *   the next strong write publishes it at its address, and whoever reads that address by an atomic or a strong load learns
+ *   it. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
+ *   synchronise, and let one thread set the flag.
+ *
+ * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
+ * thread that has left before a barrier. The relation is that of the whole program, not of one run's order, so that most
+ * races are found under any schedule.
+ *
+ * The shadow takes 8 bytes a byte that is touched, and 32 more in words that are accessed in parts, which have a cell a
+ * byte. It is mapped in chunks, by the first access. One worker runs a checked launch: the cells have no locks.
+ *
+ * Global state: none; the heap's is in services.c.
+ */
 
+#include "heap.h"
+#include "order.h"
 #include "state.h"
 
-int open_checks(Launch *launch) { (void)launch; return 1; }
-void close_checks(Launch *launch) { (void)launch; }
-int open_block_checks(Block *block) { (void)block; return 1; }
-void close_block_checks(Block *block) { (void)block; }
-void begin_block_checks(Block *block) { (void)block; }
-void begin_thread_checks(Thread *thread) { (void)thread; }
-void end_thread_checks(Thread *thread) { (void)thread; }
-void order_barrier(Block *block, Barrier *barrier, Thread *last) { (void)block, (void)barrier, (void)last; }
-void note_arrival(Barrier *barrier, Thread *thread) { (void)barrier, (void)thread; }
-void order_warp(Block *block, const Warp *warp, u32 lanes) { (void)block, (void)warp, (void)lanes; }
-void check_fence(xf_thread *t, u32 scope, u32 site) { (void)t, (void)scope, (void)site; }
-void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags, u32 site) { run_atomic(t, address, operation, type, first, second, old, flags, site); }
-char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site) { (void)nbytes, (void)site; return (char *)(uintptr_t)(flags & XF_SHARED ? address + t->shared : address); }
-void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site) { memcpy(check_access(t, address, nbytes, flags, site), value, nbytes); }
-void begin_local(xf_thread *t, char *memory, u32 nbytes) { (void)t, (void)memory, (void)nbytes; }
-void end_local(xf_thread *t, char *memory, u32 nbytes) { (void)t, (void)memory, (void)nbytes; }
+#include <sys/mman.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
+enum { CHUNK_WORDS = 8192, RESERVED_BEGIN = 512, SITE_BITS = 20, SITE_MASK = (1 << SITE_BITS) - 1, RECENT = 64 };
+/* Above the three sites of a cell: */
+#define IS_SPLIT (1ull << 60)        /* its bytes have cells of their own */
+#define IS_SECOND_WRITE (1ull << 61) /* reads[1] is a strong write behind the plain one */
+
+typedef struct {
+    u64 write, reads[2];
+    u64 sites; /* of write, reads[0], reads[1], 20 bits each; flags */
+} Cell;
+
+typedef struct {
+    Cell *words, *bytes; /* bytes: NULL as long as no word of the chunk is split */
+    size_t words_nbytes, bytes_nbytes;
+} Chunk;
+
+typedef struct Area {
+    struct Area *next; /* of those of the heap */
+    u64 begin, end;
+    u64 word_begin;    /* begin, down to a multiple of 4 */
+    Chunk *chunks;
+    u64 chunk_count;
+    u32 first, count;  /* regions, in Checks.order */
+    int is_plain;      /* one region, neither tracked nor with bits of what is written */
+    int is_read_only;  /* all of its regions: nothing to race with */
+} Area;
+
+typedef struct {
+    u64 address;
+    Knowledge *wide;   /* of releases for the grid */
+    Knowledge *narrow; /* for a block alone */
+    u32 narrow_name;
+} Point;
+
+typedef struct {
+    Point *points;
+    u32 count, room; /* room: a power of two */
+} Points;
+
+struct Checks {
+    Launch *launch;
+    Area *areas;
+    u32 area_count;
+    u32 *order;          /* regions by their begin */
+    Area *recent[RECENT]; /* by site */
+    Area *heap_areas;
+    u64 serial;
+    KnowledgePool pool;
+    Points points;
+    u32 *block_of, *later_name; /* by name: the block's number; the name that the block has had afterwards, or 0 */
+    u32 names, name_room;
+    int is_ordering; /* XF_CHECKED, not only XF_TRACK */
+};
+
+struct BlockChecks {
+    u32 name, first_name; /* 0: the names are used up, and no races are looked for */
+    u32 interval;
+    u64 *initialised; /* of the shared window, a bit a byte */
+    Area shared;
+    u32 last_variable;
+    u16 *lanes;          /* by warp, lane and lane: clocks that a lane knows of another */
+    u32 *lanes_interval; /* by warp: where `lanes` counts */
+    Knowledge *base;     /* of every thread */
+    Knowledge *ready;    /* what any thread may publish */
+    Knowledge *left_knowledge, *left_ready; /* of threads that are gone: they count at the next barrier */
+    Points points;       /* in shared memory */
+    int has_releases, has_knowledge; /* of single threads, since the last barrier */
+};
+
+struct Release {
+    Knowledge *wide, *narrow;
+};
+
+typedef struct Frame {
+    u64 begin;
+    u32 nbytes, room;
+    u64 *initialised;
+} Frame;
+
+/* --- reports */
+
+/* What is told of an access is written only where it is refused. */
+typedef struct {
+    Thread *thread;
+    u64 stamp; /* with the strong bit */
+    u32 flags, site;
+    const char *memory; /* what the word holds, and what it shall: a write of the same is none */
+    const char *value;
+    u32 nbytes;
+    xf_report *report;
+    int is_shared;
+} Access;
+
+static _Noreturn void refuse_access(const Access *access, u32 kind) {
+    access->report->kind = kind;
+    fill_place(&access->report->here, access->thread, access->site, access->flags);
+    fail(access->thread, access->report);
+}
+
+/* Where in a report's terms an address of an area is; of several regions the first that holds it. */
+static void locate(const Checks *checks, const Area *area, u64 address, xf_report *report) {
+    const xf_region *regions = checks->launch->given->regions;
+    for (u32 i = area->first; i < area->first + area->count; i++) {
+        const xf_region *region = &regions[checks->order[i]];
+        report->region = (s32)checks->order[i];
+        report->offset = (s64)(address - region->begin);
+        if (address >= region->begin && address - region->begin < region->nbytes) return;
+    }
+}
+
+static void locate_shared(const Block *block, u32 offset, xf_report *report) {
+    const xf_launch *given = block->worker->launch->given;
+    u32 nearest = ~0u;
+    report->region = -1;
+    report->offset = offset;
+    for (u32 i = 0; i < given->variable_count; i++) {
+        const xf_variable *variable = &given->variables[i];
+        u32 end = variable->offset + variable->nbytes;
+        u32 distance = offset < variable->offset ? variable->offset - offset : offset >= end ? offset - end + 1 : 0;
+        if (distance < nearest) nearest = distance, report->variable = (s32)i;
+    }
+    /* Dynamic memory has no number of a variable. */
+    u32 begin = block->worker->launch->dynamic_begin;
+    u32 distance = offset < begin ? begin - offset : offset >= begin + given->dynamic_nbytes ? offset - begin - given->dynamic_nbytes + 1 : 0;
+    if (given->dynamic_nbytes && distance < nearest) report->variable = -1;
+}
+
+/* --- what an access is in */
+
+static int is_within(u64 address, u64 nbytes, u64 begin, u64 end) {
+    return address >= begin && address < end && nbytes <= end - address;
+}
+
+static Area *find_area(Checks *checks, u64 address, u32 site) {
+    Area **recent = &checks->recent[site % RECENT], *area = *recent;
+    if (area && address >= area->begin && address < area->end) return area;
+    u32 begin = 0, end = checks->area_count;
+    while (begin < end) {
+        u32 middle = (begin + end) / 2;
+        if (checks->areas[middle].end <= address) begin = middle + 1;
+        else end = middle;
+    }
+    if (begin == checks->area_count || address < checks->areas[begin].begin) return NULL;
+    return *recent = &checks->areas[begin];
+}
+
+static Area *nearest_area(Checks *checks, u64 address) {
+    Area *found = NULL;
+    u64 nearest = ~0ull;
+    for (u32 i = 0; i < checks->area_count; i++) {
+        Area *area = &checks->areas[i];
+        u64 distance = address < area->begin ? area->begin - address : address >= area->end ? address - area->end : 0;
+        if (area->count && distance < nearest) nearest = distance, found = area;
+    }
+    return nearest < 1 << 20 ? found : NULL;
+}
+
+static void nearest_region(Checks *checks, u64 address, xf_report *report) {
+    const Area *area = nearest_area(checks, address);
+    report->offset = (s64)address;
+    if (!area) return;
+    const xf_region *regions = checks->launch->given->regions;
+    u64 nearest = ~0ull;
+    for (u32 i = area->first; i < area->first + area->count; i++) {
+        const xf_region *region = &regions[checks->order[i]];
+        u64 end = region->begin + region->nbytes;
+        u64 distance = address < region->begin ? region->begin - address : address >= end ? address - end : 0;
+        if (distance >= nearest) continue;
+        nearest = distance;
+        report->region = (s32)checks->order[i];
+        report->offset = (s64)(address - region->begin);
+    }
+}
+
+static _Noreturn void refuse_bounds(const Access *access, u64 address) {
+    nearest_region(access->thread->worker->launch->checks, address, access->report);
+    refuse_access(access, XF_OUT_OF_BOUNDS);
+}
+
+static int are_set(const u64 *bits, u64 first, u32 count) {
+    u64 mask = count == 64 ? ~0ull : (1ull << count) - 1, place = first % 64;
+    if (~bits[first / 64] & mask << place) return 0;
+    return place + count <= 64 || !(~bits[first / 64 + 1] & mask >> (64 - place));
+}
+
+static void set_bits(u64 *bits, u64 first, u32 count) {
+    u64 mask = count == 64 ? ~0ull : (1ull << count) - 1, place = first % 64;
+    bits[first / 64] |= mask << place;
+    if (place + count > 64) bits[first / 64 + 1] |= mask >> (64 - place);
+}
+
+static void require_alignment(const Access *access, u64 address, u32 nbytes) {
+    if (address & (nbytes - 1) && !(nbytes & (nbytes - 1))) refuse_access(access, XF_MISALIGNED);
+}
+
+/* --- the relation of accesses */
+
+static u16 *lanes_of(const struct BlockChecks *own, u32 warp) {
+    return own->lanes + (size_t)warp * WARP * WARP;
+}
+
+
+
+static int is_known(const Checks *checks, const Knowledge *knowledge, u64 stamp) {
+    if (!knowledge) return 0;
+    if (knows(&checks->pool, knowledge, stamp)) return 1;
+    for (u32 name = checks->later_name[name_of(stamp)]; name; name = checks->later_name[name])
+        if (knows_of(&checks->pool, knowledge, name)) return 1;
+    return 0;
+}
+
+/* Whether an access of another thread happened before whatever the thread does now. */
+static int is_before(const Thread *thread, u64 stamp) {
+    const Checks *checks = thread->worker->launch->checks;
+    const struct BlockChecks *own = thread->block->checks;
+    u32 name = name_of(stamp), other = thread_of(stamp);
+    if (name == own->name) {
+        if (interval_of(stamp) < own->interval) return 1;
+        if (other == thread->number) return 1;
+        u32 warp = thread->number / WARP;
+        if (other / WARP == warp && own->lanes_interval[warp] == own->interval &&
+            lanes_of(own, warp)[thread->seen.lane * WARP + other % WARP] > clock_of(stamp))
+            return 1;
+    } else if (name >= own->first_name && name < own->name && checks->block_of[name] == thread->block->number) return 1;
+    return is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp);
+}
+
+static _Noreturn void report_race(const Access *access, u64 stamp, u32 site, int is_write) {
+    const Checks *checks = access->thread->worker->launch->checks;
+    const xf_launch *given = checks->launch->given;
+    u32 number = thread_of(stamp), block = checks->block_of[name_of(stamp)];
+    xf_place *other = &access->report->other;
+    other->tid[0] = number % given->block[0];
+    other->tid[1] = number / given->block[0] % given->block[1];
+    other->tid[2] = number / given->block[0] / given->block[1];
+    other->ctaid[0] = block % given->grid[0];
+    other->ctaid[1] = block / given->grid[0] % given->grid[1];
+    other->ctaid[2] = block / given->grid[0] / given->grid[1];
+    other->site = site == SITE_MASK ? (u32)NO_SITE : site;
+    other->flags = (is_write ? XF_WRITE : XF_READ) | (stamp & STRONG_BIT ? XF_STRONG : 0);
+    refuse_access(access, XF_RACE);
+}
+
+
+static u32 site_in(const Cell *cell, u32 which) {
+    return (u32)(cell->sites >> (SITE_BITS * which)) & SITE_MASK;
+}
+
+static void set_site(Cell *cell, u32 which, u32 site) {
+    u64 kept = site < SITE_MASK ? site : SITE_MASK;
+    cell->sites = (cell->sites & ~((u64)SITE_MASK << (SITE_BITS * which))) | kept << (SITE_BITS * which);
+}
+
+static int is_same_thread(u64 one, u64 other) {
+    return one >> THREAD_SHIFT == other >> THREAD_SHIFT;
+}
+
+/* Cells of shared memory may hold what another block has left, which had the memory before. */
+static int is_stale(const Access *access, u64 stamp) {
+    return access->is_shared && stamp && name_of(stamp) < access->thread->block->checks->first_name;
+}
+
+static int conflicts(const Access *access, u64 stamp) {
+    if (!stamp || is_same_thread(stamp, access->stamp) || (stamp & access->stamp & STRONG_BIT)) return 0;
+    return !is_before(access->thread, stamp);
+}
+
+static void note_write(const Access *access, Cell *cell) {
+    u64 stamp = access->stamp;
+    if (conflicts(access, cell->write) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
+        report_race(access, cell->write, site_in(cell, 0), 1);
+    int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
+    for (u32 i = 0; i < 2; i++)
+        if (conflicts(access, cell->reads[i]))
+            report_race(access, cell->reads[i], site_in(cell, 1 + i), i && is_second_write);
+    if (stamp & STRONG_BIT && cell->write && !(cell->write & STRONG_BIT)) {
+        /* The plain write before it still conflicts with what strong writes do not. */
+        cell->reads[1] = stamp;
+        set_site(cell, 2, access->site);
+        cell->sites |= IS_SECOND_WRITE;
+        return;
+    }
+    cell->write = stamp;
+    set_site(cell, 0, access->site);
+    /* Whatever happens after this write happens after those readers, for they were before it; strong ones may not have been. */
+    if (!(stamp & STRONG_BIT)) {
+        cell->reads[0] = cell->reads[1] = 0;
+        cell->sites &= ~IS_SECOND_WRITE;
+    }
+}
+
+static void note_read(const Access *access, Cell *cell) {
+    u64 stamp = access->stamp;
+    if (conflicts(access, cell->write)) report_race(access, cell->write, site_in(cell, 0), 1);
+    int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
+    if (is_second_write && conflicts(access, cell->reads[1]))
+        report_race(access, cell->reads[1], site_in(cell, 2), 1);
+    u32 place = 2;
+    if (!cell->reads[0] || is_same_thread(cell->reads[0], stamp)) place = 0;
+    else if (is_second_write) place = is_before(access->thread, cell->reads[0]) ? 0 : 2;
+    else if (!cell->reads[1] || is_same_thread(cell->reads[1], stamp)) place = 1;
+    else if (is_before(access->thread, cell->reads[0])) place = 0;
+    else if (is_before(access->thread, cell->reads[1]) ||
+             (name_of(cell->reads[0]) == name_of(cell->reads[1]) && name_of(stamp) != name_of(cell->reads[0])))
+        place = 1;
+    if (place == 2) return;
+    /* A plain read conflicts with more than a strong one of the same thread and time. */
+    if (stamp & STRONG_BIT && cell->reads[place] == (stamp & ~(u64)STRONG_BIT)) return;
+    cell->reads[place] = stamp;
+    set_site(cell, 1 + place, access->site);
+}
+
+static void note_access(const Access *access, Cell *cell) {
+    if (is_stale(access, cell->write) || is_stale(access, cell->reads[0]) || is_stale(access, cell->reads[1])) {
+        u64 split = cell->sites & IS_SPLIT;
+        *cell = (Cell){0, {0, 0}, split};
+    }
+    if (access->flags & XF_WRITE) note_write(access, cell);
+    else note_read(access, cell);
+}
+
+/* --- the shadow */
+
+static void *map_cells(u64 count, size_t *nbytes) {
+    *nbytes = count * sizeof(Cell);
+    void *memory = mmap(NULL, *nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int open_area(Area *area, u64 begin, u64 end) {
+    area->begin = begin;
+    area->end = end;
+    area->word_begin = begin & ~3ull;
+    area->chunk_count = (end - area->word_begin) / (4 * CHUNK_WORDS) + 1;
+    return (area->chunks = calloc(area->chunk_count, sizeof(Chunk))) != NULL;
+}
+
+static void close_area(Area *area) {
+    for (u64 i = 0; area->chunks && i < area->chunk_count; i++) {
+        if (area->chunks[i].words) munmap(area->chunks[i].words, area->chunks[i].words_nbytes);
+        if (area->chunks[i].bytes) munmap(area->chunks[i].bytes, area->chunks[i].bytes_nbytes);
+    }
+    free(area->chunks);
+    area->chunks = NULL;
+}
+
+static u64 words_of_chunk(const Area *area, u64 number) {
+    u64 words = (area->end - area->word_begin + 3) / 4 - number * CHUNK_WORDS;
+    return words < CHUNK_WORDS ? words : CHUNK_WORDS;
+}
+
+/* The cells of the four bytes of a word. */
+static Cell *split_word(Area *area, Chunk *chunk, u64 word, Thread *thread) {
+    Cell *cell = &chunk->words[word % CHUNK_WORDS];
+    if (!chunk->bytes && !(chunk->bytes = map_cells(4 * words_of_chunk(area, word / CHUNK_WORDS), &chunk->bytes_nbytes)))
+        fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of checked execution");
+    Cell *bytes = &chunk->bytes[4 * (word % CHUNK_WORDS)];
+    if (cell->sites & IS_SPLIT) return bytes;
+    for (int i = 0; i < 4; i++) bytes[i] = *cell;
+    cell->sites |= IS_SPLIT;
+    return bytes;
+}
+
+/* Note an access in all of its cells. */
+static void shade(Access *access, Area *area, u64 address, u32 nbytes) {
+    u64 offset = address - area->word_begin, end = offset + nbytes;
+    const char *memory = access->memory, *value = access->value;
+    while (offset < end) {
+        u64 word = offset / 4, from = offset % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
+        Chunk *chunk = &area->chunks[word / CHUNK_WORDS];
+        if (!chunk->words && !(chunk->words = map_cells(words_of_chunk(area, word / CHUNK_WORDS), &chunk->words_nbytes)))
+            fail_at(access->thread, XF_OUT_OF_MEMORY, access->site, "the shadow of checked execution");
+        Cell *cell = &chunk->words[word % CHUNK_WORDS];
+        u64 done = nbytes - (end - offset);
+        access->memory = memory + done;
+        access->value = value ? value + done : NULL;
+        if (from == 0 && to == 4 && !(cell->sites & IS_SPLIT)) {
+            access->nbytes = 4;
+            note_access(access, cell);
+        } else {
+            Cell *bytes = split_word(area, chunk, word, access->thread);
+            access->nbytes = 1;
+            for (u64 i = from; i < to; i++) {
+                access->memory = memory + done + (i - from);
+                access->value = value ? value + done + (i - from) : NULL;
+                note_access(access, &bytes[i]);
+            }
+        }
+        offset = word * 4 + to;
+    }
+}
+
+/* --- one access */
+
+static void check_shared(Access *access, u64 offset, u32 nbytes) {
+    Thread *thread = access->thread;
+    Block *block = thread->block;
+    struct BlockChecks *own = block->checks;
+    const Launch *launch = thread->worker->launch;
+    const xf_launch *given = launch->given;
+    const xf_variable *variable = &given->variables[own->last_variable];
+    int is_in = given->variable_count && is_within(offset, nbytes, variable->offset, variable->offset + variable->nbytes);
+    is_in = is_in || is_within(offset, nbytes, launch->dynamic_begin, launch->dynamic_begin + given->dynamic_nbytes);
+    is_in = is_in || is_within(offset, nbytes, RESERVED_BEGIN, XF_SHARED_BEGIN);
+    is_in = is_in || (!given->variable_count && is_within(offset, nbytes, XF_SHARED_BEGIN, XF_SHARED_BEGIN + given->static_nbytes));
+    for (u32 i = 0; !is_in && i < given->variable_count; i++) {
+        variable = &given->variables[i];
+        is_in = is_within(offset, nbytes, variable->offset, variable->offset + variable->nbytes);
+        if (is_in) own->last_variable = i;
+    }
+    if (!is_in) {
+        locate_shared(block, (u32)offset, access->report);
+        access->report->offset = (s64)offset;
+        refuse_access(access, XF_OUT_OF_BOUNDS);
+    }
+    if (offset & (nbytes - 1)) {
+        locate_shared(block, (u32)offset, access->report);
+        require_alignment(access, offset, nbytes);
+    }
+    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && !are_set(own->initialised, offset, nbytes)) {
+        locate_shared(block, (u32)offset, access->report);
+        refuse_access(access, XF_UNINITIALISED);
+    }
+    if (access->flags & XF_WRITE) set_bits(own->initialised, offset, nbytes);
+    if (!access->stamp) return;
+    access->is_shared = 1;
+    access->report->region = -1;
+    access->report->offset = (s64)offset;
+    shade(access, &own->shared, offset, nbytes);
+}
+
+/* The variable that an access to the thread's stack is in; the nearest is reported. */
+static void check_local(Access *access, u64 address, u32 nbytes) {
+    Thread *thread = access->thread;
+    Frame *nearest = NULL;
+    u64 least = ~0ull;
+    for (u32 i = thread->frame_count; i-- > 0;) {
+        Frame *frame = &thread->frames[i];
+        if (is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) {
+            u64 offset = address - frame->begin;
+            access->report->region = -2;
+            access->report->offset = (s64)offset;
+            require_alignment(access, address, nbytes);
+            if (access->flags & XF_READ && !are_set(frame->initialised, offset, nbytes)) refuse_access(access, XF_UNINITIALISED);
+            if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
+            return;
+        }
+        u64 distance = address < frame->begin ? frame->begin - address : address - frame->begin;
+        if (distance < least) least = distance, nearest = frame;
+    }
+    access->report->region = -2;
+    access->report->offset = (s64)(nearest ? address - nearest->begin : address);
+    refuse_access(access, XF_OUT_OF_BOUNDS);
+}
+
+static Area *area_of_heap(Checks *checks, HeapBlock *block) {
+    if (block->owner == checks->serial) return block->shadow;
+    Area *area = calloc(1, sizeof *area);
+    if (!area || !open_area(area, block->begin, block->begin + block->nbytes)) return free(area), NULL;
+    area->next = checks->heap_areas;
+    checks->heap_areas = area;
+    block->shadow = area;
+    block->owner = checks->serial;
+    return area;
+}
+
+/* Whether the address is of the device's heap; if so, checked. */
+static int check_heap(Access *access, u64 address, u32 nbytes) {
+    Thread *thread = access->thread;
+    Checks *checks = thread->worker->launch->checks;
+    HeapBlock *block = find_heap_block(address);
+    if (!block) return 0;
+    xf_report *report = access->report;
+    u64 offset = address - block->begin;
+    report->offset = (s64)offset;
+    int is_in = is_within(address, nbytes, block->begin, block->begin + block->nbytes);
+    if (!is_in || block->is_freed) {
+        snprintf(report->text, sizeof report->text, "%s of %llu bytes in the device's heap",
+                 block->is_freed ? "freed memory" : "memory", block->nbytes);
+        refuse_access(access, XF_OUT_OF_BOUNDS);
+    }
+    require_alignment(access, address, nbytes);
+    if (access->flags & XF_READ && !are_set(block->initialised, offset, nbytes)) {
+        snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
+        refuse_access(access, XF_UNINITIALISED);
+    }
+    if (access->flags & XF_WRITE) set_bits(block->initialised, offset, nbytes);
+    if (!access->stamp) return 1;
+    Area *area = area_of_heap(checks, block);
+    if (!area) fail_at(thread, XF_OUT_OF_MEMORY, access->site, "the shadow of checked execution");
+    shade(access, area, address, nbytes);
+    return 1;
+}
+
+/* All regions that hold the access take note of it; it must be allowed in one of them. */
+static void check_regions(Access *access, const Area *area, u64 address, u32 nbytes) {
+    const Checks *checks = access->thread->worker->launch->checks;
+    const xf_region *regions = checks->launch->given->regions;
+    u32 flags = access->flags;
+    int is_in = 0, may_write = 0, is_initialised = 0;
+    for (u32 i = area->first; i < area->first + area->count; i++) {
+        const xf_region *region = &regions[checks->order[i]];
+        if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
+        u64 offset = address - region->begin;
+        is_in = 1;
+        may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
+        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || are_set(region->initialised, offset, nbytes);
+        if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
+    }
+    u32 kind = !is_in                                  ? XF_OUT_OF_BOUNDS
+               : flags & XF_WRITE && !may_write        ? XF_READ_ONLY
+               : flags & XF_READ && !is_initialised ? XF_UNINITIALISED
+                                                       : XF_OK;
+    if (kind) {
+        locate(checks, area, address, access->report);
+        refuse_access(access, kind);
+    }
+    if (!(flags & XF_WRITE)) return;
+    for (u32 i = area->first; i < area->first + area->count; i++) {
+        const xf_region *region = &regions[checks->order[i]];
+        if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
+        if (region->written) set_bits(region->written, address - region->begin, nbytes);
+        if (region->flags & XF_REGION_UNWRITTEN) set_bits(region->initialised, address - region->begin, nbytes);
+    }
+}
+
+static void check_global(Access *access, u64 address, u32 nbytes) {
+    Thread *thread = access->thread;
+    Checks *checks = thread->worker->launch->checks;
+    Area *area = find_area(checks, address, access->site);
+    if (!area) {
+        if (!checks->is_ordering || check_heap(access, address, nbytes)) return;
+        refuse_bounds(access, address);
+    }
+    if (!area->is_plain) check_regions(access, area, address, nbytes);
+    else if (nbytes > area->end - address) refuse_bounds(access, address);
+    if (!checks->is_ordering) return;
+    if (area->count) locate(checks, area, address, access->report);
+    require_alignment(access, address, nbytes);
+    if (!access->stamp || area->is_read_only) return;
+    shade(access, area, address, nbytes);
+}
+
+/* Check an access; returns the host's address. */
+static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site, const void *value) {
+    const Launch *launch = thread->worker->launch;
+    int is_ordering = launch->checks->is_ordering;
+    u64 stamp = thread->stamp | (thread->stamp && flags & XF_STRONG ? STRONG_BIT : 0);
+    if (flags & XF_SHARED) {
+        if (!is_ordering) return (char *)(uintptr_t)(address + thread->seen.shared);
+        address = (u32)address; /* 32-bit registers may wrap around */
+    } else if (!(flags & (XF_GLOBAL | XF_CONST | XF_LOCAL))) {
+        if (address - thread->seen.shared < launch->shared_nbytes) {
+            if (!is_ordering) return (char *)(uintptr_t)address;
+            address -= thread->seen.shared;
+            flags |= XF_SHARED;
+        } else if (address >= thread->seen.stack_begin && address < thread->seen.stack_end) flags |= XF_LOCAL;
+    }
+    xf_report report;
+    report.kind = XF_OK;
+    report.region = -3;
+    report.variable = -1;
+    report.nbytes = nbytes;
+    report.offset = (s64)address;
+    report.text[0] = 0;
+    report.other.site = (u32)NO_SITE;
+    Access access = {.thread = thread, .stamp = stamp, .flags = flags, .site = site, .value = value, .report = &report};
+    if (flags & XF_SHARED) {
+        access.memory = (const char *)(uintptr_t)(address + thread->seen.shared);
+        check_shared(&access, address, nbytes);
+        return (char *)(uintptr_t)(address + thread->seen.shared);
+    }
+    access.memory = (const char *)(uintptr_t)address;
+    if (flags & XF_LOCAL) {
+        if (is_ordering) check_local(&access, address, nbytes);
+    } else check_global(&access, address, nbytes);
+    return (char *)(uintptr_t)address;
+}
+
+/* --- release and acquire */
+
+static Point *find_point(Points *points, u64 address, int is_new) {
+    if (!points->room) {
+        if (!is_new || !(points->points = calloc(64, sizeof *points->points))) return NULL;
+        points->room = 64;
+    }
+    for (;;) {
+        u32 place = (u32)((address >> 1) * 0x9e3779b97f4a7c15ull >> 32) & (points->room - 1);
+        while (points->points[place].address && points->points[place].address != address) place = (place + 1) & (points->room - 1);
+        Point *point = &points->points[place];
+        if (point->address || !is_new) return point->address ? point : NULL;
+        if (2 * points->count < points->room) {
+            points->count++;
+            point->address = address;
+            return point;
+        }
+        Points larger = {calloc(2 * points->room, sizeof *points->points), 0, 2 * points->room};
+        if (!larger.points) return NULL;
+        for (u32 i = 0; i < points->room; i++)
+            if (points->points[i].address) *find_point(&larger, points->points[i].address, 1) = points->points[i];
+        free(points->points);
+        *points = larger;
+    }
+}
+
+static void clear_points(KnowledgePool *pool, Points *points) {
+    for (u32 i = 0; i < points->room && points->count; i++) {
+        if (!points->points[i].address) continue;
+        discard(pool, points->points[i].wide);
+        discard(pool, points->points[i].narrow);
+        points->points[i] = (Point){0, NULL, NULL, 0};
+    }
+    points->count = 0;
+}
+
+static Points *points_for(Thread *thread, u64 address) {
+    const Launch *launch = thread->worker->launch;
+    return address - thread->seen.shared < launch->shared_nbytes ? &thread->block->checks->points : &launch->checks->points;
+}
+
+/* Learn what has been published at an address. */
+static void acquire(Thread *thread, u64 address) {
+    Points *points = points_for(thread, address);
+    if (!points->count) return;
+    struct BlockChecks *own = thread->block->checks;
+    Point *point = find_point(points, address, 0);
+    if (!point) return;
+    KnowledgePool *pool = &thread->worker->launch->checks->pool;
+    learn(pool, &thread->knowledge, point->wide);
+    if (point->narrow_name == own->name) learn(pool, &thread->knowledge, point->narrow);
+    own->has_knowledge = 1;
+}
+
+static void set_clock(Thread *thread, u32 clock);
+
+/* All that the thread knows and has done. */
+static Knowledge *sum_up(Thread *thread) {
+    Checks *checks = thread->worker->launch->checks;
+    struct BlockChecks *own = thread->block->checks;
+    ThreadClock clocks[WARP];
+    u32 count = 0, warp = thread->number / WARP;
+    const u16 *row = own->lanes_interval[warp] == own->interval ? lanes_of(own, warp) + thread->seen.lane * WARP : NULL;
+    for (u32 lane = 0; lane < WARP; lane++) {
+        u32 clock = warp * WARP + lane == thread->number ? clock_of(thread->stamp) + 1 : row ? row[lane] : 0;
+        if (clock) clocks[count++] = (ThreadClock){(u16)(warp * WARP + lane), (u16)clock};
+    }
+    Knowledge *own_part = make_knowledge(&checks->pool, own->name, own->interval, clocks, count);
+    learn(&checks->pool, &own_part, own->base);
+    learn(&checks->pool, &own_part, thread->knowledge);
+    return own_part;
+}
+
+static void drop_release(KnowledgePool *pool, Thread *thread) {
+    if (!thread->release) return;
+    discard(pool, thread->release->wide);
+    discard(pool, thread->release->narrow);
+    free(thread->release);
+    thread->release = NULL;
+}
+
+static struct Release *release_of(Thread *thread) {
+    if (!thread->release) thread->release = calloc(1, sizeof *thread->release);
+    thread->block->checks->has_releases |= thread->release != NULL;
+    return thread->release;
+}
+
+void check_fence(xf_thread *t, u32 scope, u32 site) {
+    Thread *thread = as_thread(t);
+    (void)site;
+    if (!thread->stamp) return;
+    Checks *checks = thread->worker->launch->checks;
+    struct Release *release = release_of(thread);
+    if (!release) return;
+    Knowledge *all = sum_up(thread), **place = scope == XF_FENCE_BLOCK ? &release->narrow : &release->wide;
+    discard(&checks->pool, *place);
+    *place = all;
+    set_clock(thread, clock_of(thread->stamp) + 1);
+}
+
+/* A strong write at an address publishes what fences have made ready. */
+static void publish(Thread *thread, u64 address, u32 flags) {
+    Checks *checks = thread->worker->launch->checks;
+    struct BlockChecks *own = thread->block->checks;
+    if (flags & XF_RELEASE) check_fence(&thread->seen, XF_FENCE_SYSTEM, (u32)NO_SITE);
+    const struct Release *release = thread->release;
+    if (!own->ready && !release) return;
+    Point *point = find_point(points_for(thread, address), address, 1);
+    if (!point) return;
+    learn(&checks->pool, &point->wide, own->ready);
+    if (!release) return;
+    learn(&checks->pool, &point->wide, release->wide);
+    if (!release->narrow) return;
+    if (point->narrow_name != own->name) {
+        discard(&checks->pool, point->narrow);
+        point->narrow = NULL;
+        point->narrow_name = own->name;
+    }
+    learn(&checks->pool, &point->narrow, release->narrow);
+}
+
+/* --- what kernels call */
+
+char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site) {
+    Thread *thread = as_thread(t);
+    if (flags & (XF_STRONG | XF_ACQUIRE)) {
+        flags |= XF_STRONG;
+        poll(thread);
+    }
+    char *memory = check(thread, address, nbytes, flags, site, NULL);
+    if (flags & XF_STRONG && thread->stamp) {
+        if (flags & XF_READ) acquire(thread, (u64)(uintptr_t)memory);
+        if (flags & XF_WRITE) publish(thread, (u64)(uintptr_t)memory, flags);
+    }
+    return memory;
+}
+
+void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site) {
+    Thread *thread = as_thread(t);
+    if (flags & (XF_STRONG | XF_RELEASE)) {
+        flags |= XF_STRONG;
+        if (thread->worker->launch->given->schedule == XF_RANDOM) poll(thread);
+    }
+    char *memory = check(thread, address, nbytes, flags | XF_WRITE, site, value);
+    if (flags & XF_STRONG && thread->stamp) publish(thread, (u64)(uintptr_t)memory, flags);
+    memcpy(memory, value, nbytes);
+}
+
+void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+                  u32 site) {
+    Thread *thread = as_thread(t);
+    u32 nbytes = type_nbytes(type);
+    poll(thread);
+    flags |= XF_STRONG | XF_WRITE | XF_READ;
+    /* What an exchange returns may be dropped: a lock is often initialised by one. */
+    u32 seen = operation == XF_EXCH ? flags & ~(u32)XF_READ : flags;
+    char *memory = check(thread, address, nbytes, seen, site, NULL);
+    char before[16];
+    int is_shared = (u64)(uintptr_t)memory - t->shared < thread->worker->launch->shared_nbytes;
+    if (thread->stamp) acquire(thread, (u64)(uintptr_t)memory);
+    int has_changed = change_memory(memory, operation, type, first, second, before, is_shared);
+    int has_written = operation != XF_CAS || !memcmp(before, first, nbytes);
+    if (thread->stamp && has_written) publish(thread, (u64)(uintptr_t)memory, flags);
+    if (has_changed) note_progress(thread->worker);
+    if (old) memcpy(old, before, nbytes);
+}
+
+void begin_local(xf_thread *t, char *memory, u32 nbytes) {
+    Thread *thread = as_thread(t);
+    if (!is_checked(thread->worker->launch)) return;
+    if (thread->frame_count == thread->frame_room) {
+        u32 room = thread->frame_room ? 2 * thread->frame_room : 4;
+        Frame *frames = realloc(thread->frames, room * sizeof(Frame));
+        if (!frames) fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of local memory");
+        memset(frames + thread->frame_room, 0, (room - thread->frame_room) * sizeof(Frame));
+        thread->frames = frames;
+        thread->frame_room = room;
+    }
+    Frame *frame = &thread->frames[thread->frame_count];
+    u32 words = nbytes / 64 + 1;
+    if (frame->room < words) {
+        free(frame->initialised);
+        frame->room = 0;
+        if (!(frame->initialised = malloc(words * sizeof(u64))))
+            fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of local memory");
+        frame->room = words;
+    }
+    memset(frame->initialised, 0, words * sizeof(u64));
+    frame->begin = (u64)(uintptr_t)memory;
+    frame->nbytes = nbytes;
+    thread->frame_count++;
+}
+
+void end_local(xf_thread *t, char *memory, u32 nbytes) {
+    Thread *thread = as_thread(t);
+    (void)nbytes;
+    while (thread->frame_count && thread->frames[thread->frame_count - 1].begin != (u64)(uintptr_t)memory) thread->frame_count--;
+    if (thread->frame_count) thread->frame_count--;
+}
+
+/* --- threads and blocks over time */
+
+static void make_own_stamp(Thread *thread, u32 clock) {
+    const struct BlockChecks *own = thread->block->checks;
+    thread->stamp = own->name ? make_stamp(own->name, thread->number, own->interval, clock) : 0;
+}
+
+/* A name of its own for a block; 0 where they are used up. */
+static u32 new_name(Checks *checks, u32 block) {
+    if (!checks->is_ordering || checks->names >= MOST_NAME || checks->names + 1 >= 1u << (4 * checks->pool.levels)) return 0;
+    if (checks->names + 1 >= checks->name_room) {
+        u32 room = 2 * checks->name_room;
+        u32 *blocks = realloc(checks->block_of, room * sizeof(u32));
+        if (blocks) checks->block_of = blocks;
+        u32 *later = realloc(checks->later_name, room * sizeof(u32));
+        if (later) checks->later_name = later;
+        if (!blocks || !later) return 0;
+        checks->name_room = room;
+    }
+    u32 name = ++checks->names;
+    checks->block_of[name] = block;
+    checks->later_name[name] = 0;
+    return name;
+}
+
+/* The block goes to its next interval; where the numbers are used up, it gets another name. */
+static void begin_interval(Block *block) {
+    struct BlockChecks *own = block->checks;
+    if (++own->interval > MOST_INTERVAL) {
+        Checks *checks = block->worker->launch->checks;
+        u32 name = new_name(checks, block->number);
+        if (name) checks->later_name[own->name] = name;
+        own->name = name;
+        own->interval = 1;
+        memset(own->lanes_interval, 0, block->warp_count * sizeof(u32));
+    }
+    for (u32 i = 0; i < block->count; i++) make_own_stamp(&block->threads[i], 0);
+}
+
+/* At the end of the numbers an interval begins: accesses before count as ordered, which may miss a race, at a rare moment. */
+static void set_clock(Thread *thread, u32 clock) {
+    if (clock > MOST_CLOCK) begin_interval(thread->block);
+    else make_own_stamp(thread, clock);
+}
+
+void order_warp(Block *block, const Warp *warp, u32 lanes) {
+    struct BlockChecks *own = block->checks;
+    Checks *checks = block->worker->launch->checks;
+    if (!own->name || !(lanes & (lanes - 1))) return;
+    u32 number = warp->lanes[__builtin_ctz(lanes)]->number / WARP;
+    u16 *rows = lanes_of(own, number), together[WARP] = {0};
+    if (own->lanes_interval[number] != own->interval) memset(rows, 0, WARP * WARP * sizeof *rows);
+    own->lanes_interval[number] = own->interval;
+    Knowledge *knowledge = NULL, *ready = NULL, *narrow = NULL;
+    for (u32 rest = lanes; rest; rest &= rest - 1) {
+        u32 lane = (u32)__builtin_ctz(rest);
+        const Thread *thread = warp->lanes[lane];
+        rows[lane * WARP + lane] = (u16)(clock_of(thread->stamp) + 1);
+        for (u32 i = 0; i < WARP; i++) together[i] = together[i] > rows[lane * WARP + i] ? together[i] : rows[lane * WARP + i];
+        if (own->has_knowledge) learn(&checks->pool, &knowledge, thread->knowledge);
+        if (thread->release) learn(&checks->pool, &ready, thread->release->wide), learn(&checks->pool, &narrow, thread->release->narrow);
+    }
+    for (u32 rest = lanes; rest; rest &= rest - 1) {
+        u32 lane = (u32)__builtin_ctz(rest);
+        Thread *thread = warp->lanes[lane];
+        memcpy(rows + lane * WARP, together, sizeof together);
+        learn(&checks->pool, &thread->knowledge, knowledge);
+        if ((ready || narrow) && release_of(thread)) {
+            learn(&checks->pool, &thread->release->wide, ready);
+            learn(&checks->pool, &thread->release->narrow, narrow);
+        }
+    }
+    discard(&checks->pool, knowledge);
+    discard(&checks->pool, ready);
+    discard(&checks->pool, narrow);
+    u32 interval = own->interval;
+    for (u32 rest = lanes; rest && own->interval == interval; rest &= rest - 1) {
+        Thread *thread = warp->lanes[__builtin_ctz(rest)];
+        set_clock(thread, clock_of(thread->stamp) + 1);
+    }
+}
+
+void note_arrival(Barrier *barrier, Thread *thread) {
+    if (!thread->stamp || thread->mode != XF_BAR_ARRIVE) return; /* those that wait are asked at the end */
+    Checks *checks = thread->worker->launch->checks;
+    Knowledge *all = sum_up(thread);
+    learn(&checks->pool, &barrier->knowledge, all);
+    discard(&checks->pool, all);
+    set_clock(thread, clock_of(thread->stamp) + 1);
+}
+
+/* What single threads know and have made ready becomes the block's. */
+static void gather(Block *block) {
+    struct BlockChecks *own = block->checks;
+    KnowledgePool *pool = &block->worker->launch->checks->pool;
+    for (u32 i = 0; i < block->count; i++) {
+        Thread *thread = &block->threads[i];
+        if (thread->knowledge) {
+            learn(pool, &own->base, thread->knowledge);
+            discard(pool, thread->knowledge);
+            thread->knowledge = NULL;
+        }
+        if (!thread->release) continue;
+        learn(pool, &own->ready, thread->release->wide);
+        drop_release(pool, thread);
+    }
+    learn(pool, &own->base, own->left_knowledge);
+    learn(pool, &own->ready, own->left_ready);
+    discard(pool, own->left_knowledge);
+    discard(pool, own->left_ready);
+    own->left_knowledge = own->left_ready = NULL;
+    own->has_knowledge = own->has_releases = 0;
+}
+
+void order_barrier(Block *block, Barrier *barrier, Thread *last) {
+    struct BlockChecks *own = block->checks;
+    Checks *checks = block->worker->launch->checks;
+    if (!own->name) return;
+    if (!barrier->wanted && !barrier->has_arrivals) { /* every thread waits at it */
+        if (own->has_knowledge || own->has_releases) gather(block);
+        begin_interval(block);
+        return;
+    }
+    if (last) push(&barrier->waiting, last);
+    for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
+        Knowledge *all = sum_up(thread);
+        learn(&checks->pool, &barrier->knowledge, all);
+        discard(&checks->pool, all);
+    }
+    own->has_knowledge = 1;
+    u32 interval = own->interval;
+    for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
+        learn(&checks->pool, &thread->knowledge, barrier->knowledge);
+        if (own->interval == interval) set_clock(thread, clock_of(thread->stamp) + 1);
+    }
+    if (last) { /* the caller queues it */
+        Queue *queue = &barrier->waiting;
+        Thread *before = NULL;
+        for (Thread *thread = queue->first; thread != last; thread = thread->next) before = thread;
+        if (before) before->next = NULL;
+        else queue->first = NULL;
+        queue->last = before;
+        queue->count--;
+    }
+    discard(&checks->pool, barrier->knowledge);
+    barrier->knowledge = NULL;
+}
+
+void begin_thread_checks(Thread *thread) {
+    thread->frame_count = 0;
+    make_own_stamp(thread, 0);
+}
+
+void end_thread_checks(Thread *thread) {
+    struct BlockChecks *own = thread->block->checks;
+    KnowledgePool *pool = &thread->worker->launch->checks->pool;
+    if (thread->knowledge || thread->release) {
+        learn(pool, &own->left_knowledge, thread->knowledge);
+        if (thread->release) learn(pool, &own->left_ready, thread->release->wide);
+        own->has_knowledge = 1;
+        discard(pool, thread->knowledge);
+        thread->knowledge = NULL;
+        drop_release(pool, thread);
+    }
+}
+
+static void forget_order(KnowledgePool *pool, struct BlockChecks *own) {
+    Knowledge **all[] = {&own->base, &own->ready, &own->left_knowledge, &own->left_ready};
+    for (u32 i = 0; i < sizeof all / sizeof *all; i++) discard(pool, *all[i]), *all[i] = NULL;
+}
+
+void begin_block_checks(Block *block) {
+    struct BlockChecks *own = block->checks;
+    Checks *checks = block->worker->launch->checks;
+    own->name = own->first_name = new_name(checks, block->number);
+    own->interval = 1;
+    memset(own->initialised, 0, block->worker->launch->shared_nbytes / 8 + 8);
+    memset(block->shared + RESERVED_BEGIN, 0, XF_SHARED_BEGIN - RESERVED_BEGIN);
+    memset(own->lanes_interval, 0, block->warp_count * sizeof(u32));
+    forget_order(&checks->pool, own);
+    own->has_knowledge = own->has_releases = 0;
+    if (own->points.count) clear_points(&checks->pool, &own->points);
+}
+
+int open_block_checks(Block *block) {
+    const Launch *launch = block->worker->launch;
+    struct BlockChecks *own = block->checks = calloc(1, sizeof *own);
+    if (!own) return 0;
+    own->initialised = calloc(launch->shared_nbytes / 64 + 2, sizeof(u64));
+    own->lanes = malloc((size_t)block->warp_count * WARP * WARP * sizeof(u16));
+    own->lanes_interval = calloc(block->warp_count, sizeof(u32));
+    return own->initialised && own->lanes && own->lanes_interval && open_area(&own->shared, 0, launch->shared_nbytes);
+}
+
+void close_block_checks(Block *block) {
+    struct BlockChecks *own = block->checks;
+    KnowledgePool *pool = &block->worker->launch->checks->pool;
+    for (u32 i = 0; i < block->count; i++) {
+        Thread *thread = &block->threads[i];
+        discard(pool, thread->knowledge);
+        drop_release(pool, thread);
+        for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);
+        thread->frame_room = 0;
+    }
+    for (u32 i = 0; i < BARRIERS; i++) discard(pool, block->barriers[i].knowledge);
+    forget_order(pool, own);
+    clear_points(pool, &own->points);
+    free(own->points.points);
+    close_area(&own->shared);
+    free(own->initialised);
+    free(own->lanes);
+    free(own->lanes_interval);
+    free(own);
+}
+
+/* --- a launch */
+
+static int sort_regions(Checks *checks) {
+    const xf_launch *given = checks->launch->given;
+    checks->order = malloc((given->region_count + 1) * sizeof(u32));
+    if (!checks->order) return 0;
+    for (u32 i = 0; i < given->region_count; i++) {
+        u32 place = i;
+        for (; place && given->regions[checks->order[place - 1]].begin > given->regions[i].begin; place--)
+            checks->order[place] = checks->order[place - 1];
+        checks->order[place] = i;
+    }
+    return 1;
+}
+
+static int describe_area(Checks *checks, Area *area, u32 first, u32 count, u64 begin, u64 end) {
+    const xf_region *regions = checks->launch->given->regions;
+    area->first = first;
+    area->count = count;
+    area->is_plain = count == 0;
+    area->is_read_only = count > 0;
+    for (u32 i = first; i < first + count; i++) {
+        const xf_region *region = &regions[checks->order[i]];
+        u32 closed = region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST);
+        area->is_read_only &= closed != 0;
+        area->is_plain = count == 1 && !region->flags && !region->read && !region->written;
+    }
+    return open_area(area, begin, end);
+}
+
+/* Regions that overlap are one area; so is the workspace of a cooperative grid. */
+static int make_areas(Checks *checks) {
+    Launch *launch = checks->launch;
+    const xf_launch *given = launch->given;
+    u64 workspace = (u64)(uintptr_t)launch->workspace;
+    int has_workspace = !(given->flags & XF_COOPERATIVE);
+    checks->areas = calloc(given->region_count + 1, sizeof(Area));
+    if (!checks->areas) return 0;
+    for (u32 i = 0; i <= given->region_count;) {
+        u64 begin = i < given->region_count ? given->regions[checks->order[i]].begin : ~0ull;
+        if (!has_workspace && workspace < begin) {
+            has_workspace = 1;
+            if (!describe_area(checks, &checks->areas[checks->area_count++], 0, 0, workspace, workspace + sizeof launch->workspace)) return 0;
+            continue;
+        }
+        if (i == given->region_count) break;
+        u64 end = begin + given->regions[checks->order[i]].nbytes;
+        u32 first = i++;
+        for (; i < given->region_count && given->regions[checks->order[i]].begin < end; i++) {
+            u64 other = given->regions[checks->order[i]].begin + given->regions[checks->order[i]].nbytes;
+            end = other > end ? other : end;
+        }
+        if (!describe_area(checks, &checks->areas[checks->area_count++], first, i - first, begin, end)) return 0;
+    }
+    return 1;
+}
+
+int open_checks(Launch *launch) {
+    static u64 serials; /* atomic: to know whose shadow a block of the heap has */
+    Checks *checks = launch->checks = calloc(1, sizeof *checks);
+    if (!checks) return 0;
+    checks->launch = launch;
+    checks->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+    checks->is_ordering = is_checked(launch);
+    checks->name_room = 1024;
+    open_pool(&checks->pool, 2 * launch->block_count + 4096);
+    checks->block_of = calloc(checks->name_room, sizeof(u32));
+    checks->later_name = calloc(checks->name_room, sizeof(u32));
+    return checks->block_of && checks->later_name && sort_regions(checks) && make_areas(checks);
+}
+
+void close_checks(Launch *launch) {
+    Checks *checks = launch->checks;
+    clear_points(&checks->pool, &checks->points);
+    free(checks->points.points);
+    for (u32 i = 0; checks->areas && i < checks->area_count; i++) close_area(&checks->areas[i]);
+    for (Area *area = checks->heap_areas, *next; area; area = next) {
+        next = area->next;
+        close_area(area);
+        free(area);
+    }
+    close_pool(&checks->pool);
+    free(checks->areas);
+    free(checks->order);
+    free(checks->block_of);
+    free(checks->later_name);
+    free(checks);
+}

@@ -10,6 +10,8 @@ typedef struct HeapBlock {
     char *memory;
     u64 *initialised; /* a bit for each byte that has been written */
     int is_freed;
+    void *shadow; /* of the checked launch with the serial number `owner` */
+    u64 owner;
 } HeapBlock;
 
 /* The block of which the address is a byte, or one of the margin behind it; freed ones too. NULL where there is none. */
