@@ -785,6 +785,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays."""
         module, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
+        module.check_sizes(name, self._sizes, self.name)
 
         def run(*operands: Any) -> None:
             passed, arrays = [], []

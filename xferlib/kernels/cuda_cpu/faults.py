@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu import runtime
+from xferlib.kernels.cuda_cpu import emit, runtime
 
 if TYPE_CHECKING:
-    from xferlib.kernels.cuda_cpu.emit import Site
+    from xferlib.kernels.cuda_cpu.emit import SharedVariable, Site
 
 
 class Memory(NamedTuple):
@@ -53,7 +53,11 @@ _OPERATIONS = {True: "writes", False: "reads"}
 
 
 def raise_fault(
-    kernel: str, report: runtime.Report, sites: Sequence[Site], memories: Sequence[Memory], shared: Sequence[str]
+    kernel: str,
+    report: runtime.Report,
+    sites: Sequence[Site],
+    memories: Sequence[Memory],
+    shared: Sequence[SharedVariable],
 ) -> None:
     """Raise the fault that ended a launch.
 
@@ -62,7 +66,7 @@ def raise_fault(
         report: What the runtime found.
         sites: The places in the program, by number.
         memories: The regions of the launch, in their order.
-        shared: The names of the shared variables, likewise.
+        shared: The kernel's shared variables.
 
     Raises:
         KernelFaultError: Always.
@@ -119,7 +123,14 @@ def _text_of(place: runtime.Place, sites: Sequence[Site]) -> str:
     return sites[place.site].instruction if place.site < len(sites) else "an instruction"
 
 
-def _locate(report: runtime.Report, memories: Sequence[Memory], shared: Sequence[str]) -> tuple[str, int | None]:
+def _end_of(shared: Sequence[SharedVariable]) -> int:
+    """Where dynamic shared memory begins in the window, at the least."""
+    return shared[-1].offset + shared[-1].nbytes + emit.REDZONE if shared else emit.SHARED_BEGIN
+
+
+def _locate(
+    report: runtime.Report, memories: Sequence[Memory], shared: Sequence[SharedVariable]
+) -> tuple[str, int | None]:
     """The place of an access in words, and the index of the element; None where there is no index."""
     if report.region >= 0:
         memory = memories[report.region]
@@ -127,8 +138,14 @@ def _locate(report: runtime.Report, memories: Sequence[Memory], shared: Sequence
         elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
         return f"{memory.name} at index {index} of {elements}", index
     if report.region == _SHARED:
-        name = f"variable {shared[report.variable]!r}" if 0 <= report.variable < len(shared) else "dynamic memory"
-        return f"shared {name} at byte {report.offset}", None
+        if report.offset >= _end_of(shared):
+            return f"dynamic shared memory at byte {report.offset - _end_of(shared)}", None
+        # Redzones are as wide on both sides: an access between two variables is nearest to one of them.
+        nearest = min(
+            shared, key=lambda each: max(each.offset - report.offset, report.offset - each.offset - each.nbytes)
+        )
+        byte = report.offset - nearest.offset
+        return f"shared variable {nearest.name!r} at byte {byte} of {nearest.nbytes}", None
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
     return "in no array of the launch", None

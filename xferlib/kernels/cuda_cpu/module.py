@@ -131,6 +131,25 @@ class CpuModule:
             "binary_version": 80,
         }  # fmt: skip
 
+    def check_sizes(self, name: str, sizes: Sequence[int], label: str) -> None:
+        """Compare the arguments with the compiled kernel's parameters, before anything is enqueued.
+
+        Raises:
+            KernelTypeError: There are more or fewer, or one has another size.
+        """
+        params = self.kernel(name).params
+        if len(sizes) != len(params):
+            raise KernelTypeError(
+                f"{label}(): the compiled kernel has {len(params)} parameter(s), and the signature {len(sizes)}; "
+                "correct the signature"
+            )
+        for number, (nbytes, parameter) in enumerate(zip(sizes, params, strict=True)):
+            if nbytes != parameter.nbytes:
+                raise KernelTypeError(
+                    f"{label}(): parameter {number} of the compiled kernel has {parameter.nbytes} bytes, and the "
+                    f"signature {nbytes}; correct the signature"
+                )
+
     def launch(
         self,
         name: str,
@@ -158,12 +177,11 @@ class CpuModule:
 
         Raises:
             KernelFaultError: What the kernel did wrong.
-            KernelTypeError: The arguments do not fit the kernel's parameters in size.
         """
         if 0 in grid:
             return
         kernel, config = self.kernel(name), process.get()
-        params = _pack(kernel, values, label)
+        params = _pack(kernel, values)
         launch = runtime.Launch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
         launch.params = params.ctypes.data
@@ -191,7 +209,7 @@ class CpuModule:
         launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
         report = runtime.run(launch, sys.stdout.write)
         if report is not None:
-            raise_fault(label, report, self._translation.sites, memories, [each.name for each in kernel.shared])
+            raise_fault(label, report, self._translation.sites, memories, kernel.shared)
 
     def _list_regions(
         self, operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]], params: np.ndarray[Any, Any]
@@ -213,21 +231,11 @@ class CpuModule:
         return regions, memories
 
 
-def _pack(kernel: Kernel, values: Sequence[bytes], label: str) -> np.ndarray[Any, Any]:
+def _pack(kernel: Kernel, values: Sequence[bytes]) -> np.ndarray[Any, Any]:
     """The block of a launch's arguments."""
-    if len(values) != len(kernel.params):
-        raise KernelTypeError(
-            f"{label}(): the compiled kernel has {len(kernel.params)} parameter(s), and the signature {len(values)}; "
-            "correct the signature"
-        )
     params = np.zeros(kernel.params_nbytes + 16, np.uint8)
     params = params[-params.ctypes.data % 16 :][: max(kernel.params_nbytes, 1)]
-    for number, (value, parameter) in enumerate(zip(values, kernel.params, strict=True)):
-        if len(value) != parameter.nbytes:
-            raise KernelTypeError(
-                f"{label}(): parameter {number} of the compiled kernel has {parameter.nbytes} bytes, and the signature "
-                f"{len(value)}; correct the signature"
-            )
+    for value, parameter in zip(values, kernel.params, strict=True):
         params[parameter.offset : parameter.offset + parameter.nbytes] = np.frombuffer(value, np.uint8)
     return params
 
