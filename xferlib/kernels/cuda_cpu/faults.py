@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ class Memory(NamedTuple):
 
 
 _SHARED, _LOCAL = -1, -2
+_DIGITS = re.compile(r"[1-9]\d*")
 
 _REMEDIES = {
     "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
@@ -123,6 +125,21 @@ def _text_of(place: runtime.Place, sites: Sequence[Site]) -> str:
     return sites[place.site].instruction if place.site < len(sites) else "an instruction"
 
 
+def _demangle(name: str) -> str:
+    """The last name in a mangled one, such as ``_ZZ4stepPfE4tile``: that of a variable in a kernel."""
+    if not name.startswith("_Z"):
+        return name
+    found, at = "", 0
+    while at < len(name):
+        digits = _DIGITS.match(name, at)
+        if digits is None:
+            at += 1
+            continue
+        at = digits.end() + int(digits[0])
+        found = name[digits.end() : at] or found
+    return found or name
+
+
 def _end_of(shared: Sequence[SharedVariable]) -> int:
     """Where dynamic shared memory begins in the window, at the least."""
     return shared[-1].offset + shared[-1].nbytes + emit.REDZONE if shared else emit.SHARED_BEGIN
@@ -145,7 +162,7 @@ def _locate(
             shared, key=lambda each: max(each.offset - report.offset, report.offset - each.offset - each.nbytes)
         )
         byte = report.offset - nearest.offset
-        return f"shared variable {nearest.name!r} at byte {byte} of {nearest.nbytes}", None
+        return f"shared variable {_demangle(nearest.name)!r} at byte {byte} of {nearest.nbytes}", None
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
     return "in no array of the launch", None
