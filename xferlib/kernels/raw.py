@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import math
@@ -27,6 +28,7 @@ from xferlib._runtime.torch_compile import hide_from_tracer
 from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
+    KernelCompileError,
     KernelSyntaxError,
     KernelTypeError,
     LayoutError,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuModule
+    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -992,7 +994,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             if log_stream is not None:
-                self._write_ptx(log_stream)
+                self._write_ptx(_CPU_ARCH, log_stream)
             self._load_on_cpu(registry.get(place.backend).at(place), place)
             return
         owner, place = self._at(backend, device, "a module")
@@ -1056,8 +1058,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
             if not loaded:
-                text, lowered = self._write_ptx()
-                code = cuda_cpu.compile_ptx(text, is_checked=is_checked)
+                code, lowered = self._translate(is_checked=is_checked)
                 stream = owner.stream_current(device)
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
                 module = cuda_cpu.CpuModule(code, owner.host_view(memory))
@@ -1067,7 +1068,25 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]
             return found
 
-    def _write_ptx(self, log_stream: Any = None) -> tuple[str, dict[str, str]]:
+    def _translate(self, *, is_checked: bool) -> tuple[CpuCode, dict[str, str]]:
+        """The translated module, and the mangled names.
+
+        CUDA's headers have asynchronous copies and barriers in shared memory as single instructions from compute
+        capability 8.0 on, which no CPU runs, and write them out for 7.5.
+        """
+        from xferlib.kernels.cuda_cpu.module import compile_ptx
+
+        text, lowered = self._write_ptx(_CPU_ARCH)
+        code = compile_ptx(text, is_checked=is_checked)
+        if code.translation.uncovered and not self._binary:
+            with contextlib.suppress(KernelCompileError):
+                text, other_names = self._write_ptx(_OLDER_ARCH)
+                other = compile_ptx(text, is_checked=is_checked)
+                if len(other.translation.uncovered) < len(code.translation.uncovered):
+                    return other, other_names
+        return code, lowered
+
+    def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[str, dict[str, str]]:
         """PTX of the module, by NVRTC, which needs no GPU; and the mangled names."""
         if self._binary:
             if self._binary[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
@@ -1087,12 +1106,12 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             ) from None
         found = _include_options(self.source)
         options = (*self._options, "--generate-line-info", *found)
-        name = cuda_engine.key("ptx", self.source, _CPU_ARCH, "\0".join((*options, *self._names)), version)
+        name = cuda_engine.key("ptx", self.source, arch, "\0".join((*options, *self._names)), version)
         folders = [each.partition("=")[2] for each in found]
         is_fixed = log_stream is None and _has_only_own_headers(self.source, self._options, folders)
         cached = cuda_engine.read(name) if is_fixed else None
         if cached is None:
-            compiled = compiler.compile_source(self.source, arch=_CPU_ARCH, options=options, names=self._names)
+            compiled = compiler.compile_source(self.source, arch=arch, options=options, names=self._names)
             if log_stream is not None:
                 log_stream.write(compiled.log)
             head = "\t".join(compiled.names[each] for each in self._names).encode()
@@ -1156,7 +1175,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
 
 _CPU_ARCH = "compute_80"
-"""What is compiled for a CPU: all of warps, atomics and cooperative groups, and no later asynchronous copies."""
+"""What is compiled for a CPU: the newest without clusters."""
+_OLDER_ARCH = "compute_75"
 
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)

@@ -50,15 +50,12 @@ class CpuCode:
 
     Raises:
         KernelCompileError: The text is not PTX, or there is no C compiler.
-        UnsupportedError: A kernel has an instruction that no CPU runs: textures, tensor cores, asynchronous copies.
     """
 
     def __init__(self, text: str, *, is_checked: bool) -> None:
         self.is_checked = is_checked
         try:
-            self.translation = emit.translate(ptx.parse(text), checked=is_checked)
-        except emit.UncoveredError as error:
-            raise UnsupportedError(f"{error}; leave it out of what runs on a CPU, or give cpu=") from None
+            self.translation = emit.translate(ptx.parse(text), checked=is_checked, partial=True)
         except ptx.PtxError as error:
             raise KernelCompileError(f"the PTX cannot be read: {error}") from None
         self.library = host_compiler.load_c(self.translation.text, flags=_c_options())
@@ -113,8 +110,11 @@ class CpuModule:
 
         Raises:
             KernelCompileError: There is none of that name.
+            UnsupportedError: It has an instruction that no CPU runs: textures, tensor cores, asynchronous copies.
         """
         found = self._translation.kernels.get(name)
+        if (uncovered := self._translation.uncovered.get(name)) is not None:
+            raise UnsupportedError(f"{uncovered}; leave it out, or give get_function(..., cpu=...)")
         if found is None:
             known = ", ".join(self._translation.kernels) or "none"
             raise KernelCompileError(f"the module has no kernel {name!r}; its kernels are {known}")
