@@ -37,12 +37,12 @@ def translate(text: str, *, checked: bool = False) -> emit.Translation:
 
 
 def evaluate(
-    body: str, type: str, dtype: type, result: str, *, checked: bool = False, block: int = 1, before: str = ""
+    body: str, ptx_type: str, dtype: type, result: str, *, checked: bool = False, block: int = 1, before: str = ""
 ) -> np.ndarray:
     """What register `result` holds at the end, for each thread."""
     size = np.dtype(dtype).itemsize
     text = kernel(
-        f"{body}\n mad.wide.u32 %address, %t, {size}, %out; st.global.{type} [%address], {result};", before=before
+        f"{body}\n mad.wide.u32 %address, %t, {size}, %out; st.global.{ptx_type} [%address], {result};", before=before
     )
     out = np.zeros(block, dtype)
     Program(text, checked=checked).run("k", out, block=block)
@@ -750,9 +750,9 @@ def run_sequence(steps: list[tuple[Op, list[int], int]]) -> None:
         places[name] = offset
         offset += LANES * 8
     for name in order:
-        type = KINDS[name[0]][0]
+        ptx_type = KINDS[name[0]][0]
         lines.append(
-            f"mad.wide.u32 %rd30, %t, 8, %out; ld.global.{type} {REGISTERS[name[0]]}{name[1]}, [%rd30+{places[name]}];"
+            f"mad.wide.u32 %rd30, %t, 8, %out; ld.global.{ptx_type} {REGISTERS[name[0]]}{name[1]}, [%rd30+{places[name]}];"
         )
     with np.errstate(all="ignore"):
         for op, sources, target in steps:

@@ -179,10 +179,12 @@ static f64 sum_odd(f64 a, f64 b) {
 }
 
 static f32 f32_from_s64(s64 a, u32 mode) {
+    if (mode == XF_RN) return (f32)a;
     return sum_f32((f64)(a & ~(s64)0x7ff), (f64)(a & 0x7ff), mode);
 }
 
 static f32 f32_from_u64(u64 a, u32 mode) {
+    if (mode == XF_RN) return (f32)a;
     return sum_f32((f64)(a & ~(u64)0x7ff), (f64)(a & 0x7ff), mode);
 }
 

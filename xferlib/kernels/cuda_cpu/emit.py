@@ -1,4 +1,4 @@
-"""PTX as C: each kernel becomes a function of kernel.h, and each place that can be at fault a site with its source line.
+"""PTX as C: each kernel becomes a function of kernel.h, and each place that can be at fault a site with its line.
 
 `translate` returns a complete C text: the headers are in it, so that it compiles anywhere, also in memory. Compile it
 with the options of `C_OPTIONS`. A library of it exports each kernel by `Kernel.symbol`, and
@@ -18,8 +18,8 @@ Registers that a program reads before it has written them are 0.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -55,8 +55,13 @@ C_OPTIONS = (
     "-w",
     "-fPIC",
     "-shared",
+    "-nostdlib",
+    "-fno-asynchronous-unwind-tables",
 )
 SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
+_MOST_SHARED_NBYTES = 48 << 10  # of static variables, as for ptxas; more must be dynamic
+_MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
+_MOST_BLOCK_NBYTES = 4 << 30
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
 
 
@@ -126,6 +131,14 @@ class ModuleVariable:
     initial: bytes  # empty: zeros
 
 
+class UncoveredError(PtxError):
+    """A GPU runs the instruction, this translator does not. `site` says where in the CUDA source it stands."""
+
+    def __init__(self, message: str, site: Site) -> None:
+        super().__init__(message, site.ptx_line)
+        self.site = site
+
+
 @dataclass(slots=True)
 class Translation:
     text: str
@@ -134,6 +147,7 @@ class Translation:
     block_nbytes: int  # of the module's variables
     block_align: int
     sites: list[Site]
+    uncovered: dict[str, UncoveredError]  # kernels that were left out, and why
 
     @property
     def lines(self) -> list[int]:
@@ -148,14 +162,6 @@ class Translation:
         return bytes(data)
 
 
-class UncoveredError(PtxError):
-    """A GPU runs the instruction, this translator does not. `site` says where in the CUDA source it stands."""
-
-    def __init__(self, message: str, site: Site) -> None:
-        super().__init__(message, site.ptx_line)
-        self.site = site
-
-
 # C types
 
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "xf_b128"}
@@ -163,12 +169,12 @@ _SIGNED = {1: "s8", 2: "s16", 4: "s32", 8: "s64"}
 
 
 @cache
-def _ctype(type: str) -> str:
-    if type == "pred":
+def _ctype(ptx_type: str) -> str:
+    if ptx_type == "pred":
         return "u32"
-    if type in ("f32", "f64"):
-        return type
-    return (_SIGNED if type in ("s8", "s16", "s32", "s64") else _UNSIGNED)[NBYTES[type]]
+    if ptx_type in ("f32", "f64"):
+        return ptx_type
+    return (_SIGNED if ptx_type in ("s8", "s16", "s32", "s64") else _UNSIGNED)[NBYTES[ptx_type]]
 
 
 _CTYPE_NBYTES = {
@@ -204,8 +210,10 @@ _NOTHING = {"prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority
             "stackrestore"}  # fmt: skip
 _BUILTINS = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
 # Instructions that make a canonical NaN of every NaN, so that it does not matter which one they are given.
-_NAN_BLIND = {"add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "min",
-              "max", "setp", "set", "testp"}  # fmt: skip
+_NAN_BLIND = {
+    "add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "min", "max",
+    "setp", "set", "testp",
+}  # fmt: skip
 
 # Helpers in C: those that a text uses, and what they use, stand before it.
 
@@ -216,7 +224,9 @@ _HELPERS = {
     "xf_f64": "static inline f64 xf_f64(u64 a) { union { u64 u; f64 f; } x; x.u = a; return x.f; }",
     "xf_b64": "static inline u64 xf_b64(f64 a) { union { u64 u; f64 f; } x; x.f = a; return x.u; }",
     "xf_nan": "static inline f32 xf_nan(f32 a) { return a == a ? a : xf_f32(0x7fffffffu); }",
-    "xf_ftz": "static inline f32 xf_ftz(f32 a) { return (xf_b32(a) & 0x7f800000u) ? a : xf_f32(xf_b32(a) & 0x80000000u); }",
+    "xf_ftz": """static inline f32 xf_ftz(f32 a) {
+    return (xf_b32(a) & 0x7f800000u) ? a : xf_f32(xf_b32(a) & 0x80000000u);
+}""",
     "xf_sat": "static inline f32 xf_sat(f32 a) { return a > 0 ? a < 1 ? a : 1.0f : 0.0f; }",
     "xf_sat64": "static inline f64 xf_sat64(f64 a) { return a > 0 ? a < 1 ? a : 1.0 : 0.0; }",
     "xf_fma32": """#if defined(__FMA__) || defined(__aarch64__)
@@ -238,6 +248,16 @@ _HELPERS = {
 #define xf_sqrt64(m, a) (m)->sqrt_f64(a, XF_RN)
 #else
 #define xf_sqrt64(m, a) __builtin_sqrt(a)
+#endif""",
+    "xf_f32_from_u64": """#if defined(__TINYC__)
+#define xf_f32_from_u64(m, a) (m)->f32_from_u64(a, XF_RN)
+#else
+#define xf_f32_from_u64(m, a) ((f32)(a))
+#endif""",
+    "xf_f64_from_u64": """#if defined(__TINYC__)
+#define xf_f64_from_u64(m, a) (m)->f64_from_u64(a, XF_RN)
+#else
+#define xf_f64_from_u64(m, a) ((f64)(a))
 #endif""",
     "xf_popc": """static inline u32 xf_popc(u64 a) {
     a -= a >> 1 & 0x5555555555555555ull;
@@ -263,12 +283,15 @@ _HELPERS = {
     a = (a >> 8 & 0x00ff00ffu) | (a & 0x00ff00ffu) << 8;
     return a >> 16 | a << 16;
 }""",
-    "xf_brev64": "static inline u64 xf_brev64(u64 a) { return (u64)xf_brev32((u32)a) << 32 | xf_brev32((u32)(a >> 32)); }",
+    "xf_brev64": """static inline u64 xf_brev64(u64 a) {
+    return (u64)xf_brev32((u32)a) << 32 | xf_brev32((u32)(a >> 32));
+}""",
     "xf_mulhi_u64": """static inline u64 xf_mulhi_u64(u64 a, u64 b) {
 #if defined(__SIZEOF_INT128__)
     return (u64)((unsigned __int128)a * b >> 64);
 #else
-    u64 al = (u32)a, ah = a >> 32, bl = (u32)b, bh = b >> 32, low = al * bl, one = ah * bl + (low >> 32), two = al * bh + (u32)one;
+    u64 al = (u32)a, ah = a >> 32, bl = (u32)b, bh = b >> 32;
+    u64 low = al * bl, one = ah * bl + (low >> 32), two = al * bh + (u32)one;
     return ah * bh + (one >> 32) + (two >> 32);
 #endif
 }""",
@@ -353,7 +376,8 @@ _HELPERS = {
     "xf_dot": """static inline u32 xf_dot4(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
     u32 i;
     for (i = 0; i < 32; i += 8)
-        c += (u32)((a_signed ? (s32)(s8)(a >> i) : (s32)(u8)(a >> i)) * (b_signed ? (s32)(s8)(b >> i) : (s32)(u8)(b >> i)));
+        c += (u32)((a_signed ? (s32)(s8)(a >> i) : (s32)(u8)(a >> i)) *
+                   (b_signed ? (s32)(s8)(b >> i) : (s32)(u8)(b >> i)));
     return c;
 }
 static inline u32 xf_dot2(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
@@ -402,12 +426,13 @@ static inline u32 xf_dot2(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
 }""",
     "XF_TICK": "#define XF_TICK(site) do { if (--t->budget <= 0) run->tick(t, site); } while (0)",
 }
-for _bits in (16, 32, 64):
-    _u, _s = f"u{_bits}", f"s{_bits}"
+for _nbits in (16, 32, 64):
+    _u, _s = f"u{_nbits}", f"s{_nbits}"
     _HELPERS[f"xf_div_{_u}"] = f"static inline {_u} xf_div_{_u}({_u} a, {_u} b) {{ return b ? a / b : ({_u})~0ull; }}"
     _HELPERS[f"xf_rem_{_u}"] = f"static inline {_u} xf_rem_{_u}({_u} a, {_u} b) {{ return b ? a % b : ({_u})~0ull; }}"
     _HELPERS[f"xf_div_{_s}"] = (
-        f"static inline {_u} xf_div_{_s}({_s} a, {_s} b) {{ return !b ? ({_u})~0ull : b == -1 ? ({_u})(0 - ({_u})a) : ({_u})(a / b); }}"
+        f"static inline {_u} xf_div_{_s}({_s} a, {_s} b) {{ "
+        f"return !b ? ({_u})~0ull : b == -1 ? ({_u})(0 - ({_u})a) : ({_u})(a / b); }}"
     )
     _HELPERS[f"xf_rem_{_s}"] = (
         f"static inline {_u} xf_rem_{_s}({_s} a, {_s} b) {{ return !b ? ({_u})~0ull : b == -1 ? 0 : ({_u})(a % b); }}"
@@ -436,7 +461,7 @@ def _helpers(text: str) -> str:
 def _headers() -> str:
     folder = Path(__file__).parents[2] / "_native" / "emulator"
     text = "".join((folder / name).read_text("utf-8") for name in ("kernel.h", "arithmetic.h"))
-    text = re.sub(r"/\*.*?\*/|^#include[^\n]*", "", text, flags=re.S | re.M)
+    text = re.sub(r"/\*.*?\*/|^#include[^\n]*", "", text, flags=re.DOTALL | re.MULTILINE)
     return "#define XF_KERNEL_ONLY 1\n" + re.sub(r"\n\s*\n+", "\n", text)
 
 
@@ -530,6 +555,8 @@ class _Layout:
             if variable.space == "const":
                 self.const_end = at
         self.block_nbytes = max(_align_up(at, 16), 16)
+        if self.block_nbytes > _MOST_BLOCK_NBYTES:
+            raise PtxError(f"the module's variables take {self.block_nbytes} bytes: the most is {_MOST_BLOCK_NBYTES}")
         self.lay_out_shared()
 
     def lay_out_shared(self) -> None:
@@ -576,24 +603,26 @@ class _Layout:
         return max(aligns)
 
 
-def translate(module: Module, *, checked: bool) -> Translation:
+def translate(module: Module, *, checked: bool, partial: bool = False) -> Translation:
     """Write the C text of all kernels of a module.
 
     Args:
         module: What `ptx.parse` returned.
         checked: Each access goes through `run->access`, `store` or `atomic`, and variables have redzones between them.
+        partial: Leave out kernels that are not covered, and say in `uncovered` why.
 
     Raises:
         UncoveredError: A kernel, or a function that it may call, has an instruction that is not covered.
         PtxError: A name is not defined, or operands do not fit their instruction.
     """
-    return _ModuleWriter(module, checked).write()
+    return _ModuleWriter(module, checked, partial).write()
 
 
 class _ModuleWriter:
-    def __init__(self, module: Module, checked: bool) -> None:
+    def __init__(self, module: Module, checked: bool, partial: bool) -> None:
         self.module = module
         self.checked = checked
+        self.partial = partial
         self.layout = _Layout(module, checked)
         self.sites: list[Site] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]
@@ -634,9 +663,11 @@ class _ModuleWriter:
             outer = inner.inlined_at
             calls.append(Call(inner.function, self.module.files.get(outer.file, ""), outer.line))
             inner = outer
+        if place is None:
+            return Site("", 0, 0, instruction.text, function.name, instruction.line)
         return Site(
-            self.module.files.get(place.file, "") if place else "", place.line if place else 0, place.column if place else 0,
-            instruction.text, function.name, instruction.line, tuple(calls),
+            self.module.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
+            instruction.line, tuple(calls),
         )  # fmt: skip
 
     def c_name(self, name: str) -> str:
@@ -651,28 +682,38 @@ class _ModuleWriter:
         return f"static u32 {self.c_name(function.name)}({', '.join(['xf_thread *t', *params])})"
 
     def write(self) -> Translation:
-        bodies, declarations, local, facts = [], [], {}, {}
+        bodies, failures = {}, {}
+        local: dict[str, int] = {}
+        facts: dict[str, _FunctionWriter] = {}
         for name in [*self.required, *self.optional]:
             function = self.module.functions[name]
-            declarations.append(self.signature(function) + ";")
             mark = len(self.sites)
             try:
                 writer = _FunctionWriter(self, function)
-                bodies.append(writer.write())
+                bodies[name] = writer.write()
             except UncoveredError as error:
-                if name in self.required:
+                if name in self.required and not self.partial:
                     raise
-                # Only its address is in a variable; a kernel that calls it after all is stopped there.
                 del self.sites[mark:]
-                self.sites.append(error.site)
-                bodies.append(f"{self.signature(function)} {{ t->run->unsupported(t, {mark}); return 0; }}")
+                failures[name] = error
+                if not function.is_entry:
+                    # A kernel that has only its address may call it after all, and is stopped there.
+                    self.sites.append(error.site)
+                    bodies[name] = f"{self.signature(function)} {{ t->run->unsupported(t, {mark}); return 0; }}"
                 continue
             local[name], facts[name] = writer.local_nbytes, writer
-        text = "\n".join([*declarations, *bodies, self.write_init()])
-        kernels = {entry.name: self.kernel(entry, local, facts) for entry in self.entries}
+        uncovered = {}
+        for entry in self.entries:
+            for name in self.layout.reached[entry.name]:
+                if name in failures:
+                    uncovered[entry.name] = failures[name]
+                    bodies.pop(entry.name, None)
+        declarations = [self.signature(self.module.functions[name]) + ";" for name in bodies]
+        text = "\n".join([*declarations, *bodies.values(), self.write_init(bodies.keys())])
+        kernels = {entry.name: self.kernel(entry, local, facts) for entry in self.entries if entry.name in bodies}
         return Translation(
             "\n".join([_headers(), _helpers(text), text, ""]), kernels, self.layout.variables, self.layout.block_nbytes,
-            self.layout.block_align, self.sites,
+            self.layout.block_align, self.sites, uncovered,
         )  # fmt: skip
 
     def kernel(self, entry: Function, local: dict[str, int], facts: dict[str, _FunctionWriter]) -> Kernel:
@@ -688,6 +729,8 @@ class _ModuleWriter:
         static = 0
         for variable in variables:
             static = _align_up(static, max(variable.align, 1)) + variable.nbytes
+        if static > _MOST_SHARED_NBYTES:
+            raise PtxError(f"'{entry.name}' has {static} bytes of shared variables: the most is {_MOST_SHARED_NBYTES}")
         indirect = any(facts[name].calls_pointers for name in reached if name in facts)
         reached_all = {*reached, *(self.optional if indirect else ())}
         if indirect:  # any function whose address may have been taken
@@ -707,7 +750,7 @@ class _ModuleWriter:
     def is_recursive(self, names: list[str]) -> bool:
         return any(name in self.layout.reach(self.layout.uses[name][0]) for name in names)
 
-    def write_init(self) -> str:
+    def write_init(self, written: Collection[str]) -> str:
         lines = []
         for offset, variable in self.layout.relocations:
             for relocation in variable.relocations:
@@ -717,7 +760,7 @@ class _ModuleWriter:
                     if target.space == "shared":
                         address = f"{self.layout.offsets[id(target)]}ull"
                 elif isinstance(target, Function) and target.body is not None:
-                    if target.is_entry and target.name not in self.required:
+                    if target.name not in written:  # a kernel that was left out
                         continue
                     address = f"(u64){self.c_name(target.name)}"
                 else:
@@ -751,7 +794,8 @@ class _FunctionWriter:
         mark = len(self.module.sites)
         self.kinds: dict[int, str] = {}
         text = self.write_once()
-        # NVRTC declares registers of floats as bits, too: those that mostly hold floats become floats, in a second pass.
+        # NVRTC declares registers of floats as bits, too: those that mostly hold floats become floats, in a second
+        # pass.
         floats = {number: kind for number, (kind, score) in self.scores.items() if score > 0}
         if floats:
             del self.module.sites[mark:]
@@ -777,7 +821,7 @@ class _FunctionWriter:
         for number, variable in enumerate(function.params):
             if register := function.param_registers.get(variable.number):
                 self.instruction = _NO_INSTRUCTION
-                self.set(register, variable.type, f"*({_ctype(variable.type)} *)i{number}")
+                self.assign(register, variable.type, f"*({_ctype(variable.type)} *)i{number}")
         body = function.body or []
         for index, item in enumerate(body):
             if isinstance(item, Label):
@@ -837,6 +881,10 @@ class _FunctionWriter:
                 self.arrays[id(variable)] = name
                 self.locals.append((name, variable.nbytes, max(variable.align, 1)))
                 self.local_nbytes += variable.nbytes
+        if self.local_nbytes > _MOST_LOCAL_NBYTES:
+            raise PtxError(
+                f"'{function.name}' has {self.local_nbytes} bytes of local variables: the most is {_MOST_LOCAL_NBYTES}"
+            )
         self.watched = [
             (self.arrays[id(v)], v.nbytes)
             for v in [*function.variables, *self.layout.uses[function.name][1].values()]
@@ -893,7 +941,7 @@ class _FunctionWriter:
                     if begin <= index:
                         loops.add((begin, index))
         self.loops = loops
-        self.in_loop = set()
+        self.in_loop: set[int] = set()
         for begin, end in loops:
             self.in_loop.update(range(begin, end + 1))
         for item in body:
@@ -919,8 +967,8 @@ class _FunctionWriter:
     def spins(self, begin: int, end: int) -> bool:
         """Whether a loop may end only because another thread wrote to memory.
 
-        That is: whether a branch out of it depends on a strong load or an atomic. A compare-and-swap whose expected value
-        is renewed in the loop succeeds when its thread runs alone; so does what each turn changes by itself.
+        That is: whether a branch out of it depends on a strong load or an atomic. A compare-and-swap whose expected
+        value is renewed in the loop succeeds when its thread runs alone; so does what each turn changes by itself.
         """
         body = self.function.body or []
         inside = [item for item in body[begin : end + 1] if isinstance(item, Instruction)]
@@ -951,14 +999,14 @@ class _FunctionWriter:
                 if item.opcode not in ("st", "bra", "red") and _registers(item.operands[1:]) & tainted:
                     tainted |= _registers(item.operands[:1])
         for index in range(begin, end + 1):
-            item = body[index]
+            leaving = body[index]
             if (
-                isinstance(item, Instruction)
-                and item.opcode in ("bra", "exit", "ret")
-                and item.guard
-                and item.guard.number in tainted
+                isinstance(leaving, Instruction)
+                and leaving.opcode in ("bra", "exit", "ret")
+                and leaving.guard
+                and leaving.guard.number in tainted
             ):
-                targets = [self.positions[target.number] for target in self.targets(item)]
+                targets = [self.positions[target.number] for target in self.targets(leaving)]
                 if index == end or not targets or any(not begin <= target <= end for target in targets):
                     return True
         return False
@@ -1046,39 +1094,39 @@ class _FunctionWriter:
 
     # Operands
 
-    def score(self, register: Register, type: str) -> None:
+    def score(self, register: Register, ptx_type: str) -> None:
         kind = _ctype(register.type)
         if kind in ("u32", "s32", "u64", "s64") and register.type != "pred":
             wanted = "f32" if NBYTES[register.type] == 4 else "f64"
             _, score = self.scores.get(register.number, (wanted, 0))
-            self.scores[register.number] = wanted, score + (1 if type == wanted else -1)
+            self.scores[register.number] = wanted, score + (1 if ptx_type == wanted else -1)
 
-    def read_register(self, register: Register, type: str) -> str:
-        self.score(register, type)
+    def read_register(self, register: Register, ptx_type: str) -> str:
+        self.score(register, ptx_type)
         if register.number not in self.written:
             self.zeroed.add(register.number)
         name, kind = self.name_of(register)
-        return _convert(name, kind, _ctype(type))
+        return _convert(name, kind, _ctype(ptx_type))
 
-    def read(self, operand: Operand, type: str) -> str:
+    def read(self, operand: Operand, ptx_type: str) -> str:
         """An operand as a C expression of the type's C type."""
         if isinstance(operand, Register):
-            return self.read_register(operand, type)
+            return self.read_register(operand, ptx_type)
         if isinstance(operand, Immediate):
-            return self.literal(operand, type)
+            return self.literal(operand, ptx_type)
         if isinstance(operand, Not):
             return f"(u32)(!{self.read(operand.operand, 'pred')})"
         if isinstance(operand, Symbol):
-            return _convert(self.address_of(operand), "u64", _ctype(type))
+            return _convert(self.address_of(operand), "u64", _ctype(ptx_type))
         if isinstance(operand, Special):
             expression, kind = self.special(operand)
-            return _convert(expression, kind, _ctype(type))
-        if isinstance(operand, Vector) and type in NBYTES:
-            return self.pack(operand, type)
-        self.fail("an operand has the wrong form")
+            return _convert(expression, kind, _ctype(ptx_type))
+        if not isinstance(operand, Vector):
+            self.fail("an operand has the wrong form")
+        return self.pack(operand, ptx_type)
 
-    def literal(self, operand: Immediate, type: str) -> str:
-        value, kind = operand.value, _ctype(type)
+    def literal(self, operand: Immediate, ptx_type: str) -> str:
+        value, kind = operand.value, _ctype(ptx_type)
         if kind in _FLOATS:
             if kind == "f32" and operand.nbits == 32:
                 return _float_literal(int(value), "f32")
@@ -1086,14 +1134,14 @@ class _FunctionWriter:
                 return _float_literal(int(value), "f64")
             number = ptx.float_of(operand)
             return _float_literal(_float_bits(number, kind), kind)
-        if type == "pred":
+        if ptx_type == "pred":
             return f"{int(bool(value))}u"
         if operand.nbits:
             bits = int(value)
-            if operand.nbits != 8 * NBYTES[type] and NBYTES[type] in (4, 8):
-                bits = _float_bits(ptx.float_of(operand), "f32" if NBYTES[type] == 4 else "f64")
+            if operand.nbits != 8 * NBYTES[ptx_type] and NBYTES[ptx_type] in (4, 8):
+                bits = _float_bits(ptx.float_of(operand), "f32" if NBYTES[ptx_type] == 4 else "f64")
         elif isinstance(value, float):
-            bits = _float_bits(value, "f32" if NBYTES[type] == 4 else "f64")
+            bits = _float_bits(value, "f32" if NBYTES[ptx_type] == 4 else "f64")
         else:
             bits = value
         return _integer_literal(bits, kind)
@@ -1118,9 +1166,9 @@ class _FunctionWriter:
             return f"((u64){self.arrays[id(found)]}{offset})"
         if id(found) in self.offsets:
             return f"((u64)params + {self.offsets[id(found)] + symbol.offset}ull)"
-        if id(found) in self.layout.offsets:
-            return f"(md + {_integer_literal(self.layout.offsets[id(found)] + symbol.offset, 'u64')})"
-        self.fail(f"'{found.name}' is declared, but not defined")
+        if id(found) not in self.layout.offsets:
+            self.fail(f"'{found.name}' is declared, but not defined")
+        return f"(md + {_integer_literal(self.layout.offsets[id(found)] + symbol.offset, 'u64')})"
 
     def special(self, operand: Special) -> tuple[str, str]:
         name, _, part = operand.name.partition(".")
@@ -1128,16 +1176,16 @@ class _FunctionWriter:
         if name in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid"):
             name = {"clusterid": "ctaid", "nclusterid": "nctaid"}.get(name, name)
             return (f"t->{name}[{index}]", "u32") if index < 3 else ("0u", "u32")
-        if name in _SPECIAL:
-            return _SPECIAL[name]
         if name.startswith("envreg"):
             return f"run->environment(t, {name[6:]})", "u64"
         if name.startswith("pm"):
             return "0u", "u32"
-        self.uncovered(f"the register '%{operand.name}'")
+        if name not in _SPECIAL:
+            self.uncovered(f"the register '%{operand.name}'")
+        return _SPECIAL[name]
 
-    def pack(self, vector: Vector, type: str) -> str:
-        nbytes = NBYTES[type]
+    def pack(self, vector: Vector, ptx_type: str) -> str:
+        nbytes = NBYTES[ptx_type]
         part = nbytes // len(vector.items)
         if part == 8:
             low, high = (self.read(item, "b64") for item in vector.items)
@@ -1153,23 +1201,23 @@ class _FunctionWriter:
         words[0] = words[0].removesuffix(" << 0")
         return f"({kind})({' | '.join(words)})"
 
-    def set(self, operand: Operand, type: str, expression: str) -> None:
+    def assign(self, operand: Operand, ptx_type: str, expression: str) -> None:
         """Assign a C expression of the type's C type to a destination; a wider register is extended."""
         if isinstance(operand, Sink):
             return
         if isinstance(operand, Vector):
-            self.unpack(operand, type, expression)
+            self.unpack(operand, ptx_type, expression)
             return
         if isinstance(operand, Symbol) and isinstance(operand.target, str):
             self.fail(f"'{operand.target}' is not declared")
         if not isinstance(operand, Register):
             self.fail("a destination is not a register")
-        self.score(operand, type)
+        self.score(operand, ptx_type)
         name, kind = self.name_of(operand)
         if self.instruction.guard is not None and operand.number not in self.written:
             self.zeroed.add(operand.number)
         self.written.add(operand.number)
-        source = _ctype(type)
+        source = _ctype(ptx_type)
         if (
             source != kind
             and _CTYPE_NBYTES[source] < _CTYPE_NBYTES[kind]
@@ -1179,8 +1227,8 @@ class _FunctionWriter:
             expression = f"({source})({expression})"
         self.put(f"{name} = {_convert(expression, source, kind)};")
 
-    def unpack(self, vector: Vector, type: str, expression: str) -> None:
-        nbytes = NBYTES[type]
+    def unpack(self, vector: Vector, ptx_type: str, expression: str) -> None:
+        nbytes = NBYTES[ptx_type]
         part = nbytes // len(vector.items)
         if nbytes == 16:
             words = [f"{{ const xf_b128 x = {expression};"]
@@ -1188,7 +1236,7 @@ class _FunctionWriter:
             half = len(vector.items) // 2
             for side, name in ((vector.items[:half], "x.x"), (vector.items[half:], "x.y")):
                 if half == 1:
-                    self.set(side[0], "b64", name)
+                    self.assign(side[0], "b64", name)
                 else:
                     self.unpack(Vector(side), "b64", name)
             self.put("}")
@@ -1198,22 +1246,22 @@ class _FunctionWriter:
         self.put(f"{{ const {kind} {temporary} = {expression};")
         for number, item in enumerate(vector.items):
             shifted = f"{temporary} >> {8 * part * number}" if number else temporary
-            self.set(item, f"b{8 * part}", f"({_ctype(f'b{8 * part}')})({shifted})")
+            self.assign(item, f"b{8 * part}", f"({_ctype(f'b{8 * part}')})({shifted})")
         self.put("}")
 
     def temporary(self) -> str:
         self.temporaries += 1
         return f"x{self.temporaries}"
 
-    def bind(self, type: str, operands: Iterable[Operand]) -> list[str]:
+    def bind(self, ptx_type: str, operands: Iterable[Operand]) -> list[str]:
         """Operands in C variables of a new block, for instructions that use them often; `end` closes the block."""
         names = []
-        kind = _ctype(type)
+        kind = _ctype(ptx_type)
         declared = []
         for operand in operands:
             name = self.temporary()
             names.append(name)
-            declared.append(f"{name} = {self.read(operand, type)}")
+            declared.append(f"{name} = {self.read(operand, ptx_type)}")
         self.put(f"{{ const {kind} {', '.join(declared)};")
         return names
 
@@ -1348,16 +1396,16 @@ def _covers(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _unsigned(type: str) -> str:
-    return f"u{8 * NBYTES[type]}"
+def _unsigned(ptx_type: str) -> str:
+    return f"u{8 * NBYTES[ptx_type]}"
 
 
-def _packed(writer: _FunctionWriter, type: str, sources: list[Operand], scalar: Callable[[list[str]], str]) -> None:
+def _packed(writer: _FunctionWriter, ptx_type: str, sources: list[Operand], scalar: Callable[[list[str]], str]) -> None:
     """An instruction on both halves of its operands; `scalar` writes it for one half, given the operands' halves."""
-    part = _PACKED[type]
+    part = _PACKED[ptx_type]
     nbytes = NBYTES[part]
     half = _ctype(f"b{8 * nbytes}")
-    names = writer.bind(type, sources)
+    names = writer.bind(ptx_type, sources)
     lows = [f"(({half}){name})" for name in names]
     highs = [f"(({half})({name} >> {8 * nbytes}))" for name in names]
     if part == "f32":
@@ -1365,10 +1413,10 @@ def _packed(writer: _FunctionWriter, type: str, sources: list[Operand], scalar: 
     low, high = scalar(lows), scalar(highs)
     if part == "f32":
         low, high = f"xf_b32({low})", f"xf_b32({high})"
-    kind = _ctype(type)
-    writer.set(
+    kind = _ctype(ptx_type)
+    writer.assign(
         writer.instruction.operands[0],
-        type,
+        ptx_type,
         f"({kind})(({kind})({half})({low}) | ({kind})({half})({high}) << {8 * nbytes})",
     )
     writer.put("}")
@@ -1379,8 +1427,8 @@ def _packed(writer: _FunctionWriter, type: str, sources: list[Operand], scalar: 
 _INTEGERS = {"u16", "s16", "u32", "s32", "u64", "s64", "b16", "b32", "b64"}
 
 
-def _wrap(type: str, expression: str) -> str:
-    return f"(({_unsigned(type)})({expression}))"
+def _wrap(ptx_type: str, expression: str) -> str:
+    return f"(({_unsigned(ptx_type)})({expression}))"
 
 
 @_covers("add", "sub")
@@ -1390,21 +1438,23 @@ def _add(writer: _FunctionWriter, item: Instruction) -> None:
         _float_arithmetic(writer, item)
         return
     types, flags = writer.split(item, {"sat", "cc"}, 1)
-    type = types[0]
+    ptx_type = types[0]
     operator = "+" if item.opcode == "add" else "-"
     _, a, b = writer.operands(3)
-    if type in _PACKED:
-        _packed(writer, type, [a, b], lambda halves: f"{halves[0]} {operator} {halves[1]}")
+    if ptx_type in _PACKED:
+        _packed(writer, ptx_type, [a, b], lambda halves: f"{halves[0]} {operator} {halves[1]}")
     elif "sat" in flags:
-        writer.set(item.operands[0], "u32", f"xf_{item.opcode}s({writer.read(a, 's32')}, {writer.read(b, 's32')})")
+        writer.assign(item.operands[0], "u32", f"xf_{item.opcode}s({writer.read(a, 's32')}, {writer.read(b, 's32')})")
     elif "cc" in flags:
-        x, y = writer.bind(_unsigned(type), [a, b])
-        writer.put(f"cc = {f'({_unsigned(type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};")
-        writer.set(item.operands[0], _unsigned(type), f"{x} {operator} {y}")
+        x, y = writer.bind(_unsigned(ptx_type), [a, b])
+        writer.put(f"cc = {f'({_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};")
+        writer.assign(item.operands[0], _unsigned(ptx_type), f"{x} {operator} {y}")
         writer.put("}")
     else:
-        kind = _unsigned(type)
-        writer.set(item.operands[0], kind, _wrap(type, f"{writer.read(a, kind)} {operator} {writer.read(b, kind)}"))
+        kind = _unsigned(ptx_type)
+        writer.assign(
+            item.operands[0], kind, _wrap(ptx_type, f"{writer.read(a, kind)} {operator} {writer.read(b, kind)}")
+        )
 
 
 @_covers("addc", "subc")
@@ -1421,17 +1471,17 @@ def _add_carry(writer: _FunctionWriter, item: Instruction) -> None:
         carry = f"({x} < {y}) | (s < cc)"
     if "cc" in flags:
         writer.put(f"cc = {carry};")
-    writer.set(d, kind, "r")
+    writer.assign(d, kind, "r")
     writer.put("}")
 
 
-def _product(type: str, part: str, a: str, b: str) -> str:
+def _product(ptx_type: str, part: str, a: str, b: str) -> str:
     """The part (lo, hi, wide) of a product; a and b have the type's own C type."""
-    unsigned, nbits, signed = _unsigned(type), 8 * NBYTES[type], type[0] == "s"
+    unsigned, nbits, signed = _unsigned(ptx_type), 8 * NBYTES[ptx_type], ptx_type[0] == "s"
     if part == "lo":
         return f"((u16)((u32){a} * (u32){b}))" if nbits == 16 else f"(({unsigned}){a} * ({unsigned}){b})"
     if nbits == 64:
-        return f"xf_mulhi_{type}({a}, {b})"
+        return f"xf_mulhi_{ptx_type}({a}, {b})"
     wide = f"{'s' if signed else 'u'}{2 * nbits}"
     product = f"(({wide}){a} * ({wide}){b})"
     if part == "wide":
@@ -1446,32 +1496,31 @@ def _multiply(writer: _FunctionWriter, item: Instruction) -> None:
         _float_arithmetic(writer, item)
         return
     types, flags = writer.split(item, {"lo", "hi", "wide", "sat", "cc"}, 1)
-    type = types[0]
+    ptx_type = types[0]
     part = next((word for word in ("lo", "hi", "wide") if word in flags), "")
-    if not part or (part == "wide" and NBYTES[type] == 8):
+    if not part or (part == "wide" and NBYTES[ptx_type] == 8):
         writer.uncovered()
-    result = f"u{16 * NBYTES[type]}" if part == "wide" else _unsigned(type)
+    result = f"u{16 * NBYTES[ptx_type]}" if part == "wide" else _unsigned(ptx_type)
     operands = writer.operands(3 if item.opcode == "mul" else 4)
-    product = _product(type, part, writer.read(operands[1], type), writer.read(operands[2], type))
+    product = _product(ptx_type, part, writer.read(operands[1], ptx_type), writer.read(operands[2], ptx_type))
     if item.opcode == "mul":
-        writer.set(operands[0], result, product)
+        writer.assign(operands[0], result, product)
     elif "sat" in flags:
-        writer.set(operands[0], "u32", f"xf_adds((s32){product}, {writer.read(operands[3], 's32')})")
+        writer.assign(operands[0], "u32", f"xf_adds((s32){product}, {writer.read(operands[3], 's32')})")
     elif "cc" in flags:
         _carry_product(writer, operands, result, product, carry_in=False, carry_out=True)
     else:
-        writer.set(operands[0], result, _wrap(result, f"{product} + {writer.read(operands[3], result)}"))
+        writer.assign(operands[0], result, _wrap(result, f"{product} + {writer.read(operands[3], result)}"))
 
 
 def _carry_product(
     writer: _FunctionWriter, operands: list[Operand], kind: str, product: str, *, carry_in: bool, carry_out: bool
 ) -> None:
-    writer.put(
-        f"{{ const {kind} p = {product}, y = {writer.read(operands[3], kind)}, s = p + y, r = s{' + cc' if carry_in else ''};"
-    )
+    third, carry = writer.read(operands[3], kind), " + cc" if carry_in else ""
+    writer.put(f"{{ const {kind} p = {product}, y = {third}, s = p + y, r = s{carry};")
     if carry_out:
         writer.put("cc = (s < p) | (r < s);")
-    writer.set(operands[0], kind, "r")
+    writer.assign(operands[0], kind, "r")
     writer.put("}")
 
 
@@ -1502,17 +1551,19 @@ def _multiply24(writer: _FunctionWriter, item: Instruction) -> None:
             if "sat" in flags
             else f"({product} + {writer.read(c, 'u32')})"
         )
-    writer.set(operands[0], "u32", product)
+    writer.assign(operands[0], "u32", product)
 
 
 @_covers("sad")
 def _sad(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.operands(4)
-    kind = _unsigned(type)
+    kind = _unsigned(ptx_type)
     third = writer.read(c, kind)
-    x, y = writer.bind(type, [a, b])
-    writer.set(d, kind, _wrap(type, f"{third} + ({x} < {y} ? ({kind}){y} - ({kind}){x} : ({kind}){x} - ({kind}){y})"))
+    x, y = writer.bind(ptx_type, [a, b])
+    writer.assign(
+        d, kind, _wrap(ptx_type, f"{third} + ({x} < {y} ? ({kind}){y} - ({kind}){x} : ({kind}){x} - ({kind}){y})")
+    )
     writer.put("}")
 
 
@@ -1522,9 +1573,11 @@ def _divide(writer: _FunctionWriter, item: Instruction) -> None:
     if types and types[-1] not in _INTEGERS:
         _float_arithmetic(writer, item)
         return
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    writer.set(d, _unsigned(type), f"xf_{item.opcode}_{type}({writer.read(a, type)}, {writer.read(b, type)})")
+    writer.assign(
+        d, _unsigned(ptx_type), f"xf_{item.opcode}_{ptx_type}({writer.read(a, ptx_type)}, {writer.read(b, ptx_type)})"
+    )
 
 
 @_covers("abs", "neg")
@@ -1533,12 +1586,12 @@ def _absolute(writer: _FunctionWriter, item: Instruction) -> None:
     if types and types[-1] not in _INTEGERS:
         _float_sign(writer, item)
         return
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a = writer.operands(2)
-    kind = _unsigned(type)
+    kind = _unsigned(ptx_type)
     (x,) = writer.bind(kind, [a])
     negated = f"({kind})(0 - {x})"
-    writer.set(d, kind, negated if item.opcode == "neg" else f"(({type}){x} < 0 ? {negated} : {x})")
+    writer.assign(d, kind, negated if item.opcode == "neg" else f"(({ptx_type}){x} < 0 ? {negated} : {x})")
     writer.put("}")
 
 
@@ -1548,7 +1601,7 @@ def _extreme(writer: _FunctionWriter, item: Instruction) -> None:
     if types and types[-1] not in _INTEGERS | {"u16x2", "s16x2"}:
         _float_extreme(writer, item)
         return
-    (type,), flags = writer.split(item, {"relu"}, 1)
+    (ptx_type,), flags = writer.split(item, {"relu"}, 1)
     sign = "<" if item.opcode == "min" else ">"
 
     def scalar(kind: str, a: str, b: str) -> str:
@@ -1556,84 +1609,86 @@ def _extreme(writer: _FunctionWriter, item: Instruction) -> None:
         return f"({result} > 0 ? {result} : 0)" if "relu" in flags else result
 
     d, a, b = writer.operands(3)
-    if type in _PACKED:
-        _packed(writer, type, [a, b], lambda halves: scalar(_PACKED[type], *halves))
+    if ptx_type in _PACKED:
+        _packed(writer, ptx_type, [a, b], lambda halves: scalar(_PACKED[ptx_type], *halves))
     else:
-        x, y = writer.bind(type, [a, b])
-        writer.set(d, _unsigned(type), f"({_unsigned(type)}){scalar(_ctype(type), x, y)}")
+        x, y = writer.bind(ptx_type, [a, b])
+        writer.assign(d, _unsigned(ptx_type), f"({_unsigned(ptx_type)}){scalar(_ctype(ptx_type), x, y)}")
         writer.put("}")
 
 
 @_covers("popc", "clz", "brev", "cnot")
 def _bits(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a = writer.operands(2)
-    kind = _unsigned(type)
-    value, nbits = writer.read(a, kind), 8 * NBYTES[type]
+    kind = _unsigned(ptx_type)
+    value, nbits = writer.read(a, kind), 8 * NBYTES[ptx_type]
     if item.opcode == "popc":
-        writer.set(d, "u32", f"xf_popc({value})")
+        writer.assign(d, "u32", f"xf_popc({value})")
     elif item.opcode == "clz":
-        writer.set(d, "u32", f"xf_clz{nbits}({value})")
+        writer.assign(d, "u32", f"xf_clz{nbits}({value})")
     elif item.opcode == "brev":
-        writer.set(d, kind, f"xf_brev{nbits}({value})")
+        writer.assign(d, kind, f"xf_brev{nbits}({value})")
     else:
-        writer.set(d, kind, f"({kind})({value} == 0)")
+        writer.assign(d, kind, f"({kind})({value} == 0)")
 
 
 @_covers("bfind")
 def _find_bit(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"shiftamt"}, 1)
+    (ptx_type,), flags = writer.split(item, {"shiftamt"}, 1)
     d, a = writer.operands(2)
-    value = writer.read(a, _unsigned(type))
-    writer.set(d, "u32", f"xf_bfind({value}, {8 * NBYTES[type]}, {int(type[0] == 's')}, {int('shiftamt' in flags)})")
+    value = writer.read(a, _unsigned(ptx_type))
+    writer.assign(
+        d, "u32", f"xf_bfind({value}, {8 * NBYTES[ptx_type]}, {int(ptx_type[0] == 's')}, {int('shiftamt' in flags)})"
+    )
 
 
 @_covers("fns")
 def _find_nth(writer: _FunctionWriter, item: Instruction) -> None:
     writer.split(item, (), 1)
     d, mask, base, offset = writer.operands(4)
-    writer.set(
+    writer.assign(
         d, "u32", f"xf_fns({writer.read(mask, 'u32')}, {writer.read(base, 'u32')}, {writer.read(offset, 's32')})"
     )
 
 
 @_covers("bfe")
 def _extract(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.operands(4)
-    kind, nbits = _unsigned(type), 8 * NBYTES[type]
+    kind, nbits = _unsigned(ptx_type), 8 * NBYTES[ptx_type]
     if isinstance(b, Immediate) and isinstance(c, Immediate) and not b.nbits and not c.nbits:
         begin, count = int(b.value) & 255, int(c.value) & 255
         if count and begin + count <= nbits:  # two shifts
             value = writer.read(a, kind)
-            writer.set(d, kind, f"({kind})(({type})({value} << {nbits - begin - count}) >> {nbits - count})")
+            writer.assign(d, kind, f"({kind})(({ptx_type})({value} << {nbits - begin - count}) >> {nbits - count})")
             return
-    value = f"xf_bfe({writer.read(a, kind)}, {writer.read(b, 'u32')}, {writer.read(c, 'u32')}, {nbits}, {int(type[0] == 's')})"
-    writer.set(d, kind, f"({kind}){value}")
+    values = f"{writer.read(a, kind)}, {writer.read(b, 'u32')}, {writer.read(c, 'u32')}"
+    writer.assign(d, kind, f"({kind})xf_bfe({values}, {nbits}, {int(ptx_type[0] == 's')})")
 
 
 @_covers("bfi")
 def _insert(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c, e = writer.operands(5)
-    kind = _unsigned(type)
+    kind = _unsigned(ptx_type)
     parts = [writer.read(a, kind), writer.read(b, kind), writer.read(c, "u32"), writer.read(e, "u32")]
-    writer.set(d, kind, f"({kind})xf_bfi({', '.join(parts)}, {8 * NBYTES[type]})")
+    writer.assign(d, kind, f"({kind})xf_bfi({', '.join(parts)}, {8 * NBYTES[ptx_type]})")
 
 
 @_covers("bmsk")
 def _bit_mask(writer: _FunctionWriter, item: Instruction) -> None:
     _, flags = writer.split(item, {"clamp", "wrap"}, 1)
     d, a, b = writer.operands(3)
-    writer.set(d, "u32", f"xf_bmsk({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {int('wrap' in flags)})")
+    writer.assign(d, "u32", f"xf_bmsk({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {int('wrap' in flags)})")
 
 
 @_covers("szext")
 def _extend(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"clamp", "wrap"}, 1)
+    (ptx_type,), flags = writer.split(item, {"clamp", "wrap"}, 1)
     d, a, b = writer.operands(3)
-    tail = f"{int('wrap' in flags)}, {int(type == 's32')}"
-    writer.set(d, "u32", f"xf_szext({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {tail})")
+    tail = f"{int('wrap' in flags)}, {int(ptx_type == 's32')}"
+    writer.assign(d, "u32", f"xf_szext({writer.read(a, 'u32')}, {writer.read(b, 'u32')}, {tail})")
 
 
 @_covers("dp4a", "dp2a")
@@ -1643,23 +1698,25 @@ def _dot(writer: _FunctionWriter, item: Instruction) -> None:
     second = writer.read(b, "u32")
     if "hi" in flags:
         second = f"({second} >> 16)"
-    signs = ", ".join(str(int(type == "s32")) for type in types)
-    writer.set(d, "u32", f"xf_dot{item.opcode[2]}({writer.read(a, 'u32')}, {second}, {writer.read(c, 'u32')}, {signs})")
+    signs = ", ".join(str(int(ptx_type == "s32")) for ptx_type in types)
+    writer.assign(
+        d, "u32", f"xf_dot{item.opcode[2]}({writer.read(a, 'u32')}, {second}, {writer.read(c, 'u32')}, {signs})"
+    )
 
 
 @_covers("and", "or", "xor", "not")
 def _logic(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
-    kind = "pred" if type == "pred" else _unsigned(type)
+    (ptx_type,), _ = writer.split(item, (), 1)
+    kind = "pred" if ptx_type == "pred" else _unsigned(ptx_type)
     if item.opcode == "not":
         d, a = writer.operands(2)
         value = writer.read(a, kind)
-        writer.set(d, kind, f"!{value}" if type == "pred" else _wrap(type, f"~{value}"))
+        writer.assign(d, kind, f"!{value}" if ptx_type == "pred" else _wrap(ptx_type, f"~{value}"))
         return
     d, a, b = writer.operands(3)
     operator = {"and": "&", "or": "|", "xor": "^"}[item.opcode]
     expression = f"{writer.read(a, kind)} {operator} {writer.read(b, kind)}"
-    writer.set(d, kind, expression if type == "pred" else _wrap(type, expression))
+    writer.assign(d, kind, expression if ptx_type == "pred" else _wrap(ptx_type, expression))
 
 
 @_covers("lop3")
@@ -1670,7 +1727,7 @@ def _logic3(writer: _FunctionWriter, item: Instruction) -> None:
         writer.fail("the table of lop3 is not a constant")
     x, y, z = writer.bind("u32", [a, b, c])
     lut = int(table.value) & 255
-    inverted = bin(lut).count("1") > 4
+    inverted = lut.bit_count() > 4
     terms = [
         f"({'' if bit & 4 else '~'}{x} & {'' if bit & 2 else '~'}{y} & {'' if bit & 1 else '~'}{z})"
         for bit in range(8)
@@ -1682,33 +1739,33 @@ def _logic3(writer: _FunctionWriter, item: Instruction) -> None:
         operator = "|" if "or" in flags else "&"
         other = writer.read(rest[0], "pred")
         writer.put(f"const u32 q = {other};")
-        writer.set(d.first, "u32", "r")
-        writer.set(d.second, "pred", f"(r != 0) {operator} q")
+        writer.assign(d.first, "u32", "r")
+        writer.assign(d.second, "pred", f"(r != 0) {operator} q")
     else:
-        writer.set(d, "u32", expression)
+        writer.assign(d, "u32", expression)
     writer.put("}")
 
 
 @_covers("shl", "shr")
 def _shift(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    kind, nbits = _unsigned(type), 8 * NBYTES[type]
-    signed = item.opcode == "shr" and type[0] == "s"
-    value = writer.read(a, type if signed else kind)
+    kind, nbits = _unsigned(ptx_type), 8 * NBYTES[ptx_type]
+    signed = item.opcode == "shr" and ptx_type[0] == "s"
+    value = writer.read(a, ptx_type if signed else kind)
     operator = "<<" if item.opcode == "shl" else ">>"
     if isinstance(b, Immediate) and not b.nbits:
         amount = int(b.value) & 0xFFFFFFFF
         if amount >= nbits and not signed:
-            writer.set(d, kind, _integer_literal(0, kind))
+            writer.assign(d, kind, _integer_literal(0, kind))
         else:
-            writer.set(d, kind, _wrap(type, f"{value} {operator} {min(amount, nbits - 1)}"))
+            writer.assign(d, kind, _wrap(ptx_type, f"{value} {operator} {min(amount, nbits - 1)}"))
         return
     amount_of = writer.read(b, "u32")
     if signed:
-        writer.set(d, kind, _wrap(type, f"{value} >> ({amount_of} < {nbits} ? {amount_of} : {nbits - 1})"))
+        writer.assign(d, kind, _wrap(ptx_type, f"{value} >> ({amount_of} < {nbits} ? {amount_of} : {nbits - 1})"))
     else:
-        writer.set(d, kind, f"({amount_of} < {nbits} ? {_wrap(type, f'{value} {operator} {amount_of}')} : 0)")
+        writer.assign(d, kind, f"({amount_of} < {nbits} ? {_wrap(ptx_type, f'{value} {operator} {amount_of}')} : 0)")
 
 
 @_covers("shf")
@@ -1717,7 +1774,7 @@ def _funnel(writer: _FunctionWriter, item: Instruction) -> None:
     d, a, b, c = writer.operands(4)
     side = "l" if "l" in flags else "r"
     values = ", ".join(writer.read(operand, "u32") for operand in (a, b, c))
-    writer.set(d, "u32", f"xf_shf_{side}({values}, {int('wrap' in flags)})")
+    writer.assign(d, "u32", f"xf_shf_{side}({values}, {int('wrap' in flags)})")
 
 
 @_covers("prmt")
@@ -1727,7 +1784,7 @@ def _permute(writer: _FunctionWriter, item: Instruction) -> None:
     d, a, b, c = writer.operands(4)
     values = ", ".join(writer.read(operand, "u32") for operand in (a, b, c))
     mode = next((number for number, name in enumerate(modes) if name in flags), None)
-    writer.set(d, "u32", f"xf_prmt({values})" if mode is None else f"xf_prmt_mode({values}, {mode})")
+    writer.assign(d, "u32", f"xf_prmt({values})" if mode is None else f"xf_prmt_mode({values}, {mode})")
 
 
 @_covers(*(f"v{name}{lanes}" for name in ("add", "sub", "avrg", "absdiff", "min", "max") for lanes in "24"))
@@ -1743,8 +1800,8 @@ def _video(writer: _FunctionWriter, item: Instruction) -> None:
     parts = []
     for lane in range(lanes):
         x, y = (
-            f"(s32)({'s' if type == 's32' else 'u'}{nbits})({value} >> {lane * nbits})"
-            for value, type in ((a, types[1]), (b, types[2]))
+            f"(s32)({'s' if ptx_type == 's32' else 'u'}{nbits})({value} >> {lane * nbits})"
+            for value, ptx_type in ((a, types[1]), (b, types[2]))
         )
         result = {
             "add": f"({x} + {y})", "sub": f"({x} - {y})", "avrg": f"(({x} + {y} + ({x} + {y} >= 0)) >> 1)",
@@ -1755,10 +1812,10 @@ def _video(writer: _FunctionWriter, item: Instruction) -> None:
             result = f"({result} < {least} ? {least} : {result} > {most} ? {most} : {result})"
         parts.append(f"(u32){result}")
     if "add" in flags:
-        writer.set(operands[0], "u32", f"({c} + {' + '.join(parts)})")
+        writer.assign(operands[0], "u32", f"({c} + {' + '.join(parts)})")
     else:
         joined = " | ".join(f"({part} & {mask}u) << {lane * nbits}" for lane, part in enumerate(parts))
-        writer.set(operands[0], "u32", f"({joined})")
+        writer.assign(operands[0], "u32", f"({joined})")
     writer.put("}")
 
 
@@ -1768,8 +1825,8 @@ def _video(writer: _FunctionWriter, item: Instruction) -> None:
 class _Float:
     """How values of one floating type are read, rounded and finished: with .ftz, .sat, .relu and a canonical NaN."""
 
-    def __init__(self, writer: _FunctionWriter, type: str, flags: set[str]) -> None:
-        self.writer, self.type, self.flags = writer, type, flags
+    def __init__(self, writer: _FunctionWriter, ptx_type: str, flags: set[str]) -> None:
+        self.writer, self.type, self.flags = writer, ptx_type, flags
 
     def take(self, bits: str) -> str:
         """A C float out of an operand's C value: bits for the narrow types."""
@@ -1843,22 +1900,22 @@ def _mode(flags: Iterable[str]) -> str:
 @_covers("fma")
 def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
     types, flags = writer.split(item, _ARITHMETIC_FLAGS, 1)
-    type = types[0]
+    ptx_type = types[0]
     count = {"fma": 3, "mad": 3}.get(item.opcode, 2)
     operands = writer.operands(count + 1)
     if {"approx", "full"} & flags:
-        if item.opcode != "div" or type != "f32":
+        if item.opcode != "div" or ptx_type != "f32":
             writer.uncovered()
-        kind = _Float(writer, type, flags)
+        kind = _Float(writer, ptx_type, flags)
         name = "div_approximate_f32" if "approx" in flags else "div_full_f32"
-        writer.set(
+        writer.assign(
             operands[0],
-            type,
+            ptx_type,
             kind.finish(f"m->{name}({kind.read(operands[1])}, {kind.read(operands[2])})", operands[0]),
         )
         return
-    part = _PACKED.get(type)
-    kind = _Float(writer, part or type, flags)
+    part = _PACKED.get(ptx_type)
+    kind = _Float(writer, part or ptx_type, flags)
     if (
         kind.type not in ("f32", "f64", *_NARROW)
         or item.opcode == "rem"
@@ -1867,64 +1924,68 @@ def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
         writer.uncovered()
     if part:
         _packed(
-            writer, type, operands[1:],
+            writer, ptx_type, operands[1:],
             lambda halves: kind.compute(item.opcode, [kind.take(half) for half in halves], _mode(flags), None),
         )  # fmt: skip
     else:
         values = [kind.read(operand) for operand in operands[1:]]
-        writer.set(operands[0], type, kind.compute(item.opcode, values, _mode(flags), operands[0]))
+        writer.assign(operands[0], ptx_type, kind.compute(item.opcode, values, _mode(flags), operands[0]))
 
 
 @_covers("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh")
 def _unary(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, _ARITHMETIC_FLAGS, 1)
+    (ptx_type,), flags = writer.split(item, _ARITHMETIC_FLAGS, 1)
     d, a = writer.operands(2)
-    part = _PACKED.get(type, type)
+    part = _PACKED.get(ptx_type, ptx_type)
     kind = _Float(writer, part, flags)
     number = f"XF_{item.opcode.upper()}"
     if "approx" not in flags:
-        if item.opcode not in ("rcp", "sqrt") or type not in _FLOATS:
+        if item.opcode not in ("rcp", "sqrt") or ptx_type not in _FLOATS:
             writer.uncovered()
-        writer.set(d, type, kind.compute(item.opcode, [kind.read(a)], _mode(flags), d))
-    elif type == "f64":
+        writer.assign(d, ptx_type, kind.compute(item.opcode, [kind.read(a)], _mode(flags), d))
+    elif ptx_type == "f64":
         if item.opcode not in ("rcp", "rsqrt"):
             writer.uncovered()
         name = "rsqrt_f64" if item.opcode == "rsqrt" and "ftz" not in flags else f"{item.opcode}_approximate_f64"
-        writer.set(d, type, f"m->{name}({writer.read(a, type)})")
-    elif type in _PACKED:
-        _packed(writer, type, [a], lambda halves: kind.finish(f"m->approximate_f32[{number}]({kind.take(halves[0])})"))
+        writer.assign(d, ptx_type, f"m->{name}({writer.read(a, ptx_type)})")
+    elif ptx_type in _PACKED:
+        _packed(
+            writer, ptx_type, [a], lambda halves: kind.finish(f"m->approximate_f32[{number}]({kind.take(halves[0])})")
+        )
     else:
-        writer.set(d, type, kind.finish(f"m->approximate_f32[{number}]({kind.read(a)})", d))
+        writer.assign(d, ptx_type, kind.finish(f"m->approximate_f32[{number}]({kind.read(a)})", d))
 
 
 def _float_sign(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"ftz"}, 1)
+    (ptx_type,), flags = writer.split(item, {"ftz"}, 1)
     d, a = writer.operands(2)
     negates = item.opcode == "neg"
-    if type == "f32":
-        kind = _Float(writer, type, flags)
+    if ptx_type == "f32":
+        kind = _Float(writer, ptx_type, flags)
         value = kind.read(a)
-        writer.set(d, type, kind.finish(f"(-{value})" if negates else f"xf_f32(xf_b32({value}) & 0x7fffffffu)", d))
-    elif type == "f64":
-        writer.set(d, type, f"xf_{item.opcode}64({writer.read(a, type)})")
-    elif type in _NARROW or type in ("f16x2", "bf16x2"):
-        bits, sign = _unsigned(type), 0x8000 if type in _NARROW else 0x80008000
+        writer.assign(
+            d, ptx_type, kind.finish(f"(-{value})" if negates else f"xf_f32(xf_b32({value}) & 0x7fffffffu)", d)
+        )
+    elif ptx_type == "f64":
+        writer.assign(d, ptx_type, f"xf_{item.opcode}64({writer.read(a, ptx_type)})")
+    elif ptx_type in _NARROW or ptx_type in ("f16x2", "bf16x2"):
+        bits, sign = _unsigned(ptx_type), 0x8000 if ptx_type in _NARROW else 0x80008000
         value = writer.read(a, bits)
         if "ftz" in flags:
-            if type in _NARROW:
+            if ptx_type in _NARROW:
                 value = f"xf_narrow_ftz({value}, 0x7c00)"
             else:
                 value = f"(xf_narrow_ftz({value} & 0xffff, 0x7c00) | xf_narrow_ftz({value} >> 16, 0x7c00) << 16)"
         mask = _integer_literal(sign if negates else ~sign, bits)
-        writer.set(d, bits, _wrap(type, f"{value} {'^' if negates else '&'} {mask}"))
+        writer.assign(d, bits, _wrap(ptx_type, f"{value} {'^' if negates else '&'} {mask}"))
     else:
         writer.uncovered()
 
 
 def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"ftz", "NaN", "xorsign", "abs"}, 1)
+    (ptx_type,), flags = writer.split(item, {"ftz", "NaN", "xorsign", "abs"}, 1)
     operands = writer.operands(3, 4)
-    part = _PACKED.get(type, type)
+    part = _PACKED.get(ptx_type, ptx_type)
     if part not in ("f32", "f64", *_NARROW):
         writer.uncovered()
     kind = _Float(writer, part, flags)
@@ -1953,33 +2014,33 @@ def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
             return f"((u16)m->narrow({scalar(values)}, {_NARROW[part]}, XF_RN, XF_INFINITE))"
         return kind.finish(scalar(values), operands[0])
 
-    if type in _PACKED:
-        _packed(writer, type, operands[1:], lambda halves: finish([kind.take(half) for half in halves]))
+    if ptx_type in _PACKED:
+        _packed(writer, ptx_type, operands[1:], lambda halves: finish([kind.take(half) for half in halves]))
         return
     values = [kind.read(operand) for operand in operands[1:]]
     names = [writer.temporary() for _ in values]
     declared = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
     writer.put(f"{{ const {float_type} {declared};")
-    writer.set(operands[0], type, finish(names))
+    writer.assign(operands[0], ptx_type, finish(names))
     writer.put("}")
 
 
 @_covers("copysign")
 def _copy_sign(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    bits = _unsigned(type)
-    top = _integer_literal(1 << (8 * NBYTES[type] - 1), bits)
-    writer.set(d, bits, f"(({writer.read(a, bits)} & {top}) | ({writer.read(b, bits)} & ~{top}))")
+    bits = _unsigned(ptx_type)
+    top = _integer_literal(1 << (8 * NBYTES[ptx_type] - 1), bits)
+    writer.assign(d, bits, f"(({writer.read(a, bits)} & {top}) | ({writer.read(b, bits)} & ~{top}))")
 
 
 @_covers("testp")
 def _test(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}, 1)
+    (ptx_type,), flags = writer.split(item, {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}, 1)
     d, a = writer.operands(2)
-    bits = _unsigned(type)
+    bits = _unsigned(ptx_type)
     top, exponent, least = (
-        (0x7FFFFFFF, 0x7F800000, 0x00800000) if type == "f32" else ((1 << 63) - 1, 0x7FF << 52, 1 << 52)
+        (0x7FFFFFFF, 0x7F800000, 0x00800000) if ptx_type == "f32" else ((1 << 63) - 1, 0x7FF << 52, 1 << 52)
     )
     size = f"({writer.read(a, bits)} & {_integer_literal(top, bits)})"
     infinity, tiny = _integer_literal(exponent, bits), _integer_literal(least, bits)
@@ -1989,7 +2050,7 @@ def _test(writer: _FunctionWriter, item: Instruction) -> None:
         "notanumber": f"{size} > {infinity}", "normal": f"{size} >= {tiny} && {size} < {infinity}",
         "subnormal": f"{size} && {size} < {tiny}",
     }[flag]  # fmt: skip
-    writer.set(d, "pred", f"({expression})")
+    writer.assign(d, "pred", f"({expression})")
 
 
 # ---- comparisons ----
@@ -2004,17 +2065,17 @@ _UNORDERED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _BOOLEANS = {"and": "&", "or": "|", "xor": "^"}
 
 
-def _comparison(writer: _FunctionWriter, type: str, flags: set[str], word: str) -> Callable[[list[str]], str]:
+def _comparison(writer: _FunctionWriter, ptx_type: str, flags: set[str], word: str) -> Callable[[list[str]], str]:
     """Writes a comparison of two C values of the type."""
-    if type in _INTEGERS:
+    if ptx_type in _INTEGERS:
         word = _UNORDERED.get(word, word)
         operator = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.get(word)
         if operator is None:
             writer.uncovered()
         return lambda values: f"({values[0]} {operator} {values[1]})"
-    if word not in _COMPARISONS or type not in ("f32", "f64", *_NARROW):
+    if word not in _COMPARISONS or ptx_type not in ("f32", "f64", *_NARROW):
         writer.uncovered()
-    kind = _Float(writer, type, flags)
+    kind = _Float(writer, ptx_type, flags)
     return lambda values: f"({_COMPARISONS[word].format(*(kind.take(value) for value in values))})"
 
 
@@ -2030,16 +2091,16 @@ def _compare(writer: _FunctionWriter, item: Instruction) -> None:
     if boolean and boolean not in _BOOLEANS:
         writer.uncovered()
     operands = writer.operands(4 if boolean else 3)
-    d, type = operands[0], types[-1]
-    part = _PACKED.get(type, type)
+    d, ptx_type = operands[0], types[-1]
+    part = _PACKED.get(ptx_type, ptx_type)
     compare = _comparison(writer, part, flags, word)
     third = writer.read(operands[3], "pred") if boolean else ""
 
     def combine(test: str) -> str:
         return f"({test} {_BOOLEANS[boolean]} {third})" if boolean else test
 
-    if type in _PACKED:
-        x, y = writer.bind(type, operands[1:3])
+    if ptx_type in _PACKED:
+        x, y = writer.bind(ptx_type, operands[1:3])
         low, high = (
             combine(compare([f"((u16){x})", f"((u16){y})"])),
             combine(compare([f"(u16)({x} >> 16)", f"(u16)({y} >> 16)"])),
@@ -2048,32 +2109,32 @@ def _compare(writer: _FunctionWriter, item: Instruction) -> None:
             if not isinstance(d, Pair):
                 writer.fail("two halves need two predicates")
             writer.put(f"const u32 low = {low}, high = {high};")
-            writer.set(d.first, "pred", "low")
-            writer.set(d.second, "pred", "high")
+            writer.assign(d.first, "pred", "low")
+            writer.assign(d.second, "pred", "high")
         else:
             one = _ONE.get(_PACKED.get(types[0], ""), "0xffffu")
-            writer.set(
+            writer.assign(
                 d, types[0] if types[0] in _PACKED else "u32", f"(({low}) ? {one} : 0u) | (({high}) ? {one} : 0u) << 16"
             )
         writer.put("}")
         return
-    x, y = writer.bind(type, operands[1:3])
+    x, y = writer.bind(ptx_type, operands[1:3])
     test = combine(compare([x, y]))
     if item.opcode == "set":
         result = types[0]
         if result == "f32":
-            writer.set(d, "f32", f"({test} ? 1.0f : 0.0f)")
+            writer.assign(d, "f32", f"({test} ? 1.0f : 0.0f)")
         elif result in _NARROW:
-            writer.set(d, result, f"(u16)({test} ? {_ONE[result]} : 0)")
+            writer.assign(d, result, f"(u16)({test} ? {_ONE[result]} : 0)")
         else:
-            writer.set(d, _unsigned(result), f"({_unsigned(result)})({test} ? -1 : 0)")
+            writer.assign(d, _unsigned(result), f"({_unsigned(result)})({test} ? -1 : 0)")
     elif isinstance(d, Pair):
         opposite = combine(f"!{compare([x, y])}")
         writer.put(f"const u32 p = {test}, q = {opposite};")
-        writer.set(d.first, "pred", "p")
-        writer.set(d.second, "pred", "q")
+        writer.assign(d.first, "pred", "p")
+        writer.assign(d.second, "pred", "q")
     else:
-        writer.set(d, "pred", test)
+        writer.assign(d, "pred", test)
     writer.put("}")
 
 
@@ -2082,19 +2143,19 @@ _ONE = {"f16": "0x3c00u", "bf16": "0x3f80u"}
 
 @_covers("selp")
 def _select(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), _ = writer.split(item, (), 1)
+    (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.operands(4)
-    writer.set(d, type, f"({writer.read(c, 'pred')} ? {writer.read(a, type)} : {writer.read(b, type)})")
+    writer.assign(d, ptx_type, f"({writer.read(c, 'pred')} ? {writer.read(a, ptx_type)} : {writer.read(b, ptx_type)})")
 
 
 @_covers("slct")
 def _select_by_sign(writer: _FunctionWriter, item: Instruction) -> None:
-    (type, selector), flags = writer.split(item, {"ftz"}, 2)
+    (ptx_type, selector), flags = writer.split(item, {"ftz"}, 2)
     d, a, b, c = writer.operands(4)
     value = writer.read(c, selector)
     if selector == "f32" and "ftz" in flags:
         value = f"xf_ftz({value})"
-    writer.set(d, type, f"({value} >= 0 ? {writer.read(a, type)} : {writer.read(b, type)})")
+    writer.assign(d, ptx_type, f"({value} >= 0 ? {writer.read(a, ptx_type)} : {writer.read(b, ptx_type)})")
 
 
 # ---- moves and conversions ----
@@ -2102,7 +2163,7 @@ def _select_by_sign(writer: _FunctionWriter, item: Instruction) -> None:
 
 @_covers("mov")
 def _move(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, _VECTORS, 1)
+    (ptx_type,), flags = writer.split(item, _VECTORS, 1)
     d, a = writer.operands(2)
     if flags and isinstance(d, Vector):
         names = (
@@ -2113,13 +2174,13 @@ def _move(writer: _FunctionWriter, item: Instruction) -> None:
             else ()
         )
         for target, source in zip(d.items, names, strict=False):
-            writer.set(target, type, writer.read(source, type))
+            writer.assign(target, ptx_type, writer.read(source, ptx_type))
     elif isinstance(a, Vector):
-        writer.set(d, type, writer.pack(a, type))
+        writer.assign(d, ptx_type, writer.pack(a, ptx_type))
     elif isinstance(a, Label):
         writer.uncovered("the address of a label")
     else:
-        writer.set(d, type, writer.read(a, type))
+        writer.assign(d, ptx_type, writer.read(a, ptx_type))
 
 
 @_covers("cvta")
@@ -2129,7 +2190,7 @@ def _convert_address(writer: _FunctionWriter, item: Instruction) -> None:
     value = writer.read(a, types[0])
     if {"shared", "shared::cta"} & flags:
         value = f"({value} {'-' if 'to' in flags else '+'} sh)"
-    writer.set(d, "u64", value)
+    writer.assign(d, "u64", value)
 
 
 @_covers("isspacep")
@@ -2145,7 +2206,7 @@ def _is_space(writer: _FunctionWriter, item: Instruction) -> None:
         "shared": shared, "shared::cta": shared, "shared::cluster": shared, "local": local, "const": const,
         "param": "0", "param::entry": "0", "global": f"(!{shared} && !{local} && !{const})",
     }[space]  # fmt: skip
-    writer.set(d, "pred", expression)
+    writer.assign(d, "pred", expression)
     writer.put("}")
 
 
@@ -2170,8 +2231,8 @@ def _cvt(writer: _FunctionWriter, item: Instruction) -> None:
     floats = ("f16", "bf16", "f32", "f64")
     if target in ("f16x2", "bf16x2") and source == "f32":
         part = _Float(writer, "f16" if target == "f16x2" else "bf16", flags & {"relu"})
-        high, low = (_narrowed(writer, part, writer.read(operand, "f32"), flags) for operand in operands[1:])
-        writer.set(d, "u32", f"((u32){high} << 16 | {low})")
+        high, low = (_narrowed(part, writer.read(operand, "f32"), flags) for operand in operands[1:])
+        writer.assign(d, "u32", f"((u32){high} << 16 | {low})")
     elif target in ("e4m3x2", "e5m2x2"):
         _cvt_to_8(writer, operands, target, source, flags)
     elif target == "f16x2" and source in ("e4m3x2", "e5m2x2"):
@@ -2182,11 +2243,11 @@ def _cvt(writer: _FunctionWriter, item: Instruction) -> None:
         ]
         if "relu" in flags:
             parts = [f"xf_narrow_relu({part})" for part in parts]
-        writer.set(d, "u32", f"({parts[0]} | {parts[1]} << 16)")
+        writer.assign(d, "u32", f"({parts[0]} | {parts[1]} << 16)")
         writer.put("}")
     elif target == "tf32" and source == "f32":
         value = f"m->narrow({writer.read(operands[1], 'f32')}, XF_TF32, {mode}, {_overflow(flags)})"
-        writer.set(d, "u32", f"({value} >> 31 ? 0u : {value})" if "relu" in flags else value)
+        writer.assign(d, "u32", f"({value} >> 31 ? 0u : {value})" if "relu" in flags else value)
     elif source in floats and target in floats:
         _cvt_float(writer, operands, target, source, flags, mode)
     elif source in floats and target in _INT_TYPES:
@@ -2197,7 +2258,7 @@ def _cvt(writer: _FunctionWriter, item: Instruction) -> None:
         value = writer.read(operands[1], source)
         if "sat" in flags:
             value = _clamp(writer, operands[1], source, target)
-        writer.set(d, target, value if _ctype(source) == _ctype(target) else f"(({_ctype(target)}){value})")
+        writer.assign(d, target, value if _ctype(source) == _ctype(target) else f"(({_ctype(target)}){value})")
     else:
         writer.uncovered()
 
@@ -2209,7 +2270,7 @@ def _overflow(flags: set[str]) -> str:
     return "XF_SATFINITE" if "satfinite" in flags else "XF_INFINITE"
 
 
-def _narrowed(writer: _FunctionWriter, part: _Float, value: str, flags: set[str]) -> str:
+def _narrowed(part: _Float, value: str, flags: set[str]) -> str:
     bits = f"m->narrow({value}, {_NARROW[part.type]}, {_mode(flags)}, {_overflow(flags)})"
     return part.finish_bits(bits)
 
@@ -2229,7 +2290,7 @@ def _cvt_to_8(writer: _FunctionWriter, operands: list[Operand], target: str, sou
     parts = [f"m->narrow({value}, {name}, XF_RN, XF_SATFINITE)" for value in (high, low)]
     if "relu" in flags:
         parts = [f"({part} & 128 ? 0 : {part})" for part in parts]
-    writer.set(operands[0], "u16", f"(u16)({parts[0]} << 8 | {parts[1]})")
+    writer.assign(operands[0], "u16", f"(u16)({parts[0]} << 8 | {parts[1]})")
     if opened:
         writer.put("}")
 
@@ -2246,19 +2307,19 @@ def _cvt_float(
             value = f"m->round_f64({value}, {mode})" if integral else value
         else:
             value = f"(f64){value}"
-        writer.set(operands[0], "f64", f"xf_sat64({value})" if "sat" in flags else value)
+        writer.assign(operands[0], "f64", f"xf_sat64({value})" if "sat" in flags else value)
     elif target == "f32":
         if source == "f64":
             value = f"(f32){value}" if mode == "XF_RN" else f"m->f32_from_f64({value}, {mode})"
         elif integral:
             value = f"m->round_f32({value}, {mode})"
-        writer.set(operands[0], "f32", kind.finish(f"({value})", operands[0]))
+        writer.assign(operands[0], "f32", kind.finish(f"({value})", operands[0]))
     elif integral:
         bits = f"m->narrow(m->round_f32({value}, {mode}), {_NARROW[target]}, XF_RN, XF_INFINITE)"
-        writer.set(operands[0], target, kind.finish_bits(bits))
+        writer.assign(operands[0], target, kind.finish_bits(bits))
     else:
         kind.flags = flags - {"ftz"}
-        writer.set(operands[0], target, _narrowed(writer, kind, value, flags))
+        writer.assign(operands[0], target, _narrowed(kind, value, flags))
 
 
 def _cvt_to_int(
@@ -2270,7 +2331,7 @@ def _cvt_to_int(
     # The manual: NaN becomes 0, or where either side has 64 bits the number with the highest bit alone.
     nan = 1 << (nbits - 1) if source == "f64" or nbits == 64 else 0
     if target == "s32" and mode == "XF_RZ":
-        writer.set(operands[0], "s32", f"xf_to_s32({value}, {nan}u)")
+        writer.assign(operands[0], "s32", f"xf_to_s32({value}, {nan}u)")
         return
     x = writer.temporary()
     writer.put(f"{{ const f64 {x} = {value};")
@@ -2280,7 +2341,7 @@ def _cvt_to_int(
     else:
         whole = f"m->to_u64({x}, {mode}, {(1 << nbits) - 1}ull)"
     kind = _ctype(target)
-    writer.set(operands[0], target, f"({x} == {x} ? ({kind}){whole} : ({kind}){nan}ull)")
+    writer.assign(operands[0], target, f"({x} == {x} ? ({kind}){whole} : ({kind}){nan}ull)")
     writer.put("}")
 
 
@@ -2293,12 +2354,14 @@ def _cvt_from_int(
     kind = _Float(writer, target, flags)
     if target in _NARROW:
         exact = f"m->f64_from_{wide}({value}, XF_ODD)" if NBYTES[source] == 8 else f"(f64){value}"
-        writer.set(operands[0], target, _narrowed(writer, kind, exact, flags))
+        writer.assign(operands[0], target, _narrowed(kind, exact, flags))
     elif mode == "XF_RN":
-        expression = f"({target}){value}"
-        writer.set(operands[0], target, f"xf_sat({expression})" if "sat" in flags and target == "f32" else expression)
+        expression = f"xf_{target}_from_u64(m, {value})" if source == "u64" else f"({target}){value}"
+        writer.assign(
+            operands[0], target, f"xf_sat({expression})" if "sat" in flags and target == "f32" else expression
+        )
     else:
-        writer.set(operands[0], target, f"m->{target}_from_{wide}({value}, {mode})")
+        writer.assign(operands[0], target, f"m->{target}_from_{wide}({value}, {mode})")
 
 
 def _clamp(writer: _FunctionWriter, operand: Operand, source: str, target: str) -> str:
@@ -2326,7 +2389,7 @@ def _cvt_pack(writer: _FunctionWriter, item: Instruction) -> None:
     third = f"{writer.read(operands[3], 'u32')} << {2 * nbits}" if len(operands) > 3 else "0u"
     least, most = _LIMITS.get(types[0], (0, mask))
     parts = [f"((u32)({x} < {least} ? {least} : {x} > {most} ? {most} : {x}) & {mask}u)" for x in (a, b)]
-    writer.set(operands[0], "u32", f"({parts[0]} << {nbits} | {parts[1]} | {third})")
+    writer.assign(operands[0], "u32", f"({parts[0]} << {nbits} | {parts[1]} | {third})")
     writer.put("}")
 
 
@@ -2376,13 +2439,12 @@ def _access(writer: _FunctionWriter, item: Instruction, direction: str) -> _Acce
     return _Access(space, " | ".join(flags), strong, count, types[0])
 
 
-def _address(writer: _FunctionWriter, operand: Operand, space: str) -> str:
+def _address(writer: _FunctionWriter, operand: Operand) -> str:
     """An address as a C expression of u64: the host's, or an offset in the shared window where the space is shared."""
     if not isinstance(operand, Address):
         writer.fail("an operand is not an address")
     base, offset = operand.base, operand.offset
     if isinstance(base, Register):
-        name, kind = writer.name_of(base)
         value = writer.read_register(base, _unsigned(base.type))
         if not offset:
             return value
@@ -2395,15 +2457,10 @@ def _address(writer: _FunctionWriter, operand: Operand, space: str) -> str:
 
 
 def _host_address(writer: _FunctionWriter, operand: Operand, space: str) -> str:
-    address = _address(writer, operand, space)
+    address = _address(writer, operand)
     if space == "shared":
         return f"(sh + {address})"
     return address
-
-
-def _is_param(writer: _FunctionWriter, operand: Operand, space: str) -> bool:
-    """Whether an address is that of a parameter by name, which the translator itself has laid out."""
-    return space == "param"
 
 
 def _check_param(writer: _FunctionWriter, operand: Operand, nbytes: int) -> None:
@@ -2422,11 +2479,11 @@ def _load(writer: _FunctionWriter, item: Instruction) -> None:
     d, source = writer.operands(2, 3)[:2]
     kind = _ctype(access.type)
     nbytes = NBYTES[access.type] * access.count
-    direct = _is_param(writer, source, access.space)
+    direct = access.space == "param"  # the translator itself has laid them out
     if direct:
         _check_param(writer, source, nbytes)
     if writer.checked and not direct:
-        pointer = f"run->access(t, {_address(writer, source, access.space)}, {nbytes}, {access.flags}, {writer.site})"
+        pointer = f"run->access(t, {_address(writer, source)}, {nbytes}, {access.flags}, {writer.site})"
     else:
         pointer = _host_address(writer, source, access.space)
         if access.is_strong and (writer.index in writer.in_loop or not writer.function.is_entry):
@@ -2436,8 +2493,8 @@ def _load(writer: _FunctionWriter, item: Instruction) -> None:
     if access.count == 1:
         if isinstance(d, Vector):
             d = d.items[0] if len(d.items) == 1 else writer.fail("a vector needs .v2, .v4 or .v8")
-        kind, type = _load_type(writer, d, access.type)
-        writer.set(d, type, f"*(const {volatile}{kind} *){pointer}")
+        kind, ptx_type = _load_type(writer, d, access.type)
+        writer.assign(d, ptx_type, f"*(const {volatile}{kind} *){pointer}")
         return
     if not isinstance(d, Vector) or len(d.items) != access.count:
         writer.fail(f"the destination is not a vector of {access.count}")
@@ -2447,17 +2504,17 @@ def _load(writer: _FunctionWriter, item: Instruction) -> None:
     wanted = [_load_type(writer, target, access.type) for target in d.items]
     for number, value in enumerate(values):
         writer.put(f"const {wanted[number][0]} {value} = *(const {volatile}{wanted[number][0]} *)({name} + {number});")
-    for target, value, (_, type) in zip(d.items, values, wanted, strict=True):
-        writer.set(target, type, value)
+    for target, value, (_, ptx_type) in zip(d.items, values, wanted, strict=True):
+        writer.assign(target, ptx_type, value)
     writer.put("}")
 
 
-def _load_type(writer: _FunctionWriter, operand: Operand, type: str) -> tuple[str, str]:
-    if isinstance(operand, Register) and type in ("b32", "u32", "f32", "b64", "u64", "f64"):
+def _load_type(writer: _FunctionWriter, operand: Operand, ptx_type: str) -> tuple[str, str]:
+    if isinstance(operand, Register) and ptx_type in ("b32", "u32", "f32", "b64", "u64", "f64"):
         own = writer.name_of(operand)[1]
-        if own in ("u32", "f32", "u64", "f64") and _CTYPE_NBYTES[own] == NBYTES[type]:
+        if own in ("u32", "f32", "u64", "f64") and _CTYPE_NBYTES[own] == NBYTES[ptx_type]:
             return own, own
-    return _ctype(type), type
+    return _ctype(ptx_type), ptx_type
 
 
 @_covers("st")
@@ -2470,11 +2527,11 @@ def _store(writer: _FunctionWriter, item: Instruction) -> None:
     if len(items) != access.count:
         writer.fail(f"the source is not a vector of {access.count}")
     values = [writer.read(operand, access.type) for operand in items]
-    direct = _is_param(writer, target, access.space)
+    direct = access.space == "param"
     if direct:
         _check_param(writer, target, nbytes)
     if writer.checked and not direct:
-        address = _address(writer, target, access.space)
+        address = _address(writer, target)
         writer.put(f"{{ const {kind} x[{access.count}] = {{{', '.join(values)}}};")
         writer.put(f"run->store(t, {address}, {nbytes}, {access.flags}, x, {writer.site}); }}")
         return
@@ -2482,8 +2539,8 @@ def _store(writer: _FunctionWriter, item: Instruction) -> None:
     pointer = _host_address(writer, target, access.space)
     if access.count == 1:
         if isinstance(items[0], Register) and access.type in ("b32", "u32", "f32", "b64", "u64", "f64"):
-            kind, type = _load_type(writer, items[0], access.type)
-            values = [writer.read(items[0], type)]
+            kind, ptx_type = _load_type(writer, items[0], access.type)
+            values = [writer.read(items[0], ptx_type)]
         writer.put(f"*({volatile}{kind} *){pointer} = {values[0]};")
         return
     name = writer.temporary()
@@ -2498,7 +2555,7 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
     space, operation, flags, count, types = "", "", ["XF_STRONG"], 1, []
     for word in item.modifiers:
         base = word.partition("::")[0]
-        if word in _ATOMIC_TYPES and not (word in _ATOMICS):
+        if word in _ATOMIC_TYPES and word not in _ATOMICS:
             types.append(word)
         elif word in _ATOMICS:
             operation = word
@@ -2515,7 +2572,7 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
         writer.uncovered()
     if space:
         flags.append(_SPACE_FLAG[space])
-    type, operands = types[0], item.operands
+    ptx_type, operands = types[0], item.operands
     is_atom = item.opcode == "atom"
     needed = 2 + (operation == "cas") + is_atom
     if not needed <= len(operands) <= needed + 1:
@@ -2523,28 +2580,31 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
     target = operands[0] if is_atom else Sink()
     address, first = operands[is_atom], operands[is_atom + 1]
     second = operands[is_atom + 2] if operation == "cas" else None
-    kind, step = _ctype(type), NBYTES[type]
+    kind, step = _ctype(ptx_type), NBYTES[ptx_type]
     name = (
-        "XF_U64" if type == "s64" and operation in ("add", "and", "or", "xor", "exch", "cas") else _ATOMIC_TYPES[type]
+        "XF_U64"
+        if ptx_type == "s64" and operation in ("add", "and", "or", "xor", "exch", "cas")
+        else _ATOMIC_TYPES[ptx_type]
     )
-    if type == "s32" and operation in ("add", "and", "or", "xor", "exch", "cas"):
+    if ptx_type == "s32" and operation in ("add", "and", "or", "xor", "exch", "cas"):
         name = "XF_U32"
     targets = target.items if isinstance(target, Vector) and count > 1 else (target,) * count
     sources = first.items if isinstance(first, Vector) and count > 1 else (first,)
     if len(sources) != count or len(targets) != count:
         writer.fail(f"an operand is not a vector of {count}")
-    where = _address(writer, address, space)
+    where = _address(writer, address)
     writer.put(f"{{ const u64 a = {where};")
     for number, source in enumerate(sources):
-        other = f", y = {writer.read(second, type)}" if second is not None else ""
+        other = f", y = {writer.read(second, ptx_type)}" if second is not None else ""
         pointer = "&y" if second is not None else "0"
-        writer.put(f"{{ {kind} x = {writer.read(source, type)}{other}, o;")
+        writer.put(f"{{ {kind} x = {writer.read(source, ptx_type)}{other}, o;")
         place = f"a + {number * step}" if number else "a"
         writer.put(
-            f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, {' | '.join(flags)}, {writer.site});"
+            f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, "
+            f"{' | '.join(flags)}, {writer.site});"
         )
         if not isinstance(targets[number], Sink):
-            writer.set(targets[number], type, "o")
+            writer.assign(targets[number], ptx_type, "o")
         writer.put("}")
     writer.put("}")
 
@@ -2564,24 +2624,24 @@ def _fence(writer: _FunctionWriter, item: Instruction) -> None:
 
 
 @_covers("alloca")
-def _alloca(writer: _FunctionWriter, item: Instruction) -> None:
+def _alloca(writer: _FunctionWriter, _item: Instruction) -> None:
     d, nbytes = writer.operands(2, 3)[:2]
     size = writer.read(nbytes, "u64")
     writer.put(f"{{ const u64 n = {size}; char *const x = (char *)(((u64)__builtin_alloca(n + 64) + 31) & ~31ull);")
     if writer.checked:
         writer.put("run->local_begin(t, x, (u32)n);")
-    writer.set(d, "u64", "(u64)x")
+    writer.assign(d, "u64", "(u64)x")
     writer.put("}")
 
 
 @_covers("stacksave")
-def _stack_save(writer: _FunctionWriter, item: Instruction) -> None:
-    writer.set(writer.operands(1)[0], "u64", "0ull")
+def _stack_save(writer: _FunctionWriter, _item: Instruction) -> None:
+    writer.assign(writer.operands(1)[0], "u64", "0ull")
 
 
 @_covers("createpolicy")
 def _create_policy(writer: _FunctionWriter, item: Instruction) -> None:
-    writer.set(item.operands[0], "u64", "0ull")
+    writer.assign(item.operands[0], "u64", "0ull")
 
 
 @_covers(*_NOTHING)
@@ -2593,7 +2653,7 @@ def _nothing(writer: _FunctionWriter, item: Instruction) -> None:
 
 
 @_covers("bra")
-def _branch(writer: _FunctionWriter, item: Instruction) -> None:
+def _branch(writer: _FunctionWriter, _item: Instruction) -> None:
     label = writer.operands(1)[0]
     assert isinstance(label, Label)
     _jump(writer, label)
@@ -2619,22 +2679,22 @@ def _branch_indexed(writer: _FunctionWriter, item: Instruction) -> None:
 
 
 @_covers("ret")
-def _return(writer: _FunctionWriter, item: Instruction) -> None:
+def _return(writer: _FunctionWriter, _item: Instruction) -> None:
     writer.leave("0")
 
 
 @_covers("exit")
-def _exit(writer: _FunctionWriter, item: Instruction) -> None:
+def _exit(writer: _FunctionWriter, _item: Instruction) -> None:
     writer.leave("1")
 
 
 @_covers("trap", "brkpt")
-def _trap(writer: _FunctionWriter, item: Instruction) -> None:
+def _trap(writer: _FunctionWriter, _item: Instruction) -> None:
     writer.put(f"run->trap(t, {writer.site});")
 
 
 @_covers("nanosleep")
-def _sleep(writer: _FunctionWriter, item: Instruction) -> None:
+def _sleep(writer: _FunctionWriter, _item: Instruction) -> None:
     writer.put(f"run->yield(t, {writer.site});")
 
 
@@ -2696,8 +2756,8 @@ def _call_function(
         writer.put("}")
     else:
         writer.put(f"{call};")
-    for actual, type, temporary in results:
-        writer.set(actual, type, temporary)
+    for actual, ptx_type, temporary in results:
+        writer.assign(actual, ptx_type, temporary)
     writer.put("}")
 
 
@@ -2709,19 +2769,19 @@ def _call_builtin(
     if len(arguments) < _BUILTINS[name]:
         writer.fail(f"'{name}' needs {_BUILTINS[name]} arguments")
 
-    def value(operand: Operand, type: str) -> str:
+    def value(operand: Operand, ptx_type: str) -> str:
         if isinstance(operand, Symbol) and isinstance(operand.target, Variable) and operand.target.space == "param":
-            return f"*({_ctype(type)} *){writer.address_of(operand)}"
-        return writer.read(operand, type)
+            return f"*({_ctype(ptx_type)} *){writer.address_of(operand)}"
+        return writer.read(operand, ptx_type)
 
-    def result(type: str, expression: str) -> None:
+    def result(ptx_type: str, expression: str) -> None:
         target = returns[0] if returns else Sink()
         if isinstance(target, Symbol):
-            writer.put(f"*({_ctype(type)} *){writer.address_of(target)} = {expression};")
+            writer.put(f"*({_ctype(ptx_type)} *){writer.address_of(target)} = {expression};")
         elif isinstance(target, Sink):
             writer.put(f"{expression};")
         else:
-            writer.set(target, type, expression)
+            writer.assign(target, ptx_type, expression)
 
     site = writer.site
     if name == "vprintf":
@@ -2760,7 +2820,7 @@ def _barrier(writer: _FunctionWriter, item: Instruction) -> None:
         value = writer.read(operands[-1], "pred")
         name = f"XF_BAR_{words[1].upper()}{aligned}"
         call = f"run->barrier(t, {name}, {writer.read(operands[1], 'u32')}, {count}, {value}, {writer.site})"
-        writer.set(
+        writer.assign(
             operands[0], "u32" if words[1] == "popc" else "pred", call if words[1] == "popc" else f"({call} != 0)"
         )
     else:
@@ -2787,10 +2847,10 @@ def _shuffle(writer: _FunctionWriter, item: Instruction) -> None:
     call = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {a}, {b}, {c}, {mask}, &p, {writer.site})"
     writer.put(f"{{ u32 p; const u32 r = {call};")
     if isinstance(d, Pair):
-        writer.set(d.first, "b32", "r")
-        writer.set(d.second, "pred", "(p != 0)")
+        writer.assign(d.first, "b32", "r")
+        writer.assign(d.second, "pred", "(p != 0)")
     else:
-        writer.set(d, "b32", "r")
+        writer.assign(d, "b32", "r")
     writer.put("}")
 
 
@@ -2803,52 +2863,52 @@ def _vote(writer: _FunctionWriter, item: Instruction) -> None:
         writer.uncovered()
     mask = _lane_mask(writer, item, 2)
     call = f"run->vote(t, XF_VOTE_{mode.upper()}, {writer.read(operands[1], 'pred')}, {mask}, {writer.site})"
-    writer.set(operands[0], types[0], call if mode == "ballot" else f"({call} != 0)")
+    writer.assign(operands[0], types[0], call if mode == "ballot" else f"({call} != 0)")
 
 
 @_covers("match")
 def _match(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"sync", "any", "all"}, 1)
+    (ptx_type,), flags = writer.split(item, {"sync", "any", "all"}, 1)
     d, a, mask = writer.operands(3)
     mode = "XF_MATCH_ALL" if "all" in flags else "XF_MATCH_ANY"
-    value = writer.read(a, type)
+    value = writer.read(a, ptx_type)
     writer.put(
         f"{{ u32 p; const u32 r = run->match(t, {mode}, {value}, {writer.read(mask, 'u32')}, &p, {writer.site});"
     )
     if isinstance(d, Pair):
-        writer.set(d.first, "b32", "r")
-        writer.set(d.second, "pred", "(p != 0)")
+        writer.assign(d.first, "b32", "r")
+        writer.assign(d.second, "pred", "(p != 0)")
     else:
-        writer.set(d, "b32", "r")
+        writer.assign(d, "b32", "r")
     writer.put("}")
 
 
 @_covers("redux")
 def _reduce(writer: _FunctionWriter, item: Instruction) -> None:
-    (type,), flags = writer.split(item, {"sync", "add", "min", "max", "and", "or", "xor"}, 1)
-    if type == "f32":
+    (ptx_type,), flags = writer.split(item, {"sync", "add", "min", "max", "and", "or", "xor"}, 1)
+    if ptx_type == "f32":
         writer.uncovered()
     d, a, mask = writer.operands(3)
     operation = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in flags)
-    kind = "XF_S32" if type == "s32" else "XF_U32"
-    call = f"run->redux(t, XF_{operation.upper()}, {kind}, {writer.read(a, 'u32')}, {writer.read(mask, 'u32')}, {writer.site})"
-    writer.set(d, "u32", call)
+    kind = "XF_S32" if ptx_type == "s32" else "XF_U32"
+    values = f"{writer.read(a, 'u32')}, {writer.read(mask, 'u32')}"
+    writer.assign(d, "u32", f"run->redux(t, XF_{operation.upper()}, {kind}, {values}, {writer.site})")
 
 
 @_covers("activemask")
 def _active_mask(writer: _FunctionWriter, item: Instruction) -> None:
     writer.split(item, (), 1)
-    writer.set(writer.operands(1)[0], "u32", f"run->active_mask(t, {writer.site})")
+    writer.assign(writer.operands(1)[0], "u32", f"run->active_mask(t, {writer.site})")
 
 
 @_covers("elect")
-def _elect(writer: _FunctionWriter, item: Instruction) -> None:
+def _elect(writer: _FunctionWriter, _item: Instruction) -> None:
     d, mask = writer.operands(2)
     (x,) = writer.bind("u32", [mask])
     writer.put(f"run->warp_sync(t, {x}, {writer.site}); const u32 r = 31 - xf_clz32({x} & (0 - {x}));")
     if isinstance(d, Pair):
-        writer.set(d.first, "u32", "r")
-        writer.set(d.second, "pred", "(t->lane == r)")
+        writer.assign(d.first, "u32", "r")
+        writer.assign(d.second, "pred", "(t->lane == r)")
     else:
-        writer.set(d, "u32", "r")
+        writer.assign(d, "u32", "r")
     writer.put("}")

@@ -1,4 +1,4 @@
-"""PTX text as Python objects: the whole language of ISA 7 to 9 as to its form; which instructions there are is emit.py's.
+"""PTX text as Python objects: the form of the language, ISA 7 to 9; which instructions there are is emit.py's.
 
 Names are resolved here, since PTX has scopes: a register, a variable or a label in `{ }` hides one of the same name
 outside, and inline assembly opens such a scope wherever it is expanded. So an operand refers to a `Register` or a
@@ -40,7 +40,7 @@ class Register:
 
 @dataclass(slots=True)
 class Relocation:
-    """Bytes of a variable that hold an address (of a variable or a function), which is known when the module is loaded."""
+    """Bytes of a variable that hold an address of a variable or a function; it is known when the module is loaded."""
 
     offset: int
     nbytes: int
@@ -113,7 +113,7 @@ class Not:
 
 @dataclass(slots=True)
 class Arguments:
-    """A list in parentheses: of a call."""
+    """A list in parentheses, of a call; or an address with coordinates."""
 
     items: tuple[Operand, ...]
 
@@ -128,7 +128,7 @@ Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | P
 
 @dataclass(slots=True)
 class Place:
-    """Of an instruction in the CUDA source; `inlined_at` is the place of the call that was replaced by the callee's text."""
+    """Of an instruction in the CUDA source; `inlined_at` is the place of the call that the callee's text replaced."""
 
     file: int
     line: int
@@ -184,19 +184,21 @@ class Module:
     aliases: dict[str, str] = field(default_factory=dict)
 
 
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.S)
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SPACE = re.compile(r"[\s;]*")
 _NAME = r"[A-Za-z_$%][\w$]*"
 _LABEL = re.compile(rf"({_NAME})\s*:(?!:)")
 _INSTRUCTION = re.compile(
-    rf"(?:@\s*(!?)\s*({_NAME})\s+)?([a-z]\w*(?:\s*\.\s*\w+(?:::\w+)*)*)(?=[\s;{{(\[])([^;{{}}]*(?:{{[^;{{}}]*}}[^;{{}}]*)*);"
+    rf"(?:@\s*(!?)\s*({_NAME})\s+)?([a-z]\w*(?:\s*\.\s*\w+(?:::\w+)*)*)(?=[\s;{{(\[])"
+    r"([^;{}]*(?:{[^;{}]*}[^;{}]*)*);"
 )
 _LOC = re.compile(
     r"\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?"
     rf"(?:\s*,\s*function_name\s+({_NAME})(?:\s*\+\s*(\d+))?\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
 )
 _TOKEN = re.compile(
-    r"\s*(0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
+    r"\s*(0[fF][0-9a-fA-F]{8}(?![0-9a-fA-F])|0[dD][0-9a-fA-F]{16}"
+    r"|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\.\d+(?:[eE][-+]?\d+)?"
     r"|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?"
     rf"|{_NAME}(?:\.[xyzwrgba](?![\w$]))?|\.\w+|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%~&|^!<>?:=(){{}}\[\],])"
 )
@@ -210,7 +212,7 @@ SPECIAL_REGISTERS = frozenset(
     "lanemask_gt clock clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi dynamic_smem_size total_smem_size "
     "aggr_smem_size current_graph_exec clusterid nclusterid cluster_ctaid cluster_nctaid cluster_ctarank "
     "cluster_nctarank is_explicit_cluster reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap "
-    "reserved_smem_offset_0 reserved_smem_offset_1".split()
+    "reserved_smem_offset_0 reserved_smem_offset_1".split()  # noqa: SIM905 - a line for each would be no clearer
 )  # fmt: skip
 
 
@@ -374,7 +376,8 @@ class _Parser:
             text = declared.sub(" ", part) if ".ptr" in part else part
             text = re.sub(r"\.align\s+(\d+)(?=.*\.align)", " ", text) if text.count(".align") > 1 else text
             match = re.compile(
-                rf"\s*\.(param|reg)\s*(?:\.align\s+(\d+)\s*)?(?:\.v[248]\s*)?\.(\w+)\s*(?:\.align\s+(\d+)\s*)?({_NAME})?\s*(?:\[\s*(\w*)\s*\])?\s*$"
+                r"\s*\.(param|reg)\s*(?:\.align\s+(\d+)\s*)?(?:\.v[248]\s*)?\.(\w+)\s*(?:\.align\s+(\d+)\s*)?"
+                rf"({_NAME})?\s*(?:\[\s*(\w*)\s*\])?\s*$"
             ).match(text)
             if not match or match[3] not in NBYTES:
                 self.fail(f"{part.strip()!r} is not a parameter", at)
@@ -399,7 +402,8 @@ class _Parser:
             else:
                 self.scope.names[variable.name] = variable
         self.late: list[Callable[[], None]] = []  # lists of labels, which may stand later
-        function.body = body = []
+        body: list[Instruction | Label] = []
+        function.body = body
         pending: list[tuple[list[Operand], int, _Scope]] = []
         text = self.text
         self.at = text.index("{", self.at) + 1
@@ -414,7 +418,7 @@ class _Parser:
                 self.at += 1
                 depth += 1
             elif char == "}":
-                self.scope = self.scope.parent or self.scope  # type: ignore[union-attr]
+                self.scope = self.scope.parent or self.scope
                 self.at += 1
                 depth -= 1
             elif char == ".":
@@ -436,7 +440,8 @@ class _Parser:
         self.function = self.scope = None
 
     def read_label(self, name: str, body: list[Instruction | Label]) -> None:
-        assert self.function is not None and self.scope is not None
+        assert self.function is not None
+        assert self.scope is not None
         function, scope, text = self.function, self.scope, self.text
         if match := re.compile(r"\s*\.callprototype\b").match(text, self.at):
             self.at = match.end()
@@ -536,10 +541,10 @@ class _Parser:
                 self.scope.names[found[1]] = self.new_register(found[1], match[2])
         self.at = end + 1
 
-    def new_register(self, name: str, type: str) -> Register:
+    def new_register(self, name: str, ptx_type: str) -> Register:
         assert self.function is not None
         self.numbers += 1
-        return Register(name, type, self.numbers)
+        return Register(name, ptx_type, self.numbers)
 
     # Instructions
 
@@ -602,26 +607,27 @@ class _Parser:
         source = self.text[start:end]
         match = re.compile(
             r"((?:\.(?:extern|visible|weak|common)\s*)*)\.(global|const|shared|local|param|tex)(?:::\w+|\[\d+\])?\s*"
-            r"((?:\.align\s+\d+\s*|\.attribute\s*\([^)]*\)\s*|\.v[248]\b\s*|\.ptr\b\s*)*)\.(\w+)\s*(?:\.align\s+(\d+)\s*)?"
+            r"((?:\.align\s+\d+\s*|\.attribute\s*\([^)]*\)\s*|\.v[248]\b\s*|\.ptr\b\s*)*)\.(\w+)\s*"
+            r"(?:\.align\s+(\d+)\s*)?"
         ).match(source)
         if not match:
             self.fail(f"{self.excerpt()!r} is not a declaration")
-        type = match[4]
+        ptx_type = match[4]
         self.at = end + 1
-        if type not in NBYTES:
-            if type in ("texref", "samplerref", "surfref") or match[2] == "tex":
+        if ptx_type not in NBYTES:
+            if ptx_type in ("texref", "samplerref", "surfref") or match[2] == "tex":
                 return  # an error where it is used
-            self.fail(f"'.{type}' is not a type of a variable", start)
+            self.fail(f"'.{ptx_type}' is not a type of a variable", start)
         vector = re.search(r"\.v([248])", match[3])
-        item_nbytes = NBYTES[type]
+        item_nbytes = NBYTES[ptx_type]
         lanes = int(vector[1]) if vector else 1
         found = re.search(r"\.align\s+(\d+)", match[3])
         align = int(found[1]) if found else int(match[5] or item_nbytes * lanes)
         for declarator in _split(source[match.end() :]):
-            yield self.read_variable(declarator, match, type, align, item_nbytes, lanes, start)
+            yield self.read_variable(declarator, match, ptx_type, align, item_nbytes, lanes, start)
 
     def read_variable(
-        self, declarator: str, match: re.Match[str], type: str, align: int, item_nbytes: int, lanes: int, start: int
+        self, declarator: str, match: re.Match[str], ptx_type: str, align: int, item_nbytes: int, lanes: int, start: int
     ) -> Variable:
         head, _, initial = declarator.partition("=")
         found = re.fullmatch(rf"\s*({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*((?:\[[^\]]*\]\s*)*)", head)
@@ -629,7 +635,7 @@ class _Parser:
             self.fail(f"{head.strip()!r} is not a variable's name", start)
         dims = [item.strip() for item in re.findall(r"\[([^\]]*)\]", found[3])]
         self.numbers += 1
-        variable = Variable(found[1], match[2], type, align, 0, self.numbers)
+        variable = Variable(found[1], match[2], ptx_type, align, 0, self.numbers)
         variable.is_extern = "extern" in match[1]
         variable.is_visible = "visible" in match[1] or "weak" in match[1] or "common" in match[1]
         data = bytearray()
@@ -693,9 +699,9 @@ class _Parser:
 
     def constant(self, source: str) -> int:
         operand = self.read_operand(source)
-        if isinstance(operand, Immediate) and isinstance(operand.value, int):
-            return operand.value
-        self.fail(f"{source!r} is not a constant")
+        if not isinstance(operand, Immediate) or not isinstance(operand.value, int):
+            self.fail(f"{source!r} is not a constant")
+        return operand.value
 
     # Text
 
@@ -724,6 +730,12 @@ class _Parser:
         return " ".join(self.text[self.at : self.at + 60].split())[:50]
 
 
+def _quotient(a: int, b: int) -> int:
+    if b == 0:
+        raise PtxError("a constant expression divides by zero")
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 _BINARY: list[dict[str, Callable[[int, int], int]]] = [  # the loosest first
     {"||": lambda a, b: int(bool(a) or bool(b))},
     {"&&": lambda a, b: int(bool(a) and bool(b))},
@@ -731,10 +743,11 @@ _BINARY: list[dict[str, Callable[[int, int], int]]] = [  # the loosest first
     {"^": lambda a, b: a ^ b},
     {"&": lambda a, b: a & b},
     {"==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b)},
-    {"<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b), "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b)},
+    {"<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b),
+     "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b)},
     {"<<": lambda a, b: a << (b & 63), ">>": lambda a, b: a >> (b & 63)},
     {"+": lambda a, b: a + b, "-": lambda a, b: a - b},
-    {"*": lambda a, b: a * b, "/": lambda a, b: _quotient(a, b), "%": lambda a, b: a - _quotient(a, b) * b},
+    {"*": lambda a, b: a * b, "/": _quotient, "%": lambda a, b: a - _quotient(a, b) * b},
 ]  # fmt: skip
 
 
@@ -750,19 +763,19 @@ class _Operands:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take(self) -> str:
-        token = self.next()
+        word = self.next()
         self.at += 1
-        return token
+        return word
 
-    def expect(self, token: str) -> None:
-        if self.take() != token:
-            self.parser.fail(f"{''.join(self.tokens)!r} lacks a {token!r}")
+    def expect(self, word: str) -> None:
+        if self.take() != word:
+            self.parser.fail(f"{''.join(self.tokens)!r} lacks a {word!r}")
 
     def read(self) -> Operand:
-        token = self.next()
-        if token == "{":
+        word = self.next()
+        if word == "{":
             return Vector(self.read_list("{", "}"))
-        if token == "(":
+        if word == "(":
             saved = self.at
             try:
                 return self.read_expression(0)
@@ -770,18 +783,25 @@ class _Operands:
                 self.at = saved
             items = self.read_list("(", ")")
             return Arguments(items)
-        if token == "[":
+        if word == "[":
             self.take()
             address = self.read_address()
+            if self.next() == ",":  # of a texture or a tensor: its coordinates
+                parts: list[Operand] = [address]
+                while self.next() == ",":
+                    self.take()
+                    parts.append(self.read())
+                self.expect("]")
+                return Arguments(tuple(parts))
             self.expect("]")
             return address
-        if token == "!":
+        if word == "!":
             self.take()
             return Not(self.read())
-        if token == "_":
+        if word == "_":
             self.take()
             return self.read_second(Sink())
-        if token[:1].isalpha() or token[:1] in "_$%":
+        if word[:1].isalpha() or word[:1] in "_$%":
             return self.read_second(self.read_name())
         return self.read_expression(0)
 
@@ -830,15 +850,13 @@ class _Operands:
         return symbol
 
     def read_address(self) -> Address:
-        token = self.next()
-        if token[:1].isalpha() or token[:1] in "_$%":
+        word = self.next()
+        if word[:1].isalpha() or word[:1] in "_$%":
             base = self.read_name()
             offset = 0
             if self.next() in ("+", "-"):
                 sign = 1 if self.take() == "+" else -1
                 offset = sign * self.number()
-            if self.next() == ",":
-                self.parser.fail("an address with coordinates is not supported: textures and tensors are not")
             if isinstance(base, Symbol):
                 return Address(Symbol(base.target), base.offset + offset)
             if isinstance(base, Register):
@@ -853,18 +871,18 @@ class _Operands:
         return value.value
 
     def initial(self) -> int | float | bytes | Relocation:
-        token = self.next()
-        if token[:1].isalpha() or token[:1] in "_$%":
-            if token == "generic":
+        word = self.next()
+        if word[:1].isalpha() or word[:1] in "_$%":
+            if word == "generic":
                 self.take()
                 self.expect("(")
                 relocation = self.relocation()
                 self.expect(")")
                 return self.addend(relocation)
-            if token == "mask":
+            if word == "mask":
                 self.parser.fail("'mask()' in an initialiser is not supported")
             return self.addend(self.relocation())
-        if re.fullmatch(r"0[xX][fF][fF]0*", token) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
+        if re.fullmatch(r"0[xX][fF][fF]0*", word) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
             return self.masked()
         value = self.read_expression(0)
         if value.nbits:
@@ -916,20 +934,20 @@ class _Operands:
         return left
 
     def read_unary(self) -> Immediate:
-        token = self.take()
-        if token == "-":
+        word = self.take()
+        if word == "-":
             operand = self.read_unary()
             if operand.nbits:
                 return Immediate(int(operand.value) ^ (1 << (operand.nbits - 1)), operand.nbits)
             return Immediate(-operand.value)
-        if token == "+":
+        if word == "+":
             return self.read_unary()
-        if token in ("~", "!"):
+        if word in ("~", "!"):
             operand = self.read_unary()
             if not isinstance(operand.value, int):
                 self.parser.fail(f"{''.join(self.tokens)!r} needs an integer")
-            return Immediate(~operand.value if token == "~" else int(not operand.value))
-        if token == "(":
+            return Immediate(~operand.value if word == "~" else int(not operand.value))
+        if word == "(":
             if self.next().startswith("."):  # a cast: .s64 or .u64
                 self.take()
                 self.expect(")")
@@ -937,15 +955,15 @@ class _Operands:
             value = self.read_expression(0)
             self.expect(")")
             return value
-        if token == "WARP_SZ":
+        if word == "WARP_SZ":
             return Immediate(32)
-        if token[:2] in ("0f", "0F"):
-            return Immediate(int(token[2:], 16), 32)
-        if token[:2] in ("0d", "0D") and len(token) == 18:
-            return Immediate(int(token[2:], 16), 64)
-        if token[:1].isdigit() or (token[:1] == "." and token[1:2].isdigit()):
-            return Immediate(_number(token))
-        self.parser.fail(f"{''.join(self.tokens)!r} is not an operand")
+        if word[:2] in ("0f", "0F"):
+            return Immediate(int(f"0x{word[2:]}", 0), 32)
+        if word[:2] in ("0d", "0D") and len(word) == 18:
+            return Immediate(int(f"0x{word[2:]}", 0), 64)
+        if not word[:1].isdigit() and not (word[:1] == "." and word[1:2].isdigit()):
+            self.parser.fail(f"{''.join(self.tokens)!r} is not an operand")
+        return Immediate(_number(word))
 
 
 def float_of(value: Immediate) -> float:
@@ -957,29 +975,23 @@ def float_of(value: Immediate) -> float:
     return float(value.value)
 
 
-def _number(token: str) -> int | float:
-    token = token.rstrip("U")
-    if token[:2] in ("0x", "0X"):
-        return int(token, 16)
-    if token[:2] in ("0b", "0B"):
-        return int(token, 2)
-    if "." in token or "e" in token or "E" in token:
-        return float(token)
-    return int(token, 8) if len(token) > 1 and token[0] == "0" and all(c in "01234567" for c in token) else int(token)
+def _number(word: str) -> int | float:
+    word = word.rstrip("U")
+    if word[:2] in ("0x", "0X"):
+        return int(word, 16)
+    if word[:2] in ("0b", "0B"):
+        return int(word, 2)
+    if "." in word or "e" in word or "E" in word:
+        return float(word)
+    return int(word, 8) if len(word) > 1 and word[0] == "0" and all(c in "01234567" for c in word) else int(word)
 
 
-def _quotient(a: int, b: int) -> int:
-    if b == 0:
-        raise PtxError("a constant expression divides by zero")
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def _encode(value: int | float | bytes, type: str) -> bytes:
+def _encode(value: float | bytes, ptx_type: str) -> bytes:
     if isinstance(value, bytes):
         return value
-    nbytes = NBYTES[type]
-    if type in ("f32", "f64"):
-        return struct.pack("<f" if type == "f32" else "<d", float(value))
+    nbytes = NBYTES[ptx_type]
+    if ptx_type in ("f32", "f64"):
+        return struct.pack("<f" if ptx_type == "f32" else "<d", float(value))
     if isinstance(value, float):
         return struct.pack("<f" if nbytes == 4 else "<d", value)
     return (int(value) & ((1 << (8 * nbytes)) - 1)).to_bytes(nbytes, "little")
@@ -1013,4 +1025,7 @@ def parse(text: str) -> Module:
     Raises:
         PtxError: The text is not PTX; the message and `line` say where.
     """
-    return _Parser(text.rstrip("\0")).parse()
+    try:
+        return _Parser(text.rstrip("\0")).parse()
+    except RecursionError:
+        raise PtxError("an expression of the PTX text has too many brackets") from None
