@@ -45,3 +45,12 @@ def library(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each backend in turn as the default that runs raw kernels, or what stands in for them."""
     with xl.use_backend(request.param):
         yield request.param
+
+
+@pytest.fixture(params=targets.ENGINES)
+def launcher(request: pytest.FixtureRequest) -> targets.Target:
+    """Each library that runs CUDA source: on a GPU, and where NVRTC is installed on a CPU."""
+    found = targets.target(request.param)
+    if request.param not in ("cupy", "pycuda", "torch-cuda"):
+        targets.need_nvrtc()
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -78,3 +79,21 @@ def target(name: str) -> Target:
     if name not in ENGINES:
         pytest.skip(f"{name} cannot run here")
     return _CHOICES[name][2]()
+
+
+def need_nvrtc() -> None:
+    """Skip where CUDA source cannot be compiled for a CPU."""
+    if not has_nvrtc():
+        pytest.skip("NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')")
+
+
+@functools.cache
+def has_nvrtc() -> bool:
+    """Whether CUDA source can be compiled for a CPU."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):
+        return False
+    return True

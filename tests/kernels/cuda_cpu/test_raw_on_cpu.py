@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.targets import need_nvrtc
 from tests.needed import need
 from xferlib.errors import ArgumentError, KernelCompileError, KernelFaultError, KernelTypeError, UnsupportedError
 from xferlib.testing import assert_same_bits, configured
@@ -19,7 +20,7 @@ BACKENDS = ("numpy", "torch", "sim")
 
 @pytest.fixture(params=BACKENDS)
 def library(request: pytest.FixtureRequest) -> Any:
-    _need_nvrtc()
+    need_nvrtc()
     if request.param == "torch":
         need("torch")
     with xl.use_backend(request.param), configured(kernel_check="1"):
@@ -28,17 +29,9 @@ def library(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def checked() -> Any:
-    _need_nvrtc()
+    need_nvrtc()
     with xl.use_backend("sim"), configured(kernel_check="1"):
         yield
-
-
-def _need_nvrtc() -> None:
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
-    try:
-        nvrtc.nvrtcVersion()
-    except RuntimeError as error:
-        pytest.skip(str(error).splitlines()[0])
 
 
 ADDITION = """

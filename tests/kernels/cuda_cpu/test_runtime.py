@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -328,12 +328,21 @@ BUGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bug_warp_deadlock": ("deadlock", {}),
     "bug_mask": ("bad mask", {}),
     "bug_endless": ("endless", ENDLESS),
-    "bug_spin": ("endless", ENDLESS),
+    "bug_spin": ("endless", {}),
     "bug_assert": ("assert", {}),
     "bug_trap": ("trap", {}),
 }
 """By kernel the fault, and how it is launched."""
-UNCHECKED = ("bug_double_free", "bug_deadlock", "bug_warp_deadlock", "bug_mask", "bug_endless", "bug_spin", "bug_assert", "bug_trap")
+UNCHECKED = (
+    "bug_double_free",
+    "bug_deadlock",
+    "bug_warp_deadlock",
+    "bug_mask",
+    "bug_endless",
+    "bug_spin",
+    "bug_assert",
+    "bug_trap",
+)
 """Those that are found without checks too."""
 
 
@@ -481,7 +490,8 @@ ctypes.string_at(8)
 """
     library = tmp_path / "kernels.so"
     subprocess.run(
-        ["cc", "-O1", "-w", "-fPIC", "-shared", f"-I{FOLDER / 'emulator'}", "-o", str(library), str(KERNELS)], check=True
+        ["cc", "-O1", "-w", "-fPIC", "-shared", f"-I{FOLDER / 'emulator'}", "-o", str(library), str(KERNELS)],
+        check=True,
     )
     for when in ("after", "meanwhile"):
         done = subprocess.run(

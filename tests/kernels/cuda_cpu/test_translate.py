@@ -410,7 +410,7 @@ def test_kept_bits_of_nan() -> None:
 def test_registers_of_bits_that_hold_floats() -> None:
     """NVRTC 13 declares `.b32` for floats: they become C floats, with the same results."""
     body = "ld.global.b32 %r1, [%out]; add.f32 %r2, %r1, %r1; fma.rn.f32 %r3, %r2, %r1, %r2; st.global.b32 [%out], %r3;"
-    assert re.search(r"^f32 .*vr1", translate(kernel(body)).text, re.M)
+    assert re.search(r"^f32 .*vr1", translate(kernel(body)).text, re.MULTILINE)
     out = np.array([3], np.float32)
     Program(kernel(body)).run("k", out)
     assert out[0] == 24
