@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import glob
 import importlib.util
 import platform
 import shutil
@@ -111,7 +110,7 @@ def has_nvrtc() -> bool:
 def headers() -> tuple[str, ...]:
     spec = importlib.util.find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec else []
-    found = [path for root in roots for path in glob.glob(f"{root}/*/include")]
+    found = [str(path) for root in roots for path in Path(root).glob("*/include")]
     return tuple(f"-I{path}" for path in found) + tuple(f"-I{path}/cccl" for path in found)
 
 

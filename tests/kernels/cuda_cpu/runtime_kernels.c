@@ -330,6 +330,31 @@ KERNEL(hello) {
     t->run->printf(t, " %-5s|%%|%lld\n", (const char *)&values.text, HERE);
 }
 
+/* More barriers and warp synchronisations than the stamps of the shadow have numbers for. */
+KERNEL(long_double_buffer) {
+    ARGUMENTS();
+    u32 n = t->ntid[0];
+    PUT_SHARED(TID, TID);
+    SYNC();
+    for (u32 step = 0; step < a->count; step++) {
+        u32 from = step % 2 * n, to = n - from;
+        PUT_SHARED(to + TID, GET_SHARED(from + (TID + 1) % n));
+        if (a->value) SYNC();
+        else SYNC_WARP(ALL);
+    }
+    PUT(a->out, INDEX, GET_SHARED(TID));
+}
+
+/* Structs with padding, in shared memory, copied as words. */
+KERNEL(padding) {
+    ARGUMENTS();
+    WRITE_AS(u8, XF_SHARED_BEGIN + 8 * TID, XF_SHARED, (u8)TID);
+    WRITE_AS(u16, XF_SHARED_BEGIN + 8 * TID + 4, XF_SHARED, (u16)TID);
+    SYNC();
+    u64 both = READ_AS(u64, XF_SHARED_BEGIN + 8 * (TID ^ 1), XF_SHARED);
+    PUT(a->out, INDEX, (u32)both & 255);
+}
+
 KERNEL(only_barriers) {
     ARGUMENTS();
     for (u32 i = 0; i < a->count; i++) SYNC();

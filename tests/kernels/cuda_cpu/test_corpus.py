@@ -1,10 +1,13 @@
 """CUDA C++ over all that is covered: compiled by NVRTC, translated, run with and without checks, compared with NumPy."""
 
+# ruff: noqa: E501 - kernels in one line
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,8 +53,20 @@ DTYPES = {"float": np.float32, "double": np.float64, "int": np.int32, "unsigned"
           "unsigned long long": np.uint64, "__half": np.float16, "__half2": np.float16, "float4": np.float32}  # fmt: skip
 
 
-def case(name: str, source: str, inputs: tuple[object, ...], expected: object, **more: object) -> None:
-    CASES.append(Case(name, source, inputs, expected, **more))  # type: ignore[arg-type]
+def case(name: str, source: str, inputs: tuple[object, ...], expected: Any, **more: Any) -> None:
+    CASES.append(Case(name, source, inputs, expected, **more))
+
+
+def collatz(n: int) -> int:
+    count = 0
+    while n != 1 and count < 500:
+        n, count = 3 * n + 1 if n % 2 else n // 2, count + 1
+    return count
+
+
+def mix(value: int) -> int:
+    word = (1 if value < 77 else value * 3 + 5 & 0xFFFFFFFF) >> 4 & 0xFFFFF
+    return word + (value * word >> 32) & 0xFFFFFFFF
 
 
 def simple(
@@ -153,7 +168,7 @@ simple(
     (U,),
     np.array(
         [
-            bin(v).count("1")
+            v.bit_count()
             + (32 - v.bit_length()) * 64
             + ((v & -v).bit_length()) * 4096
             + (int(f"{v:032b}"[::-1], 2) & 0xFF000000)
@@ -282,15 +297,7 @@ simple(
     "int",
     "[&] { int n = y, c = 0; while (n != 1 && c < 500) { n = n % 2 ? 3 * n + 1 : n / 2; c++; } return c; }()",
     (I, J),
-    np.array(
-        [
-            (lambda f, n, c: f(f, n, c))(
-                lambda f, n, c: c if n == 1 or c >= 500 else f(f, 3 * n + 1 if n % 2 else n // 2, c + 1), int(n), 0
-            )
-            for n in J
-        ],
-        np.int32,
-    ),
+    lambda: np.array([collatz(int(n)) for n in J], np.int32),
 )
 simple(
     "switch",
@@ -379,13 +386,7 @@ case(
     "inline PTX",
     'extern "C" __global__ void k(unsigned *out, const unsigned *a) { int i = threadIdx.x; unsigned r; asm volatile("{ .reg .u32 t; .reg .pred p; setp.lt.u32 p, %1, 77; mad.lo.u32 t, %1, 3, 5; @p mov.u32 t, 1; bfe.u32 %0, t, 4, 20; }" : "=r"(r) : "r"(a[i])); unsigned long long w; asm("mul.wide.u32 %0, %1, %2;" : "=l"(w) : "r"(a[i]), "r"(r)); out[i] = r + (unsigned)(w >> 32); }',
     (U,),
-    lambda: np.array(
-        [
-            (lambda r: r + (v * r >> 32) & 0xFFFFFFFF)((1 if v < 77 else v * 3 + 5 & 0xFFFFFFFF) >> 4 & 0xFFFFF)
-            for v in map(int, U)
-        ],
-        np.uint32,
-    ),
+    lambda: np.array([mix(int(v)) for v in U], np.uint32),
 )
 case(
     "carry",

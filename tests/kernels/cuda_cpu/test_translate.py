@@ -1,10 +1,15 @@
 """PTX by hand: the language, what becomes of it, and random sequences of instructions against NumPy."""
 
+# ruff: noqa: E501 - rows of a table, and PTX, are clearer in one line
+
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +49,7 @@ def evaluate(
     text = kernel(
         f"{body}\n mad.wide.u32 %address, %t, {size}, %out; st.global.{ptx_type} [%address], {result};", before=before
     )
-    out = np.zeros(block, dtype)
+    out: np.ndarray = np.zeros(block, dtype)
     Program(text, checked=checked).run("k", out, block=block)
     return out
 
@@ -150,7 +155,7 @@ class TestParse:
 
     @settings(max_examples=60, deadline=None)
     @given(st.randoms(use_true_random=False))
-    def test_damaged_text_is_an_error_or_fine(self, random: object) -> None:
+    def test_damaged_text_is_an_error_or_fine(self, random: Random) -> None:
         text = list(
             kernel(
                 "LOOP: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 9; @%p1 bra LOOP; mov.b64 {%r2, %r3}, %rd1;"
@@ -158,11 +163,11 @@ class TestParse:
                 before=".extern .func free(.param .b64 a); .const .align 4 .b8 c[8] = {1, 2, 3};",
             )
         )
-        for _ in range(random.randint(1, 6)):  # type: ignore[attr-defined]
-            at = random.randrange(len(text))  # type: ignore[attr-defined]
+        for _ in range(random.randint(1, 6)):
+            at = random.randrange(len(text))
             text[at : at + random.randint(0, 2)] = random.choice(
                 ["", ";", "{", "}", "(", "[", ",", "%", "9", ".", " ", "<", "-"]
-            )  # type: ignore[attr-defined]
+            )
         try:
             translate("".join(text))
         except PtxError:
@@ -439,6 +444,12 @@ def bits32(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), CANON, values.view(np.uint32))
 
 
+def pack16(bits: np.ndarray) -> np.ndarray:
+    """Floats as words of half, in the lower part."""
+    half = f32(bits).astype(np.float16).view(np.uint16)
+    return np.where(np.isnan(f32(bits)), np.uint16(0x7FFF), half).astype(np.uint32)
+
+
 def f64(bits: np.ndarray) -> np.ndarray:
     return bits.astype(np.uint64).view(np.float64)
 
@@ -539,8 +550,6 @@ def to_int(mode: Callable[[np.ndarray], np.ndarray], least: int, most: int) -> C
 
 def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """By exact fractions."""
-    from fractions import Fraction
-
     result = np.empty(len(a), np.float32)
     for i, (x, y, z) in enumerate(zip(f32(a).astype(float), f32(b).astype(float), f32(c).astype(float), strict=True)):
         plain = x * y + z
@@ -552,9 +561,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return bits32(result)
 
 
-def round_fraction(exact: object, near: float) -> np.float32:
-    from fractions import Fraction
-
+def round_fraction(exact: Fraction, near: float) -> np.float32:
     guess = np.float32(near)
     if not np.isfinite(guess):
         return (
@@ -578,6 +585,66 @@ def directed(function: Callable[..., np.ndarray], up: bool) -> Callable[..., np.
         return bits32(np.where(wrong, stepped, near))
 
     return apply
+
+
+def rounded(function: Callable[..., Any], mode: str, *, is_sum: bool = False) -> Callable[..., np.ndarray]:
+    """An operation in fractions, rounded as `mode` says; NumPy's where there is an infinity or NaN."""
+
+    def apply(*bits: np.ndarray) -> np.ndarray:
+        lanes = zip(*(f32(b).astype(float) for b in bits), strict=True)
+        return np.array([one(*lane) for lane in lanes], np.uint32)
+
+    def one(*values: float) -> int:
+        plain = function(*(np.float64(value) for value in values))
+        if not np.isfinite(plain) or not all(np.isfinite(values)):
+            return int(bits32(np.array([plain]))[0])
+        exact = function(*(Fraction(value) for value in values))
+        if exact == 0:  # a sum of opposites is -0 where rounding is down
+            sum_of_opposites = (
+                plain == 0 and is_sum and not (len(values) == 2 and values[0] == 0 == values[1]) and mode == "m"
+            )
+            return 0x80000000 if np.signbit(plain) or sum_of_opposites else 0
+        near = np.float32(float(exact))
+        wide = Fraction(float(near)) if np.isfinite(near) else Fraction(2) ** 200 * (1 if near > 0 else -1)
+        towards = {"z": -1 if exact > 0 else 1, "m": -1, "p": 1}[mode]
+        if towards < 0 and wide > exact:
+            near = np.nextafter(near, np.float32(-np.inf))
+        elif towards > 0 and wide < exact:
+            near = np.nextafter(near, np.float32(np.inf))
+        return int(near.view(np.uint32))
+
+    return apply
+
+
+def halves(function: Callable[..., np.ndarray], narrow: str = "f16") -> Callable[..., np.ndarray]:
+    """An operation on both halves of words, computed as doubles and rounded once."""
+
+    def take(bits: np.ndarray) -> np.ndarray:
+        if narrow == "f16":
+            return bits.view(np.float16).astype(np.float64)
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+    def finish(values: np.ndarray) -> np.ndarray:
+        if narrow == "f16":
+            bits = values.astype(np.float16).view(np.uint16)
+        else:
+            bits = bfloat(values)
+        return np.where(np.isnan(values), np.uint16(0x7FFF), bits).astype(np.uint16)
+
+    def apply(*words: np.ndarray) -> np.ndarray:
+        return finish(function(*(take(np.ascontiguousarray(word).view(np.uint16)) for word in words))).view(np.uint32)
+
+    return apply
+
+
+def bfloat(values: np.ndarray) -> np.ndarray:
+    """Doubles rounded to bfloat16, ties to even, through a float that is rounded to odd."""
+    near = values.astype(np.float32)
+    bits = near.view(np.uint32).astype(np.int64)
+    error = np.nan_to_num(values - near.astype(np.float64), nan=0, posinf=0, neginf=0)
+    towards = np.where(error == 0, 0, np.where((error > 0) == (values > 0), 1, -1))
+    bits = np.where((towards < 0) & (bits & 1 == 0), bits - 1, bits) | (towards != 0)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def minmax(bits: tuple[np.ndarray, np.ndarray], largest: bool) -> np.ndarray:
@@ -640,8 +707,8 @@ OPS = [
     Op("shr.s64 {0}, {1}, {2}", "ddr", python(lambda a, n: s64(a) >> min(n, 63), np.uint64)),
     Op("shf.l.clamp.b32 {0}, {1}, {2}, {3}", "rrrr", python(shf_l)),
     Op("shf.r.wrap.b32 {0}, {1}, {2}, {3}", "rrrr", python(shf_r_wrap)),
-    Op("popc.b32 {0}, {1}", "rr", python(lambda a: bin(a).count("1"))),
-    Op("popc.b64 {0}, {1}", "rd", python(lambda a: bin(a).count("1"))),
+    Op("popc.b32 {0}, {1}", "rr", python(lambda a: a.bit_count())),
+    Op("popc.b64 {0}, {1}", "rd", python(lambda a: a.bit_count())),
     Op("clz.b32 {0}, {1}", "rr", python(lambda a: 32 - a.bit_length())),
     Op("clz.b64 {0}, {1}", "rd", python(lambda a: 64 - a.bit_length())),
     Op("brev.b32 {0}, {1}", "rr", python(lambda a: int(f"{a:032b}"[::-1], 2))),
@@ -662,7 +729,7 @@ OPS = [
     Op("dp4a.s32.u32 {0}, {1}, {2}, {3}", "rrrr", python(dp4a)),
     Op("bmsk.clamp.b32 {0}, {1}, {2}", "rrr", python(lambda a, b: ((1 << min(b, 32)) - 1) << a if a < 32 else 0)),
     Op("szext.wrap.s32 {0}, {1}, {2}", "rrr", python(lambda a, n: bfe(a, 0, n & 31, 32, True))),
-    Op("slct.b32.s32 {0}, {1}, {2}, {3}", "rrrr", lambda a, b, c: np.where(signed(c) >= 0, a, b)),
+    Op("slct.b32.s32 {0}, {1}, {2}, {3}", "rrrr", lambda a, b, c: np.asarray(np.where(c < U32(1 << 31), a, b))),
     Op("set.lt.u32.s32 {0}, {1}, {2}", "rrr", lambda a, b: np.where(signed(a) < signed(b), U32(0xFFFFFFFF), U32(0))),
     Op("set.gtu.u32.f32 {0}, {1}, {2}", "rff", lambda a, b: np.where(~(f32(a) <= f32(b)), U32(0xFFFFFFFF), U32(0))),
     Op("set.ne.u32.f32 {0}, {1}, {2}", "rff", lambda a, b: np.where((f32(a) < f32(b)) | (f32(a) > f32(b)), U32(0xFFFFFFFF), U32(0))),
@@ -707,6 +774,22 @@ OPS = [
     Op("div.rn.f64 {0}, {1}, {2}", "ggg", lambda a, b: (f64(a) / f64(b)).view(np.uint64)),
     Op("cvt.f64.f32 {0}, {1}", "gf", lambda a: f32(a).astype(np.float64).view(np.uint64)),
     Op("cvt.rn.f32.f64 {0}, {1}", "fg", lambda a: bits32(f64(a).astype(np.float32))),
+    *(Op(f"add.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a + b, m, is_sum=True)) for m in "zmp"),
+    *(Op(f"mul.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a * b, m)) for m in "zmp"),
+    *(Op(f"fma.r{m}.f32 {{0}}, {{1}}, {{2}}, {{3}}", "ffff", rounded(lambda a, b, c: a * b + c, m, is_sum=True)) for m in "zmp"),
+    *(Op(f"div.r{m}.f32 {{0}}, {{1}}, {{2}}", "fff", rounded(lambda a, b: a / b if b else np.divide(float(a), float(b)), m)) for m in "zmp"),
+    Op("add.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a + b)),
+    Op("sub.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a - b)),
+    Op("mul.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a * b)),
+    Op("fma.rn.f16x2 {0}, {1}, {2}, {3}", "rrrr", halves(lambda a, b, c: a * b + c)),
+    Op("fma.rn.relu.f16x2 {0}, {1}, {2}, {3}", "rrrr", halves(lambda a, b, c: np.where((s := a * b + c) < 0, 0, s) + 0.0)),
+    Op("mul.bf16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a * b, "bf16")),
+    Op("add.bf16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: a + b, "bf16")),
+    Op("max.f16x2 {0}, {1}, {2}", "rrr", halves(lambda a, b: np.where((a == b) & (a == 0), a + b, np.fmax(a, b)))),
+    Op("cvt.rn.f16x2.f32 {0}, {1}, {2}", "rff", lambda a, b: np.stack([halves(lambda x: x)(pack16(c)) for c in (b, a)]).astype(np.uint32)[0] & U32(0xFFFF) | halves(lambda x: x)(pack16(a)) << U32(16)),
+    Op("mov.b32 {{%rs1, %rs2}}, {1}; cvt.f32.f16 {0}, %rs2", "fr", lambda a: bits32((a >> U32(16)).astype(np.uint16).view(np.float16).astype(np.float32))),
+    Op("mov.b32 {{%rs1, %rs2}}, {1}; cvt.rzi.s32.f16 {0}, %rs1", "rr", lambda a: to_int(np.trunc, -(1 << 31), (1 << 31) - 1)(bits32(a.astype(np.uint16).view(np.float16)))),
+    Op("cvt.rn.f16.u32 %rs3, {1}; mov.b32 {0}, {{%rs3, %rs3}}", "rr", lambda a: (h := np.minimum(a, U32(1 << 20)).astype(np.float64).astype(np.float16).view(np.uint16).astype(np.uint32)) | h << U32(16)),
     Op("mov.b32 {0}, {1}", "rf", lambda a: a.copy()),
     Op("mov.b32 {0}, {1}", "fr", lambda a: a.copy()),
     Op("mov.b64 {0}, {1}", "dg", lambda a: a.copy()),
@@ -716,7 +799,7 @@ OPS = [
 
 def inputs() -> dict[str, np.ndarray]:
     random = np.random.default_rng(5)
-    columns = {}
+    columns: dict[str, np.ndarray] = {}
     for number in range(3):
         r = random.integers(0, 1 << 32, LANES, np.uint32)
         r[: len(SPECIAL_32)] = random.permutation(SPECIAL_32)

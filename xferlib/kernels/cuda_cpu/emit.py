@@ -56,6 +56,7 @@ C_OPTIONS = (
     "-fPIC",
     "-shared",
     "-nostdlib",
+    "-fcaller-saves",
     "-fno-asynchronous-unwind-tables",
 )
 SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
@@ -424,7 +425,12 @@ static inline u32 xf_dot2(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
     "xf_to_s32": """static inline s32 xf_to_s32(f64 a, u32 nan) {
     return a >= -0x1p31 && a < 0x1p31 ? (s32)a : a != a ? (s32)nan : a < 0 ? (s32)0x80000000u : 0x7fffffff;
 }""",
-    "XF_TICK": "#define XF_TICK(site) do { if (--t->budget <= 0) run->tick(t, site); } while (0)",
+    # Rare: with -fcaller-saves the compiler keeps registers in the loop, and saves them around the call only.
+    "XF_TICK": """#if defined(__TINYC__)
+#define XF_TICK(site) do { if (--t->budget <= 0) run->tick(t, site); } while (0)
+#else
+#define XF_TICK(site) do { if (__builtin_expect(--t->budget <= 0, 0)) run->tick(t, site); } while (0)
+#endif""",
 }
 for _nbits in (16, 32, 64):
     _u, _s = f"u{_nbits}", f"s{_nbits}"
@@ -912,11 +918,23 @@ class _FunctionWriter:
     def find_observed(self) -> None:
         """Registers whose bits somebody looks at: only for these must a NaN be the canonical one."""
         self.observed: set[int] = set()
+        copies: list[tuple[Register, list[Operand]]] = []
         for item in self.function.body or ():
             if isinstance(item, Label) or (item.opcode in _NAN_BLIND and "f32" in item.modifiers):
                 continue
+            target = item.operands[0] if item.operands else None
+            if item.opcode in ("mov", "selp") and item.modifiers == ("f32",) and isinstance(target, Register):
+                copies.append((target, item.operands[1:]))
+                continue
             for operand in item.operands:
                 self.observe(operand)
+        size = -1
+        while size != len(self.observed):  # whoever looks at a copy looks at its source
+            size = len(self.observed)
+            for target, sources in copies:
+                if target.number in self.observed:
+                    for operand in sources:
+                        self.observe(operand)
 
     def observe(self, operand: Operand) -> None:
         if isinstance(operand, Register):
@@ -2722,8 +2740,11 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
         prototype = operands[0] if operands else None
         name = prototype.target if isinstance(prototype, Symbol) and isinstance(prototype.target, str) else ""
         known = writer.function.prototypes.get(name)
+        if known is None and name in writer.function.call_targets:
+            first = writer.layout.resolve(writer.function.call_targets[name][0])
+            known = ptx.Prototype(first.returns, first.params) if isinstance(first, Function) else None
         if known is None:
-            writer.fail("a call by address without a prototype is not supported")
+            writer.fail("a call by address needs a prototype")
         types = ", ".join(["xf_thread *", *["char *"] * (len(known.returns) + len(known.params))])
         pointer = f"((u32 (*)({types})){writer.read_register(target, 'u64')})"
         _call_function(writer, pointer, known.returns, known.params, returns, arguments, may_end=True)
@@ -2741,6 +2762,8 @@ def _call_function(
     passed, results = [], []
     for formal, actual in (*zip(formal_returns, returns, strict=True), *zip(formal_params, arguments, strict=True)):
         if isinstance(actual, Symbol) and isinstance(actual.target, Variable) and actual.target.space == "param":
+            if actual.target.nbytes - actual.offset < formal.nbytes:
+                writer.fail(f"'{actual.target.name}' is smaller than the parameter, which has {formal.nbytes} bytes")
             passed.append(f"(char *){writer.address_of(actual)}")
             continue
         temporary = writer.temporary()  # a register or a number is passed by value: in memory of its own

@@ -171,6 +171,7 @@ class Function:
     param_registers: dict[int, Register] = field(default_factory=dict)  # of parameters declared by `.reg`, by number
     prototypes: dict[str, Prototype] = field(default_factory=dict)
     branch_targets: dict[str, list[Label]] = field(default_factory=dict)
+    call_targets: dict[str, list[str]] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -208,11 +209,11 @@ _SPACES = ("global", "const", "shared", "local", "param", "reg", "sreg", "tex")
 _LINKAGES = ("extern", "visible", "weak", "common")
 _NUMBERED = re.compile(r"envreg\d+|pm\d+(?:_64)?")
 SPECIAL_REGISTERS = frozenset(
-    "tid ntid ctaid nctaid laneid warpid nwarpid smid nsmid gridid lanemask_eq lanemask_le lanemask_lt lanemask_ge "
+    "tid ntid ctaid nctaid laneid warpid nwarpid smid nsmid gridid lanemask_eq lanemask_le lanemask_lt lanemask_ge "  # noqa: SIM905
     "lanemask_gt clock clock_hi clock64 globaltimer globaltimer_lo globaltimer_hi dynamic_smem_size total_smem_size "
     "aggr_smem_size current_graph_exec clusterid nclusterid cluster_ctaid cluster_nctaid cluster_ctarank "
     "cluster_nctarank is_explicit_cluster reserved_smem_offset_begin reserved_smem_offset_end reserved_smem_offset_cap "
-    "reserved_smem_offset_0 reserved_smem_offset_1".split()  # noqa: SIM905 - a line for each would be no clearer
+    "reserved_smem_offset_0 reserved_smem_offset_1".split()
 )  # fmt: skip
 
 
@@ -453,8 +454,10 @@ class _Parser:
             function.prototypes[name] = Prototype(returns, params)
         elif match := re.compile(r"\s*\.(branchtargets|calltargets)\s+([^;]*);").match(text, self.at):
             self.at = match.end()
-            if match[1] == "branchtargets":
-                names = match[2].split(",")
+            names = match[2].split(",")
+            if match[1] == "calltargets":
+                function.call_targets[name] = [item.strip() for item in names]
+            else:
                 function.branch_targets[name] = []
                 self.late.append(
                     lambda: function.branch_targets[name].extend(
