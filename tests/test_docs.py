@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.kernels.targets import has_nvrtc
 from xferlib.testing import configured
 
 ROOT = Path(__file__).parents[1]
@@ -57,7 +58,9 @@ PROGRAMS = [page for page in PAGES if page.name != "api.md" and blocks(page)]  #
 
 
 def is_there(name: str) -> bool:
-    """Whether what a block needs is there: a backend, another library, or an NVIDIA GPU (``cuda``)."""
+    """Whether what a block needs is there: a backend, another library, ``nvrtc``, or an NVIDIA GPU (``cuda``)."""
+    if name == "nvrtc":
+        return has_nvrtc()
     backends = xl.available_backends()
     if name == "cuda":
         return any("cuda" in device for status in backends.values() for device in status.devices)

@@ -127,8 +127,8 @@ class Config:
     )  # fmt: skip
     loop_turns: int = _variable(
         "XFERLIB_LOOP_TURNS", _parse_count(1 << 40, "turns"), 1 << 20,
-        "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends, and of all loops of a thread "
-        "of CUDA source that is checked; more are an error. A GPU does not count them.",
+        "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. All loops "
+        "of a thread of CUDA source that is checked may have 64 times as many. A GPU does not count them.",
     )  # fmt: skip
     kernel_check: str = _variable(
         "XFERLIB_KERNEL_CHECK", _one_of("auto", "1", "0"), "auto",

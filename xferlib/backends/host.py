@@ -95,7 +95,7 @@ WHY_HOST = {
     "peer_copy": "there is one CPU device",
     "interprocess_events": _DONE,
     "device_attributes": "CUDA's driver knows nothing of a CPU",
-    "kernels": "CUDA source runs on GPUs only; give the kernel a cpu= function",
+    "kernels": "machine code needs a GPU; raw_module runs CUDA source on the CPU",
 }
 
 

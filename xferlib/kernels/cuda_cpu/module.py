@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
 _RECURSIVE_STACK_NBYTES = 1 << 20
+_TURNS = 64
+"""The setting counts the turns of one loop; a thread may run many."""
 
 _SCHEDULES = {"in-order": runtime.IN_ORDER, "reversed": runtime.REVERSED, "random": runtime.RANDOM}
 _LIKE_SIM = {"eager": runtime.IN_ORDER, "lazy": runtime.IN_ORDER, "lifo": runtime.REVERSED, "random": runtime.RANDOM}
@@ -199,7 +201,7 @@ class CpuModule:
         launch.stack_nbytes = 2 * kernel.local_nbytes + (
             _RECURSIVE_STACK_NBYTES if kernel.is_recursive else _STACK_NBYTES
         )
-        launch.most_ticks = config.loop_turns if self._code.is_checked else 0
+        launch.most_ticks = _TURNS * config.loop_turns if self._code.is_checked else 0
         regions, memories = self._list_regions(operands, params)
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
         region_array = runtime.array_of(runtime.Region, regions)
