@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import pytest
 import xferlib as xl
 from tests.arrays.conftest import Space, opened, same
 from tests.needed import need
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import ArgumentError, UnsupportedArrayError
 
 X = np.arange(24, dtype="float32").reshape(2, 3, 4)
 VIEWS: list[Callable[[Any], Any]] = [
@@ -62,6 +63,15 @@ def test_what_cannot_be_copied_to_the_host_so_is_a_buffer_error(plugins: object,
     d: Any = xl.to_device(X, backend="sim")
     with pytest.raises(BufferError, match="__dlpack__: "):
         d.__dlpack__(**{"dl_device": (1, 0), **options})
+
+
+@pytest.mark.parametrize("name", ["max_version", "dl_device"])
+@pytest.mark.parametrize(
+    "value", [object(), math.nan, 1 << 63, (1,), (1, 0, 0), ("1", 0)], ids=lambda value: type(value).__name__
+)
+def test_what_is_not_a_pair_of_integers_is_refused_by_name(bare: Space, name: str, value: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"__dlpack__: {name}=.* is not a pair of integers"):
+        bare.put(np.arange(3)).__dlpack__(**{name: value})
 
 
 def test_numpy_reads_and_writes_the_memory(bare: Space) -> None:

@@ -17,7 +17,7 @@ from xferlib._arrays.primitives import Primitives
 from xferlib._core import registry
 from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, Lent, bounds, c_strides
 from xferlib._runtime import process as leak
-from xferlib.errors import UnsupportedArrayError, UnsupportedError, quote
+from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -119,13 +119,15 @@ def capsule(
         copy: Whether to copy; None: if need be.
 
     Raises:
+        ArgumentError: ``max_version`` or ``dl_device`` is not a pair of integers.
         BufferError: Another device is wanted, or ``copy=False`` and only a copy will do.
     """
     kind, index = device(lib, x)
-    if dl_device is not None and tuple(dl_device) != (kind, index):
+    newest = (0, 0) if max_version is None else _check_pair("max_version", max_version)
+    if dl_device is not None and _check_pair("dl_device", dl_device) != (kind, index):
         return host_capsule(x, stream, max_version, dl_device, copy)
     info = lib.info(x)
-    is_versioned = max_version is not None and tuple(max_version) >= _VERSION
+    is_versioned = newest >= _VERSION
     is_odd = any(step < 0 or step % info.dtype.itemsize for step in info.strides)
     if copy or is_odd or not (info.is_writable or is_versioned):
         if copy is False:
@@ -137,6 +139,12 @@ def capsule(
         info = lib.info(x)
     _order_consumer(lib, x, info, stream)
     return _capsule(info, (kind, index), x, is_versioned=is_versioned, is_copied=bool(copy))
+
+
+def _check_pair(name: str, value: Any) -> tuple[int, int]:
+    if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(each, int) for each in value):
+        return int(value[0]), int(value[1])
+    raise ArgumentError(f"__dlpack__: {name}={quote(value)} is not a pair of integers, such as (1, 0); leave it out")
 
 
 def host_capsule(x: Array, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:

@@ -672,7 +672,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         for number in self._outputs():
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
         lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
-        if any(each.index is not None for each in self.program.stores) or self.raw:
+        # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
+        has_loop = any(node.op == "loop" for node in self.program.nodes)
+        if has_loop or self.raw or any(each.index is not None for each in self.program.stores):
             lines.append("    if (j >= left) break;")
         lines += self._nodes()
         lines += self._stores()
