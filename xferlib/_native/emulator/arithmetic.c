@@ -220,35 +220,33 @@ static const struct {
 /* The bits of `a` in a format, without the sign, are a count of steps: rounding and overflow are those of integers. */
 static u32 narrow_bits(f64 a, u32 format, u32 mode, u32 overflow) {
     s32 exponent_bits = formats[format].exponent_bits, fraction_bits = formats[format].fraction_bits;
-    u32 sign = (u32)(bits_of(a) >> 63) << (exponent_bits + fraction_bits), largest = formats[format].largest;
-    if (a != a) return formats[format].nan;
-    u32 beyond = overflow == XF_SATFINITE ? largest : formats[format].infinity ? formats[format].infinity : formats[format].nan;
-    if (isinf(a)) return sign | beyond;
-    s32 bias = (1 << (exponent_bits - 1)) - 1, exponent;
-    f64 fraction = frexp(fabs(a), &exponent); /* in [0.5, 1) */
-    if (a == 0) return sign;
-    exponent -= 1;
-    if (exponent < 1 - bias) exponent = 1 - bias; /* denormals have the step of the smallest normal exponent */
-    if (exponent > bias + 1) {
-        exponent = bias + 1;
-        fraction = 0; /* far beyond the largest: the rounding below only decides on which side */
+    s32 bias = (1 << (exponent_bits - 1)) - 1;
+    u32 largest = formats[format].largest, infinity = formats[format].infinity;
+    u64 bits = bits_of(a), fraction = bits & ((1ull << 52) - 1);
+    u32 negative = (u32)(bits >> 63), sign = negative << (exponent_bits + fraction_bits);
+    u32 beyond = overflow == XF_SATFINITE ? largest : infinity ? infinity : formats[format].nan;
+    s32 exponent = (s32)(bits >> 52 & 0x7ff) - 1023;
+    if (exponent == 1024) return fraction ? formats[format].nan : sign | beyond;
+    if (exponent > -1023) fraction |= 1ull << 52; /* a denormal double is smaller than any step: only not 0 */
+    s32 shift = 52 - fraction_bits;
+    if (exponent < 1 - bias) { /* denormals have the step of the smallest normal exponent */
+        shift += 1 - bias - exponent;
+        exponent = 1 - bias;
     }
-    f64 steps = fraction == 0 ? 0x1p40 : ldexp(fabs(a), fraction_bits - exponent);
-    f64 whole = floor(steps), rest = steps - whole;
-    u32 magnitude = (u32)(((u64)(exponent + bias - 1) << fraction_bits) + (u64)(whole < 0x1p30 ? whole : 0x1p30));
-    int odd = fmod(whole, 2) != 0, up = 0;
+    if (shift > 63) shift = 63;
+    u64 whole = fraction >> shift, rest = fraction & ((1ull << shift) - 1), half = 1ull << (shift - 1);
+    u64 magnitude = ((u64)(exponent + bias - 1) << fraction_bits) + whole;
     switch (mode) {
-        case XF_RN: up = rest > 0.5 || (rest == 0.5 && odd); break;
-        case XF_RNA: up = rest >= 0.5; break;
-        case XF_RM: up = sign && rest > 0; break;
-        case XF_RP: up = !sign && rest > 0; break;
+        case XF_RN: magnitude += rest > half || (rest == half && (whole & 1)); break;
+        case XF_RNA: magnitude += rest >= half; break;
+        case XF_RM: magnitude += negative && rest; break;
+        case XF_RP: magnitude += !negative && rest; break;
     }
-    magnitude += up;
     if (magnitude > largest) {
-        int away = mode == XF_RN || mode == XF_RNA || (mode == XF_RM && sign) || (mode == XF_RP && !sign);
+        u32 away = mode == XF_RN || mode == XF_RNA || (mode == XF_RM && negative) || (mode == XF_RP && !negative);
         return sign | (away ? beyond : largest);
     }
-    return sign | magnitude;
+    return sign | (u32)magnitude;
 }
 
 static u32 narrow(f64 a, u32 format, u32 mode, u32 overflow) {
