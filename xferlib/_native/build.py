@@ -1,8 +1,8 @@
 """Compile the C files in the folders beside this one with the system's C compiler: ``python -m xferlib._native.build``.
 
 Installing does this by itself where there is a compiler. `staging.c` and `emulator.c` depend on the platform, not on
-Python; `calls.c` on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if ``CC`` names it, as
-`python -m ziglang cc` or the gcc or clang of MinGW: what they make has not run with Python yet.
+Python; `calls.c` on CPython, any version from 3.11 on, and needs its headers. On Windows a compiler is used only if
+``CC`` names it, as `python -m ziglang cc` or the gcc or clang of MinGW: what they make has not run with Python yet.
 """
 
 from __future__ import annotations

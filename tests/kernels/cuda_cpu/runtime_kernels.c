@@ -280,6 +280,17 @@ KERNEL(producer) {
     if (t->warp == 1) PUT(a->out, BLOCK * 32 + t->lane, sum);
 }
 
+/* As the CUDA guide writes an atomic operation that the hardware does not have. */
+KERNEL(swap_loop) {
+    ARGUMENTS();
+    u32 old = GET(a->out, 0), expected;
+    do {
+        expected = old;
+        old = CAS(a->out, 0, expected, expected + GET(a->in, INDEX));
+        TICK();
+    } while (old != expected);
+}
+
 KERNEL(histogram) {
     ARGUMENTS();
     ATOMIC(XF_ADD, a->out, GET(a->in, INDEX) % 16, 1);
@@ -531,6 +542,27 @@ KERNEL(bug_atomic_and_plain) {
     ARGUMENTS();
     if (TID == 40) PUT(a->out, 0, 5); MARK(b)
     if (TID != 40) ATOMIC(XF_ADD, a->out, 0, 1); MARK(b)
+}
+
+KERNEL(bug_read_behind_atomics) {
+    ARGUMENTS();
+    ATOMIC(XF_ADD, a->more, 0, 1); MARK(b)
+    PUT(a->out, INDEX, GET(a->more, 0)); MARK(b)
+}
+
+/* The one reader has no part in the sum. */
+KERNEL(bug_read_beside_atomics) {
+    ARGUMENTS();
+    if (INDEX == 77) PUT(a->out, INDEX, GET(a->more, 0)); MARK(b)
+    if (INDEX != 77) ATOMIC(XF_ADD, a->more, 0, 1); MARK(b)
+}
+
+/* Waits with plain reads for what another block's atomic sets. */
+KERNEL(bug_plain_wait) {
+    ARGUMENTS();
+    if (BLOCK == 1) {
+        while (GET(a->more, 0) < 99) TICK(); MARK(b)
+    } else ATOMIC(XF_ADD, a->more, 0, 1); MARK(b)
 }
 
 KERNEL(bug_initialisation_without_barrier) {

@@ -1,4 +1,4 @@
-"""The emulator's runtime in C, with kernels written by hand against kernel.h: results, and the faults that it reports."""
+"""The emulator's runtime in C, with kernels written by hand against kernel.h: results, and faults that it reports."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ pytestmark = [
 FIBERS, COOPERATIVE, CHECKED, TRACK = 1, 2, 4, 8
 READ_ONLY, UNWRITTEN = 1, 4
 KINDS = (
-    "ok", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only", "endless",
-    "stack overflow", "segment fault", "assert", "trap", "unsupported", "stopped", "bad mask", "out of memory", "bad free",
+    "ok", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only",
+    "endless", "stack overflow", "segment fault", "assert", "trap", "unsupported", "stopped", "bad mask",
+    "out of memory", "bad free",
 )  # fmt: skip
 SCHEDULES = [(0, 0), (1, 0), *((2, seed) for seed in range(20))]
 """In order, reversed, random with a seed."""
@@ -67,7 +68,8 @@ PRINT = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
 
 class Launch(ctypes.Structure):
     _fields_ = (
-        ("entry", ctypes.c_void_p), ("params", ctypes.c_char_p), ("module", ctypes.c_uint64), ("grid", DIM), ("block", DIM),
+        ("entry", ctypes.c_void_p), ("params", ctypes.c_char_p), ("module", ctypes.c_uint64), ("grid", DIM),
+        ("block", DIM),
         ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32), ("flags", ctypes.c_uint32),
         ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32), ("stack_nbytes", ctypes.c_uint32),
         ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64), ("regions", ctypes.POINTER(Region)),
@@ -231,7 +233,7 @@ def _tiles(x: np.ndarray[Any, Any]) -> Any:
 
 def _produce(x: np.ndarray[Any, Any]) -> Any:
     rows = x[: len(x) // 2].reshape(-1, 32)
-    return sum(np.roll(rows, -i, 1) * (i + 1) for i in range(6)).ravel()
+    return np.sum([np.roll(rows, -i, 1) * (i + 1) for i in range(6)], 0).ravel()
 
 
 def _local(x: np.ndarray[Any, Any]) -> Any:
@@ -252,24 +254,24 @@ CORRECT: dict[str, tuple[Callable[[np.ndarray[Any, Any]], Any], dict[str, Any]]]
     "grid_sync": (_grid_steps, {"flags": FIBERS | COOPERATIVE}),
     "look_back": (np.cumsum, {}),
     "producer": (_produce, {}),
+    "swap_loop": (_sum_of_all, {}),
     "histogram": (lambda x: np.bincount(x % 16, minlength=16), {}),
     "heap": (lambda x: [i * (i + 1) // 2 for i in range(64)] * 4, {}),
     "local": (_local, {}),
+    "padding": (lambda x: [i ^ 1 for i in range(64)] * (len(x) // 64), {}),
     "bytes": (lambda x: (x.view(np.uint8)[:256] + 1).view(np.uint32), {}),
 }
 """By kernel the beginning of its output, from the input, and how it is launched."""
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("name", CORRECT)
-def test_a_correct_kernel_runs_under_every_schedule_without_a_report(
-    machine: Machine, name: str, schedule: tuple[int, int]
-) -> None:
+def test_a_correct_kernel_runs_under_every_schedule_without_a_report(machine: Machine, name: str) -> None:
     expected, how = CORRECT[name]
-    report, arrays = machine.run(name, schedule=schedule, **how)
-    assert report.kind == 0, show(report)
-    wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)
-    np.testing.assert_array_equal(arrays["output"][: len(wanted)], wanted)
+    for schedule in SCHEDULES:
+        report, arrays = machine.run(name, schedule=schedule, **how)
+        assert report.kind == 0, f"{schedule}: {show(report)}"
+        wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)
+        np.testing.assert_array_equal(arrays["output"][: len(wanted)], wanted, err_msg=str(schedule))
 
 
 def test_the_operations_of_a_warp_give_what_ptx_says(machine: Machine) -> None:
@@ -287,6 +289,16 @@ def test_the_operations_of_a_warp_give_what_ptx_says(machine: Machine) -> None:
         ]  # fmt: skip
         for i, column in enumerate(columns):
             np.testing.assert_array_equal(found[:, i], np.asarray(column).astype(np.uint32), err_msg=f"{i} {schedule}")
+
+
+@pytest.mark.parametrize(("steps", "value"), [(20_000, 1), (40_000, 0)], ids=["barriers", "warps"])
+def test_long_loops_of_barriers_raise_no_alarm(checked: Machine, steps: int, value: int) -> None:
+    for schedule in ((0, 0), (2, 1)):
+        report, arrays = checked.run(
+            "long_double_buffer", grid=3, block=32, count=steps, value=value, shared=(64,), schedule=schedule
+        )
+        assert report.kind == 0, show(report)
+        assert arrays["output"][0] == steps % 32
 
 
 ENDLESS = {"most_ticks": 200_000}
@@ -316,6 +328,9 @@ BUGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bug_lock_without_fence": ("race", {}),
     "bug_atomic_and_plain": ("race", {}),
     "bug_initialisation_without_barrier": ("race", {}),
+    "bug_read_behind_atomics": ("race", {}),
+    "bug_read_beside_atomics": ("race", {}),
+    "bug_plain_wait": ("race", {"grid": 2, "block": 32, "most_ticks": 2_000_000}),
     "bug_tiles": ("race", {}),
     "bug_other_lock": ("race", {}),
     "bug_plain_flag": ("race", {}),
@@ -357,15 +372,13 @@ def _check_places(name: str, report: Report) -> None:
     assert here != other
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("name", BUGS)
-def test_a_bug_is_reported_under_every_schedule_with_its_places(
-    checked: Machine, name: str, schedule: tuple[int, int]
-) -> None:
+def test_a_bug_is_reported_under_every_schedule_with_its_places(checked: Machine, name: str) -> None:
     kind, how = BUGS[name]
-    report, _ = checked.run(name, schedule=schedule, **how)
-    assert KINDS[report.kind] == kind, show(report)
-    _check_places(name, report)
+    for schedule in SCHEDULES:
+        report, _ = checked.run(name, schedule=schedule, **how)
+        assert KINDS[report.kind] == kind, f"{schedule}: {show(report)}"
+        _check_places(name, report)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -375,7 +388,9 @@ def test_what_ends_a_launch_without_checks_has_its_place_too(
 ) -> None:
     kind, how = BUGS[name]
     for schedule in SCHEDULES[:4]:
-        report, _ = Machine(run_launch, kernels).run(name, schedule=schedule, workers=workers, **how)
+        report, _ = Machine(run_launch, kernels).run(
+            name, schedule=schedule, workers=workers, **{"most_ticks": 1_000_000, **how}
+        )
         assert KINDS[report.kind] == kind, show(report)
         _check_places(name, report)
 
@@ -529,8 +544,5 @@ def test_blocks_of_several_workers_give_the_same(
         assert report.kind == 0, show(report)
         if name == "early_exit":
             continue
-        if name in ("heap", "bytes"):
-            wanted = arrays["output"][:0]
-        else:
-            wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)
+        wanted = np.asarray(expected(arrays["input"])).astype(np.uint32)[: 9 * 64 // 8]
         np.testing.assert_array_equal(arrays["output"][: len(wanted)], wanted, err_msg=name)

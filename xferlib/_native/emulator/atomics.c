@@ -195,7 +195,6 @@ void run_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *
     u64 offset = address - (flags & XF_SHARED ? 0 : t->shared);
     int is_shared = (flags & XF_SHARED) != 0 || offset < launch->shared_nbytes;
     if (flags & XF_SHARED) address += t->shared;
-    (void)site;
-    poll(thread);
+    poll(thread, site);
     if (change_memory((char *)(uintptr_t)address, operation, type, first, second, old, is_shared)) note_progress(thread->worker);
 }

@@ -16,7 +16,9 @@
  *   synchronise, and let one thread set the flag.
  *
  * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
- * thread that has left before a barrier. The relation is that of the whole program, not of one run's order, so that most
+ * thread that has left before a barrier; a plain read next to an atomic of another thread, if an atomic of the reader's on
+ * the same item follows, for a loop of compare-and-swap begins with a plain read, and what it has read is verified. That
+ * is a suspicion until the reader comes to such an atomic, to a barrier or to its end, or has looped for long. The relation is that of the whole program, not of one run's order, so that most
  * races are found under any schedule.
  *
  * The shadow takes 8 bytes a byte that is touched, and 32 more in words that are accessed in parts, which have a cell a
@@ -107,6 +109,13 @@ struct Release {
     Knowledge *wide, *narrow;
 };
 
+/* A plain read that has met an atomic of another thread. */
+typedef struct Suspicion {
+    struct Suspicion *next;
+    u64 address, nbytes, ticks;
+    xf_report report;
+} Suspicion;
+
 typedef struct Frame {
     u64 begin;
     u32 nbytes, room;
@@ -124,6 +133,8 @@ typedef struct {
     const char *value;
     u32 nbytes;
     xf_report *report;
+    u64 address; /* the host's, of the whole access */
+    u32 all_nbytes;
     int is_shared;
 } Access;
 
@@ -213,10 +224,15 @@ static _Noreturn void refuse_bounds(const Access *access, u64 address) {
     refuse_access(access, XF_OUT_OF_BOUNDS);
 }
 
-static int are_set(const u64 *bits, u64 first, u32 count) {
-    u64 mask = count == 64 ? ~0ull : (1ull << count) - 1, place = first % 64;
-    if (~bits[first / 64] & mask << place) return 0;
-    return place + count <= 64 || !(~bits[first / 64 + 1] & mask >> (64 - place));
+/* Of a read that copies a struct some bytes may be padding, which nothing writes; but no 8 of them at a multiple of 8. */
+static int is_unwritten(const u64 *bits, u64 first, u32 count) {
+    for (u32 done = 0; done < count; done += 8) {
+        u32 part = count - done < 8 ? count - done : 8;
+        u64 word = bits[(first + done) / 64] >> (first + done) % 64;
+        if ((first + done) % 64 + part > 64) word |= bits[(first + done) / 64 + 1] << (64 - (first + done) % 64);
+        if (!(word & ((1ull << part) - 1))) return 1;
+    }
+    return 0;
 }
 
 static void set_bits(u64 *bits, u64 first, u32 count) {
@@ -261,7 +277,7 @@ static int is_before(const Thread *thread, u64 stamp) {
     return is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp);
 }
 
-static _Noreturn void report_race(const Access *access, u64 stamp, u32 site, int is_write) {
+static void describe_race(const Access *access, u64 stamp, u32 site, int is_write) {
     const Checks *checks = access->thread->worker->launch->checks;
     const xf_launch *given = checks->launch->given;
     u32 number = thread_of(stamp), block = checks->block_of[name_of(stamp)];
@@ -274,7 +290,52 @@ static _Noreturn void report_race(const Access *access, u64 stamp, u32 site, int
     other->ctaid[2] = block / given->grid[0] / given->grid[1];
     other->site = site == SITE_MASK ? (u32)NO_SITE : site;
     other->flags = (is_write ? XF_WRITE : XF_READ) | (stamp & STRONG_BIT ? XF_STRONG : 0);
-    refuse_access(access, XF_RACE);
+    access->report->kind = XF_RACE;
+    fill_place(&access->report->here, access->thread, access->site, access->flags);
+}
+
+static _Noreturn void report_race(const Access *access, u64 stamp, u32 site, int is_write) {
+    describe_race(access, stamp, site, is_write);
+    fail(access->thread, access->report);
+}
+
+/* The thread that has made an access, if it may still clear a suspicion; else NULL. */
+static Thread *find_thread(const Worker *worker, u64 stamp) {
+    for (Block *block = worker->resident; block; block = block->next) {
+        if (block->checks->name != name_of(stamp)) continue;
+        Thread *thread = &block->threads[thread_of(stamp)];
+        return thread->state != GONE && block->checks->interval == interval_of(stamp) ? thread : NULL;
+    }
+    return NULL;
+}
+
+/* The reader's plain read and an atomic of another thread: one of them is this access, the other one was before. */
+static void suspect(const Access *access, Thread *reader, u64 stamp, u32 site, int is_write) {
+    for (const Suspicion *each = reader ? reader->suspicions : NULL; each; each = each->next)
+        if (each->address == access->address) return;
+    Suspicion *suspicion = reader ? malloc(sizeof *suspicion) : NULL;
+    describe_race(access, stamp, site, is_write);
+    if (!suspicion) fail(access->thread, access->report);
+    suspicion->address = access->address;
+    suspicion->nbytes = access->all_nbytes;
+    suspicion->ticks = reader->ticks;
+    suspicion->report = *access->report;
+    suspicion->next = reader->suspicions;
+    reader->suspicions = suspicion;
+}
+
+static void clear_suspicions(Thread *thread, u64 address, u64 nbytes) {
+    for (Suspicion **place = &thread->suspicions, *each; (each = *place) != NULL;) {
+        if (address < each->address + each->nbytes && each->address < address + nbytes) {
+            *place = each->next;
+            free(each);
+        } else place = &each->next;
+    }
+}
+
+void settle_suspicions(Thread *thread, u64 ticks) {
+    const Suspicion *first = thread->suspicions;
+    if (first && thread->ticks >= first->ticks + ticks) fail(thread, &first->report);
 }
 
 
@@ -306,9 +367,14 @@ static void note_write(const Access *access, Cell *cell) {
     if (conflicts(access, cell->write) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
         report_race(access, cell->write, site_in(cell, 0), 1);
     int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
-    for (u32 i = 0; i < 2; i++)
-        if (conflicts(access, cell->reads[i]))
-            report_race(access, cell->reads[i], site_in(cell, 1 + i), i && is_second_write);
+    for (u32 i = 0; i < 2; i++) {
+        u64 other = cell->reads[i];
+        int is_write = i && is_second_write;
+        if (stamp & STRONG_BIT && !is_write && is_same_thread(other, stamp)) cell->reads[i] |= STRONG_BIT;
+        if (!conflicts(access, other)) continue;
+        if (!(stamp & STRONG_BIT) || is_write) report_race(access, other, site_in(cell, 1 + i), is_write);
+        suspect(access, find_thread(access->thread->worker, other), other, site_in(cell, 1 + i), 0);
+    }
     if (stamp & STRONG_BIT && cell->write && !(cell->write & STRONG_BIT)) {
         /* The plain write before it still conflicts with what strong writes do not. */
         cell->reads[1] = stamp;
@@ -327,10 +393,13 @@ static void note_write(const Access *access, Cell *cell) {
 
 static void note_read(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->write)) report_race(access, cell->write, site_in(cell, 0), 1);
+    if (conflicts(access, cell->write)) {
+        if (!(cell->write & STRONG_BIT)) report_race(access, cell->write, site_in(cell, 0), 1);
+        suspect(access, access->thread, cell->write, site_in(cell, 0), 1);
+    }
     int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
     if (is_second_write && conflicts(access, cell->reads[1]))
-        report_race(access, cell->reads[1], site_in(cell, 2), 1);
+        suspect(access, access->thread, cell->reads[1], site_in(cell, 2), 1);
     u32 place = 2;
     if (!cell->reads[0] || is_same_thread(cell->reads[0], stamp)) place = 0;
     else if (is_second_write) place = is_before(access->thread, cell->reads[0]) ? 0 : 2;
@@ -453,7 +522,7 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
         locate_shared(block, (u32)offset, access->report);
         require_alignment(access, offset, nbytes);
     }
-    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && !are_set(own->initialised, offset, nbytes)) {
+    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes)) {
         locate_shared(block, (u32)offset, access->report);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -477,7 +546,7 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (access->flags & XF_READ && !are_set(frame->initialised, offset, nbytes)) refuse_access(access, XF_UNINITIALISED);
+            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes)) refuse_access(access, XF_UNINITIALISED);
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
         }
@@ -516,7 +585,7 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
         refuse_access(access, XF_OUT_OF_BOUNDS);
     }
     require_alignment(access, address, nbytes);
-    if (access->flags & XF_READ && !are_set(block->initialised, offset, nbytes)) {
+    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes)) {
         snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -540,7 +609,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         u64 offset = address - region->begin;
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
-        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || are_set(region->initialised, offset, nbytes);
+        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
         if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
     }
     u32 kind = !is_in                                  ? XF_OUT_OF_BOUNDS
@@ -600,13 +669,17 @@ static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site,
     report.offset = (s64)address;
     report.text[0] = 0;
     report.other.site = (u32)NO_SITE;
-    Access access = {.thread = thread, .stamp = stamp, .flags = flags, .site = site, .value = value, .report = &report};
+    Access access = {
+        .thread = thread, .stamp = stamp, .flags = flags, .site = site, .value = value, .report = &report, .all_nbytes = nbytes,
+    };
     if (flags & XF_SHARED) {
         access.memory = (const char *)(uintptr_t)(address + thread->seen.shared);
+        access.address = address + thread->seen.shared;
         check_shared(&access, address, nbytes);
         return (char *)(uintptr_t)(address + thread->seen.shared);
     }
     access.memory = (const char *)(uintptr_t)address;
+    access.address = address;
     if (flags & XF_LOCAL) {
         if (is_ordering) check_local(&access, address, nbytes);
     } else check_global(&access, address, nbytes);
@@ -740,7 +813,7 @@ char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site) {
     Thread *thread = as_thread(t);
     if (flags & (XF_STRONG | XF_ACQUIRE)) {
         flags |= XF_STRONG;
-        poll(thread);
+        poll(thread, site);
     }
     char *memory = check(thread, address, nbytes, flags, site, NULL);
     if (flags & XF_STRONG && thread->stamp) {
@@ -754,23 +827,26 @@ void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *v
     Thread *thread = as_thread(t);
     if (flags & (XF_STRONG | XF_RELEASE)) {
         flags |= XF_STRONG;
-        if (thread->worker->launch->given->schedule == XF_RANDOM) poll(thread);
+        if (thread->worker->launch->given->schedule == XF_RANDOM) poll(thread, site);
     }
     char *memory = check(thread, address, nbytes, flags | XF_WRITE, site, value);
     if (flags & XF_STRONG && thread->stamp) publish(thread, (u64)(uintptr_t)memory, flags);
+    if (!memcmp(memory, value, nbytes)) return;
     memcpy(memory, value, nbytes);
+    note_progress(thread->worker);
 }
 
 void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
                   u32 site) {
     Thread *thread = as_thread(t);
     u32 nbytes = type_nbytes(type);
-    poll(thread);
+    poll(thread, site);
     flags |= XF_STRONG | XF_WRITE | XF_READ;
     /* What an exchange returns may be dropped: a lock is often initialised by one. */
     u32 seen = operation == XF_EXCH ? flags & ~(u32)XF_READ : flags;
     char *memory = check(thread, address, nbytes, seen, site, NULL);
     char before[16];
+    if (thread->suspicions) clear_suspicions(thread, (u64)(uintptr_t)memory, nbytes);
     int is_shared = (u64)(uintptr_t)memory - t->shared < thread->worker->launch->shared_nbytes;
     if (thread->stamp) acquire(thread, (u64)(uintptr_t)memory);
     int has_changed = change_memory(memory, operation, type, first, second, before, is_shared);
@@ -927,16 +1003,15 @@ static void gather(Block *block) {
     own->has_knowledge = own->has_releases = 0;
 }
 
-void order_barrier(Block *block, Barrier *barrier, Thread *last) {
+void order_barrier(Block *block, Barrier *barrier) {
     struct BlockChecks *own = block->checks;
     Checks *checks = block->worker->launch->checks;
     if (!own->name) return;
-    if (!barrier->wanted && !barrier->has_arrivals) { /* every thread waits at it */
+    if (!barrier->has_arrivals && barrier->waiting.count == block->alive) { /* every thread waits at it */
         if (own->has_knowledge || own->has_releases) gather(block);
         begin_interval(block);
         return;
     }
-    if (last) push(&barrier->waiting, last);
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
         Knowledge *all = sum_up(thread);
         learn(&checks->pool, &barrier->knowledge, all);
@@ -947,15 +1022,6 @@ void order_barrier(Block *block, Barrier *barrier, Thread *last) {
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
         learn(&checks->pool, &thread->knowledge, barrier->knowledge);
         if (own->interval == interval) set_clock(thread, clock_of(thread->stamp) + 1);
-    }
-    if (last) { /* the caller queues it */
-        Queue *queue = &barrier->waiting;
-        Thread *before = NULL;
-        for (Thread *thread = queue->first; thread != last; thread = thread->next) before = thread;
-        if (before) before->next = NULL;
-        else queue->first = NULL;
-        queue->last = before;
-        queue->count--;
     }
     discard(&checks->pool, barrier->knowledge);
     barrier->knowledge = NULL;
@@ -969,6 +1035,7 @@ void begin_thread_checks(Thread *thread) {
 void end_thread_checks(Thread *thread) {
     struct BlockChecks *own = thread->block->checks;
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
+    settle_suspicions(thread, 0);
     if (thread->knowledge || thread->release) {
         learn(pool, &own->left_knowledge, thread->knowledge);
         if (thread->release) learn(pool, &own->left_ready, thread->release->wide);
@@ -1014,6 +1081,7 @@ void close_block_checks(Block *block) {
         Thread *thread = &block->threads[i];
         discard(pool, thread->knowledge);
         drop_release(pool, thread);
+        clear_suspicions(thread, 0, ~0ull);
         for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);
         thread->frame_room = 0;
     }

@@ -18,6 +18,7 @@
 #endif
 #endif
 #ifdef XF_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 

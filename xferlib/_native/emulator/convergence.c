@@ -83,8 +83,8 @@ static int is_complete(const Block *block, const Barrier *barrier) {
 
 /* The threads of the queue go on; `last` has not waited, and is NULL where a thread's end completes the barrier. */
 static void complete(Block *block, Barrier *barrier, Thread *last) {
-    if (block->checks) order_barrier(block, barrier, last);
     if (last) push(&barrier->waiting, last);
+    if (block->checks) order_barrier(block, barrier);
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next)
         thread->result = thread->mode == XF_BAR_POPC  ? barrier->popc
                          : thread->mode == XF_BAR_AND ? barrier->are_all
@@ -121,6 +121,7 @@ u32 wait_at_barrier(xf_thread *t, u32 kind, u32 id, u32 threads, u32 value, u32 
     kind &= ~(u32)XF_BAR_UNALIGNED;
     require_fibers(thread, site);
     if (id >= BARRIERS) fail_at(thread, XF_UNSUPPORTED, site, "a barrier's number is 0 to 15");
+    if (thread->suspicions) settle_suspicions(thread, 0);
     Barrier *barrier = &block->barriers[id];
     if (!barrier->count) {
         barrier->wanted = threads;
@@ -245,7 +246,7 @@ static void meet(Thread *thread, u32 kind, u32 mask, u32 site) {
     u32 own = bit(thread->seen.lane);
     require_fibers(thread, site);
     if (!(mask & own)) fail_at(thread, XF_BAD_MASK, site, "");
-    if (thread->worker->launch->given->schedule == XF_RANDOM) poll(thread);
+    if (thread->worker->launch->given->schedule == XF_RANDOM) poll(thread, site);
     Meeting *meeting = warp->meetings, *end = warp->meetings + warp->meeting_count;
     while (meeting != end && (meeting->mask != mask || meeting->kind != kind)) meeting++;
     if (meeting == end) {

@@ -18,7 +18,7 @@
 
 #include <sched.h>
 
-enum { TICKS = 16384, MOST_RESIDENT_THREADS = 1 << 20, OUTPUT_NBYTES = 1 << 16 };
+enum { TICKS = 16384, POLL_TICKS = 64 /* a turn costs as much as so many branches */, MOST_RESIDENT_THREADS = 1 << 18, OUTPUT_NBYTES = 1 << 16, MOST_IDLE_POLLS = 2000000 };
 
 extern const xf_math xf_math_table __attribute__((weak));
 
@@ -164,7 +164,7 @@ void leave(Thread *thread) {
 }
 
 void note_progress(Worker *worker) {
-    worker->polls = 0;
+    worker->polls = worker->idle_polls = 0;
 }
 
 static void visit_main(Thread *thread) {
@@ -186,17 +186,22 @@ static void give_turn(Thread *thread) {
     leave(thread);
 }
 
-void poll(Thread *thread) {
-    const xf_launch *given = thread->worker->launch->given;
+void poll(Thread *thread, u32 site) {
+    Worker *worker = thread->worker;
+    const xf_launch *given = worker->launch->given;
     if (!(given->flags & XF_FIBERS)) return;
+    /* Checked execution sees every change of memory. Where there has been none for so long, none will come. */
+    if (given->flags & XF_CHECKED && ++worker->idle_polls > MOST_IDLE_POLLS + 1000ull * worker->ready_count &&
+        __atomic_load_n(&worker->launch->next_block, __ATOMIC_RELAXED) >= worker->launch->block_count)
+        fail_at(thread, XF_ENDLESS, site, "");
     /* The lock that it polls for may be free in a moment: a switch costs more than a few tries. */
     if (given->schedule != XF_RANDOM && (++thread->polls & 15)) return;
+    thread->ticks += POLL_TICKS;
     give_turn(thread);
 }
 
 static void yield_at_access(xf_thread *t, u32 site) {
-    (void)site;
-    poll(as_thread(t));
+    poll(as_thread(t), site);
 }
 
 static void tick(xf_thread *t, u32 site) {
@@ -206,6 +211,8 @@ static void tick(xf_thread *t, u32 site) {
     t->budget = TICKS;
     if (has_failed(launch)) abandon(thread);
     if (is_stopped(launch)) fail_at(thread, XF_STOPPED, site, "");
+    /* A thread that does not go to an atomic waits, by plain reads, for what it may never see. */
+    if (thread->suspicions) settle_suspicions(thread, 4 * TICKS);
     if (launch->given->most_ticks && thread->ticks >= launch->given->most_ticks) fail_at(thread, XF_ENDLESS, site, "");
     if (has_fibers(launch)) give_turn(thread);
 }
@@ -257,7 +264,7 @@ static int take_block(Worker *worker, u64 *number) {
 
 static void free_block(Block *block) {
     if (block->checks) close_block_checks(block);
-    for (u32 i = 0; block->threads && i < block->count; i++) free(block->threads[i].line), free(block->threads[i].frames);
+    for (u32 i = 0; block->threads && i < block->count; i++) free(block->threads[i].line.bytes), free(block->threads[i].frames);
     free(block->threads);
     free(block->warps);
     free(block->shared_memory);
@@ -361,7 +368,7 @@ static void dismiss(Worker *worker, Block *block) {
 static void end_thread(Thread *thread) {
     Worker *worker = thread->worker;
     Block *block = thread->block;
-    if (thread->line_nbytes) end_line(thread);
+    if (thread->line.nbytes) end_line(thread);
     if (block->checks) end_thread_checks(thread);
     thread->state = GONE;
     thread->stack = NULL;
@@ -410,7 +417,7 @@ static void run_fibers(Worker *worker) {
         while (take_block(worker, &number))
             if (!admit(worker, number)) return fail_worker(worker, XF_OUT_OF_MEMORY);
     while (!has_failed(launch)) {
-        if (worker->output_nbytes) print_output(worker);
+        if (worker->output.nbytes) print_output(worker);
         int is_wanted = !worker->resident_count;
         if (worker->is_admitting) {
             worker->is_admitting = 0;
@@ -453,7 +460,7 @@ static void run_in_order(Block *block) {
                 thread->number = number;
                 begin_thread(thread);
                 given->entry(seen, given->params);
-                if (thread->line_nbytes) end_line(thread);
+                if (thread->line.nbytes) end_line(thread);
                 if (block->checks) end_thread_checks(thread);
             }
 }
@@ -474,7 +481,7 @@ static void run_as_listed(Block *block, const u32 *order) {
         thread->number = number;
         begin_thread(thread);
         given->entry(seen, given->params);
-        if (thread->line_nbytes) end_line(thread);
+        if (thread->line.nbytes) end_line(thread);
         if (block->checks) end_thread_checks(thread);
     }
 }
@@ -504,7 +511,7 @@ static void run_loop(void *argument) {
         if (schedule == XF_RANDOM) shuffle_order(worker, order, launch->thread_count);
         if (schedule == XF_IN_ORDER) run_in_order(thread->block);
         else run_as_listed(thread->block, order);
-        if (worker->output_nbytes > OUTPUT_NBYTES) visit_main(thread);
+        if (worker->output.nbytes > OUTPUT_NBYTES) visit_main(thread);
     }
     worker->current = NULL;
     switch_context(&thread->context, &worker->main, NULL, 1);
@@ -526,7 +533,7 @@ static void run_plain(Worker *worker) {
     worker->current = thread;
     do {
         switch_context(&worker->main, &thread->context, thread, 0);
-        if (worker->output_nbytes) print_output(worker);
+        if (worker->output.nbytes) print_output(worker);
     } while (worker->current && !has_failed(worker->launch));
 }
 
@@ -536,7 +543,7 @@ static void free_worker(Worker *worker) {
     for (Block *block = worker->resident, *next; block; block = next) next = block->next, free_block(block);
     for (Block *block = worker->spare, *next; block; block = next) next = block->next, free_block(block);
     free(worker->ready);
-    free(worker->output);
+    free(worker->output.bytes);
     free(worker);
 }
 
@@ -564,7 +571,7 @@ static void *run_worker(void *argument) {
         else run_plain(worker);
     }
     release_faults(worker);
-    if (worker->output_nbytes) print_output(worker);
+    if (worker->output.nbytes) print_output(worker);
     collect_stacks(worker);
     return NULL;
 }
@@ -633,8 +640,12 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     if (!count) report->kind = launch.fault = XF_OUT_OF_MEMORY;
     /* The caller is the first worker: starting a thread takes longer than a small kernel. */
     u32 started = 1;
+    sigset_t others, before;
+    keep_signals_out(&others);
+    pthread_sigmask(SIG_BLOCK, &others, &before);
     for (; started < count; started++)
         if (pthread_create(&workers[started]->os_thread, NULL, run_worker, workers[started])) break;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started < count && given->flags & XF_COOPERATIVE) { /* blocks of theirs would be waited for */
         xf_report without = empty_report(XF_OUT_OF_MEMORY);
         record(&launch, &without);

@@ -57,7 +57,8 @@ typedef struct {
     u32 schedule;
     u32 stack_nbytes;   /* of a fiber */
     u64 seed;
-    u64 most_ticks;     /* backward branches of one thread before it counts as endless; 0: no limit */
+    u64 most_ticks;     /* backward branches of one thread before it counts as endless, a turn that it gives away in
+                           polling as 64; 0: no limit */
     const xf_region *regions;
     const xf_variable *variables;
     const u32 *lines;   /* the source line of each site, 0 where unknown */

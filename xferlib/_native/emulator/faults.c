@@ -14,12 +14,11 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 
 enum { SLOTS = 1024, SIGNALS = 4, SIGNAL_STACK_NBYTES = 65536 };
 
-static const int signals[SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+static const int fault_signals[SIGNALS] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
 static struct {
     pthread_mutex_t lock;
@@ -33,9 +32,14 @@ static struct {
 static void forget_workers(void) {
     pthread_mutex_init(&table.lock, NULL);
     if (table.launches)
-        for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &table.before[i], NULL);
+        for (int i = 0; i < SIGNALS; i++) sigaction(fault_signals[i], &table.before[i], NULL);
     memset(table.slots, 0, sizeof table.slots);
     table.launches = 0;
+}
+
+void keep_signals_out(sigset_t *signals) {
+    sigfillset(signals);
+    for (int i = 0; i < SIGNALS; i++) sigdelset(signals, fault_signals[i]);
 }
 
 static Worker *find_worker(void) {
@@ -49,7 +53,7 @@ static Worker *find_worker(void) {
 
 static void pass_on(int number, siginfo_t *info, void *context) {
     int i = 0;
-    while (signals[i] != number) i++;
+    while (fault_signals[i] != number) i++;
     const struct sigaction *before = &table.before[i];
     if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(number, info, context);
     else if (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)
@@ -135,7 +139,7 @@ int catch_faults(Worker *worker) {
         struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
         action.sa_sigaction = handle;
         sigemptyset(&action.sa_mask);
-        for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &action, &table.before[i]);
+        for (int i = 0; i < SIGNALS; i++) sigaction(fault_signals[i], &action, &table.before[i]);
     }
     pthread_mutex_unlock(&table.lock);
     worker->is_executing = 1;
@@ -148,9 +152,9 @@ void release_faults(Worker *worker) {
     if (--table.launches == 0)
         for (int i = 0; i < SIGNALS; i++) {
             struct sigaction now;
-            sigaction(signals[i], NULL, &now);
+            sigaction(fault_signals[i], NULL, &now);
             /* Another library may have put its handler in place meanwhile: it stays. */
-            if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle) sigaction(signals[i], &table.before[i], NULL);
+            if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle) sigaction(fault_signals[i], &table.before[i], NULL);
         }
     pthread_mutex_unlock(&table.lock);
     for (int i = 0; i < SLOTS; i++) {

@@ -4,7 +4,7 @@
  * one kernel has allocated another one may use and free. It is a treap (Seidel and Aragon, 1996) of blocks by address, for
  * checks ask which block an address is in. A block that is free stays known, and its memory is not given to others, until
  * FREED_NBYTES of such memory have come together: so that a use after the end is found. Before and behind each block are
- * bytes of nobody's.
+ * bytes that belong to no block.
  */
 
 #include "heap.h"
@@ -17,30 +17,29 @@ enum { HEAP_NBYTES = 1 << 26, FREED_NBYTES = 1 << 24, HEAP_MARGIN = 64 };
 
 /* --- printf */
 
-static int append(char **text, size_t *nbytes, size_t *room, const char *more, size_t count) {
-    if (*nbytes + count + 1 > *room) {
-        size_t wanted = *room ? *room : 128;
-        while (wanted < *nbytes + count + 1) wanted *= 2;
-        char *larger = realloc(*text, wanted);
-        if (!larger) return 0;
-        *text = larger;
-        *room = wanted;
+/* What has no room is dropped. */
+static void append(Text *text, const char *more, size_t count) {
+    if (text->nbytes + count > text->room) {
+        size_t wanted = text->room ? text->room : 128;
+        while (wanted < text->nbytes + count) wanted *= 2;
+        char *larger = realloc(text->bytes, wanted);
+        if (!larger) return;
+        text->bytes = larger;
+        text->room = wanted;
     }
-    memcpy(*text + *nbytes, more, count);
-    *nbytes += count;
-    (*text)[*nbytes] = 0;
-    return 1;
+    if (count) memcpy(text->bytes + text->nbytes, more, count);
+    text->nbytes += count;
 }
 
 static void move_lines(Thread *thread, size_t count) {
-    Worker *worker = thread->worker;
-    append(&worker->output, &worker->output_nbytes, &worker->output_room, thread->line, count);
-    memmove(thread->line, thread->line + count, thread->line_nbytes - count);
-    thread->line_nbytes -= count;
+    Text *line = &thread->line;
+    append(&thread->worker->output, line->bytes, count);
+    memmove(line->bytes, line->bytes + count, line->nbytes - count);
+    line->nbytes -= count;
 }
 
 void end_line(Thread *thread) {
-    move_lines(thread, thread->line_nbytes);
+    move_lines(thread, thread->line.nbytes);
 }
 
 /* On the worker's own stack: the callback is Python's. */
@@ -48,14 +47,14 @@ void print_output(Worker *worker) {
     Launch *launch = worker->launch;
     if (launch->given->print) {
         pthread_mutex_lock(&launch->lock);
-        launch->given->print(worker->output, worker->output_nbytes);
+        launch->given->print(worker->output.bytes, worker->output.nbytes);
         pthread_mutex_unlock(&launch->lock);
     }
-    worker->output_nbytes = 0;
+    worker->output.nbytes = 0;
 }
 
 static void write_text(Thread *thread, const char *text, size_t count) {
-    append(&thread->line, &thread->line_nbytes, &thread->line_room, text, count);
+    append(&thread->line, text, count);
 }
 
 /* The arguments lie one behind the other, each at a multiple of its size. */
@@ -146,9 +145,9 @@ u32 print_formatted(xf_thread *t, const char *format, const char *arguments, u32
         write_conversion(thread, &found, &arguments, &offset);
         conversions++;
     }
-    const char *end = thread->line_nbytes ? thread->line + thread->line_nbytes : NULL;
-    while (end && end > thread->line && end[-1] != '\n') end--;
-    if (end && end > thread->line) move_lines(thread, (size_t)(end - thread->line));
+    size_t end = thread->line.nbytes;
+    while (end && thread->line.bytes[end - 1] != '\n') end--;
+    if (end) move_lines(thread, end);
     return conversions;
 }
 
@@ -319,12 +318,14 @@ static u64 nanoseconds(clockid_t clock) {
 u64 read_clock(xf_thread *t) {
     Worker *worker = as_thread(t)->worker;
     u64 now = nanoseconds(CLOCK_MONOTONIC);
-    poll(as_thread(t)); /* kernels wait by the clock */
+    poll(as_thread(t), (u32)NO_SITE); /* kernels wait by the clock */
+    note_progress(worker);
     return worker->clock = now > worker->clock ? now : worker->clock + 1;
 }
 
 u64 read_global_timer(xf_thread *t) {
-    poll(as_thread(t));
+    poll(as_thread(t), (u32)NO_SITE);
+    note_progress(as_thread(t)->worker);
     return nanoseconds(CLOCK_REALTIME);
 }
 

@@ -117,6 +117,9 @@ void prepare_context(Context *context, char *begin, size_t nbytes, void (*start)
     context->begin = begin;
     context->nbytes = nbytes;
     context->fake_stack = NULL;
+#ifdef XF_ASAN /* frames of a fiber that a fault has left are still marked */
+    __asan_unpoison_memory_region(begin, nbytes);
+#endif
 #ifdef XF_UCONTEXT
     getcontext(&context->place);
     context->place.uc_stack.ss_sp = begin;

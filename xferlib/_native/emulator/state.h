@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,11 @@ typedef struct {
     u32 count;
 } Queue;
 
+typedef struct {
+    char *bytes;
+    size_t nbytes, room;
+} Text;
+
 enum { READY, AT_BARRIER, AT_WARP, AT_ACTIVE_MASK, GONE };
 
 /* What a collective operation of a warp does; the mask and this must agree for threads to meet. */
@@ -65,12 +71,12 @@ struct Thread {
     u64 value;
     u32 b, c;
     u64 ticks;
-    char *line;   /* output of printf, up to the end of a line */
-    size_t line_nbytes, line_room;
+    Text line;    /* output of printf, up to the end of a line */
     /* Of checks.c: */
     u64 stamp;    /* who accesses, and when, as cells hold it */
     struct Knowledge *knowledge;
     struct Release *release; /* what a fence has made ready to be published */
+    struct Suspicion *suspicions;
     u32 frame_count, frame_room;
     struct Frame *frames;
 };
@@ -126,12 +132,12 @@ struct Worker {
     Block *resident, *spare;
     u32 resident_count, converging_count; /* converging: lanes in active_mask */
     u32 is_admitting;  /* a thread asks for a further block, for all that are here only poll */
-    u64 polls;         /* since something else than polling happened */
+    u64 polls;         /* since something else than polling happened, or a block was admitted for them */
+    u64 idle_polls;    /* since anything happened that may end a wait */
     u64 random;
     Stack *stacks;     /* free ones */
     u64 chunk_begin, chunk_end; /* blocks that this worker has taken from the counter */
-    char *output;      /* whole lines, to be printed from the worker's own stack */
-    size_t output_nbytes, output_room;
+    Text output;       /* whole lines, to be printed from the worker's own stack */
     u64 clock;
     int is_executing;  /* kernels run: a fault is theirs */
     sigjmp_buf recovery;
@@ -166,7 +172,7 @@ void push_ready(Worker *worker, Thread *thread);
 /* All threads of a queue become ready, in order. */
 void wake(Worker *worker, Queue *queue);
 /* A place where the thread may lose its turn: an atomic, a volatile access. */
-void poll(Thread *thread);
+void poll(Thread *thread, u32 site);
 void note_progress(Worker *worker);
 u64 draw(u64 *state);
 /* As `fail`, on the way out of a signal handler. */
@@ -241,6 +247,8 @@ u64 read_environment(xf_thread *t, u32 number);
 
 /* --- faults.c: signals */
 
+/* The signals that a worker's thread does not take, for they are Python's: all but the faults. */
+void keep_signals_out(sigset_t *signals);
 int catch_faults(Worker *worker);
 void release_faults(Worker *worker);
 
@@ -253,8 +261,10 @@ void close_block_checks(Block *block);
 void begin_block_checks(Block *block);
 void begin_thread_checks(Thread *thread);
 void end_thread_checks(Thread *thread);
-/* A barrier is complete; the threads in its queue and `last` are those that wait at it. */
-void order_barrier(Block *block, Barrier *barrier, Thread *last);
+/* The thread comes to a barrier or its end: a suspicion that nothing has cleared is a fault, if it is that many ticks old. */
+void settle_suspicions(Thread *thread, u64 ticks);
+/* A barrier is complete; the threads in its queue are those that wait at it. */
+void order_barrier(Block *block, Barrier *barrier);
 /* The thread arrives at a barrier that is not complete yet. */
 void note_arrival(Barrier *barrier, Thread *thread);
 /* These lanes of a warp have met in a synchronisation. */
