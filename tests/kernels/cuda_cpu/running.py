@@ -59,12 +59,12 @@ class Program:
 
     number = 0
 
-    def __init__(self, text: str, *, checked: bool = False, options: tuple[str, ...] = emit.C_OPTIONS) -> None:
-        self.translation = emit.translate(ptx.parse(text), checked=checked)
+    def __init__(self, *texts: str, checked: bool = False) -> None:
+        self.translation = emit.translate(ptx.merge([ptx.parse(text) for text in texts]), checked=checked)
         Program.number += 1
         source = folder() / f"{Program.number}.c"
         source.write_text(self.translation.text)
-        self.library = compile_c(f"k{Program.number}", *options, *fused(), str(source))
+        self.library = compile_c(f"k{Program.number}", *emit.C_OPTIONS, *fused(), str(source))
         self.block = ctypes.create_string_buffer(self.translation.block_nbytes + 256)
         self.address = -(-ctypes.addressof(self.block) // 128) * 128
         ctypes.memmove(self.address, self.translation.block(), self.translation.block_nbytes)

@@ -251,6 +251,64 @@ class TestLayout:
         assert program.variable("pointer", np.uint64) == 1024
 
 
+class TestMerge:
+    ONE = kernel(
+        """{ .param .b32 q; .param .b32 v; st.param.b32 [q], 5; call (v), other, (q); ld.param.b32 %r1, [v]; }
+        { .param .b32 v; call (v), helper, (); ld.param.b32 %r2, [v]; } ld.global.u32 %r3, [shared_by_both]; ld.global.u32 %r4, [own];
+        .loc 1 7 1
+        st.global.v4.u32 [%out], {%r1, %r2, %r3, %r4};""",
+        before=""".extern .func (.param .b32 r) other(.param .b32 a); .extern .global .u32 shared_by_both; .global .u32 own = 1;
+        .extern .shared .align 4 .b8 dynamic[]; .func (.param .b32 r) helper() { st.param.b32 [r], 10; ret; }""",
+    ) + '.file 1 "one.cu"'  # fmt: skip
+    TWO = (
+        HEAD
+        + """.visible .global .u32 shared_by_both = 77; .global .u32 own = 2; .global .align 8 .u64 where = own;
+        .extern .shared .align 16 .b8 dynamic[];
+        .func (.param .b32 r) helper() { .reg .u32 %r<2>; .reg .u64 %rd<3>; ld.global.u64 %rd1, [where]; ld.global.u32 %r1, [%rd1];
+            st.param.b32 [r], %r1; ret; }
+        .visible .func (.param .b32 r) other(.param .b32 a) { .reg .u32 %r<5>; ld.param.u32 %r1, [a]; .param .b32 v;
+            .loc 1 9 1
+            call (v), helper, (); ld.param.b32 %r2, [v]; ld.global.u32 %r3, [own]; mad.lo.u32 %r1, %r1, 100, %r2;
+            mad.lo.u32 %r1, %r3, 1000, %r1; st.param.b32 [r], %r1; ret; }
+        .file 1 "two.cu"
+        """
+    )
+
+    @needs_cc
+    def test_definitions_of_another_module(self) -> None:
+        out = np.zeros(4, np.uint32)
+        program = Program(self.ONE, self.TWO, checked=True)
+        program.run("k", out)
+        assert out.tolist() == [2502, 10, 77, 1]
+        assert {(site.file, site.line) for site in program.translation.sites} >= {("one.cu", 7), ("two.cu", 9)}
+        assert program.translation.kernels["k"].dynamic_align == 0
+
+    def test_defined_twice(self) -> None:
+        with pytest.raises(PtxError, match="'other' is defined in two modules"):
+            ptx.merge(
+                [
+                    ptx.parse(text)
+                    for text in (
+                        self.ONE,
+                        self.TWO,
+                        self.TWO.replace(".global .u32 shared", ".weak .global .u32 shared"),
+                    )
+                ]
+            )
+
+    def test_defined_nowhere(self) -> None:
+        with pytest.raises(PtxError, match="'other' is declared|'shared_by_both' is declared"):
+            ptx.merge([ptx.parse(self.ONE), ptx.parse(HEAD)])
+
+    @needs_cc
+    def test_a_weak_definition_yields(self) -> None:
+        text = HEAD + ".weak .func (.param .b32 r) other(.param .b32 a) { st.param.b32 [r], 9; ret; }"
+        for texts in ((self.ONE, text, self.TWO), (self.ONE, self.TWO, text)):
+            out = np.zeros(4, np.uint32)
+            Program(*texts).run("k", out)
+            assert out[0] == 2502
+
+
 class TestFibers:
     @pytest.mark.parametrize(
         ("body", "expected"),
@@ -334,6 +392,15 @@ class TestControl:
     def test_exit_in_a_function_ends_the_thread(self) -> None:
         body = "{ .param .b32 q; st.param.b32 [q+0], %t; call leave, (q); } mov.u32 %r1, 8;"
         assert self.call(body, 3) == [8, 0, 8]
+
+    def test_registers_that_nothing_has_written_are_0(self) -> None:
+        body = """setp.eq.u32 %p1, %t, 1; @%p1 bra SKIP; mov.u32 %r2, 5; add.u32 %r3, %r2, 1; SKIP: add.u32 %r1, %r2, %r3;
+        @%p1 mov.u32 %r4, 100; add.u32 %r1, %r1, %r4; LOOP: add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 3; @%p2 bra LOOP;
+        add.u32 %r1, %r1, %r5;"""
+        assert evaluate(body, "u32", np.uint32, "%r1", block=2).tolist() == [14, 103]
+        text = kernel("mov.u32 %r7, 5; add.u32 %r8, %r7, %r9;")
+        assert re.search(r"^u32 .*vr9 = 0", translate(text).text, re.MULTILINE)
+        assert not re.search(r"vr7 = 0|vr8 = 0", translate(text).text)
 
     def test_predicates(self) -> None:
         body = """setp.eq.u32 %p1|%p2, %t, 1; mov.u32 %r1, 0; @%p1 add.u32 %r1, %r1, 1; @!%p1 add.u32 %r1, %r1, 10;
@@ -600,12 +667,11 @@ def rounded(function: Callable[..., Any], mode: str, *, is_sum: bool = False) ->
             return int(bits32(np.array([plain]))[0])
         exact = function(*(Fraction(value) for value in values))
         if exact == 0:  # a sum of opposites is -0 where rounding is down
-            sum_of_opposites = (
-                plain == 0 and is_sum and not (len(values) == 2 and values[0] == 0 == values[1]) and mode == "m"
-            )
-            return 0x80000000 if np.signbit(plain) or sum_of_opposites else 0
+            terms = (values[0] * values[1], values[2]) if len(values) == 3 else values
+            opposite = (is_sum and any(terms)) or len({bool(np.signbit(term)) for term in terms}) == 2
+            return 0x80000000 if np.signbit(plain) or (is_sum and opposite and mode == "m") else 0
         near = np.float32(float(exact))
-        wide = Fraction(float(near)) if np.isfinite(near) else Fraction(2) ** 200 * (1 if near > 0 else -1)
+        wide = Fraction(float(near)) if np.isfinite(near) else Fraction(2) ** 999 * (1 if near > 0 else -1)
         towards = {"z": -1 if exact > 0 else 1, "m": -1, "p": 1}[mode]
         if towards < 0 and wide > exact:
             near = np.nextafter(near, np.float32(-np.inf))

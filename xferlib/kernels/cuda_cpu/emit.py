@@ -209,6 +209,7 @@ _ATOMIC_TYPES = {"b16": "XF_U16", "u16": "XF_U16", "b32": "XF_U32", "u32": "XF_U
 _NEEDS_FIBERS = {"bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"}
 _NOTHING = {"prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority", "discard", "setmaxnreg",
             "stackrestore"}  # fmt: skip
+_NO_TARGET = {"st", "red", "bra", "brx", "call", "bar", "barrier", "ret", "exit", "trap", "nanosleep", *_NOTHING}
 _BUILTINS = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
 # Instructions that make a canonical NaN of every NaN, so that it does not matter which one they are given.
 _NAN_BLIND = {
@@ -499,7 +500,9 @@ class _Layout:
         }
         self.lay_out_block()
 
-    def resolve(self, name: str) -> Function | Variable | None:
+    def resolve(self, name: str, function: Function | None) -> Function | Variable | None:
+        """What a name means, in a function."""
+        name = function.aliases.get(name, name) if function else name
         name = self.module.aliases.get(name, name)
         return self.module.variables.get(name) or self.module.functions.get(name)
 
@@ -511,7 +514,7 @@ class _Layout:
         def visit(operand: Operand) -> None:
             if isinstance(operand, Symbol):
                 target = operand.target
-                found = self.resolve(target) if isinstance(target, str) else target
+                found = self.resolve(target, function) if isinstance(target, str) else target
                 if isinstance(found, Variable):
                     variables[id(found)] = found
                 elif isinstance(found, Function):
@@ -667,12 +670,12 @@ class _ModuleWriter:
         inner = place
         while inner and inner.inlined_at:
             outer = inner.inlined_at
-            calls.append(Call(inner.function, self.module.files.get(outer.file, ""), outer.line))
+            calls.append(Call(inner.function, function.files.get(outer.file, ""), outer.line))
             inner = outer
         if place is None:
             return Site("", 0, 0, instruction.text, function.name, instruction.line)
         return Site(
-            self.module.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
+            function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
             instruction.line, tuple(calls),
         )  # fmt: skip
 
@@ -760,7 +763,7 @@ class _ModuleWriter:
         lines = []
         for offset, variable in self.layout.relocations:
             for relocation in variable.relocations:
-                target = self.layout.resolve(relocation.target)
+                target = self.layout.resolve(relocation.target, self.module.functions.get(variable.function))
                 if isinstance(target, Variable) and id(target) in self.layout.offsets:
                     address = f"(u64)block + {self.layout.offsets[id(target)]}ull"
                     if target.space == "shared":
@@ -815,8 +818,7 @@ class _FunctionWriter:
         self.names: dict[int, tuple[str, str]] = {}  # of registers: C name and C type
         self.used: set[str] = set()
         self.scores: dict[int, tuple[str, int]] = {}
-        self.zeroed: set[int] = set()  # registers that are read before they are written
-        self.written: set[int] = set()
+        self.zeroed = self.find_unwritten()
         self.arrays: dict[int, str] = {}
         self.locals: list[tuple[str, int, int]] = []
         self.site_number: int | None = None
@@ -946,6 +948,53 @@ class _FunctionWriter:
             self.observe(operand.first)
             self.observe(operand.second)
 
+    def find_unwritten(self) -> set[int]:
+        """Registers that may be read before they are written: what is live at the beginning."""
+        body = self.function.body or []
+        # Blocks: what they read before they write it, what they write for sure, and where they lead.
+        reads: list[set[int]] = [set()]
+        writes: list[set[int]] = [{register.number for register in self.function.param_registers.values()}]
+        follows: list[list[Label | int]] = [[]]
+        at_label: dict[int, int] = {}
+
+        def begin_block(*, falls: bool) -> None:
+            if falls:
+                follows[-1].append(len(reads))
+            reads.append(set())
+            writes.append(set())
+            follows.append([])
+
+        for item in body:
+            if isinstance(item, Label):
+                begin_block(falls=True)
+                at_label[item.number] = len(reads) - 1
+                continue
+            has_target = item.opcode not in _NO_TARGET
+            used = _registers(item.operands[1:] if has_target else item.operands, with_addresses=True)
+            if item.guard is not None:
+                used.add(item.guard.number)
+            reads[-1] |= used - writes[-1]
+            if has_target and item.guard is None:
+                writes[-1] |= _registers(item.operands[:1])
+            if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
+                follows[-1].extend(self.targets(item))
+                begin_block(falls=item.guard is not None or item.opcode == "trap")
+        exits = {register.number for register in self.function.param_registers.values()}
+        reads[-1] |= exits - writes[-1]
+        live = [set(block) for block in reads]
+        changed = True
+        while changed:
+            changed = False
+            for number in range(len(reads) - 1, -1, -1):
+                after: set[int] = set()
+                for target in follows[number]:
+                    after |= live[at_label[target.number] if isinstance(target, Label) else target]
+                before = live[number] | (after - writes[number])
+                if len(before) != len(live[number]):
+                    live[number] = before
+                    changed = True
+        return live[0]
+
     # Loops
 
     def find_loops(self) -> None:
@@ -1031,7 +1080,7 @@ class _FunctionWriter:
 
     def waits(self, name: str) -> bool:
         """Whether a called function, or what it calls, looks at memory that other threads write."""
-        for called in self.layout.reach([name]):
+        for called in self.layout.reach([self.function.aliases.get(name, name)]):
             for item in self.module.module.functions[called].body or ():
                 if isinstance(item, Instruction) and (
                     item.opcode == "atom"
@@ -1121,8 +1170,6 @@ class _FunctionWriter:
 
     def read_register(self, register: Register, ptx_type: str) -> str:
         self.score(register, ptx_type)
-        if register.number not in self.written:
-            self.zeroed.add(register.number)
         name, kind = self.name_of(register)
         return _convert(name, kind, _ctype(ptx_type))
 
@@ -1166,7 +1213,7 @@ class _FunctionWriter:
 
     def address_of(self, symbol: Symbol) -> str:
         target = symbol.target
-        found = self.layout.resolve(target) if isinstance(target, str) else target
+        found = self.layout.resolve(target, self.function) if isinstance(target, str) else target
         offset = f" + {_integer_literal(symbol.offset, 'u64')}" if symbol.offset else ""
         if isinstance(found, Function):
             if found.body is None:
@@ -1232,9 +1279,6 @@ class _FunctionWriter:
             self.fail("a destination is not a register")
         self.score(operand, ptx_type)
         name, kind = self.name_of(operand)
-        if self.instruction.guard is not None and operand.number not in self.written:
-            self.zeroed.add(operand.number)
-        self.written.add(operand.number)
         source = _ctype(ptx_type)
         if (
             source != kind
@@ -1300,17 +1344,19 @@ class _FunctionWriter:
         return operands
 
 
-def _registers(operands: Iterable[Operand]) -> set[int]:
+def _registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
     found: set[int] = set()
     for operand in operands:
         if isinstance(operand, Register):
             found.add(operand.number)
         elif isinstance(operand, Vector | Arguments):
-            found |= _registers(operand.items)
+            found |= _registers(operand.items, with_addresses=with_addresses)
         elif isinstance(operand, Pair):
-            found |= _registers([operand.first, operand.second])
+            found |= _registers([operand.first, operand.second], with_addresses=with_addresses)
         elif isinstance(operand, Not):
-            found |= _registers([operand.operand])
+            found |= _registers([operand.operand], with_addresses=with_addresses)
+        elif with_addresses and isinstance(operand, Address) and isinstance(operand.base, Register):
+            found.add(operand.base.number)
     return found
 
 
@@ -2729,7 +2775,7 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
     if operands and isinstance(operands[0], Arguments):
         arguments = operands.pop(0).items  # type: ignore[union-attr]
     if isinstance(target, Symbol) and isinstance(target.target, str):
-        found = writer.layout.resolve(target.target)
+        found = writer.layout.resolve(target.target, writer.function)
         if isinstance(found, Function) and found.body is not None:
             _call_function(writer, writer.module.c_name(found.name), found.returns, found.params, returns, arguments,
                            may_end=found.name in writer.module.ends)  # fmt: skip
@@ -2741,7 +2787,7 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
         name = prototype.target if isinstance(prototype, Symbol) and isinstance(prototype.target, str) else ""
         known = writer.function.prototypes.get(name)
         if known is None and name in writer.function.call_targets:
-            first = writer.layout.resolve(writer.function.call_targets[name][0])
+            first = writer.layout.resolve(writer.function.call_targets[name][0], writer.function)
             known = ptx.Prototype(first.returns, first.params) if isinstance(first, Function) else None
         if known is None:
             writer.fail("a call by address needs a prototype")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, TypeVar
 
 NBYTES = {
     "pred": 1, "b8": 1, "u8": 1, "s8": 1, "e4m3": 1, "e5m2": 1,
@@ -60,7 +60,8 @@ class Variable:
     initial: bytes = b""
     relocations: list[Relocation] = field(default_factory=list)
     is_extern: bool = False
-    is_visible: bool = False
+    is_visible: bool = False  # to other modules
+    is_weak: bool = False  # yields to a definition of another module
     function: str = ""  # of the function that declares it; empty: the module
 
 
@@ -167,6 +168,10 @@ class Function:
     params: list[Variable]
     line: int
     body: list[Instruction | Label] | None = None
+    is_visible: bool = False
+    is_weak: bool = False
+    files: dict[int, str] = field(default_factory=dict)  # of its module
+    aliases: dict[str, str] = field(default_factory=dict)  # names that mean others in its module, after `merge`
     variables: list[Variable] = field(default_factory=list)
     param_registers: dict[int, Register] = field(default_factory=dict)  # of parameters declared by `.reg`, by number
     prototypes: dict[str, Prototype] = field(default_factory=dict)
@@ -326,7 +331,7 @@ class _Parser:
         match = re.compile(r"((?:\.(?:extern|visible|weak|common)\s+)*)\.(entry|func)\b").match(self.text, self.at)
         if match:
             self.at = match.end()
-            self.read_function(is_entry=match[2] == "entry")
+            self.read_function(is_entry=match[2] == "entry", linkage=match[1])
         else:
             for variable in self.read_variables():
                 old = self.module.variables.get(variable.name)
@@ -335,7 +340,7 @@ class _Parser:
 
     # Functions
 
-    def read_function(self, *, is_entry: bool) -> None:
+    def read_function(self, *, is_entry: bool, linkage: str) -> None:
         start = self.at
         returns: list[Variable] = []
         if self.peek("("):
@@ -345,7 +350,9 @@ class _Parser:
             self.fail("a function without a name")
         self.at = found.end()
         params = self.read_params() if self.peek("(") else []
-        function = Function(found[1], is_entry, returns, params, self.line(start))
+        function = Function(found[1], is_entry, returns, params, self.line(start), files=self.module.files)
+        function.is_weak = "weak" in linkage
+        function.is_visible = function.is_weak or "visible" in linkage or "extern" in linkage
         while match := re.compile(r"\s*\.(\w+)([^.{;]*)").match(self.text, self.at):
             if not match[1].startswith(
                 ("max", "min", "req", "no", "explicit", "abi", "pragma", "unified", "blocks", "attr")
@@ -640,7 +647,8 @@ class _Parser:
         self.numbers += 1
         variable = Variable(found[1], match[2], ptx_type, align, 0, self.numbers)
         variable.is_extern = "extern" in match[1]
-        variable.is_visible = "visible" in match[1] or "weak" in match[1] or "common" in match[1]
+        variable.is_weak = "weak" in match[1] or "common" in match[1]
+        variable.is_visible = variable.is_weak or variable.is_extern or "visible" in match[1]
         data = bytearray()
         counts = [self.constant(dim) if dim else 0 for dim in dims]
         if initial:
@@ -1032,3 +1040,67 @@ def parse(text: str) -> Module:
         return _Parser(text.rstrip("\0")).parse()
     except RecursionError:
         raise PtxError("an expression of the PTX text has too many brackets") from None
+
+
+SYSTEM_CALLS = ("vprintf", "__assertfail", "malloc", "free")
+"""Functions that are declared and nowhere defined: the runtime has them."""
+
+
+def merge(modules: Sequence[Module]) -> Module:
+    """Link modules: one that has the definitions of all, as the linker makes it of texts compiled with `-rdc=true`.
+
+    A definition takes the place of declarations, and of weak definitions. What is not visible stays apart: if another
+    module has its name, it gets another one, which ends in `@` and the number of its module.
+
+    Raises:
+        PtxError: A name is defined twice, or nowhere.
+    """
+    if len(modules) == 1:
+        return modules[0]
+    merged = Module(max(module.version for module in modules), modules[0].target, files=modules[0].files)
+    owners: dict[str, set[int]] = {}
+    for number, module in enumerate(modules):
+        for name in (*module.variables, *module.functions, *module.aliases):
+            owners.setdefault(name, set()).add(number)
+    for number, module in enumerate(modules):
+        own = {
+            name: f"{name}@{number}"
+            for name, found in (*module.variables.items(), *module.functions.items())
+            if not found.is_visible and _is_defined(found) and len(owners[name]) > 1
+        }
+        for name, variable in module.variables.items():
+            relocations = [replace(each, target=own.get(each.target, each.target)) for each in variable.relocations]
+            name = own.get(name, name)
+            changed = replace(variable, name=name, relocations=relocations)
+            merged.variables[name] = _choose(merged.variables.get(name), changed)
+        for name, function in module.functions.items():
+            name = own.get(name, name)
+            merged.functions[name] = _choose(merged.functions.get(name), replace(function, name=name, aliases=own))
+        for name, target in module.aliases.items():
+            merged.aliases[name] = own.get(target, target)
+    for name, found in (*merged.variables.items(), *merged.functions.items()):
+        is_system = name in SYSTEM_CALLS or name.startswith(("cuda", "__cuda"))
+        is_window = isinstance(found, Variable) and found.space == "shared"  # the dynamic part of it
+        if not (_is_defined(found) or is_system or is_window or name in merged.aliases):
+            raise PtxError(f"'{name}' is declared, and no module defines it: link the one that does")
+    return merged
+
+
+def _is_defined(found: Function | Variable) -> bool:
+    return found.body is not None if isinstance(found, Function) else not found.is_extern
+
+
+_Named = TypeVar("_Named", Function, Variable)
+
+
+def _choose(first: _Named | None, second: _Named) -> _Named:
+    """Which of two declarations or definitions of a name stays."""
+    if first is None or not _is_defined(first):
+        if isinstance(first, Variable) and isinstance(second, Variable) and not _is_defined(second):
+            return replace(second, align=max(first.align, second.align))
+        return second
+    if not _is_defined(second) or second.is_weak:
+        return first
+    if first.is_weak:
+        return second
+    raise PtxError(f"'{first.name}' is defined in two modules: make one of them static, or weak")
