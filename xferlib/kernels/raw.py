@@ -1076,50 +1076,31 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """
         from xferlib.kernels.cuda_cpu.module import compile_ptx
 
-        text, lowered = self._write_ptx(_CPU_ARCH)
-        code = compile_ptx(text, is_checked=is_checked)
+        texts, lowered = self._write_ptx(_CPU_ARCH)
+        code = compile_ptx(*texts, is_checked=is_checked)
         if code.translation.uncovered and not self._binary:
             with contextlib.suppress(KernelCompileError):
-                text, other_names = self._write_ptx(_OLDER_ARCH)
-                other = compile_ptx(text, is_checked=is_checked)
+                texts, other_names = self._write_ptx(_OLDER_ARCH)
+                other = compile_ptx(*texts, is_checked=is_checked)
                 if len(other.translation.uncovered) < len(code.translation.uncovered):
                     return other, other_names
         return code, lowered
 
-    def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[str, dict[str, str]]:
-        """PTX of the module, by NVRTC, which needs no GPU; and the mangled names."""
+    def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
+        """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
         if self._binary:
-            if self._binary[:4] in (b"\x7fELF", b"\x50\xed\x55\xba"):
-                raise UnsupportedError("machine code does not run on a CPU; give its source or PTX")
-            return self._binary.rstrip(b"\0").decode(errors="replace"), {}
-        if self._pieces:
-            raise UnsupportedError("modules that are linked do not run on a CPU; put the sources into one")
-        try:
-            from xferlib.backends.cuda import compiler
-
-            version = compiler.version()
-        except (ImportError, RuntimeError) as error:
-            raise UnsupportedError(
-                f"CUDA source runs on a CPU by NVRTC, which is not installed ({str(error).splitlines()[0]}); "
-                f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
-                "the same"
-            ) from None
-        found = _include_options(self.source)
-        options = (*self._options, "--generate-line-info", *found)
-        name = cuda_engine.key("ptx", self.source, arch, "\0".join((*options, *self._names)), version)
-        folders = [each.partition("=")[2] for each in found]
-        is_fixed = log_stream is None and _has_only_own_headers(self.source, self._options, folders)
-        cached = cuda_engine.read(name) if is_fixed else None
-        if cached is None:
-            compiled = compiler.compile_source(self.source, arch=arch, options=options, names=self._names)
-            if log_stream is not None:
-                log_stream.write(compiled.log)
-            head = "\t".join(compiled.names[each] for each in self._names).encode()
-            cached = head + b"\n" + compiled.cubin.rstrip(b"\0")
-            cuda_engine.write(name, cached)
-        head, _, text = cached.partition(b"\n")
-        lowered = dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
-        return text.decode(), lowered
+            return [_decode_ptx(self._binary, "machine code")], {}
+        options = self._options
+        if self._pieces and not any(map(cuda_signature.is_relocatable, options)):
+            options = (*options, "--relocatable-device-code=true")
+        text, lowered = _compile_to_ptx(self.source, arch, options, self._names, log_stream)
+        texts = [text]
+        for each in self._pieces:
+            if each.kind == cuda_signature.SOURCE:
+                texts.append(_compile_to_ptx(str(each.content), arch, options, (), log_stream)[0])
+            else:
+                texts.append(_decode_ptx(each.bytes(), f"{each.name}, which is linked,"))
+        return texts, lowered
 
     def _key(self, backend: Any, device: Device) -> tuple[str, str]:
         major, minor = backend.compute_capability(device)
@@ -1177,6 +1158,45 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 _CPU_ARCH = "compute_80"
 """What is compiled for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
+
+
+def _decode_ptx(content: bytes, what: str) -> str:
+    """PTX as text; machine code is refused."""
+    text = content.rstrip(b"\0").decode(errors="replace")
+    if ".version" not in text or "\0" in text:
+        raise UnsupportedError(f"{what} does not run on a CPU: it is no PTX; give its source or PTX")
+    return text
+
+
+def _compile_to_ptx(
+    source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
+) -> tuple[str, dict[str, str]]:
+    """PTX of a source from the cache or by NVRTC, and the mangled names."""
+    try:
+        from xferlib.backends.cuda import compiler
+
+        version = compiler.version()
+    except (ImportError, RuntimeError) as error:
+        raise UnsupportedError(
+            f"CUDA source runs on a CPU by NVRTC, which is not installed ({str(error).splitlines()[0]}); "
+            f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
+            "the same"
+        ) from None
+    found = _include_options(source)
+    whole = (*options, "--generate-line-info", *found)
+    folders = [each.partition("=")[2] for each in found]
+    is_fixed = log_stream is None and _has_only_own_headers(source, options, folders)
+    name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
+    cached = cuda_engine.read(name) if is_fixed else None
+    if cached is None:
+        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
+        if log_stream is not None:
+            log_stream.write(compiled.log)
+        head = "\t".join(compiled.names[each] for each in names).encode()
+        cached = head + b"\n" + compiled.cubin.rstrip(b"\0")
+        cuda_engine.write(name, cached)
+    head, _, text = cached.partition(b"\n")
+    return text.decode(), dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
 
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)

@@ -47,17 +47,19 @@ class CpuCode:
     """PTX translated and compiled: what loaded modules of one text share.
 
     Args:
-        text: PTX.
+        texts: PTX; several are linked.
         is_checked: Look every access up, and raise what is wrong: some ten times slower.
 
     Raises:
         KernelCompileError: The text is not PTX, or there is no C compiler.
     """
 
-    def __init__(self, text: str, *, is_checked: bool) -> None:
+    def __init__(self, texts: tuple[str, ...], *, is_checked: bool) -> None:
         self.is_checked = is_checked
         try:
-            self.translation = emit.translate(ptx.parse(text), checked=is_checked, partial=True)
+            modules = [ptx.parse(text) for text in texts]
+            whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
+            self.translation = emit.translate(whole, checked=is_checked, partial=True)
         except ptx.PtxError as error:
             raise KernelCompileError(f"the PTX cannot be read: {error}") from None
         self.library = host_compiler.load_c(self.translation.text, flags=_c_options())
@@ -75,9 +77,9 @@ _MOST_CODES = 64
 
 
 @functools.lru_cache(_MOST_CODES)
-def compile_ptx(text: str, *, is_checked: bool) -> CpuCode:
-    """The code of a text, as `CpuCode` says; one compilation serves all modules of the process."""
-    return CpuCode(text, is_checked=is_checked)
+def compile_ptx(*texts: str, is_checked: bool) -> CpuCode:
+    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process."""
+    return CpuCode(texts, is_checked=is_checked)
 
 
 class CpuModule:
