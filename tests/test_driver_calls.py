@@ -108,12 +108,15 @@ def _name(path: str | Path) -> str:
 
 def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
     """Otherwise all tests of compiled code would be skipped unnoticed."""
+    posix_only = {name: library for name, library in build.LIBRARIES.items() if name in build.POSIX_ONLY}
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
         _name(driver_calls.CALLS_SOURCE): _name(driver_calls.CALLS_LIBRARY),
+        **posix_only,
     } == build.LIBRARIES
     if not build._compiler():
         pytest.skip("no C compiler")
+    assert all(Path(build.FOLDER, library).is_file() for library in posix_only.values())
     assert not _native.why_absent()
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         pytest.skip("no CPython headers")

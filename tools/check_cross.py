@@ -110,7 +110,12 @@ def main() -> int:
     if importlib.util.find_spec("ziglang") is None:
         print("no cross compiler (pip install ziglang): not checked for Windows, macOS and aarch64")
         return 0
-    cases = [(target, source) for target in TARGETS for source in build.FOLDERS]
+    cases = [
+        (target, source)
+        for target, system in TARGETS.items()
+        for source in build.FOLDERS
+        if system != "win32" or source not in build.POSIX_ONLY
+    ]
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(lambda case: compiled(*case), cases))
     for (target, source), problem in zip(cases, results, strict=True):

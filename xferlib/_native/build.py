@@ -23,11 +23,12 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so", "emulator.c": "emulator.so"}
 )
-"""The emulator of CUDA kernels is not for Windows, whose signals and stacks it does not know."""
 FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "replay"), "emulator.c": ("emulator",)}
 """The folders whose C files a library is made from; the first holds the one that gives it its name."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""
+POSIX_ONLY = frozenset({"emulator.c"})
+"""Those that depend on POSIX's signals and memory mappings: Windows has none of them."""
 
 
 def _compiler() -> list[str]:

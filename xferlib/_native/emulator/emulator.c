@@ -20,7 +20,7 @@
 
 enum { TICKS = 16384, POLL_TICKS = 64 /* a turn costs as much as so many branches */, MOST_RESIDENT_THREADS = 1 << 18, OUTPUT_NBYTES = 1 << 16, MOST_IDLE_POLLS = 2000000 };
 
-extern const xf_math xf_math_table __attribute__((weak));
+extern const xf_math xf_math_table; /* arithmetic.c */
 
 /* xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016. */
 u64 draw(u64 *state) {
