@@ -37,7 +37,7 @@ def kernel(body: str, params: str = ".param .u64 out", before: str = "") -> str:
 """
 
 
-def translate(text: str, *, checked: bool = False) -> emit.Translation:
+def translate(text: str, *, checked: bool = False) -> emit.CTranslation:
     return emit.translate(ptx.parse(text), checked=checked)
 
 
@@ -131,7 +131,7 @@ class TestParse:
         translation = translate(text, checked=True)
         site = translation.sites[0]
         assert (site.file, site.line, site.instruction) == ("/b/helper.h", 5, "ld.global.u32 %r1, [%out]")
-        assert site.inlined == (emit.Call("foo", "/a/user.cu", 10),)
+        assert site.inlined == (emit.InlinedCall("foo", "/a/user.cu", 10),)
         assert translation.lines == [5, 5]
 
     @pytest.mark.parametrize(

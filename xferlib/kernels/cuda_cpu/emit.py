@@ -28,21 +28,21 @@ from xferlib.kernels.cuda_cpu import ptx
 from xferlib.kernels.cuda_cpu.ptx import (
     NBYTES,
     Address,
-    Arguments,
-    Function,
     Immediate,
     Instruction,
     Label,
     Module,
+    NoOperand,
     Not,
     Operand,
+    OperandList,
     Pair,
     PtxError,
+    PtxFunction,
+    PtxVariable,
     Register,
-    Sink,
     Special,
     Symbol,
-    Variable,
     Vector,
 )
 
@@ -67,7 +67,7 @@ REDZONE = 32  # bytes on each side of a variable in checked code: an index that 
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class InlinedCall:
     """A place in the source where a function's text replaced its call."""
 
     function: str
@@ -76,7 +76,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FaultSite:
     """Where a fault can be. `line` is 0 where the PTX has no lines; then `ptx_line` is all that is known."""
 
     file: str
@@ -85,11 +85,11 @@ class Site:
     instruction: str
     function: str  # the PTX function: a kernel, or a function that kernels call
     ptx_line: int
-    inlined: tuple[Call, ...] = ()  # the innermost call first; the function is the callee
+    inlined: tuple[InlinedCall, ...] = ()  # the innermost call first; the function is the callee
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class KernelParameter:
     name: str
     offset: int
     nbytes: int
@@ -107,7 +107,7 @@ class SharedVariable:
 class Kernel:
     name: str
     symbol: str  # of the C function
-    params: tuple[Parameter, ...]
+    params: tuple[KernelParameter, ...]
     params_nbytes: int
     shared: tuple[SharedVariable, ...]
     shared_nbytes: int  # from SHARED_BEGIN on, with redzones: xf_launch.static_nbytes
@@ -135,19 +135,19 @@ class ModuleVariable:
 class UncoveredError(PtxError):
     """A GPU runs the instruction, this translator does not. `site` says where in the CUDA source it stands."""
 
-    def __init__(self, message: str, site: Site) -> None:
+    def __init__(self, message: str, site: FaultSite) -> None:
         super().__init__(message, site.ptx_line)
         self.site = site
 
 
 @dataclass(slots=True)
-class Translation:
+class CTranslation:
     text: str
     kernels: dict[str, Kernel]
     variables: dict[str, ModuleVariable]
     block_nbytes: int  # of the module's variables
     block_align: int
-    sites: list[Site]
+    sites: list[FaultSite]
     uncovered: dict[str, UncoveredError]  # kernels that were left out, and why
 
     @property
@@ -483,7 +483,7 @@ def _align_up(value: int, align: int) -> int:
 # ---- what a module holds, and where ----
 
 
-class _Layout:
+class _ModuleLayout:
     """Offsets of module variables and of shared variables, and which functions a kernel may reach."""
 
     def __init__(self, module: Module, checked: bool) -> None:
@@ -491,7 +491,7 @@ class _Layout:
         self.gap = REDZONE if checked else 0
         self.variables: dict[str, ModuleVariable] = {}
         self.offsets: dict[int, int] = {}  # by the identity of the variable
-        self.relocations: list[tuple[int, Variable]] = []
+        self.relocations: list[tuple[int, PtxVariable]] = []
         self.block_nbytes = 0
         self.block_align = 16
         self.const_begin = self.const_end = 0
@@ -500,28 +500,28 @@ class _Layout:
         }
         self.lay_out_block()
 
-    def resolve(self, name: str, function: Function | None) -> Function | Variable | None:
+    def resolve(self, name: str, function: PtxFunction | None) -> PtxFunction | PtxVariable | None:
         """What a name means, in a function."""
         name = function.aliases.get(name, name) if function else name
         name = self.module.aliases.get(name, name)
         return self.module.variables.get(name) or self.module.functions.get(name)
 
-    def collect(self, function: Function) -> tuple[list[str], dict[int, Variable]]:
+    def collect(self, function: PtxFunction) -> tuple[list[str], dict[int, PtxVariable]]:
         """The functions and the variables that a function names."""
         functions: dict[str, None] = {}
-        variables: dict[int, Variable] = {}
+        variables: dict[int, PtxVariable] = {}
 
         def visit(operand: Operand) -> None:
             if isinstance(operand, Symbol):
                 target = operand.target
                 found = self.resolve(target, function) if isinstance(target, str) else target
-                if isinstance(found, Variable):
+                if isinstance(found, PtxVariable):
                     variables[id(found)] = found
-                elif isinstance(found, Function):
+                elif isinstance(found, PtxFunction):
                     functions[found.name] = None
             elif isinstance(operand, Address):
                 visit(operand.base)
-            elif isinstance(operand, Vector | Arguments):
+            elif isinstance(operand, Vector | OperandList):
                 for item in operand.items:
                     visit(item)
 
@@ -570,10 +570,10 @@ class _Layout:
 
     def lay_out_shared(self) -> None:
         """Variables of the module and of functions have one offset for all kernels; those of kernels begin after."""
-        self.common: list[Variable] = [
+        self.common: list[PtxVariable] = [
             v for v in self.module.variables.values() if v.space == "shared" and not v.is_extern
         ]
-        self.own: dict[str, list[Variable]] = {}
+        self.own: dict[str, list[PtxVariable]] = {}
         for function in self.module.functions.values():
             variables = [v for v in function.variables if v.space == "shared" and not v.is_extern]
             if function.is_entry:
@@ -589,20 +589,20 @@ class _Layout:
                 begin = max((self.shared_end[id(v)] for v in self.used_common(function.name)), default=SHARED_BEGIN)
                 self.place_shared(self.own[function.name], begin)
 
-    def place_shared(self, variables: list[Variable], at: int) -> None:
+    def place_shared(self, variables: list[PtxVariable], at: int) -> None:
         for variable in variables:
             at = _align_up(at + self.gap, max(variable.align, 1))
             self.offsets[id(variable)] = at
             at += variable.nbytes
             self.shared_end[id(variable)] = at + self.gap
 
-    def used_common(self, kernel: str) -> list[Variable]:
-        used: dict[int, Variable] = {}
+    def used_common(self, kernel: str) -> list[PtxVariable]:
+        used: dict[int, PtxVariable] = {}
         for name in self.reached[kernel]:
             used.update(self.uses[name][1])
         return [variable for variable in self.common if id(variable) in used]
 
-    def shared_of(self, kernel: str) -> list[Variable]:
+    def shared_of(self, kernel: str) -> list[PtxVariable]:
         return [*self.used_common(kernel), *self.own[kernel]]
 
     def dynamic_align(self, kernel: str) -> int:
@@ -612,7 +612,7 @@ class _Layout:
         return max(aligns)
 
 
-def translate(module: Module, *, checked: bool, partial: bool = False) -> Translation:
+def translate(module: Module, *, checked: bool, partial: bool = False) -> CTranslation:
     """Write the C text of all kernels of a module.
 
     Args:
@@ -632,8 +632,8 @@ class _ModuleWriter:
         self.module = module
         self.checked = checked
         self.partial = partial
-        self.layout = _Layout(module, checked)
-        self.sites: list[Site] = []
+        self.layout = _ModuleLayout(module, checked)
+        self.sites: list[FaultSite] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]
         self.numbers = {name: number for number, name in enumerate(module.functions)}
         required = {name for entry in self.entries for name in self.layout.reached[entry.name]}
@@ -664,17 +664,17 @@ class _ModuleWriter:
                 return ends
             ends |= more
 
-    def site(self, function: Function, instruction: Instruction) -> Site:
+    def site(self, function: PtxFunction, instruction: Instruction) -> FaultSite:
         place = instruction.place
         calls = []
         inner = place
         while inner and inner.inlined_at:
             outer = inner.inlined_at
-            calls.append(Call(inner.function, function.files.get(outer.file, ""), outer.line))
+            calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
             inner = outer
         if place is None:
-            return Site("", 0, 0, instruction.text, function.name, instruction.line)
-        return Site(
+            return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
+        return FaultSite(
             function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
             instruction.line, tuple(calls),
         )  # fmt: skip
@@ -682,7 +682,7 @@ class _ModuleWriter:
     def c_name(self, name: str) -> str:
         return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
 
-    def signature(self, function: Function) -> str:
+    def signature(self, function: PtxFunction) -> str:
         if function.is_entry:
             return f"void {self.c_name(function.name)}(xf_thread *t, const char *params)"
         params = [f"char *o{n}" for n in range(len(function.returns))] + [
@@ -690,7 +690,7 @@ class _ModuleWriter:
         ]
         return f"static u32 {self.c_name(function.name)}({', '.join(['xf_thread *t', *params])})"
 
-    def write(self) -> Translation:
+    def write(self) -> CTranslation:
         bodies, failures = {}, {}
         local: dict[str, int] = {}
         facts: dict[str, _FunctionWriter] = {}
@@ -720,17 +720,17 @@ class _ModuleWriter:
         declarations = [self.signature(self.module.functions[name]) + ";" for name in bodies]
         text = "\n".join([*declarations, *bodies.values(), self.write_init(bodies.keys())])
         kernels = {entry.name: self.kernel(entry, local, facts) for entry in self.entries if entry.name in bodies}
-        return Translation(
+        return CTranslation(
             "\n".join([_headers(), _helpers(text), text, ""]), kernels, self.layout.variables, self.layout.block_nbytes,
             self.layout.block_align, self.sites, uncovered,
         )  # fmt: skip
 
-    def kernel(self, entry: Function, local: dict[str, int], facts: dict[str, _FunctionWriter]) -> Kernel:
+    def kernel(self, entry: PtxFunction, local: dict[str, int], facts: dict[str, _FunctionWriter]) -> Kernel:
         layout, reached = self.layout, self.layout.reached[entry.name]
         offset, params = 0, []
         for variable in entry.params:
             offset = _align_up(offset, variable.align)
-            params.append(Parameter(variable.name, offset, variable.nbytes, variable.align))
+            params.append(KernelParameter(variable.name, offset, variable.nbytes, variable.align))
             offset += variable.nbytes
         variables = layout.shared_of(entry.name)
         shared = tuple(SharedVariable(v.name, layout.offsets[id(v)], v.nbytes) for v in variables)
@@ -764,11 +764,11 @@ class _ModuleWriter:
         for offset, variable in self.layout.relocations:
             for relocation in variable.relocations:
                 target = self.layout.resolve(relocation.target, self.module.functions.get(variable.function))
-                if isinstance(target, Variable) and id(target) in self.layout.offsets:
+                if isinstance(target, PtxVariable) and id(target) in self.layout.offsets:
                     address = f"(u64)block + {self.layout.offsets[id(target)]}ull"
                     if target.space == "shared":
                         address = f"{self.layout.offsets[id(target)]}ull"
-                elif isinstance(target, Function) and target.body is not None:
+                elif isinstance(target, PtxFunction) and target.body is not None:
                     if target.name not in written:  # a kernel that was left out
                         continue
                     address = f"(u64){self.c_name(target.name)}"
@@ -791,7 +791,7 @@ _NO_INSTRUCTION = Instruction("", (), [], None, False, None, 0, "")
 class _FunctionWriter:
     """Writes one function. Methods `do_*` are the instructions, by opcode."""
 
-    def __init__(self, module: _ModuleWriter, function: Function) -> None:
+    def __init__(self, module: _ModuleWriter, function: PtxFunction) -> None:
         self.module = module
         self.layout = module.layout
         self.function = function
@@ -941,7 +941,7 @@ class _FunctionWriter:
     def observe(self, operand: Operand) -> None:
         if isinstance(operand, Register):
             self.observed.add(operand.number)
-        elif isinstance(operand, Vector | Arguments):
+        elif isinstance(operand, Vector | OperandList):
             for item in operand.items:
                 self.observe(item)
         elif isinstance(operand, Pair):
@@ -1215,7 +1215,7 @@ class _FunctionWriter:
         target = symbol.target
         found = self.layout.resolve(target, self.function) if isinstance(target, str) else target
         offset = f" + {_integer_literal(symbol.offset, 'u64')}" if symbol.offset else ""
-        if isinstance(found, Function):
+        if isinstance(found, PtxFunction):
             if found.body is None:
                 self.uncovered(f"the address of '{found.name}', which is not defined,")
             return f"(u64){self.module.c_name(found.name)}"
@@ -1268,7 +1268,7 @@ class _FunctionWriter:
 
     def assign(self, operand: Operand, ptx_type: str, expression: str) -> None:
         """Assign a C expression of the type's C type to a destination; a wider register is extended."""
-        if isinstance(operand, Sink):
+        if isinstance(operand, NoOperand):
             return
         if isinstance(operand, Vector):
             self.unpack(operand, ptx_type, expression)
@@ -1349,7 +1349,7 @@ def _registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> 
     for operand in operands:
         if isinstance(operand, Register):
             found.add(operand.number)
-        elif isinstance(operand, Vector | Arguments):
+        elif isinstance(operand, Vector | OperandList):
             found |= _registers(operand.items, with_addresses=with_addresses)
         elif isinstance(operand, Pair):
             found |= _registers([operand.first, operand.second], with_addresses=with_addresses)
@@ -2528,9 +2528,13 @@ def _host_address(writer: _FunctionWriter, operand: Operand, space: str) -> str:
 
 
 def _check_param(writer: _FunctionWriter, operand: Operand, nbytes: int) -> None:
-    if isinstance(operand, Address) and isinstance(operand.base, Symbol) and isinstance(operand.base.target, Variable):
+    if (
+        isinstance(operand, Address)
+        and isinstance(operand.base, Symbol)
+        and isinstance(operand.base.target, PtxVariable)
+    ):
         variable = operand.base.target
-        begin = operand.base.offset + operand.offset
+        begin = base.offset + operand.offset
         if begin < 0 or (variable.nbytes and begin + nbytes > variable.nbytes):
             writer.fail(
                 f"bytes {begin} to {begin + nbytes} are outside of '{variable.name}', which has {variable.nbytes}"
@@ -2641,7 +2645,7 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
     needed = 2 + (operation == "cas") + is_atom
     if not needed <= len(operands) <= needed + 1:
         writer.fail(f"'{item.name}' has {len(operands)} operands")
-    target = operands[0] if is_atom else Sink()
+    target = operands[0] if is_atom else NoOperand()
     address, first = operands[is_atom], operands[is_atom + 1]
     second = operands[is_atom + 2] if operation == "cas" else None
     kind, step = _ctype(ptx_type), NBYTES[ptx_type]
@@ -2667,7 +2671,7 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
             f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, "
             f"{' | '.join(flags)}, {writer.site});"
         )
-        if not isinstance(targets[number], Sink):
+        if not isinstance(targets[number], NoOperand):
             writer.assign(targets[number], ptx_type, "o")
         writer.put("}")
     writer.put("}")
@@ -2766,17 +2770,17 @@ def _sleep(writer: _FunctionWriter, _item: Instruction) -> None:
 def _call(writer: _FunctionWriter, item: Instruction) -> None:
     operands = list(item.operands)
     returns: tuple[Operand, ...] = ()
-    if operands and isinstance(operands[0], Arguments):
+    if operands and isinstance(operands[0], OperandList):
         returns = operands.pop(0).items  # type: ignore[union-attr]
     if not operands:
         writer.fail("a call of nothing")
     target = operands.pop(0)
     arguments: tuple[Operand, ...] = ()
-    if operands and isinstance(operands[0], Arguments):
+    if operands and isinstance(operands[0], OperandList):
         arguments = operands.pop(0).items  # type: ignore[union-attr]
     if isinstance(target, Symbol) and isinstance(target.target, str):
         found = writer.layout.resolve(target.target, writer.function)
-        if isinstance(found, Function) and found.body is not None:
+        if isinstance(found, PtxFunction) and found.body is not None:
             _call_function(writer, writer.module.c_name(found.name), found.returns, found.params, returns, arguments,
                            may_end=found.name in writer.module.ends)  # fmt: skip
             return
@@ -2788,7 +2792,7 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
         known = writer.function.prototypes.get(name)
         if known is None and name in writer.function.call_targets:
             first = writer.layout.resolve(writer.function.call_targets[name][0], writer.function)
-            known = ptx.Prototype(first.returns, first.params) if isinstance(first, Function) else None
+            known = ptx.Prototype(first.returns, first.params) if isinstance(first, PtxFunction) else None
         if known is None:
             writer.fail("a call by address needs a prototype")
         types = ", ".join(["xf_thread *", *["char *"] * (len(known.returns) + len(known.params))])
@@ -2799,7 +2803,7 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
 
 
 def _call_function(
-    writer: _FunctionWriter, name: str, formal_returns: list[Variable], formal_params: list[Variable],
+    writer: _FunctionWriter, name: str, formal_returns: list[PtxVariable], formal_params: list[PtxVariable],
     returns: tuple[Operand, ...], arguments: tuple[Operand, ...], *, may_end: bool,
 ) -> None:  # fmt: skip
     if len(formal_returns) != len(returns) or len(formal_params) != len(arguments):
@@ -2807,7 +2811,7 @@ def _call_function(
     writer.put("{")
     passed, results = [], []
     for formal, actual in (*zip(formal_returns, returns, strict=True), *zip(formal_params, arguments, strict=True)):
-        if isinstance(actual, Symbol) and isinstance(actual.target, Variable) and actual.target.space == "param":
+        if isinstance(actual, Symbol) and isinstance(actual.target, PtxVariable) and actual.target.space == "param":
             if actual.target.nbytes - actual.offset < formal.nbytes:
                 writer.fail(f"'{actual.target.name}' is smaller than the parameter, which has {formal.nbytes} bytes")
             passed.append(f"(char *){writer.address_of(actual)}")
@@ -2839,15 +2843,15 @@ def _call_builtin(
         writer.fail(f"'{name}' needs {_BUILTINS[name]} arguments")
 
     def value(operand: Operand, ptx_type: str) -> str:
-        if isinstance(operand, Symbol) and isinstance(operand.target, Variable) and operand.target.space == "param":
+        if isinstance(operand, Symbol) and isinstance(operand.target, PtxVariable) and operand.target.space == "param":
             return f"*({_ctype(ptx_type)} *){writer.address_of(operand)}"
         return writer.read(operand, ptx_type)
 
     def result(ptx_type: str, expression: str) -> None:
-        target = returns[0] if returns else Sink()
+        target = returns[0] if returns else NoOperand()
         if isinstance(target, Symbol):
             writer.put(f"*({_ctype(ptx_type)} *){writer.address_of(target)} = {expression};")
-        elif isinstance(target, Sink):
+        elif isinstance(target, NoOperand):
             writer.put(f"{expression};")
         else:
             writer.assign(target, ptx_type, expression)

@@ -10,7 +10,7 @@ from xferlib.errors import KernelFaultError
 from xferlib.kernels.cuda_cpu import emit, runtime
 
 if TYPE_CHECKING:
-    from xferlib.kernels.cuda_cpu.emit import SharedVariable, Site
+    from xferlib.kernels.cuda_cpu.emit import FaultSite, SharedVariable
 
 
 class Memory(NamedTuple):
@@ -57,7 +57,7 @@ _OPERATIONS = {True: "writes", False: "reads"}
 def raise_fault(
     kernel: str,
     report: runtime.Report,
-    sites: Sequence[Site],
+    sites: Sequence[FaultSite],
     memories: Sequence[Memory],
     shared: Sequence[SharedVariable],
 ) -> None:
@@ -117,11 +117,11 @@ def _thread_of(place: runtime.Place) -> str:
     return f"thread {tuple(place.tid)} of block {tuple(place.ctaid)}"
 
 
-def _line_of(place: runtime.Place, sites: Sequence[Site]) -> int:
+def _line_of(place: runtime.Place, sites: Sequence[FaultSite]) -> int:
     return sites[place.site].line if place.site < len(sites) else 0
 
 
-def _text_of(place: runtime.Place, sites: Sequence[Site]) -> str:
+def _text_of(place: runtime.Place, sites: Sequence[FaultSite]) -> str:
     return sites[place.site].instruction if place.site < len(sites) else "an instruction"
 
 

@@ -50,7 +50,7 @@ class Relocation:
 
 
 @dataclass(slots=True, eq=False)
-class Variable:
+class PtxVariable:
     name: str
     space: str  # global, const, shared, local, param, reg
     type: str
@@ -81,7 +81,7 @@ class Immediate:
 
 @dataclass(slots=True)
 class Symbol:
-    target: Variable | str
+    target: PtxVariable | str
     offset: int = 0
 
 
@@ -113,29 +113,29 @@ class Not:
 
 
 @dataclass(slots=True)
-class Arguments:
+class OperandList:
     """A list in parentheses, of a call; or an address with coordinates."""
 
     items: tuple[Operand, ...]
 
 
 @dataclass(slots=True)
-class Sink:
+class NoOperand:
     """`_`: a result that nobody wants."""
 
 
-Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | Pair | Not | Arguments | Sink
+Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | Pair | Not | OperandList | NoOperand
 
 
 @dataclass(slots=True)
-class Place:
+class SourcePlace:
     """Of an instruction in the CUDA source; `inlined_at` is the place of the call that the callee's text replaced."""
 
     file: int
     line: int
     column: int
     function: str = ""
-    inlined_at: Place | None = None
+    inlined_at: SourcePlace | None = None
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class Instruction:
     operands: list[Operand]
     guard: Register | None
     negated: bool
-    place: Place | None
+    place: SourcePlace | None
     line: int  # in the PTX text
     text: str
 
@@ -156,23 +156,23 @@ class Instruction:
 
 @dataclass(slots=True)
 class Prototype:
-    returns: list[Variable]
-    params: list[Variable]
+    returns: list[PtxVariable]
+    params: list[PtxVariable]
 
 
 @dataclass(slots=True, eq=False)
-class Function:
+class PtxFunction:
     name: str
     is_entry: bool
-    returns: list[Variable]
-    params: list[Variable]
+    returns: list[PtxVariable]
+    params: list[PtxVariable]
     line: int
     body: list[Instruction | Label] | None = None
     is_visible: bool = False
     is_weak: bool = False
     files: dict[int, str] = field(default_factory=dict)  # of its module
     aliases: dict[str, str] = field(default_factory=dict)  # names that mean others in its module, after `merge`
-    variables: list[Variable] = field(default_factory=list)
+    variables: list[PtxVariable] = field(default_factory=list)
     param_registers: dict[int, Register] = field(default_factory=dict)  # of parameters declared by `.reg`, by number
     prototypes: dict[str, Prototype] = field(default_factory=dict)
     branch_targets: dict[str, list[Label]] = field(default_factory=dict)
@@ -184,8 +184,8 @@ class Function:
 class Module:
     version: tuple[int, int] = (0, 0)
     target: str = ""
-    variables: dict[str, Variable] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
+    variables: dict[str, PtxVariable] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
     files: dict[int, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
 
@@ -235,7 +235,7 @@ class _Scope:
 
     def __init__(self, parent: _Scope | None) -> None:
         self.parent = parent
-        self.names: dict[str, Register | Variable | tuple[Register, ...]] = {}
+        self.names: dict[str, Register | PtxVariable | tuple[Register, ...]] = {}
         self.prefixes: dict[str, tuple[str, int]] = {}  # of `.reg .b32 %r<10>`: type and count
         self.labels: dict[str, Label] = {}
 
@@ -248,9 +248,9 @@ class _Parser:
         self.module = Module()
         self.strings: dict[str, str] = {}  # of .debug_str: the names of functions that were inlined
         self.numbers = 0
-        self.function: Function | None = None
+        self.function: PtxFunction | None = None
         self.scope: _Scope | None = None
-        self.place: Place | None = None
+        self.place: SourcePlace | None = None
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         line = self.line(self.at if at is None else at)
@@ -342,7 +342,7 @@ class _Parser:
 
     def read_function(self, *, is_entry: bool, linkage: str) -> None:
         start = self.at
-        returns: list[Variable] = []
+        returns: list[PtxVariable] = []
         if self.peek("("):
             returns = self.read_params()
         found = re.compile(rf"\s*({_NAME})").match(self.text, self.at)
@@ -350,7 +350,7 @@ class _Parser:
             self.fail("a function without a name")
         self.at = found.end()
         params = self.read_params() if self.peek("(") else []
-        function = Function(found[1], is_entry, returns, params, self.line(start), files=self.module.files)
+        function = PtxFunction(found[1], is_entry, returns, params, self.line(start), files=self.module.files)
         function.is_weak = "weak" in linkage
         function.is_visible = function.is_weak or "visible" in linkage or "extern" in linkage
         while match := re.compile(r"\s*\.(\w+)([^.{;]*)").match(self.text, self.at):
@@ -368,7 +368,7 @@ class _Parser:
         self.module.functions[function.name] = function
         self.read_body(function)
 
-    def read_params(self) -> list[Variable]:
+    def read_params(self) -> list[PtxVariable]:
         at = self.text.index("(", self.at)
         end = self.text.find(")", at)
         if end < 0:
@@ -394,12 +394,12 @@ class _Parser:
             align = NBYTES[match[3]] if ".ptr" in part else int(match[2] or match[4] or NBYTES[match[3]])
             count = 1 if match[6] is None else int(match[6] or "0", 0)
             variables.append(
-                Variable(match[5] or "_", match[1], match[3], align, NBYTES[match[3]] * count, self.numbers)
+                PtxVariable(match[5] or "_", match[1], match[3], align, NBYTES[match[3]] * count, self.numbers)
             )
         self.at = end + 1
         return variables
 
-    def read_body(self, function: Function) -> None:
+    def read_body(self, function: PtxFunction) -> None:
         self.function, self.scope, self.place = function, _Scope(None), None
         for variable in (*function.returns, *function.params):
             variable.function = function.name
@@ -487,7 +487,7 @@ class _Parser:
         assert self.function is not None
         raise PtxError(f"label '{name}' of function '{self.function.name}' is nowhere", self.function.line)
 
-    def read_local_directive(self, function: Function) -> None:
+    def read_local_directive(self, function: PtxFunction) -> None:
         text = self.text
         word = re.compile(r"\.(\w+)").match(text, self.at)
         if word is None:
@@ -527,8 +527,8 @@ class _Parser:
             last = self.place
             while last and (last.file, last.line) != wanted:
                 last = last.inlined_at
-            outer = last or Place(*wanted, int(match[8]))
-        self.place = Place(file, line, column, self.strings.get(match[4] or "", ""), outer)
+            outer = last or SourcePlace(*wanted, int(match[8]))
+        self.place = SourcePlace(file, line, column, self.strings.get(match[4] or "", ""), outer)
 
     def read_registers(self) -> None:
         end = self.text.find(";", self.at)
@@ -594,7 +594,7 @@ class _Parser:
             self.fail(f"{source!r} is not an operand")
         return operand
 
-    def find(self, name: str) -> Register | Variable | tuple[Register, ...] | None:
+    def find(self, name: str) -> Register | PtxVariable | tuple[Register, ...] | None:
         scope = self.scope
         while scope:
             if (found := scope.names.get(name)) is not None:
@@ -609,7 +609,7 @@ class _Parser:
 
     # Variables
 
-    def read_variables(self) -> Iterator[Variable]:
+    def read_variables(self) -> Iterator[PtxVariable]:
         start = self.at
         end = self.text.find(";", start)
         if end < 0:
@@ -638,14 +638,14 @@ class _Parser:
 
     def read_variable(
         self, declarator: str, match: re.Match[str], ptx_type: str, align: int, item_nbytes: int, lanes: int, start: int
-    ) -> Variable:
+    ) -> PtxVariable:
         head, _, initial = declarator.partition("=")
         found = re.fullmatch(rf"\s*({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*((?:\[[^\]]*\]\s*)*)", head)
         if not found:
             self.fail(f"{head.strip()!r} is not a variable's name", start)
         dims = [item.strip() for item in re.findall(r"\[([^\]]*)\]", found[3])]
         self.numbers += 1
-        variable = Variable(found[1], match[2], ptx_type, align, 0, self.numbers)
+        variable = PtxVariable(found[1], match[2], ptx_type, align, 0, self.numbers)
         variable.is_extern = "extern" in match[1]
         variable.is_weak = "weak" in match[1] or "common" in match[1]
         variable.is_visible = variable.is_weak or variable.is_extern or "visible" in match[1]
@@ -668,7 +668,7 @@ class _Parser:
         variable.initial = bytes(data) if any(data) else b""
         return variable
 
-    def fill(self, variable: Variable, data: bytearray, tokens: list[str], counts: list[int], start: int) -> None:
+    def fill(self, variable: PtxVariable, data: bytearray, tokens: list[str], counts: list[int], start: int) -> None:
         """Write an initialiser: nested braces follow the dimensions, and what is not given is zero."""
         size = NBYTES[variable.type]
         at = 0
@@ -793,7 +793,7 @@ class _Operands:
             except PtxError:
                 self.at = saved
             items = self.read_list("(", ")")
-            return Arguments(items)
+            return OperandList(items)
         if word == "[":
             self.take()
             address = self.read_address()
@@ -803,7 +803,7 @@ class _Operands:
                     self.take()
                     parts.append(self.read())
                 self.expect("]")
-                return Arguments(tuple(parts))
+                return OperandList(tuple(parts))
             self.expect("]")
             return address
         if word == "!":
@@ -811,7 +811,7 @@ class _Operands:
             return Not(self.read())
         if word == "_":
             self.take()
-            return self.read_second(Sink())
+            return self.read_second(NoOperand())
         if word[:1].isalpha() or word[:1] in "_$%":
             return self.read_second(self.read_name())
         return self.read_expression(0)
@@ -1065,7 +1065,7 @@ def merge(modules: Sequence[Module]) -> Module:
     for number, module in enumerate(modules):
         own = {
             name: f"{name}@{number}"
-            for name, found in (*module.variables.items(), *module.functions.items())
+            for name, found in _named(module)
             if not found.is_visible and _is_defined(found) and len(owners[name]) > 1
         }
         for name, variable in module.variables.items():
@@ -1078,25 +1078,29 @@ def merge(modules: Sequence[Module]) -> Module:
             merged.functions[name] = _choose(merged.functions.get(name), replace(function, name=name, aliases=own))
         for name, target in module.aliases.items():
             merged.aliases[name] = own.get(target, target)
-    for name, found in (*merged.variables.items(), *merged.functions.items()):
+    for name, found in _named(merged):
         is_system = name in SYSTEM_CALLS or name.startswith(("cuda", "__cuda"))
-        is_window = isinstance(found, Variable) and found.space == "shared"  # the dynamic part of it
+        is_window = isinstance(found, PtxVariable) and found.space == "shared"  # the dynamic part of it
         if not (_is_defined(found) or is_system or is_window or name in merged.aliases):
             raise PtxError(f"'{name}' is declared, and no module defines it: link the one that does")
     return merged
 
 
-def _is_defined(found: Function | Variable) -> bool:
-    return found.body is not None if isinstance(found, Function) else not found.is_extern
+def _named(module: Module) -> list[tuple[str, PtxFunction | PtxVariable]]:
+    return [*module.variables.items(), *module.functions.items()]
 
 
-_Named = TypeVar("_Named", Function, Variable)
+def _is_defined(found: PtxFunction | PtxVariable) -> bool:
+    return found.body is not None if isinstance(found, PtxFunction) else not found.is_extern
+
+
+_Named = TypeVar("_Named", PtxFunction, PtxVariable)
 
 
 def _choose(first: _Named | None, second: _Named) -> _Named:
     """Which of two declarations or definitions of a name stays."""
     if first is None or not _is_defined(first):
-        if isinstance(first, Variable) and isinstance(second, Variable) and not _is_defined(second):
+        if isinstance(first, PtxVariable) and isinstance(second, PtxVariable) and not _is_defined(second):
             return replace(second, align=max(first.align, second.align))
         return second
     if not _is_defined(second) or second.is_weak:
