@@ -2528,12 +2528,9 @@ def _host_address(writer: _FunctionWriter, operand: Operand, space: str) -> str:
 
 
 def _check_param(writer: _FunctionWriter, operand: Operand, nbytes: int) -> None:
-    if (
-        isinstance(operand, Address)
-        and isinstance(operand.base, Symbol)
-        and isinstance(operand.base.target, PtxVariable)
-    ):
-        variable = operand.base.target
+    """A parameter's bytes are known here: what lies outside of them is an error of the text."""
+    base = operand.base if isinstance(operand, Address) else None
+    if isinstance(operand, Address) and isinstance(base, Symbol) and isinstance(variable := base.target, PtxVariable):
         begin = base.offset + operand.offset
         if begin < 0 or (variable.nbytes and begin + nbytes > variable.nbytes):
             writer.fail(
