@@ -488,6 +488,69 @@ def test_registers_of_bits_that_hold_floats() -> None:
     assert out[0] == 24
 
 
+@needs_cc
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            ".reg .v4 .f32 q; mov.f32 q.x, 0f3F800000; mov.f32 q.y, 0f40000000; mov.f32 q.z, q.x; mov.f32 q.w, q.y; st.global.v4.f32 [%out], q; .reg .v4 .f32 w; ld.global.v4.f32 w, [%out]; add.f32 %f1, w.y, w.w; cvt.rni.u32.f32 %r1, %f1;",
+            4,
+        ),
+        ("mov.pred %p1, 1; mov.pred %p2, %p1; not.pred %p3, %p2; xor.pred %p4, %p1, %p3; selp.u32 %r1, 5, 6, %p4;", 5),
+        ("setp.lt.ftz.f32 %p1, 0f00000001, 0f00000002; selp.u32 %r1, 5, 6, %p1;", 6),
+        ("add.cc.u64 %rd1, -1, 1; addc.u64 %rd2, 5, 0; cvt.u32.u64 %r1, %rd2;", 6),
+        ("add.cc.s32 %r2, -1, 1; addc.cc.s32 %r3, -1, 0; addc.u32 %r1, 7, 0;", 8),
+        ("mad.lo.cc.u32 %r2, 0x10000, 0x10000, 0xFFFFFFFF; madc.hi.u32 %r1, 0x10000, 0x10000, 3;", 4),
+        ("mad.lo.cc.u32 %r2, 3, 5, 0xFFFFFFFF; madc.hi.u32 %r1, 0x10000, 0x10000, 3;", 5),
+        ("cvt.pack.sat.u8.s32.b32 %r1, 300, -5, 0x1234;", 0x1234FF00),
+        ("cvt.pack.sat.s16.s32 %r1, 40000, -50000;", 0x7FFF8000),
+        ("prmt.b32.f4e %r1, 0x33221100, 0x77665544, 1;", 0x44332211),
+        ("prmt.b32.b4e %r1, 0x33221100, 0x77665544, 1;", 0x66770011),
+        ("prmt.b32.rc8 %r1, 0x33221100, 0, 2;", 0x22222222),
+        ("prmt.b32.ecl %r1, 0x33221100, 0, 1;", 0x33221111),
+        ("prmt.b32.ecr %r1, 0x33221100, 0, 2;", 0x22221100),
+        ("prmt.b32.rc16 %r1, 0x33221100, 0, 1;", 0x33223322),
+        ("fns.b32 %r1, 0xAAAAAAAA, 3, 2;", 5),
+        ("fns.b32 %r1, 0xAAAAAAAA, 3, -2;", 1),
+        ("fns.b32 %r1, 0xAAAAAAAA, 3, 0;", 3),
+        ("mul24.lo.u32 %r2, 0x1000001, 7; mad24.lo.s32 %r1, -2, 3, %r2;", 1),
+        ("dp2a.lo.s32.u32 %r1, 0xFFFF0002, 0x0403, 10;", 10 + 2 * 3 - 4),
+        (
+            "testp.subnormal.f32 %p1, 0f00000001; testp.normal.f32 %p2, 0f00000001; testp.notanumber.f64 %p3, 0d7FF8000000000000; selp.u32 %r1,1,0,%p1; @%p2 add.u32 %r1,%r1,2; @%p3 add.u32 %r1,%r1,4;",
+            5,
+        ),
+        ("shl.b16 %rs1, 3, 15; cvt.u32.u16 %r1, %rs1;", 0x8000),
+        ("mov.u16 %rs1, 0x8000; shr.s16 %rs2, %rs1, 20; cvt.s32.s16 %r1, %rs2;", 0xFFFFFFFF),
+        ("mul.wide.s16 %r1, -3, 5;", 0xFFFFFFF1),
+        ("mul.hi.u16 %rs1, 0xffff, 0xffff; cvt.u32.u16 %r1, %rs1;", 0xFFFE),
+        ("div.u16 %rs1, 7, 0; cvt.u32.u16 %r1,%rs1;", 0xFFFF),
+        ("@%p1 bra X; bra.uni Y; X: mov.u32 %r1, 9; Y: @!%p1 add.u32 %r1, %r1, 3;", 3),
+        ("cvt.rzi.u64.f32 %rd1, 0f7FC00000; shr.u64 %rd1, %rd1, 32; cvt.u32.u64 %r1, %rd1;", 0x80000000),
+        ("cvt.rzi.s32.f64 %r1, 0d7FF8000000000000;", 0x80000000),
+        ("cvt.rzi.u8.f32 %r1, 0f43C80000;", 255),
+        (
+            "mov.u32 %r1, %ntid.x; mov.u32 %r2, %nctaid.z; mad.lo.u32 %r1, %r1, 100, %r2; mov.u32 %r3, WARP_SZ; add.u32 %r1,%r1,%r3;",
+            133,
+        ),
+        ("min.f32 %f1, 0f80000000, 0f00000000; mov.b32 %r1, %f1;", 0x80000000),
+        ("max.xorsign.abs.f32 %f1, 0fC0000000, 0f3F800000; mov.b32 %r1, %f1;", 0xC0000000),
+        ("slct.u32.f32 %r1, 1, 2, 0f80000000;", 1),
+        ("slct.u32.f32 %r1, 1, 2, 0f7FC00000;", 2),
+        ("sub.sat.f16 %rs1, 0x3c00, 0x4000; cvt.u32.u16 %r1, %rs1;", 0),
+        ("ex2.approx.f16 %rs1, 0x4000; cvt.u32.u16 %r1, %rs1;", 0x4400),
+        ("tanh.approx.bf16 %rs1, 0x0000; cvt.u32.u16 %r1, %rs1;", 0),
+        ("cvt.rna.tf32.f32 %r1, 0f3F801000;", 0x3F802000),
+        ("cvt.rn.satfinite.e4m3x2.f32 %rs1, 0f43E00000, 0f3F800000; cvt.u32.u16 %r1, %rs1;", 0x7E38),
+        ("set.gt.f16x2.f16x2 %r1, 0x3c004000, 0x40003c00;", 0x00003C00),
+        ("setp.gt.f16x2 %p1|%p2, 0x3c004000, 0x40003c00; selp.u32 %r1,1,0,%p1; @%p2 add.u32 %r1,%r1,2;", 1),
+        ("rcp.approx.ftz.f64 %fd1, 0d4008000000000000; mov.b64 {%r2,%r1}, %fd1;", 0x3FD55555),
+        ("vote.sync.ballot.b32 %r1, 1, -1;", 1),
+    ],
+)
+def test_corners(body: str, expected: int) -> None:
+    assert evaluate(body, "u32", np.uint32, "%r1") == expected
+
+
 # ---- random sequences against NumPy ----
 
 U32, U64 = np.uint32, np.uint64
