@@ -938,6 +938,16 @@ static void set_clock(Thread *thread, u32 clock) {
     else make_own_stamp(thread, clock);
 }
 
+/* Shuffles and votes order no memory, but libraries (cooperative groups) let one lane acquire and tell the others so. */
+void share_knowledge(Block *block, const Warp *warp, u32 lanes) {
+    if (!block->checks->has_knowledge) return;
+    KnowledgePool *pool = &block->worker->launch->checks->pool;
+    Knowledge *all = NULL;
+    for (u32 rest = lanes; rest; rest &= rest - 1) learn(pool, &all, warp->lanes[__builtin_ctz(rest)]->knowledge);
+    for (u32 rest = lanes; rest; rest &= rest - 1) learn(pool, &warp->lanes[__builtin_ctz(rest)]->knowledge, all);
+    discard(pool, all);
+}
+
 void order_warp(Block *block, const Warp *warp, u32 lanes) {
     struct BlockChecks *own = block->checks;
     Checks *checks = block->worker->launch->checks;
@@ -946,26 +956,24 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     u16 *rows = lanes_of(own, number), together[WARP] = {0};
     if (own->lanes_interval[number] != own->interval) memset(rows, 0, WARP * WARP * sizeof *rows);
     own->lanes_interval[number] = own->interval;
-    Knowledge *knowledge = NULL, *ready = NULL, *narrow = NULL;
+    Knowledge *ready = NULL, *narrow = NULL;
+    share_knowledge(block, warp, lanes);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
         const Thread *thread = warp->lanes[lane];
         rows[lane * WARP + lane] = (u16)(clock_of(thread->stamp) + 1);
         for (u32 i = 0; i < WARP; i++) together[i] = together[i] > rows[lane * WARP + i] ? together[i] : rows[lane * WARP + i];
-        if (own->has_knowledge) learn(&checks->pool, &knowledge, thread->knowledge);
         if (thread->release) learn(&checks->pool, &ready, thread->release->wide), learn(&checks->pool, &narrow, thread->release->narrow);
     }
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
         Thread *thread = warp->lanes[lane];
         memcpy(rows + lane * WARP, together, sizeof together);
-        learn(&checks->pool, &thread->knowledge, knowledge);
         if ((ready || narrow) && release_of(thread)) {
             learn(&checks->pool, &thread->release->wide, ready);
             learn(&checks->pool, &thread->release->narrow, narrow);
         }
     }
-    discard(&checks->pool, knowledge);
     discard(&checks->pool, ready);
     discard(&checks->pool, narrow);
     u32 interval = own->interval;

@@ -227,6 +227,7 @@ static void finish_reduction(Warp *warp, u32 lanes) {
 /* All lanes of the mask that are not gone have arrived. */
 static void finish_meeting(Block *block, Warp *warp, Meeting *meeting) {
     u32 lanes = meeting->arrived;
+    if (block->checks && meeting->kind != MEET_SYNC) share_knowledge(block, warp, lanes);
     switch (meeting->kind) {
     case MEET_SYNC:
         if (block->checks) order_warp(block, warp, lanes);

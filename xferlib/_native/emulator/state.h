@@ -269,6 +269,8 @@ void order_barrier(Block *block, Barrier *barrier);
 void note_arrival(Barrier *barrier, Thread *thread);
 /* These lanes of a warp have met in a synchronisation. */
 void order_warp(Block *block, const Warp *warp, u32 lanes);
+/* They have met in another operation. */
+void share_knowledge(Block *block, const Warp *warp, u32 lanes);
 void check_fence(xf_thread *t, u32 scope, u32 site);
 void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
                   u32 site);
