@@ -521,7 +521,7 @@ case(
 )
 case(
     "compare and swap",
-    'extern "C" __global__ void k(float *out, const float *a) { int *p = (int *)out; int old = *(volatile int *)p, e; do { e = old; old = atomicCAS(p, e, __float_as_int(fmaxf(a[threadIdx.x], __int_as_float(e)))); } while (old != e); }',
+    'extern "C" __global__ void k(float *out, const float *a) { int *p = (int *)out; int old = *p, e; do { e = old; old = atomicCAS(p, e, __float_as_int(fmaxf(a[threadIdx.x], __int_as_float(e)))); } while (old != e); }',
     (F,),
     np.concatenate([[F.max()], np.zeros(255)]).astype(np.float32),
 )

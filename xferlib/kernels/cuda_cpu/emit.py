@@ -18,6 +18,8 @@ Registers that a program reads before it has written them are 0.
 from __future__ import annotations
 
 import re
+import struct
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -1020,7 +1022,11 @@ class _FunctionWriter:
                         self.is_cooperative = True
                         self.needs_fibers = True
         if not self.needs_fibers:
-            self.needs_fibers = any(self.spins(begin, end) for begin, end in loops)
+            sources = [index for index, item in enumerate(body) if _is_source(item)]
+            self.needs_fibers = any(
+                bisect_left(sources, begin) < bisect_left(sources, end + 1) and self.spins(begin, end)
+                for begin, end in loops
+            )
 
     def targets(self, instruction: Instruction) -> list[Label]:
         if instruction.opcode == "bra":
@@ -1042,7 +1048,7 @@ class _FunctionWriter:
         defined = {number for item in inside for number in _registers(item.operands[:1])}
         tainted: set[int] = set()
         for item in inside:
-            if item.opcode == "ld" and {"volatile", "relaxed", "acquire", "mmio", "cv"}.intersection(item.modifiers):
+            if item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers):
                 tainted |= _registers(item.operands[:1])
             elif item.opcode == "atom":
                 second = item.operands[2] if len(item.operands) > 2 else None
@@ -1078,15 +1084,14 @@ class _FunctionWriter:
                     return True
         return False
 
+    def body_of(self, name: str) -> list[Instruction]:
+        return [item for item in self.module.module.functions[name].body or () if isinstance(item, Instruction)]
+
     def waits(self, name: str) -> bool:
         """Whether a called function, or what it calls, looks at memory that other threads write."""
         for called in self.layout.reach([self.function.aliases.get(name, name)]):
-            for item in self.module.module.functions[called].body or ():
-                if isinstance(item, Instruction) and (
-                    item.opcode == "atom"
-                    or (item.opcode == "ld" and {"volatile", "relaxed", "acquire"}.intersection(item.modifiers))
-                ):
-                    return True
+            if any(_is_source(item) and item.opcode != "call" for item in self.body_of(called)):
+                return True
         return False
 
     # Text
@@ -1344,6 +1349,16 @@ class _FunctionWriter:
         return operands
 
 
+def _is_source(item: Instruction | Label) -> bool:
+    """Whether an instruction may see what another thread wrote, as a loop that waits for it must."""
+    if isinstance(item, Label):
+        return False
+    return item.opcode in ("atom", "call") or (item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers))
+
+
+_STRONG = {"volatile", "relaxed", "acquire", "mmio", "cv"}
+
+
 def _registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
     found: set[int] = set()
     for operand in operands:
@@ -1395,8 +1410,6 @@ def _integer_literal(value: int, kind: str) -> str:
 
 
 def _float_bits(value: float, kind: str) -> int:
-    import struct
-
     if kind == "f64":
         return int.from_bytes(struct.pack("<d", value), "little")
     try:

@@ -190,7 +190,7 @@ class Module:
     aliases: dict[str, str] = field(default_factory=dict)
 
 
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _SPACE = re.compile(r"[\s;]*")
 _NAME = r"[A-Za-z_$%][\w$]*"
 _LABEL = re.compile(rf"({_NAME})\s*:(?!:)")
