@@ -80,6 +80,10 @@ class TestParse:
         """
         assert evaluate(body, "u32", np.uint32, "%r1") == 11
 
+    def test_names_that_c_reserves(self) -> None:
+        body = ".reg .u32 oid, olatile, u32, int, run, t, m; mov.u32 oid, 1; mov.u32 olatile, 2; mov.u32 u32, 3; mov.u32 int, 4; mov.u32 run, 5; mov.u32 t, 6; mov.u32 m, 7; add.u32 %r1, oid, olatile; add.u32 %r1, %r1, u32; add.u32 %r1, %r1, int; add.u32 %r1, %r1, run; add.u32 %r1, %r1, t; add.u32 %r1, %r1, m;"
+        assert evaluate(body, "u32", np.uint32, "%r1") == 28
+
     def test_constant_expressions(self) -> None:
         body = "mov.u32 %r1, (3 + 4) * 2 - (1 << 3) / 3 | 0x100; add.u32 %r1, %r1, ~0 & 0xF; add.u32 %r1, %r1, 0b101 + 010;"
         assert evaluate(body, "u32", np.uint32, "%r1") == ((14 - 2) | 0x100) + 15 + 5 + 8

@@ -818,7 +818,7 @@ class _FunctionWriter:
         function = self.function
         self.lines: list[str] = []
         self.names: dict[int, tuple[str, str]] = {}  # of registers: C name and C type
-        self.used: set[str] = set()
+        self.used = {"void", "volatile"}  # a register may be named oid
         self.scores: dict[int, tuple[str, int]] = {}
         self.zeroed = self.find_unwritten()
         self.arrays: dict[int, str] = {}

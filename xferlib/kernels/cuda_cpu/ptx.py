@@ -445,6 +445,12 @@ class _Parser:
             operands[index] = self.find_label(operands[index], scope)
         for resolve in self.late:
             resolve()
+        first = next((item.place for item in body if isinstance(item, Instruction) and item.place), None)
+        for item in body:  # a prologue stands before the first .loc
+            if isinstance(item, Instruction):
+                if item.place:
+                    break
+                item.place = first
         self.function = self.scope = None
 
     def read_label(self, name: str, body: list[Instruction | Label]) -> None:
