@@ -333,6 +333,17 @@ KERNEL(bytes) {
     WRITE_AS(u8, (u64)a->more + INDEX, XF_GLOBAL, READ_AS(u8, XF_SHARED_BEGIN + (TID ^ 1), XF_SHARED));
 }
 
+KERNEL(halves) {
+    ARGUMENTS();
+    u16 x = READ_AS(u16, (u64)a->in + 2 * INDEX, XF_GLOBAL);
+    WRITE_AS(u16, (u64)a->out + 2 * INDEX, XF_GLOBAL, (u16)(x + 1));
+    WRITE_AS(u16, XF_SHARED_BEGIN + 2 * TID, XF_SHARED, x);
+    SYNC();
+    WRITE_AS(u16, (u64)a->more + 2 * INDEX, XF_GLOBAL, READ_AS(u16, XF_SHARED_BEGIN + 2 * (TID ^ 3), XF_SHARED));
+    SYNC();
+    if (TID % 2 == 0) PUT(a->more, INDEX / 2, GET(a->more, INDEX / 2) + 1);
+}
+
 KERNEL(hello) {
     ARGUMENTS();
     struct { u32 index; u32 unused; f64 half; u64 text; u64 large; } values = {INDEX, 0, INDEX / 2.0, (u64) "abc", 1ull << 40};
@@ -625,6 +636,12 @@ KERNEL(bug_bytes) {
     ARGUMENTS();
     WRITE_AS(u8, (u64)a->out + INDEX, XF_GLOBAL, (u8)INDEX); MARK(b)
     WRITE_AS(u8, (u64)a->more + INDEX, XF_GLOBAL, READ_AS(u8, (u64)a->out + (INDEX ^ 1), XF_GLOBAL)); MARK(b)
+}
+
+KERNEL(bug_halves) {
+    ARGUMENTS();
+    WRITE_AS(u16, (u64)a->out + 2 * INDEX, XF_GLOBAL, (u16)INDEX); MARK(b)
+    if (TID == 62) PUT(a->more, BLOCK, GET(a->out, INDEX / 2)); MARK(b)
 }
 
 KERNEL(bug_producer_too_early) {

@@ -142,6 +142,7 @@ class Machine:
         stack: int = 65536,
         data: np.ndarray[Any, Any] | None = None,
         unwritten: tuple[str, ...] = (),
+        site_count: int = 2000,
         stop: Any = None,
         input_flags: int = READ_ONLY,
     ) -> tuple[Report, dict[str, np.ndarray[Any, Any]]]:
@@ -168,7 +169,7 @@ class Machine:
         for items in (2 * block + 1,) if shared is None else shared:
             variables.append(Variable(offset, 4 * items))
             offset += (4 * items + 31) // 16 * 16
-        lines = (ctypes.c_uint32 * 2000)(*range(2000))
+        lines = (ctypes.c_uint32 * site_count)(*range(site_count))
         launch, report = Launch(), Report()
         arguments = Arguments(*(each.ctypes.data for each in arrays.values()), size if count is None else count, value)
         chosen = self.kernels[1 if self.is_checked or flags & TRACK else 0]
@@ -258,8 +259,9 @@ CORRECT: dict[str, tuple[Callable[[np.ndarray[Any, Any]], Any], dict[str, Any]]]
     "histogram": (lambda x: np.bincount(x % 16, minlength=16), {}),
     "heap": (lambda x: [i * (i + 1) // 2 for i in range(64)] * 4, {}),
     "local": (_local, {}),
+    "halves": (lambda x: (x.view(np.uint16)[: len(x)] + 1).view(np.uint32), {}),
     "padding": (lambda x: [i ^ 1 for i in range(64)] * (len(x) // 64), {}),
-    "bytes": (lambda x: (x.view(np.uint8)[:256] + 1).view(np.uint32), {}),
+    "bytes": (lambda x: (x.view(np.uint8)[: len(x)] + 1).view(np.uint32), {}),
 }
 """By kernel the beginning of its output, from the input, and how it is launched."""
 
@@ -337,6 +339,7 @@ BUGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bug_fence_of_the_block": ("race", {}),
     "bug_single_buffer": ("race", {}),
     "bug_bytes": ("race", {}),
+    "bug_halves": ("race", {}),
     "bug_producer_too_early": ("race", {}),
     "bug_divergent_barrier": ("divergent barrier", {}),
     "bug_deadlock": ("deadlock", {}),
@@ -392,6 +395,13 @@ def test_what_ends_a_launch_without_checks_has_its_place_too(
             name, schedule=schedule, workers=workers, **{"most_ticks": 1_000_000, **how}
         )
         assert KINDS[report.kind] == kind, show(report)
+        _check_places(name, report)
+
+
+def test_places_are_right_in_a_large_program_too(checked: Machine) -> None:
+    for name in ("bug_race_block", "bug_bytes", "bug_atomic_and_plain"):
+        report, _ = checked.run(name, site_count=100_000)
+        assert KINDS[report.kind] == "race", show(report)
         _check_places(name, report)
 
 

@@ -21,8 +21,8 @@
  * is a suspicion until the reader comes to such an atomic, to a barrier or to its end, or has looped for long. The relation is that of the whole program, not of one run's order, so that most
  * races are found under any schedule.
  *
- * The shadow takes 8 bytes a byte that is touched, and 32 more in words that are accessed in parts, which have a cell a
- * byte. It is mapped in chunks, by the first access. One worker runs a checked launch: the cells have no locks.
+ * The shadow takes 8 bytes a byte that is touched, and 32 more in words whose bytes have been accessed so differently that
+ * each has a cell of its own. It is mapped in chunks, by the first access. One worker runs a checked launch: the cells have no locks.
  *
  * Global state: none; the heap's is in services.c.
  */
@@ -42,15 +42,21 @@
 #define MAP_ANONYMOUS MAP_ANON
 #endif
 
-enum { CHUNK_WORDS = 8192, RESERVED_BEGIN = 512, SITE_BITS = 20, SITE_MASK = (1 << SITE_BITS) - 1, RECENT = 64 };
-/* Above the three sites of a cell: */
-#define IS_SPLIT (1ull << 60)        /* its bytes have cells of their own */
-#define IS_SECOND_WRITE (1ull << 61) /* reads[1] is a strong write behind the plain one */
+enum { CHUNK_WORDS = 8192, RESERVED_BEGIN = 512, SITE_BITS = 16, SITE_MASK = (1 << SITE_BITS) - 1, RECENT = 64 };
+enum { SLOTS = 3, PART_BITS = 5, PART_BEGIN = SLOTS * SITE_BITS, HALVES = 17, BY_BYTE = 16 };
+/* In `notes` above the sites: */
+#define PARTS (((1ull << SLOTS * PART_BITS) - 1) << PART_BEGIN)
+#define IS_SECOND_WRITE (1ull << 63) /* slot 2 is a strong write behind the plain one */
 
+/* Slot 0 is the last write, 1 and 2 are readers. A slot's part says whose bytes of the word it is: 0 all of them; else a
+   bit for each; with BY_BYTE byte k is the access of the thread with the number k higher, and as HALVES the upper half is
+   that of the next thread: so accesses of neighbours to bytes and halves need no cells of their own. */
 typedef struct {
-    u64 write, reads[2];
-    u64 sites; /* of write, reads[0], reads[1], 20 bits each; flags */
+    u64 slots[SLOTS]; /* slots[0] is SPLIT where the bytes have cells of their own */
+    u64 notes;        /* the sites of the slots, 16 bits each; their parts, 5 bits each; a flag */
 } Cell;
+
+#define SPLIT (~0ull)
 
 typedef struct {
     Cell *words, *bytes; /* bytes: NULL as long as no word of the chunk is split */
@@ -93,6 +99,8 @@ struct Checks {
     u32 *block_of, *later_name; /* by name: the block's number; the name that the block has had afterwards, or 0 */
     u32 names, name_room;
     int is_ordering; /* XF_CHECKED, not only XF_TRACK */
+    u16 *short_sites; /* where a program has more sites than cells can name: those that the launch comes to, from 1 on */
+    u32 *long_sites, short_count;
 };
 
 struct BlockChecks {
@@ -133,7 +141,7 @@ typedef struct Frame {
 typedef struct {
     Thread *thread;
     u64 stamp; /* with the strong bit */
-    u32 flags, site;
+    u32 flags, site, short_site;
     const char *memory; /* what the word holds, and what it shall: a write of the same is none */
     const char *value;
     u32 nbytes;
@@ -293,7 +301,7 @@ static void describe_race(const Access *access, u64 stamp, u32 site, int is_writ
     other->ctaid[0] = block % given->grid[0];
     other->ctaid[1] = block / given->grid[0] % given->grid[1];
     other->ctaid[2] = block / given->grid[0] / given->grid[1];
-    other->site = site == SITE_MASK ? (u32)NO_SITE : site;
+    other->site = site == SITE_MASK ? (u32)NO_SITE : checks->short_sites ? checks->long_sites[site] : site;
     other->flags = (is_write ? XF_WRITE : XF_READ) | (stamp & STRONG_BIT ? XF_STRONG : 0);
     access->report->kind = XF_RACE;
     fill_place(&access->report->here, access->thread, access->site, access->flags);
@@ -345,12 +353,23 @@ void settle_suspicions(Thread *thread, u64 ticks) {
 
 
 static u32 site_in(const Cell *cell, u32 which) {
-    return (u32)(cell->sites >> (SITE_BITS * which)) & SITE_MASK;
+    return (u32)(cell->notes >> (SITE_BITS * which)) & SITE_MASK;
 }
 
 static void set_site(Cell *cell, u32 which, u32 site) {
-    u64 kept = site < SITE_MASK ? site : SITE_MASK;
-    cell->sites = (cell->sites & ~((u64)SITE_MASK << (SITE_BITS * which))) | kept << (SITE_BITS * which);
+    cell->notes = (cell->notes & ~((u64)SITE_MASK << (SITE_BITS * which))) | (u64)site << (SITE_BITS * which);
+}
+
+/* A site as cells name it. */
+static u32 shorten_site(Checks *checks, u32 site) {
+    if (!checks->short_sites) return site < SITE_MASK ? site : SITE_MASK;
+    if (site >= checks->launch->given->line_count) return SITE_MASK;
+    u16 *found = &checks->short_sites[site];
+    if (!*found && checks->short_count + 1 < SITE_MASK) {
+        *found = (u16)++checks->short_count;
+        checks->long_sites[*found] = site;
+    }
+    return *found ? *found : SITE_MASK;
 }
 
 static int is_same_thread(u64 one, u64 other) {
@@ -369,61 +388,60 @@ static int conflicts(const Access *access, u64 stamp) {
 
 static void note_write(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->write) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
-        report_race(access, cell->write, site_in(cell, 0), 1);
-    int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
-    for (u32 i = 0; i < 2; i++) {
-        u64 other = cell->reads[i];
-        int is_write = i && is_second_write;
-        if (stamp & STRONG_BIT && !is_write && is_same_thread(other, stamp)) cell->reads[i] |= STRONG_BIT;
+    if (conflicts(access, cell->slots[0]) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
+        report_race(access, cell->slots[0], site_in(cell, 0), 1);
+    int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
+    for (u32 i = 1; i < SLOTS; i++) {
+        u64 other = cell->slots[i];
+        int is_write = i == 2 && is_second_write;
+        if (other && stamp & STRONG_BIT && !is_write && is_same_thread(other, stamp)) cell->slots[i] |= STRONG_BIT;
         if (!conflicts(access, other)) continue;
-        if (!(stamp & STRONG_BIT) || is_write) report_race(access, other, site_in(cell, 1 + i), is_write);
-        suspect(access, find_thread(access->thread->worker, other), other, site_in(cell, 1 + i), 0);
+        if (!(stamp & STRONG_BIT) || is_write) report_race(access, other, site_in(cell, i), is_write);
+        suspect(access, find_thread(access->thread->worker, other), other, site_in(cell, i), 0);
     }
-    if (stamp & STRONG_BIT && cell->write && !(cell->write & STRONG_BIT)) {
+    if (stamp & STRONG_BIT && cell->slots[0] && !(cell->slots[0] & STRONG_BIT)) {
         /* The plain write before it still conflicts with what strong writes do not. */
-        cell->reads[1] = stamp;
-        set_site(cell, 2, access->site);
-        cell->sites |= IS_SECOND_WRITE;
+        cell->slots[2] = stamp;
+        set_site(cell, 2, access->short_site);
+        cell->notes |= IS_SECOND_WRITE;
         return;
     }
-    cell->write = stamp;
-    set_site(cell, 0, access->site);
+    cell->slots[0] = stamp;
+    set_site(cell, 0, access->short_site);
     /* Whatever happens after this write happens after those readers, for they were before it; strong ones may not have been. */
     if (!(stamp & STRONG_BIT)) {
-        cell->reads[0] = cell->reads[1] = 0;
-        cell->sites &= ~IS_SECOND_WRITE;
+        cell->slots[1] = cell->slots[2] = 0;
+        cell->notes &= ~IS_SECOND_WRITE;
     }
 }
 
 static void note_read(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->write)) {
-        if (!(cell->write & STRONG_BIT)) report_race(access, cell->write, site_in(cell, 0), 1);
-        suspect(access, access->thread, cell->write, site_in(cell, 0), 1);
+    if (conflicts(access, cell->slots[0])) {
+        if (!(cell->slots[0] & STRONG_BIT)) report_race(access, cell->slots[0], site_in(cell, 0), 1);
+        suspect(access, access->thread, cell->slots[0], site_in(cell, 0), 1);
     }
-    int is_second_write = (cell->sites & IS_SECOND_WRITE) != 0;
-    if (is_second_write && conflicts(access, cell->reads[1]))
-        suspect(access, access->thread, cell->reads[1], site_in(cell, 2), 1);
-    u32 place = 2;
-    if (!cell->reads[0] || is_same_thread(cell->reads[0], stamp)) place = 0;
-    else if (is_second_write) place = is_before(access->thread, cell->reads[0]) ? 0 : 2;
-    else if (!cell->reads[1] || is_same_thread(cell->reads[1], stamp)) place = 1;
-    else if (is_before(access->thread, cell->reads[0])) place = 0;
-    else if (is_before(access->thread, cell->reads[1]) ||
-             (name_of(cell->reads[0]) == name_of(cell->reads[1]) && name_of(stamp) != name_of(cell->reads[0])))
-        place = 1;
-    if (place == 2) return;
+    int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
+    if (is_second_write && conflicts(access, cell->slots[2]))
+        suspect(access, access->thread, cell->slots[2], site_in(cell, 2), 1);
+    u32 place = 0; /* none */
+    if (!cell->slots[1] || is_same_thread(cell->slots[1], stamp)) place = 1;
+    else if (is_second_write) place = is_before(access->thread, cell->slots[1]) ? 1 : 0;
+    else if (!cell->slots[2] || is_same_thread(cell->slots[2], stamp)) place = 2;
+    else if (is_before(access->thread, cell->slots[1])) place = 1;
+    else if (is_before(access->thread, cell->slots[2]) ||
+             (name_of(cell->slots[1]) == name_of(cell->slots[2]) && name_of(stamp) != name_of(cell->slots[1])))
+        place = 2;
+    if (!place) return;
     /* A plain read conflicts with more than a strong one of the same thread and time. */
-    if (stamp & STRONG_BIT && cell->reads[place] == (stamp & ~(u64)STRONG_BIT)) return;
-    cell->reads[place] = stamp;
-    set_site(cell, 1 + place, access->site);
+    if (stamp & STRONG_BIT && cell->slots[place] == (stamp & ~(u64)STRONG_BIT)) return;
+    cell->slots[place] = stamp;
+    set_site(cell, place, access->short_site);
 }
 
 static void note_access(const Access *access, Cell *cell) {
-    if (is_stale(access, cell->write) || is_stale(access, cell->reads[0]) || is_stale(access, cell->reads[1])) {
-        u64 split = cell->sites & IS_SPLIT;
-        *cell = (Cell){0, {0, 0}, split};
+    if (is_stale(access, cell->slots[0]) || is_stale(access, cell->slots[1]) || is_stale(access, cell->slots[2])) {
+        *cell = (Cell){{0, 0, 0}, 0};
     }
     if (access->flags & XF_WRITE) note_write(access, cell);
     else note_read(access, cell);
@@ -459,20 +477,81 @@ static u64 words_of_chunk(const Area *area, u64 number) {
     return words < CHUNK_WORDS ? words : CHUNK_WORDS;
 }
 
+static u32 part_of(const Cell *cell, u32 slot) {
+    return (u32)(cell->notes >> (PART_BEGIN + PART_BITS * slot)) & ((1 << PART_BITS) - 1);
+}
+
+/* How much higher the number of the thread is whose access byte `i` is. */
+static u64 step_of(u32 part, u32 i) {
+    return (u64)(part == HALVES ? i / 2 : part & BY_BYTE ? i : 0) << THREAD_SHIFT;
+}
+
+/* The cells that the four bytes of a word would have. */
+static void unpack(const Access *access, const Cell *cell, Cell *bytes) {
+    for (u32 i = 0; i < 4; i++) bytes[i] = (Cell){{0, 0, 0}, cell->notes & IS_SECOND_WRITE};
+    for (u32 slot = 0; slot < SLOTS; slot++) {
+        u32 part = part_of(cell, slot), mask = part == HALVES || !part ? 15 : part & 15;
+        for (u32 i = 0; i < 4 && cell->slots[slot]; i++) {
+            u64 stamp = cell->slots[slot] + step_of(part, i);
+            if (!(mask >> i & 1) || is_stale(access, stamp)) continue;
+            bytes[i].slots[slot] = stamp;
+            set_site(&bytes[i], slot, site_in(cell, slot));
+        }
+    }
+}
+
+/* The cell of the word from those of its bytes; 0 where they differ too much. */
+static int pack(Cell *cell, const Cell *bytes) {
+    static const u32 steps[] = {0, BY_BYTE, HALVES};
+    Cell word = {{0, 0, 0}, bytes[0].notes & IS_SECOND_WRITE};
+    for (u32 i = 1; i < 4; i++)
+        if ((bytes[i].notes ^ bytes[0].notes) & IS_SECOND_WRITE) return 0;
+    for (u32 slot = 0; slot < SLOTS; slot++) {
+        u32 mask = 0, first = 0, fits = 7;
+        for (u32 i = 4; i-- > 0;)
+            if (bytes[i].slots[slot]) mask |= 1u << i, first = i;
+        if (!mask) continue;
+        for (u32 i = first; i < 4; i++) {
+            if (!(mask >> i & 1)) continue;
+            if (site_in(&bytes[i], slot) != site_in(&bytes[first], slot)) return 0;
+            for (u32 j = 0; j < 3; j++)
+                if (bytes[i].slots[slot] - step_of(steps[j], i) != bytes[first].slots[slot] - step_of(steps[j], first)) fits &= ~(1u << j);
+        }
+        u32 part = fits & 1 ? mask & (mask == 15 ? 0 : 15) : fits & 2 ? BY_BYTE | mask : fits & 4 && mask == 15 ? HALVES : 32;
+        if (part == 32) return 0;
+        word.slots[slot] = bytes[first].slots[slot] - step_of(part, first);
+        word.notes |= (u64)part << (PART_BEGIN + PART_BITS * slot);
+        set_site(&word, slot, site_in(&bytes[first], slot));
+    }
+    if (word.slots[0] == SPLIT) return 0;
+    *cell = word;
+    return 1;
+}
+
+/* Note an access to some bytes of a word, or to a word of which parts are noted. */
+static void note_part(Access *access, Cell *cell, u64 from, u64 to, const char *memory, const char *value, Cell *bytes) {
+    access->nbytes = 1;
+    if (cell->slots[0] != SPLIT) unpack(access, cell, bytes);
+    for (u64 i = from; i < to; i++) {
+        access->memory = memory + (i - from);
+        access->value = value ? value + (i - from) : NULL;
+        note_access(access, &bytes[i]);
+    }
+}
+
 /* The cells of the four bytes of a word. */
 static Cell *split_word(Area *area, Chunk *chunk, u64 word, Thread *thread) {
     Cell *cell = &chunk->words[word % CHUNK_WORDS];
     if (!chunk->bytes && !(chunk->bytes = map_cells(4 * words_of_chunk(area, word / CHUNK_WORDS), &chunk->bytes_nbytes)))
         fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of checked execution");
     Cell *bytes = &chunk->bytes[4 * (word % CHUNK_WORDS)];
-    if (cell->sites & IS_SPLIT) return bytes;
-    for (int i = 0; i < 4; i++) bytes[i] = *cell;
-    cell->sites |= IS_SPLIT;
+    cell->slots[0] = SPLIT;
     return bytes;
 }
 
 /* Note an access in all of its cells. */
 static void shade(Access *access, Area *area, u64 address, u32 nbytes) {
+    access->short_site = shorten_site(access->thread->worker->launch->checks, access->site);
     u64 offset = address - area->word_begin, end = offset + nbytes;
     const char *memory = access->memory, *value = access->value;
     while (offset < end) {
@@ -484,17 +563,15 @@ static void shade(Access *access, Area *area, u64 address, u32 nbytes) {
         u64 done = nbytes - (end - offset);
         access->memory = memory + done;
         access->value = value ? value + done : NULL;
-        if (from == 0 && to == 4 && !(cell->sites & IS_SPLIT)) {
+        if (cell->slots[0] == SPLIT) {
+            note_part(access, cell, from, to, memory + done, value ? value + done : NULL, split_word(area, chunk, word, access->thread));
+        } else if (from == 0 && to == 4 && !(cell->notes & PARTS)) {
             access->nbytes = 4;
             note_access(access, cell);
         } else {
-            Cell *bytes = split_word(area, chunk, word, access->thread);
-            access->nbytes = 1;
-            for (u64 i = from; i < to; i++) {
-                access->memory = memory + done + (i - from);
-                access->value = value ? value + done + (i - from) : NULL;
-                note_access(access, &bytes[i]);
-            }
+            Cell bytes[4];
+            note_part(access, cell, from, to, memory + done, value ? value + done : NULL, bytes);
+            if (!pack(cell, bytes)) memcpy(split_word(area, chunk, word, access->thread), bytes, sizeof bytes);
         }
         offset = word * 4 + to;
     }
@@ -1176,6 +1253,11 @@ int open_checks(Launch *launch) {
     open_pool(&checks->pool, 2 * launch->block_count + 4096);
     checks->block_of = calloc(checks->name_room, sizeof(u32));
     checks->later_name = calloc(checks->name_room, sizeof(u32));
+    if (launch->given->line_count > SITE_MASK) {
+        checks->short_sites = calloc(launch->given->line_count, sizeof(u16));
+        checks->long_sites = calloc(SITE_MASK, sizeof(u32));
+        if (!checks->short_sites || !checks->long_sites) return 0;
+    }
     return checks->block_of && checks->later_name && sort_regions(checks) && make_areas(checks);
 }
 
@@ -1194,5 +1276,7 @@ void close_checks(Launch *launch) {
     free(checks->order);
     free(checks->block_of);
     free(checks->later_name);
+    free(checks->short_sites);
+    free(checks->long_sites);
     free(checks);
 }
