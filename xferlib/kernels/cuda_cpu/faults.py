@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.emit import FaultSite, SharedVariable
 
 
-class Memory(NamedTuple):
+class NamedMemory(NamedTuple):
     """A region of memory in words."""
 
     name: str
@@ -56,9 +56,9 @@ _OPERATIONS = {True: "writes", False: "reads"}
 
 def raise_fault(
     kernel: str,
-    report: runtime.Report,
+    report: runtime.FaultReport,
     sites: Sequence[FaultSite],
-    memories: Sequence[Memory],
+    memories: Sequence[NamedMemory],
     shared: Sequence[SharedVariable],
 ) -> None:
     """Raise the fault that ended a launch.
@@ -113,15 +113,15 @@ def raise_fault(
     )
 
 
-def _thread_of(place: runtime.Place) -> str:
+def _thread_of(place: runtime.ThreadPlace) -> str:
     return f"thread {tuple(place.tid)} of block {tuple(place.ctaid)}"
 
 
-def _line_of(place: runtime.Place, sites: Sequence[FaultSite]) -> int:
+def _line_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> int:
     return sites[place.site].line if place.site < len(sites) else 0
 
 
-def _text_of(place: runtime.Place, sites: Sequence[FaultSite]) -> str:
+def _text_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> str:
     return sites[place.site].instruction if place.site < len(sites) else "an instruction"
 
 
@@ -146,7 +146,7 @@ def _end_of(shared: Sequence[SharedVariable]) -> int:
 
 
 def _locate(
-    report: runtime.Report, memories: Sequence[Memory], shared: Sequence[SharedVariable]
+    report: runtime.FaultReport, memories: Sequence[NamedMemory], shared: Sequence[SharedVariable]
 ) -> tuple[str, int | None]:
     """The place of an access in words, and the index of the element; None where there is no index."""
     if report.region >= 0:

@@ -16,7 +16,7 @@ from xferlib._runtime import process
 from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu import emit, ptx, runtime
-from xferlib.kernels.cuda_cpu.faults import Memory, raise_fault
+from xferlib.kernels.cuda_cpu.faults import NamedMemory, raise_fault
 
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
@@ -186,7 +186,7 @@ class CpuModule:
             return
         kernel, config = self.kernel(name), process.get()
         params = _pack(kernel, values)
-        launch = runtime.Launch()
+        launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
         launch.params = params.ctypes.data
         launch.module = self._memory.ctypes.data
@@ -206,8 +206,8 @@ class CpuModule:
         launch.most_ticks = _TURNS * config.loop_turns if self._code.is_checked else 0
         regions, memories = self._list_regions(operands, params)
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
-        region_array = runtime.array_of(runtime.Region, regions)
-        shared_array = runtime.array_of(runtime.Variable, shared)
+        region_array = runtime.array_of(runtime.MemoryRegion, regions)
+        shared_array = runtime.array_of(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
         launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
@@ -217,21 +217,21 @@ class CpuModule:
 
     def _list_regions(
         self, operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]], params: np.ndarray[Any, Any]
-    ) -> tuple[list[tuple[Any, ...]], list[Memory]]:
+    ) -> tuple[list[tuple[Any, ...]], list[NamedMemory]]:
         """The memory that a launch may touch, and what it is in words."""
         regions, memories = [], []
         for name, memory, is_const in operands:
             item = max(memory.itemsize, 1)
             flags = runtime.CONST * is_const | runtime.READ_ONLY * (not memory.flags.writeable)
             regions.append((memory.ctypes.data, memory.nbytes, flags, item, None, None, None))
-            memories.append(Memory(f"argument {name!r}", str(memory.dtype), item, memory.nbytes))
+            memories.append(NamedMemory(f"argument {name!r}", str(memory.dtype), item, memory.nbytes))
         base = self._memory.ctypes.data
         for variable in self._variables:
             flags = runtime.CONST if variable.space == "const" else 0
             regions.append((base + variable.offset, variable.nbytes, flags, 1, None, None, None))
-            memories.append(Memory(f"variable {variable.name!r}", "bytes", 1, variable.nbytes))
+            memories.append(NamedMemory(f"variable {variable.name!r}", "bytes", 1, variable.nbytes))
         regions.append((params.ctypes.data, params.nbytes, runtime.READ_ONLY, 1, None, None, None))
-        memories.append(Memory("the arguments themselves", "bytes", 1, params.nbytes))
+        memories.append(NamedMemory("the arguments themselves", "bytes", 1, params.nbytes))
         return regions, memories
 
 

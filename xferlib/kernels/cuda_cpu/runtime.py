@@ -38,7 +38,7 @@ FAULTS = (
 """The kinds of a report, by number."""
 
 
-class Region(ctypes.Structure):
+class MemoryRegion(ctypes.Structure):
     """Memory that a kernel may touch."""
 
     _fields_ = (
@@ -48,31 +48,31 @@ class Region(ctypes.Structure):
     )  # fmt: skip
 
 
-class Variable(ctypes.Structure):
+class SharedRange(ctypes.Structure):
     """A variable in the shared window, in bytes."""
 
     _fields_ = (("offset", ctypes.c_uint32), ("nbytes", ctypes.c_uint32))
 
 
-class Place(ctypes.Structure):
+class ThreadPlace(ctypes.Structure):
     """A thread at a place in its program."""
 
     _fields_ = (("tid", Extents), ("ctaid", Extents), ("site", ctypes.c_uint32), ("flags", ctypes.c_uint32))
 
 
-class Report(ctypes.Structure):
+class FaultReport(ctypes.Structure):
     """The fault that ended a launch."""
 
     _fields_ = (
         ("kind", ctypes.c_uint32), ("region", ctypes.c_int32), ("offset", ctypes.c_int64), ("nbytes", ctypes.c_uint32),
-        ("variable", ctypes.c_int32), ("here", Place), ("other", Place), ("text", ctypes.c_char * 512),
+        ("variable", ctypes.c_int32), ("here", ThreadPlace), ("other", ThreadPlace), ("text", ctypes.c_char * 512),
     )  # fmt: skip
 
 
 Print = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
 
 
-class Launch(ctypes.Structure):
+class EmulatedLaunch(ctypes.Structure):
     """All that a launch needs; the memory that it names belongs to the caller."""
 
     _fields_ = (
@@ -103,12 +103,12 @@ def load() -> Any:
         ) from None
     if made_from != _native.checksum():
         raise UnsupportedError("emulator.so was compiled from another source; run python -m xferlib._native.build")
-    library.xf_run_launch.argtypes = (ctypes.POINTER(Launch), ctypes.POINTER(Report))
+    library.xf_run_launch.argtypes = (ctypes.POINTER(EmulatedLaunch), ctypes.POINTER(FaultReport))
     library.xf_run_launch.restype = ctypes.c_uint32
     return library
 
 
-def run(launch: Launch, write: Callable[[str], Any]) -> Report | None:
+def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | None:
     """Run a launch to its end; returns the fault that ended it, if any.
 
     Ctrl-C ends it: the launch runs in a thread of its own, since Python handles signals in the main thread alone and
@@ -120,7 +120,7 @@ def run(launch: Launch, write: Callable[[str], Any]) -> Report | None:
     """
     library = load()
     stop = np.zeros(1, np.int32)
-    report = Report()
+    report = FaultReport()
 
     def print_text(text: int, nbytes: int) -> None:
         write(ctypes.string_at(text, nbytes).decode(errors="replace"))
