@@ -101,6 +101,7 @@ def test_lines_keep_to_the_columns_of_a_terminal(
 ) -> None:
     arguments = [*command, *([str(tmp_path)] if command[-1] == "--root" else [])]
     monkeypatch.setenv("XFERLIB_BACKED", "sim")
+    monkeypatch.setenv("PATH", str(tmp_path))  # without `nvidia-smi`, whose processes come and go
     with configured(cache_dir=str(tmp_path / "cache")):  # other tests write into the usual one meanwhile
         whole = run(capsys, *arguments)[1]
         monkeypatch.setenv("COLUMNS", str(width))
