@@ -158,7 +158,7 @@ def test_a_failed_installation_tells_what_pip_said(
     assert "xferlib-does-not-exist" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["h200/transfer", "h200/overlap", "h200/kernels", "h200/sweep"])
+@pytest.mark.parametrize("name", ["h200/transfer", "h200/kernels", "h200/sweep"])
 def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dark(name: str, tmp_path: Path) -> None:
     image = pytest.importorskip("matplotlib.image")
     figures = pytest.importorskip("tools.benchmark_figures")
