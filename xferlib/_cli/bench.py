@@ -587,10 +587,10 @@ class Peers:
     """Those that are not here, with the reason."""
 
 
-def find_peers(*names: str, compiles: bool = False) -> Peers:
+def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peers:
     """Those of the libraries that see a GPU; if none does, NumPy, and torch on the CPU if it is among the names."""
     states = xl.available_backends()
-    found = [name for name in names if any(":cuda:" in device for device in states[name].devices)]
+    found = [name for name in names if on_gpu and any(":cuda:" in device for device in states[name].devices)]
     is_gpu = bool(found)
     if not is_gpu:
         found = ["numpy", *(name for name in ("torch",) if name in names and states[name].is_available)]
