@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.main import Command, align, output_file, parse_size, seconds
+from xferlib._cli.main import Command, align, argument, output_file, parse_size, seconds
 from xferlib._core.arrays import copy_into
 from xferlib._runtime import threads
 from xferlib.errors import ArgumentError, TransferError, XferError, quote
@@ -1088,9 +1088,8 @@ def print_case(case: CaseFigures) -> None:
 # The commands.
 
 
-def run_transfer(argv: list[str]) -> int:
+def run_transfer(options: argparse.Namespace) -> int:
     """Measure the usual transfers, print a table, write JSON."""
-    options = transfer_parser().parse_args(argv)
     backend = options.backend or xl.get_backend().name
     largest = options.largest or (_GIB if xl.get_device(backend).kind == "cuda" else 64 << 20)
     with progress("measuring transfers") as report:
@@ -1104,21 +1103,8 @@ def run_transfer(argv: list[str]) -> int:
     return 0
 
 
-def transfer_parser() -> argparse.ArgumentParser:
-    """The arguments of ``bench transfer``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib bench transfer",
-        description="The usual transfers by xferlib, beside CuPy, PyTorch and PyCUDA, in one run, on the same data.",
-    )
-    made.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
-    made.add_argument("--largest", type=parse_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-    return made
-
-
-def run_sweep(argv: list[str]) -> int:
+def run_sweep(options: argparse.Namespace) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON."""
-    options = sweep_parser().parse_args(argv)
     peers, other_work = find_peers("cupy", "torch", compiles=not options.without_compile), OtherWork()
     most = options.largest or (None if peers.is_gpu else 32 << 20)
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
@@ -1144,26 +1130,32 @@ def run_sweep(argv: list[str]) -> int:
     return int(any(each.problem for each in cases))
 
 
-def sweep_parser() -> argparse.ArgumentParser:
-    """The arguments of ``bench sweep``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib bench sweep",
-        description="Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
-    )
-    made.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
-    made.add_argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)")
-    kinds = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
-    made.add_argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=kinds)
-    made.add_argument("--case", help="measure this one, as the list of the worst names it")
-    largest = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
-    made.add_argument("--largest", type=parse_size, help=largest)
-    without = "leave out torch.compile, which takes seconds for each kernel"
-    made.add_argument("--without-compile", action="store_true", help=without)
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-    return made
-
+_JSON = argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+_OF_KINDS = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
+_LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
+_WITHOUT = "leave out torch.compile, which takes seconds for each kernel"
 
 COMMANDS = {
-    "bench transfer": Command(transfer_parser, run_transfer),
-    "bench sweep": Command(sweep_parser, run_sweep),
+    "bench transfer": Command(
+        run_transfer,
+        "The usual transfers by xferlib, beside CuPy, PyTorch and PyCUDA, in one run, on the same data.",
+        lambda: (
+            argument("--backend", help="backend that xferlib uses (default: the current one)"),
+            argument("--largest", type=parse_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)"),
+            _JSON,
+        ),
+    ),
+    "bench sweep": Command(
+        run_sweep,
+        "Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
+        lambda: (
+            argument("--seed", type=int, help="of the cases (default: from the clock)"),
+            argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)"),
+            argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=_OF_KINDS),
+            argument("--case", help="measure this one, as the list of the worst names it"),
+            argument("--largest", type=parse_size, help=_LARGEST),
+            argument("--without-compile", action="store_true", help=_WITHOUT),
+            _JSON,
+        ),
+    ),
 }

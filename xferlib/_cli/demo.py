@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
-from xferlib._cli.main import Command, has_module, output_file, picture_file, require
+from xferlib._cli.main import Command, argument, has_module, output_file, picture_file, require
 from xferlib._core import registry
 from xferlib._core.registry import get_device, resolve
 from xferlib._runtime import process
@@ -294,9 +294,8 @@ def recording_last_epoch(
 REFERENCE = "numpy:cpu"
 
 
-def run_demo(argv: list[str]) -> int:
+def run_demo(options: argparse.Namespace) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
-    options = demo_parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         require("matplotlib", "--plot", extra="demo")
     digits = load()
@@ -310,23 +309,6 @@ def run_demo(argv: list[str]) -> int:
     if options.plot is not None:
         write_plot(options.plot, rows)
     return 1 if any(row.has_failed for row in rows) else 0
-
-
-def demo_parser() -> argparse.ArgumentParser:
-    """The arguments of ``demo``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib demo",
-        description="Train a classifier on handwritten digits on every usable backend, or on the one that "
-        "XFERLIB_BACKEND or XFERLIB_DEVICE names.",
-    )
-    made.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
-    made.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
-    made.add_argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
-    made.add_argument(
-        "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
-    )
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON")
-    return made
 
 
 def _count(text: str) -> int:
@@ -408,4 +390,19 @@ def _fill(row: Row, result: TrainingResult, reference: dict[str, Any] | None, im
         row.difference = max(float(np.abs(weights[name] - reference[name]).max()) for name in weights)
 
 
-COMMANDS = {"demo": Command(demo_parser, run_demo)}
+COMMANDS = {
+    "demo": Command(
+        run_demo,
+        "Train a classifier on handwritten digits on every usable backend, or on the one that XFERLIB_BACKEND or "
+        "XFERLIB_DEVICE names.",
+        lambda: (
+            argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)"),
+            argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)"),
+            argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf"),
+            argument(
+                "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
+            ),
+            argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON"),
+        ),
+    )
+}

@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli.main import Command, terminal_columns, wrap
+from xferlib._cli.main import Argument, Command, argument, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
@@ -968,9 +968,8 @@ _CHECKS: dict[str, Check] = {
 _INDENT = 9
 
 
-def run_doctor(argv: list[str]) -> int:
+def run_doctor(options: argparse.Namespace) -> int:
     """Print the findings, the worst first; 1 if one of them is a problem."""
-    options = doctor_parser().parse_args(argv)
     machine = InspectedMachine(options.root, dict(os.environ))
     checks = dict(_CHECKS)
     if not options.quick:
@@ -985,22 +984,17 @@ def run_doctor(argv: list[str]) -> int:
     return status
 
 
-def doctor_parser() -> argparse.ArgumentParser:
+def list_arguments() -> tuple[Argument, ...]:
     """The arguments of ``doctor``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib doctor",
-        description="Find out what on this machine makes programs fail or slow, and what to do about it. "
-        "Nothing is changed.",
-        epilog="The exit status is 1 if there is a problem, 0 if there is none.",
-    )
-    made.add_argument("--json", action="store_true", help="print the same as JSON")
-    made.add_argument("--quick", action="store_true", help="leave out the trials on each backend, which take seconds")
     names = registry.names()
-    text = f"try this backend alone: {', '.join(names)}; may be given repeatedly"
-    made.add_argument("--backend", action="append", choices=names, metavar="NAME", help=text)
-    text = "where proc and sys are, such as those of a host"
-    made.add_argument("--root", type=_directory, metavar="DIR", default=Path("/"), help=text)
-    return made
+    backend = f"try this backend alone: {', '.join(names)}; may be given repeatedly"
+    root = "where proc and sys are, such as those of a host"
+    return (
+        argument("--json", action="store_true", help="print the same as JSON"),
+        argument("--quick", action="store_true", help="leave out the trials on each backend, which take seconds"),
+        argument("--backend", action="append", choices=names, metavar="NAME", help=backend),
+        argument("--root", type=_directory, metavar="DIR", default=Path("/"), help=root),
+    )
 
 
 def _directory(text: str) -> Path:
@@ -1045,4 +1039,11 @@ def as_text(found: list[Finding], width: int | None) -> str:
     return "\n".join([*lines, *([] if lines[-1:] == [""] else [""]), summary])
 
 
-COMMANDS = {"doctor": Command(doctor_parser, run_doctor)}
+COMMANDS = {
+    "doctor": Command(
+        run_doctor,
+        "Find out what on this machine makes programs fail or slow, and what to do about it. Nothing is changed.",
+        list_arguments,
+        {"epilog": "The exit status is 1 if there is a problem, 0 if there is none."},
+    )
+}
