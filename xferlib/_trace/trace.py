@@ -988,18 +988,17 @@ _STREAMS: dict[int | str, str] = {0: "default", 1: "default", 2: "per-thread"}
 
 
 def _operation(record: Record, recording: RecordBuffer, own: dict[tuple[int, int], str]) -> TraceOperation:
-    origin = recording.origins[record.domain]
-    start_s, end_s = record.start_s, record.end_s
+    _, kind, name, nbytes, device, stream, location, host_start_s, host_end_s, thread, domain, _ = record.note
+    start_s, end_s = host_start_s, host_end_s
     if record.clock is not None:
-        start_s, end_s = record.clock.to_host_s(start_s), record.clock.to_host_s(end_s)
-    stream, site = record.stream, site_of(record.location)
+        start_s, end_s = record.clock.to_host_s(record.start_s), record.clock.to_host_s(record.end_s)
+    origin, site = recording.origins[domain], site_of(location)
     if isinstance(stream, int):
-        index = int(record.device.partition(":")[2] or 0)
+        index = int(device.partition(":")[2] or 0)
         stream = _STREAMS.get(stream) or own.get((index, stream)) or f"{stream:#x}"
     return TraceOperation(
-        kind=str(record.kind), name=record.name, nbytes=record.nbytes, device=record.device, stream=stream,
-        thread=record.thread or (stream if record.device == "host" else ""),
-        start_s=start_s - origin, end_s=end_s - origin,
-        host_start_s=record.host_start_s - origin, host_end_s=record.host_end_s - origin,
+        kind=str(kind), name=name, nbytes=nbytes, device=device, stream=stream,
+        thread=thread or (stream if device == "host" else ""), start_s=start_s - origin, end_s=end_s - origin,
+        host_start_s=host_start_s - origin, host_end_s=host_end_s - origin,
         file=site.file, line=site.line, function=site.function, is_timed=record.is_timed,
     )  # fmt: skip
