@@ -23,7 +23,9 @@ from xferlib.kernels import formulas
 from xferlib.kernels.formulas import Lowering, Real, hypot, two_product, two_sum
 from xferlib.kernels.ir import FLOAT32, FLOAT64, INT64, UINT64, Builder, Node, is_complex, part_dtype
 
-# Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G).
+# Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G). The sign of a
+# zero that divides counts for nothing, as in NumPy and torch; annex G leaves it open. A real divisor that becomes
+# complex would otherwise choose a direction in the plane by a sign that it got by chance.
 #
 # complex64 takes the textbook formula, which cannot overflow in float64. complex128 would overflow there for parts
 # beyond 1e154, so it takes Smith's method ("Algorithm 116: Complex division", Communications of the ACM 5, 1962). It is
@@ -75,7 +77,7 @@ def _smith(top: Pair, bottom: Pair) -> Pair:
 
 
 def _restore_infinities(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> Pair:
-    """The quotient, with C's values where both parts are NaN although an operand is infinite or the divisor 0."""
+    """The quotient, with C's values where both parts are NaN beside an infinite operand, NumPy's for a zero divisor."""
     (x, y), (u, v) = top, bottom
     real, imag = quotient
     is_lost = b.op("and", real.compare("ne", real), imag.compare("ne", imag))
@@ -83,7 +85,7 @@ def _restore_infinities(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> 
     is_bottom_endless = b.op("or", _is_infinite(u), _is_infinite(v))
     is_mended = b.op("and", is_lost, b.op("xor", is_top_endless, is_bottom_endless))
     is_zero = b.op("and", u.compare("eq", 0.0), v.compare("eq", 0.0))
-    first, second = x / u, y / u
+    first, second = x / abs(u), y / abs(u)
     x, y = (_box(each).where(is_top_endless, each * 0.5) for each in (x, y))  # or the sum may overflow
     u, v = (_box(each).where(is_bottom_endless, each) for each in (u, v))
     factor = u.of(np.inf).where(is_top_endless, 0.0)
