@@ -239,7 +239,7 @@ class Calls:
         functions.check_arity(name, given, split.operands + 1, fail)
         args = [t.value_of_number(each) for each in given[: split.operands]]
         pointer = t.pointer(given[-1])
-        operands = functions.real_operands(t.b, name, args, split.operands, is_single, fail)
+        operands = functions.real_operands(t.b, name, args, is_single, fail)
         value, other = split.make(t.b, *operands)
         if pointer.dtype != (split.second or value.dtype):  # C++ converts no pointers
             what = f"a pointer to {split.second or value.dtype}, and one to {pointer.dtype} is given"
