@@ -344,11 +344,11 @@ def _tanh(f: Functions, x: Real, y: Real) -> Pair:
 def _rotate(formula: Formula) -> Formula:
     """``-i f(iz)``: the circular function from the hyperbolic one, and the reverse."""
 
-    def turned(f: Functions, x: Real, y: Real) -> Pair:
+    def turn(f: Functions, x: Real, y: Real) -> Pair:
         real, imag = formula(f, -y, x)
         return imag, -real
 
-    return turned
+    return turn
 
 
 def _cos(f: Functions, x: Real, y: Real) -> Pair:
@@ -378,11 +378,11 @@ def _log1p(f: Functions, x: Real, y: Real) -> Pair:
 
 
 def _multiply_by(formula: Formula, factor: float) -> Formula:
-    def scaled(f: Functions, x: Real, y: Real) -> Pair:
+    def multiply(f: Functions, x: Real, y: Real) -> Pair:
         real, imag = formula(f, x, y)
         return real * factor, imag * factor
 
-    return scaled
+    return multiply
 
 
 # --- inverse functions
@@ -444,11 +444,11 @@ def _sign(f: Functions, x: Real, y: Real) -> Pair:
     """z / |z|; 0 for 0. Beside an infinite part, a finite one becomes zero."""
     endless = f.b.op("or", x.is_infinite(), y.is_infinite())
 
-    def boxed(part: Real) -> Real:
+    def box(part: Real) -> Real:
         edge = part.of(1.0).where(part.is_infinite(), 0.0).with_sign_of(part)
         return edge.where(f.both(endless, f.unlike(formulas.isnan(f.b, part.node))), part)
 
-    p, q = boxed(x), boxed(y)
+    p, q = box(x), box(y)
     if not f.is_single:
         (p, q), _ = scale((p, q))
     size = (p * p + q * q).sqrt() if f.is_single else Real(f.b, formulas.hypot(f.b, p.node, q.node))

@@ -761,7 +761,7 @@ class _Reading:
         if words & {"__shared__", "extern", "thread_local", "__managed__"}:
             what = f"{min(words)} is not supported in a snippet"
             self.fail(node, f"{what}, whose elements share nothing; use raw_module")
-        before, base = self._defined(kind, "")
+        before, base = self._base_type(kind, "")
         is_known = before or base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
         if self._is_in_function and not is_known:
             declarator = _part(node, "declarator")
@@ -778,7 +778,7 @@ class _Reading:
                 variables.append(found)
         return [*before, *([tree.Declaration(tuple(variables), at=at)] if variables else [])]
 
-    def _defined(self, kind: Any, name: str) -> tuple[list[Any], TypeName]:
+    def _base_type(self, kind: Any, name: str) -> tuple[list[Any], TypeName]:
         """The struct or the enumeration that a declaration defines, if it does, and the name of its type."""
         is_definition = kind.type in ("enum_specifier", "struct_specifier") and _part(kind, "body") is not None
         return self._definition_of(kind, name) if is_definition else ([], self._type(kind))
@@ -834,7 +834,7 @@ class _Reading:
 
     def _typedef(self, node: Any) -> list[Any]:
         declarators = _declarators(node)
-        found, base = self._defined(_part(node, "type"), declarators[0].text.decode())
+        found, base = self._base_type(_part(node, "type"), declarators[0].text.decode())
         for each in declarators:
             kind = DeclaredType(base, at=base.at)
             name_node, function = self._declarator(each, kind)
