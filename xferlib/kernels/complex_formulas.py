@@ -85,7 +85,7 @@ def _restore_infinities(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> 
     is_bottom_endless = b.op("or", _is_infinite(u), _is_infinite(v))
     is_mended = b.op("and", is_lost, b.op("xor", is_top_endless, is_bottom_endless))
     is_zero = b.op("and", u.compare("eq", 0.0), v.compare("eq", 0.0))
-    first, second = x / abs(u), y / abs(u)
+    first, second = x / 0.0, y / 0.0
     x, y = (_box(each).where(is_top_endless, each * 0.5) for each in (x, y))  # or the sum may overflow
     u, v = (_box(each).where(is_bottom_endless, each) for each in (u, v))
     factor = u.of(np.inf).where(is_top_endless, 0.0)
