@@ -11,6 +11,7 @@
 #   make types    mypy --strict
 #   make native   strict warnings of the C files, the sanitizers over random cases, and a compiler for other systems
 #   make installed  install it as a new user does, in an empty environment, and do what the front page says
+#   make reference  the pages, tables and the stub that are written from the code
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
@@ -75,8 +76,10 @@ installed: $(VENV)/.made
 docs: $(VENV)/.docs reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-reference: $(VENV)/.docs
+reference: $(VENV)/.docs $(VENV)/.lint
+	$(BIN)/python tools/make_stub.py
 	$(BIN)/python tools/make_reference.py
+	$(BIN)/python tools/make_tables.py
 
 check: lint types native test
 

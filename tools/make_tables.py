@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools import namespace_table, pages, peer_names  # noqa: E402 - from this tree, installed or not
+from tools import digest, namespace_table, pages, peer_names  # noqa: E402 - from this tree, installed or not
 from xferlib._core import arrays as promotion  # noqa: E402
 from xferlib._core.arrays import DTYPES  # noqa: E402
 from xferlib.kernels.functions import ALIASES, TABLE, guarantee, measurable  # noqa: E402
@@ -155,6 +155,11 @@ def _bound(name: str, dtype: str) -> str:
     return words if found.is_identical else f"{words} ≠"
 
 
+def count_digests(page: str) -> str:
+    """The page with the number of exact pairs whose digest is known."""
+    return re.sub(r"(?<=digests of all )\d+", str(len(digest.read(digest.EXACT))), page)
+
+
 def figures() -> str:
     """The largest distances found, beside the published bounds: "found of bound", a column for each machine."""
     found: dict[str, Any] = json.loads((ROOT / "tools" / "kernel_ulps.json").read_text(encoding="utf-8"))
@@ -211,6 +216,7 @@ def main() -> None:
     measured = namespace_table.table()
     namespaces = {"pairs": pairs(), "guarantees": guarantees(measured), "refusals": refusals(measured)}
     pages.keep({
+        ROOT / "docs" / "explanation" / "kernels.md": count_digests,
         REFERENCE / "conformance.md": lambda page: with_blocks(page, tests=conformance()),
         REFERENCE / "kernels.md": lambda page: with_blocks(page, guarantees=kernels(), figures=figures()),
         REFERENCE / "namespaces.md": lambda page: with_blocks(page, **namespaces),
