@@ -5,8 +5,8 @@
 #
 #   tests      the test suite                         demo       the demo
 #   arrays     the tests of PyCUDA's namespace        bench      transfers and kernels beside other libraries'
-#   sweep      random transfers and kernels, 3 seeds  overlap    prefetch and stream_map
-#   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
+#   sweep      random transfers and kernels, 3 seeds  several    what needs two GPUs or more
+#   suites     the peers' own tests, from checkouts under $PEERS
 #   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
 #              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
 #
@@ -34,9 +34,8 @@ section() { # name, seconds, command...
 has() { "$PYTHON" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$1') is None)" 2>/dev/null; }
 
 run_tests() {
-    section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider -p tools.gpu_failures \
-        --junitxml="$OUT/tests.xml" -o junit_family=xunit1
-    section tests-per-backend 20 "$PYTHON" tools/junit_summary.py "$OUT/tests.xml" --json "$OUT/tests.json"
+    COUNTS="$OUT/tests.json" section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider \
+        -p tools.gpu_report --junitxml="$OUT/tests.xml" -o junit_family=xunit1
 }
 
 name_files() { # the arguments that write figures, and a picture where there is matplotlib
@@ -68,13 +67,8 @@ run_sweep() { # seeds from the clock; a sweep takes some 25 s longer than the ca
     done
 }
 
-run_overlap() {
-    name_files overlap
-    section overlap "$bench_limit" "$PYTHON" -m benchmarks overlap --map 4GiB "${files[@]}"
-}
-
 run_several() { # ranks over NCCL by both launchers, then the failure matrix
-    local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
+    local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_report) mpi=(mpiexec -n 2)
     local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # or it does not even tell its version
     if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe); fi
@@ -116,7 +110,7 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | demo | bench | arrays | sweep | overlap | several | suites | trees) "run_$part" ;;
+        tests | demo | bench | arrays | sweep | several | suites | trees) "run_$part" ;;
         *)
             echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2

@@ -6,13 +6,14 @@ A stand-in for what `xferlib.kernels` asks of a CUDA backend. It knows what the 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,7 +108,6 @@ static void run_block() {
 """
 
 _RUN = """
-static void** given;
 static void call_{name}() {{ {name}({arguments}); }}
 extern "C" void run_{name}(void** params, int grid, int x, int y) {{
   given = params; body = call_{name}; threads = x * y;
@@ -145,26 +145,32 @@ class _Compiled(NamedTuple):
     cubin: bytes
 
 
-def compiled(source: str) -> bytes:
-    """A shared library of the kernels; skips where there is no compiler."""
+def compiled(*sources: str) -> list[bytes]:
+    """One shared library of the kernels of several sources, and behind it the number of each; skips without g++."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
-    for instruction, meaning in _PTX.items():
-        source = source.replace(instruction, meaning)
-    runs = ""
-    for number, (name, parameters) in enumerate(_ENTRY.findall(source)):
-        types = [each.strip().rpartition(" ")[0] for each in parameters.replace("*", "* ").split(",")]
-        arguments = ", ".join(f"*(std::remove_reference<{kind}>::type*)given[{k}]" for k, kind in enumerate(types))
-        run = _RUN.format(name=name, arguments=arguments)
-        runs += run if number == 0 else run.replace("static void** given;\n", "")
+    parts = ["#define __restrict__"]
+    for number, source in enumerate(sources):
+        for instruction, meaning in _PTX.items():
+            source = source.replace(instruction, meaning)
+        entries = _ENTRY.findall(source)
+        for name, _ in entries:
+            source = re.sub(rf"\b{name}\b", f"{name}_{number}", source)
+        parts.append(f"namespace unit_{number} {{\n{source}\nstatic void** given;")
+        for name, parameters in entries:
+            types = [each.strip().rpartition(" ")[0] for each in parameters.replace("*", "* ").split(",")]
+            arguments = ", ".join(f"*(std::remove_reference<{kind}>::type*)given[{k}]" for k, kind in enumerate(types))
+            parts.append(_RUN.format(name=f"{name}_{number}", arguments=arguments))
+        parts.append("}")
     with tempfile.TemporaryDirectory() as folder:
         text, object_file, library = (Path(folder) / name for name in ("kernel.cpp", "kernel.o", "kernel.so"))
-        text.write_text(f"#define __restrict__\n{source}\n{runs}")
+        text.write_text("\n".join(parts))
         command = ["g++", *_OPTIONS, "-include", _header(), "-c", text, "-o", object_file]
         done = subprocess.run(command, capture_output=True, text=True)
         assert not done.returncode, done.stderr
         subprocess.run(["g++", "-shared", object_file, "-o", library], check=True)
-        return library.read_bytes()
+        content = library.read_bytes()
+    return [content + number.to_bytes(4, "little") for number in range(len(sources))]
 
 
 class Kernel(NamedTuple):
@@ -178,6 +184,9 @@ class Emulator:
     misaligned = 0
     """Accesses at addresses that are no multiples of their size, which a GPU refuses."""
 
+    def __init__(self, compile_source: Callable[[str], bytes] = lambda source: compiled(source)[0]) -> None:
+        self._compile = compile_source
+
     def compute_capability(self, device: Any) -> tuple[int, int]:
         return (0, 0)
 
@@ -185,14 +194,14 @@ class Emulator:
         return "emulated"
 
     def compile(self, source: str, *, device: Any, options: tuple[str, ...] = ()) -> _Compiled:
-        return _Compiled(compiled(source))
+        return _Compiled(self._compile(source))
 
     def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
             file.write(cubin)
             file.flush()
             library = ctypes.CDLL(file.name)
-        return Kernel(library[f"run_{name}"], library.take_misaligned)
+        return Kernel(library[f"run_{name}_{int.from_bytes(cubin[-4:], 'little')}"], library.take_misaligned)
 
     def prepare_launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> Callable[[int], None]:
         return lambda handle: self._run(kernel, grid[0], block, params)
@@ -210,21 +219,42 @@ def info_of(array: np.ndarray[Any, Any]) -> ArrayInfo:
 
 
 def run_on_cuda(
-    program: Any, shape: tuple[int, ...], arrays: Mapping[int, np.ndarray[Any, Any]], scalars: Any = (), **options: Any
-) -> int:
+    program: Any, shape: tuple[int, ...], arrays: Mapping[int, np.ndarray[Any, Any]], scalars: Any = (),
+    emulator: Any = None, **options: Any,
+) -> int:  # fmt: skip
     """Run a program's CUDA source on arrays by the numbers of their parameters; the count of misaligned accesses."""
     from xferlib.kernels.cuda_engine import CudaPlan
 
     infos = {number: info_of(each) for number, each in arrays.items()}
-    emulator: Any = Emulator()
+    emulator = Emulator() if emulator is None else emulator
     plan = CudaPlan(emulator, None, program, shape, infos, is_aliased=False, **options)
     plan.bind([infos[number].pointer for number in plan.array_order], scalars)
     plan.launch(0)
     return emulator.misaligned
 
 
-def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> int:
+def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any], emulator: Any = None) -> int:
     """Run an element-wise kernel's CUDA source, compiled by g++, on all its arguments."""
     program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
     elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
-    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)))
+    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)), emulator=emulator)
+
+
+class _Collected(Exception):
+    """A source is known, and not compiled yet."""
+
+
+def all_as_cuda(calls: Sequence[tuple[Any, ...]]) -> None:
+    """`as_cuda` of many kernels, each with its arguments, compiled together: g++ takes most of its time to begin."""
+    sources: list[str] = []
+
+    def collect(source: str) -> bytes:
+        sources.append(source)
+        raise _Collected
+
+    for each in calls:
+        with contextlib.suppress(_Collected):
+            as_cuda(*each, emulator=Emulator(collect))
+    ready = dict(zip(sources, compiled(*sources), strict=True)) if sources else {}
+    for each in calls:
+        as_cuda(*each, emulator=Emulator(ready.__getitem__))

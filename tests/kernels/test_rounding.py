@@ -57,6 +57,13 @@ def test_fingerprint_of_a_million_inputs(name):
     assert f"{digest.total(digest.complete(name), SAMPLE, 1):016x}" == expected, "this CPU or NumPy changes bits"
 
 
+@pytest.mark.parametrize("path", [digest.COMPLETE, digest.EXACT], ids=lambda path: path.name)
+def test_what_is_promised_to_be_identical_has_a_digest(path):
+    known = {pair: row["inputs"] for pair, row in digest.read(path).items()}
+    promised = {pair: count * chunks for pair, (_, count, chunks) in digest.promised(path).items()}
+    assert known == promised, "run python -m tools.digest --update"
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_against_arbitrary_precision(name):
     mpmath = pytest.importorskip("mpmath")

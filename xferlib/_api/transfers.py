@@ -94,7 +94,8 @@ def to_device(
         x: A host array (NumPy, torch on the CPU, a sequence, a scalar) or a device array; shape S.
         backend: Registry name of the target; the default backend if omitted.
         device: Target device; the backend's current one if omitted.
-        dtype: Converted to while staging; floats saturate to integers. The dtype of ``x`` if omitted.
+        dtype: Converted to while staging; floats saturate to integers. The dtype of ``x`` if omitted. Every
+            ``dtype=`` takes NumPy's spellings, such as ``"float32"`` and ``np.float32``, and ``torch.float32``.
         stream: The stream that carries the copy; the current one if omitted.
         out: Device array of shape S to fill, of any strides.
         copy: True: always copy. None: return ``x`` itself where it already fits. False: only that.

@@ -1,4 +1,8 @@
-"""Descriptions of arrays, the same for every library: device, address, shape, dtype, strides."""
+"""Arrays of every library: layout, description, host arrays, conversion on the host, dtypes and their promotion.
+
+In this order: how arrays lie in memory; `ArrayInfo`, the description of one; `DTYPES` and their spellings; NumPy arrays
+of what a program gives; copies that convert on the host; the dtype of each result.
+"""
 
 from __future__ import annotations
 

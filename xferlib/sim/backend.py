@@ -37,7 +37,7 @@ from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
 from xferlib.sim.detector import SimError
-from xferlib.sim.machine import Machine
+from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import (
     LEGACY,
@@ -82,9 +82,9 @@ def _is_void(span: Span) -> bool:
 def _kind(into: Span, source: Span) -> tuple[str, Lane]:
     to, come = into.block.device, source.block.device
     if come is None:
-        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
+        return (HOST_TO_DEVICE, Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
     if to is None:
-        return "copy device to host", Lane.D2H
+        return DEVICE_TO_HOST, Lane.D2H
     return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
 
 

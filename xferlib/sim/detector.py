@@ -13,6 +13,10 @@ kept for ranges (`xferlib.sim.memory`), and for non-contiguous accesses beside t
 A call that conflicts with several accesses is one fault to its reader. Each fault is listed and logged once, but raised
 each time that it occurs: in a loop or a retry the values are wrong again. A fault found where nothing can be raised,
 such as in a finalizer, waits for the next call into the simulator.
+
+`Detector.check` sees each operation as it is enqueued (`Machine.enqueue`): a blocking copy once for each block that
+staging makes of it. The device's side of an asynchronous transfer it sees once and whole, when the program starts the
+transfer (`PostponedStaging.ask`); the operations that staging enqueues for it later come with their host spans alone.
 """
 
 from __future__ import annotations
@@ -189,7 +193,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """A missing synchronisation that the detector found."""
+    """A fault that the detector found: mostly a synchronisation that is missing."""
 
     hazard: Hazard
     first: Access

@@ -773,6 +773,8 @@ def _pages(span: Span) -> tuple[int, int]:
 # The detector sees declared accesses only, and NumPy declares none. So the source's checksum is taken when the transfer
 # is called and again when its staging begins, and the target holds the pattern of uninitialised memory until then.
 
+HOST_TO_DEVICE, DEVICE_TO_HOST = "copy host to device", "copy device to host"
+"""The names of these copies in reports, postponed or not."""
 _MOST_POSTPONED = 32
 _POLLS = 64
 _READER = Participant(-1, "the host, for xferlib.prefetch")
@@ -810,7 +812,7 @@ class PostponedStaging:
         spans = memory.spans(ends.device, block)
         owners = (getattr(each, "allocation", None) for each in ends.kept)
         self._sources = [block, *(owner.block for owner in owners if owner is not None)]
-        name = "copy host to device" if ends.is_upload else "copy device to host"
+        name = HOST_TO_DEVICE if ends.is_upload else DEVICE_TO_HOST
         copies = Action(name, stager.copies, stager.location, stager.call)
         clock = stager.clock if ends.is_upload else join_clocks(stager.clock, stager.copies.clock)
         if machine.detector.is_on:
