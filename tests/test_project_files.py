@@ -30,10 +30,20 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert cited["title"] == project["name"]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])
-def test_every_make_target_that_a_page_names_exists(page: str) -> None:
+def test_every_make_target_that_a_page_or_a_workflow_names_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
-    assert set(MADE.findall(read(page))) <= targets
+    for page in ("CONTRIBUTING.md", "README.md", "ARCHITECTURE.md"):
+        assert set(MADE.findall(read(page))) <= targets, page
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        assert set(re.findall(r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8"))) <= targets, workflow.name
+
+
+def test_every_workflow_that_a_page_names_exists() -> None:
+    known = {path.stem for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+    for page in PAGES:
+        text = read(page)
+        assert {*re.findall(r"workflow `(\w+)`", text), *re.findall(r"`(\w+)` workflow", text)} <= known, page
+        assert "nightly" in known or "each night" not in text, page
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "changes/README.md"])

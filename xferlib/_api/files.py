@@ -444,7 +444,7 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
         raise FileNotFoundError(f"save: {path.parent} is not a folder; make it first")
     arrays: HostArrays = fetch({name: array for name, (array, _) in ready.items()})
     structure = names.to_json()
-    with _replacing(path) as new:
+    with _replace_file(path) as new:
         if path.suffix == _NPZ:
             _write_npz(new, arrays, structure)
         else:
@@ -452,7 +452,7 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def _replace_file(path: Path) -> Iterator[Path]:
     """A new file beside ``path``, which takes its place when it is on the disk.
 
     What was at ``path`` stays as it is if anything fails, Ctrl-C included.

@@ -461,7 +461,7 @@ class Cupy(ArrayLibrary):
         if case.is_new:
             return arrays
         target = cp.empty(case.shape, wanted)
-        return {"set": lambda: target.set(np.ascontiguousarray(source, wanted)), **_assigned(target, arrays)}
+        return {"set": lambda: target.set(np.ascontiguousarray(source, wanted)), **_assign_to(target, arrays)}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held, wanted = self.module.asarray(np.ascontiguousarray(source)), case.wanted
@@ -475,7 +475,7 @@ class Cupy(ArrayLibrary):
             return gets
         if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
             return {"get(out=)": lambda: held.get(out=out)}
-        return _assigned(out, gets)
+        return _assign_to(out, gets)
 
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
@@ -486,7 +486,7 @@ class Cupy(ArrayLibrary):
         return {**super().compile(case, inputs), "ElementwiseKernel": kernel}
 
 
-def _assigned(out: Any, gets: Runs) -> Runs:
+def _assign_to(out: Any, gets: Runs) -> Runs:
     """The same, into an array that is there."""
 
     def assign(get: Run) -> None:

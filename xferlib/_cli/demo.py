@@ -257,7 +257,7 @@ def _colour(index: int) -> str:
 
 
 @contextmanager
-def recording_last_epoch(
+def record_last_epoch(
     path: Path | None, epochs: int, advance: Callable[[], None], *, title: str
 ) -> Iterator[Callable[[], None]]:
     """Give the function that the training calls after every epoch; write the file when the block ends without an error.
@@ -358,7 +358,7 @@ def _rows(
         path, title = options.trace if device in runnable else None, f"The last epoch of the demo on {device}"
         if path is not None and len(runnable) > 1:  # a file for each, with the device in its name
             path = path.with_stem(f"{path.stem}-{str(device).replace(':', '-')}")
-        with recording_last_epoch(path, options.epochs, progress.advance, title=title) as end_epoch:
+        with record_last_epoch(path, options.epochs, progress.advance, title=title) as end_epoch:
             return digits.train(device, options.epochs, options.seed, end_epoch)
 
     reference: dict[str, Any] | None = None

@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli.main import Argument, Command, argument, terminal_columns, wrap
+from xferlib._cli.main import Command, CommandArgument, argument, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
@@ -984,7 +984,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     return status
 
 
-def list_arguments() -> tuple[Argument, ...]:
+def list_arguments() -> tuple[CommandArgument, ...]:
     """The arguments of ``doctor``."""
     names = registry.names()
     backend = f"try this backend alone: {', '.join(names)}; may be given repeatedly"

@@ -112,16 +112,16 @@ def parse_size(text: str) -> int:
 # The commands: the module of each, which is imported when the command runs, and what it is for.
 
 
-class Argument(NamedTuple):
+class CommandArgument(NamedTuple):
     """An argument of a command, as ``add_argument`` takes it."""
 
     names: tuple[str, ...]
     options: dict[str, Any]
 
 
-def argument(*names: str, **options: Any) -> Argument:
+def argument(*names: str, **options: Any) -> CommandArgument:
     """An argument by the words of ``add_argument``."""
-    return Argument(names, options)
+    return CommandArgument(names, options)
 
 
 class Command(NamedTuple):
@@ -130,7 +130,7 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
     """Returns the exit status."""
     description: str
-    arguments: Callable[[], tuple[Argument, ...]] = tuple
+    arguments: Callable[[], tuple[CommandArgument, ...]] = tuple
     """Makes them when they are needed, since some name what is installed."""
     options: Mapping[str, Any] = MappingProxyType({})
     """Of the parser: what differs from the usual one."""

@@ -120,15 +120,19 @@ def overlap(copies: Sequence[Span], computing: Sequence[Span]) -> float:
     return length(intersection(copies, computing)) / shorter if shorter > 0 else 0.0
 
 
-class Numbers:
-    """The totals and shares of operations.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that a trace has recorded, with its totals and shares.
 
-    Args:
-        operations: As recorded, in any order.
+    Attributes:
+        operations: In the order in which the program asked for them.
+        dropped: The number of earlier operations that were forgotten.
+        clock_error_s: The possible error of device times against host times.
     """
 
-    def __init__(self, operations: Sequence[TraceOperation]) -> None:
-        self.operations = operations
+    operations: Sequence[TraceOperation]
+    dropped: int = 0
+    clock_error_s: float = 0.0
 
     def spans(self, *kinds: str, device: str | None = None) -> list[Span]:
         """Return the spans in which at least one operation of these kinds ran."""
@@ -172,26 +176,6 @@ class Numbers:
         devices = {each.device for each in self.operations if each.kind in ON_DEVICE}
         busy = [length(self.spans(*ON_DEVICE, device=device)) / extent for device in devices]
         return max(0.0, 1.0 - sum(busy) / len(busy))
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """All that a trace has recorded, for the modules that show it.
-
-    Attributes:
-        operations: In the order in which the program asked for them.
-        dropped: The number of earlier operations that were forgotten.
-        clock_error_s: The possible error of device times against host times.
-    """
-
-    operations: tuple[TraceOperation, ...]
-    dropped: int
-    clock_error_s: float
-
-    @property
-    def numbers(self) -> Numbers:
-        """The totals and shares of the operations."""
-        return Numbers(self.operations)
 
 
 # Rows of a drawn trace: the row of each operation, their order and titles.
@@ -293,10 +277,9 @@ _HOST_PROCESS = 1
 def write(found: Recorded, path: Path) -> None:
     """Write the file: one event a line, so that files can be compared."""
     lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(found))
-    numbers = found.numbers
     other = json.dumps({
-        "version": f"xferlib {__version__}", "overlap": numbers.overlap(), "idle": numbers.idle(),
-        "gb_per_s": numbers.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
+        "version": f"xferlib {__version__}", "overlap": found.overlap(), "idle": found.idle(),
+        "gb_per_s": found.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
     })  # fmt: skip
     path.write_text(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[\n{lines}\n]}}\n', encoding="utf-8")
 
@@ -451,7 +434,7 @@ class Picture:
             y = self._write_line(y, line)
         if not operations:
             y = self._write_line(y, "nothing was recorded")
-        numbers = Numbers(shown)
+        numbers = Recorded(shown)
         shades = intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING))
         top, bottom = y, y + _ROW * len(rows)
         self._add_axis(top, bottom)
@@ -639,7 +622,7 @@ def _is_same(one: TraceOperation, two: TraceOperation) -> bool:
 
 def format_heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
     """The title, and a line of the numbers of what is shown."""
-    numbers = Numbers(shown)
+    numbers = Recorded(shown)
     speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]
     if union((each.start_s, each.end_s) for each in shown if each.kind in ON_DEVICE):
@@ -664,7 +647,7 @@ def summary(found: Recorded) -> str:
             rows.append([title, *_figures(kind, members)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_pad_row(row, widths)).rstrip() for row in rows]
-    lines.append(f"overlap {found.numbers.overlap():.0%}, idle {found.numbers.idle():.0%}")
+    lines.append(f"overlap {found.overlap():.0%}, idle {found.idle():.0%}")
     if found.dropped:
         lines.append(f"{found.dropped} earlier operations were forgotten; trace(keep=...) keeps more")
     untimed = sum(not each.is_timed for each in operations)
@@ -882,8 +865,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         return self._numbers.nbytes()
 
     @property
-    def _numbers(self) -> Numbers:
-        return Numbers(self.operations)
+    def _numbers(self) -> Recorded:
+        return Recorded(self.operations)
 
     @property
     def _data(self) -> Recorded:
