@@ -194,8 +194,11 @@ REFUSED = [
             ("cache clean", "cache clear"),
         )
     ),
-    (["bench", "kernels", "--json", "figures.json"],
-     "'bench kernels' is not in the installed package; run `python -m benchmarks kernels`"),
+    *(
+        (["bench", name, "--json", "figures.json"],
+         f"'bench {name}' is not in the installed package; run `python -m benchmarks {name}`")
+        for name in ("kernels", "overlap")
+    ),
     *(
         (["bench", command, *options], text)
         for command in ("transfer", "sweep")
@@ -257,8 +260,9 @@ def test_help_names_the_command_and_those_of_its_group_within_the_columns(
         assert names == [each for each in COMMANDS if each.startswith(command)]
 
 
-def test_a_benchmark_of_a_checkout_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    module = pytest.importorskip("benchmarks.kernels", reason="the project is not beside the tests")
+@pytest.mark.parametrize("name", ["kernels", "overlap"])
+def test_a_benchmark_of_a_checkout_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    module = pytest.importorskip(f"benchmarks.{name}", reason="the project is not beside the tests")
     with pytest.raises(SystemExit) as stopped:
         module.main(["--help"])
     assert stopped.value.code == 0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kernels
+from benchmarks import kernels, overlap
 from benchmarks.pictures import INK, drawing
 from xferlib._cli.bench import REGIMES, size_text
 
@@ -87,9 +87,15 @@ def draw_kernels(figures: dict[str, Any], path: Path) -> None:
     kernels.plot([kernels.KernelResult(**each) for each in results], figures["machine"], path)
 
 
+def draw_overlap(figures: dict[str, Any], path: Path) -> None:
+    """As `python -m benchmarks overlap --plot`."""
+    overlap.plot([overlap.Loop(**each) for each in figures["loops"]], figures["machine"], path)
+
+
 DRAWN: dict[str, Callable[[Any, Path], None]] = {
     "h200/transfer": draw_transfers,
     "h200/kernels": draw_kernels,
+    "h200/overlap": draw_overlap,
     "h100/sweep": draw_sweep,
     "h200/sweep": draw_sweep,
 }

@@ -5,8 +5,8 @@
 #
 #   tests      the test suite                         demo       the demo
 #   arrays     the tests of PyCUDA's namespace        bench      transfers and kernels beside other libraries'
-#   sweep      random transfers and kernels, 3 seeds  several    what needs two GPUs or more
-#   suites     the peers' own tests, from checkouts under $PEERS
+#   sweep      random transfers and kernels, 3 seeds  overlap    prefetch and stream_map
+#   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
 #   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
 #              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees
 #
@@ -67,6 +67,11 @@ run_sweep() { # seeds from the clock; a sweep takes some 25 s longer than the ca
     done
 }
 
+run_overlap() {
+    name_files overlap
+    section overlap "$bench_limit" "$PYTHON" -m benchmarks overlap --map 4GiB "${files[@]}"
+}
+
 run_several() { # ranks over NCCL by both launchers, then the failure matrix
     local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_report) mpi=(mpiexec -n 2)
     local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
@@ -110,7 +115,7 @@ section info 30 "$PYTHON" -m xferlib info
 section doctor 90 "$PYTHON" -m xferlib doctor
 for part in "$@"; do
     case $part in
-        tests | demo | bench | arrays | sweep | several | suites | trees) "run_$part" ;;
+        tests | demo | bench | arrays | sweep | overlap | several | suites | trees) "run_$part" ;;
         *)
             echo "unknown section '$part'; the sections are listed in the first lines of $0" >&2
             exit 2

@@ -165,7 +165,7 @@ COMMANDS: dict[str, CommandEntry] = {
 """By one word, or by two."""
 GROUPS = {"bench": "benchmarks", "cache": "the compiled kernels on disk"}
 """The first words of commands of two."""
-ONLY_IN_CHECKOUTS = {"bench kernels": "python -m benchmarks kernels"}
+ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in ("kernels", "overlap")}
 
 
 def load(name: str) -> Command:
