@@ -266,7 +266,7 @@ def test_a_benchmark_of_a_checkout_explains_itself(name: str, capsys: pytest.Cap
     with pytest.raises(SystemExit) as stopped:
         module.main(["--help"])
     assert stopped.value.code == 0
-    assert capsys.readouterr().out.startswith("usage: python -m benchmarks kernels")
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name}")
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["info"], ["doctor", "--quick", "--json"]])
