@@ -347,10 +347,10 @@ def _as_array(*memory: Any) -> np.ndarray[Any, Any]:
     return np.asarray(_Memory(*memory))
 
 
-def overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
     """Whether two elements of an array have a byte in common, as after broadcasting; True if too hard to say."""
-    if 0 in shape:
-        return False  # NumPy's strides are often 0 then
+    if is_c_contiguous(shape, strides, itemsize):
+        return False  # empty ones too, whose strides are often 0
     steps = sorted((abs(stride), extent) for extent, stride in zip(shape, strides, strict=True) if extent > 1)
     reach = itemsize
     for stride, extent in steps:
@@ -729,8 +729,8 @@ def as_host_array(
     """
     if isinstance(x, np.ndarray):
         array = x
-        refuse_masked(x, what)
-        refuse_truncated(x, what)
+        if type(x) is not np.ndarray:
+            refuse_masked(x, what)
     elif x is None or isinstance(x, (str, bytes, dict, set)):
         raise UnsupportedArrayError(f"{what} is {type(x).__name__}, not an array; {_instead_of(x)}")
     else:
@@ -752,6 +752,8 @@ def as_host_array(
             ) from error
         if array.dtype == object:
             raise UnsupportedArrayError(f"{what} is {type(x).__name__}, {_not_numbers(x, array)}")
+    if array.base is not None or type(array) is not np.ndarray:
+        refuse_truncated(array, what)
     if array.dtype not in SUPPORTED:
         name = "x" if isinstance(x, (np.ndarray, np.generic)) else "numpy.asarray(x)"
         objects = _objects(array.flat, name + ".astype({})") if array.dtype == object else None

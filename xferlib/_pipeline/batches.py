@@ -54,7 +54,7 @@ from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
 from xferlib._runtime.threads import Handed
 from xferlib._transfer import copies, describe, many, plan, staging
-from xferlib._transfer.describe import CopyTarget, HostEnd
+from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import Filling, TransferPath, fill, gather
 from xferlib.errors import ArrayError, OutOfMemoryError, PinnedMemoryError
@@ -297,7 +297,7 @@ class SideStreamUploader:
         array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
-        staging.upload(end, backend.view(array), carrier, found)
+        staging.upload(Upload(end, array, backend.view(array), carrier), found)
         ahead.copied = copied = backend.event_record(carrier, timing=False)
         return copied
 

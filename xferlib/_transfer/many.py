@@ -37,8 +37,7 @@ from xferlib._memory.buffers import slab_of
 from xferlib._runtime import process
 from xferlib._transfer import copies, on_device, plan
 from xferlib._transfer import staging as staging_module
-from xferlib._transfer.copies import Upload
-from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.describe import CopySource, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import TransferPath
 from xferlib._transfer.staging import PlainCopy
@@ -241,7 +240,7 @@ class PackedLeaves:
         if nbytes > MEDIUM_NBYTES:
             memory = pinned.pools.of(backend)._lend(info.shape, info.dtype)
             self._pack(memory, memory.ctypes.data)
-            copies.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
+            copies.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream))
         else:
             memory, pointer = slab_of(backend, nbytes, stream).take(nbytes, stream)
             self._pack(memory, pointer)
@@ -523,6 +522,7 @@ def _describe_staged_leaf(
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None
+    refuse_truncated(leaf, "the array")
     end = HostEnd(leaf, wanted, backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=may_permute, may_cast=False)
     return end if found.path is TransferPath.STAGED and found.is_c else None
@@ -712,7 +712,8 @@ class ManyDownload:
             info = backend.view(memory)
             self._gather(info.pointer, places, nbytes)
             if not self._can_stage:
-                self._cut(copies.device_to_host(memory, info, backend, BYTE, stream=stream), small, places)
+                slab = CopySource(memory, info.shape, BYTE, backend, info.device, None, info)
+                self._cut(copies.device_to_host(slab, BYTE, stream=stream), small, places)
                 return
             group.append(_Leaf(len(self._results), memory, info.pointer, (nbytes,), BYTE, nbytes))
             self._results.append(None)
@@ -808,7 +809,7 @@ class ManyDownload:
         if table.base is None:  # the pool is full
             there = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
             info = backend.view(there)
-            copies.send(Upload(HostEnd(table, table.dtype, backend), there, info, stream, is_blocking=False))
+            copies.send(Upload(HostEnd(table, table.dtype, backend), there, info, stream))
             self._kept.append(there)
             start = info.pointer
         else:

@@ -418,7 +418,7 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
     giver.attach(info.device)
     if taker is not giver:
         taker.attach(device)
-    src, info = resolve_lazy(x, info, giver)
+    src, info = resolve_lazy(x, giver, None) if giver.is_lazy(x) else (x, info)
     order = stream if stream is not None else taker.stream_current(device)
     before = giver.stream_current(info.device)
     is_local = info.device.index == device.index
@@ -619,12 +619,8 @@ def _on(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
             backend.stream_use(current)
 
 
-def resolve_lazy(
-    src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | None = None
-) -> tuple[Array, ArrayInfo]:
-    """The array with its elements in memory, made on ``stream``, the current one if omitted."""
-    if not backend.is_lazy(src):
-        return src, info
+def resolve_lazy(src: Array, backend: Backend, stream: RawStream | None) -> tuple[Array, ArrayInfo]:
+    """The elements of a lazy array in memory, made on ``stream``; None is the current one."""
     if stream is None:
         done = backend.resolved(src)
     else:

@@ -1,9 +1,9 @@
 """How an array crosses the link: compiled once from its form and the abilities of the device, kept, and looked up.
 
-The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compiled` is pure,
-and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer costs:
-size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned`), which is a fact of
-each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
+The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compile_plan` is
+pure, and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer
+costs: size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned`), a fact of each
+array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
 dense but not in C order are sent as they lie, and reordered on the device, if two steps may fill the destination.
 
 Guaranteed: a forced path that the array cannot take becomes `STAGED`.
@@ -484,7 +484,7 @@ def of(
     end: HostEnd, device: Device, *, is_upload: bool, is_blocking: bool = True, may_permute: bool = True,
     may_cast: bool = True,
 ) -> Plan:  # fmt: skip
-    """The plan for the host's end of a copy; asks whether its memory is pinned if that decides. Else as `compiled`."""
+    """The plan for the host's end of a copy, by `compile_plan`; asks whether memory is pinned if that decides."""
     array, means, wanted = end.array, known.get(device), forced()
     if means is None or process.fast_path_epoch[0] != _number:
         means = means_of(end.backend, device)

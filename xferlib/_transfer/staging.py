@@ -3,7 +3,7 @@
 The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
 gathers nor converts: slower than our own staging from 64 KiB on. One thread that fills a pinned buffer and sends it is
 no faster: filling and sending take turns. So what is small is one copy by way of the thread's slab, and everything else
-is staged by `compiled_staging`, with several threads over a ring of chunks. Where that cannot be, as on the simulator,
+is staged by C (`copy`), with several threads over a ring of chunks. Where that cannot be, as on the simulator,
 or where the C is not compiled, one thread gathers a part of the array after the other into its slab and sends it.
 
 Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the destination
@@ -36,7 +36,7 @@ from xferlib._memory import buffers, lifetimes
 from xferlib._runtime import process, threads
 from xferlib._runtime.threads import Job, workers
 from xferlib._transfer import plan
-from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.describe import HostEnd, Upload
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import CaptureError, LayoutError, OutOfMemoryError
 
@@ -115,20 +115,17 @@ class Regions(NamedTuple):
     """The arrays, and descriptions that ``table`` points to."""
 
 
-def of_one(end: HostEnd, pointer: int) -> Regions | None:
-    """Describe one array and its address on the device; None where that has too many axes."""
+def of_one(end: HostEnd, pointer: int, *, is_read: bool = False) -> Regions | None:
+    """Describe one array and its address on the device, as `describe` does; None where that has too many axes."""
     region = _native.ArrayRegion()
-    form = describe(region, end.array, end.dtype, end.pointer, pointer)
+    form = describe(region, end, pointer, is_read=is_read)
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     """Describe arrays whose plans C can stage, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
-    forms = [
-        describe(region, end.array, end.dtype, end.pointer, pointer)
-        for region, end, pointer in zip(table, ends, pointers, strict=True)
-    ]
+    forms = [describe(region, end, pointer) for region, end, pointer in zip(table, ends, pointers, strict=True)]
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
@@ -176,18 +173,17 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
     return Regions(region, 1, nbytes, (parts, keep))
 
 
-def describe(
-    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, *, is_read: bool = False
-) -> HostForm | bool | None:
+def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) -> HostForm | bool | None:
     """Fill in a region; returns the form that it points to, True if to none, None if it cannot be described.
 
     Args:
         region: An `xferlib._native.ArrayRegion`.
-        array: On the host, its first element at ``address``.
-        dtype: Of the elements on the device, the first at ``pointer``.
+        end: On the host.
+        pointer: Of the first element on the device.
         is_read: It is known to be a source, whose pages exist.
     """
-    region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
+    array, dtype = end.array, end.dtype
+    region.device, region.host, region.nbytes = pointer, end.pointer, end.nbytes
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
         region.unit = buffers.HUGE if is_fresh else _native.CACHE_LINE
@@ -209,7 +205,7 @@ def _unit(*, is_fresh: bool) -> int:
 #
 # The obvious way is one C function that stages everything and returns. `copy` is that, for a transfer that takes some
 # milliseconds. A longer one would keep Ctrl-C waiting, an asynchronous one needs no Python thread at all, and the
-# arrays of a tree are described while the first of them are on their way: these are an `open_transfer.OpenTransfer`.
+# arrays of a tree are described while the first of them are on their way: these are an `OpenTransfer`.
 #
 # Helpers are threads of `staging.c`, shared by all transfers and counted by the thread budget.
 #
@@ -303,34 +299,6 @@ def calls_of(backend: Backend, stream: RawStream) -> StagingCalls | None:
     if fast is None or stream.handle == PER_THREAD or not _native.is_on():
         return None
     return fast.staging_calls(stream.device)
-
-
-def stage(
-    array: HostArray, dtype: np.dtype[Any], host: int, pointer: int, backend: Backend, stream: RawStream, *,
-    is_upward: bool,
-) -> bool:  # fmt: skip
-    """Copy between a host array and contiguous memory of the device, in one call of C; the device is attached.
-
-    Args:
-        array: Of any layout, its first element at the address ``host``.
-        dtype: Of the elements on the device, the first at the address ``pointer``.
-        backend, stream, is_upward: They carry the copy, to the device or from it.
-
-    Returns:
-        False, and nothing is done, where C cannot stage the array.
-
-    Raises:
-        As `copy`.
-    """
-    setup = setup_of(backend, stream, is_upward=is_upward)
-    if setup is None:
-        return False
-    region = _native.ArrayRegion()
-    form = describe(region, array, dtype, host, pointer, is_read=is_upward)
-    if form is None:
-        return False
-    copy(Regions(region, 1, region.nbytes, (array, form)), setup, backend, stream)
-    return True
 
 
 def copy(described: Regions, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
@@ -449,7 +417,7 @@ def close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) -
 # asynchronous one needs no Python thread.
 #
 # Guaranteed: when the job of an `OpenTransfer` is over, no thread of either kind works on the transfer; its chunks are
-# dealt with as `compiled_staging` says.
+# dealt with as those of `copy`.
 #
 # `OpenTransfer._lock` protects the start and the end: `_handle` is set once, and regions are added until the end only.
 
@@ -613,8 +581,9 @@ def _name(thread: int, names: dict[int | None, str]) -> str:
     return f"xferlib-c{-thread}" if thread < 0 else names.get(thread, f"thread {thread}")
 
 
-def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream``; pageable memory has been read on return."""
+def upload(request: Upload, found: Plan) -> None:
+    """Fill memory in C order of a device on a stream; pageable memory has been read on return."""
+    end, _, dst, stream, _ = request
     backend = end.backend
     if found.path is TransferPath.PINNED:
         copy_pinned(end, dst.pointer, stream, is_upward=True)
@@ -622,22 +591,24 @@ def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None
     # The driver waits for the stream first: so only where that is idle.
     fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=True):
-        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
+        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, end.nbytes, backend, stream):
             return
     if found.path is TransferPath.SMALL:
         memory, pointer = buffers.slab_of(backend, end.nbytes, stream).take(end.nbytes, stream)
         plan.gather(end.array, end.dtype, memory, pointer)
-        observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
+        observe.copy(Kind.H2D, dst.pointer, pointer, end.nbytes, backend, stream)
     else:
         _stage(end, dst.pointer, stream, is_upward=True)
 
 
 def _stage(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
-    """Stage an array in this thread, with helpers."""
+    """Stage an array in this thread, with helpers: in one call of C where that can be, and no recorder is open."""
     backend = end.backend
-    if observe.active is not None or not stage(
-        end.array, end.dtype, end.pointer, pointer, backend, stream, is_upward=is_upward
-    ):
+    setup = setup_of(backend, stream, is_upward=is_upward) if observe.active is None else None
+    described = of_one(end, pointer, is_read=is_upward) if setup is not None else None
+    if setup is not None and described is not None:
+        copy(described, setup, backend, stream)
+    else:
         workers.run(job(end, pointer, stream, None, is_upward=is_upward))
 
 
@@ -659,7 +630,7 @@ def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None
 
 
 def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> OpenTransfer:
-    """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
+    """A transfer in C of some ``nbytes``, with no regions yet; `calls_of` has said that it can be."""
     setup = setup_of(backend, stream, is_upward=is_upward)
     assert setup is not None
     moving = observe.make_mover(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
