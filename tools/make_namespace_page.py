@@ -12,6 +12,9 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -42,12 +45,11 @@ def row(cells: Iterable[str]) -> str:
 
 def pairs() -> str:
     """The dtype of two arrays, and of an array and a Python scalar."""
-    names = dict(zip(promotion.CODES, map(short, DTYPES), strict=True))
-    lines = [row(["", *names.values()]), "|---|" + "---|" * len(names)]
-    for name, codes in zip(names.values(), promotion.PAIRS, strict=True):
-        lines.append(row([f"**{name}**", *(names[each] for each in codes)]))
-    for kind, codes in promotion.SCALARS.items():
-        lines.append(row([f"*{kind.__name__}*", *(names[each] for each in codes)]))
+    lines = [row(["", *map(short, DTYPES)]), "|---|" + "---|" * len(DTYPES)]
+    others: dict[str, Any] = {f"**{short(name)}**": np.dtype(name) for name in DTYPES}
+    scalars = {f"*{kind.__name__}*": kind for kind in (bool, int, float, complex)}
+    for label, other in (others | scalars).items():
+        lines.append(row([label, *(short(promotion.promote(np.dtype(name), other).name) for name in DTYPES)]))
     return "\n".join(lines) + "\n"
 
 
