@@ -153,9 +153,7 @@ def device_to_host_async(
         src, info = resolve_lazy(src, backend, stream)
     order = stream
     if order is None:
-        from xferlib._core.streams import copy_stream  # here, for programs that only wait
-
-        order = copy_stream(backend, info.device, "down")
+        order = streams.copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
     try:
@@ -303,9 +301,7 @@ def host_to_device_async(
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
     backend, device, order, dst, info = target
     if order is None:
-        from xferlib._core.streams import copy_stream  # here, for programs that only wait
-
-        order = copy_stream(backend, device, "up")
+        order = streams.copy_stream(backend, device, "up")
         if dst is not None:
             backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
     if info is None:
