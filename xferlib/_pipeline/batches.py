@@ -56,7 +56,8 @@ from xferlib._runtime.threads import Handed
 from xferlib._transfer import copies, describe, many, plan, staging
 from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.plan import Filling, TransferPath, fill, gather
+from xferlib._transfer.plan import TransferPath
+from xferlib._transfer.staging import Filling, fill, gather
 from xferlib.errors import ArrayError, OutOfMemoryError, PinnedMemoryError
 
 if TYPE_CHECKING:

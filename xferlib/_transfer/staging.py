@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.arrays import SUPPORTED, HostArray, copy_into, cut_in_chunks, find_memory_map
+from xferlib._core.arrays import SUPPORTED, HostArray, address, copy_into, cut_in_chunks, dense_order, find_memory_map
 from xferlib._core.device import PER_THREAD, opened
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
@@ -31,6 +32,8 @@ from xferlib._core.thresholds import (
     HOST_HELPER_NBYTES,
     LENT_CHUNKS,
     MEDIUM_NBYTES,
+    SMALL_NBYTES,
+    SPIN_NS,
 )
 from xferlib._memory import buffers, lifetimes
 from xferlib._runtime import process, threads
@@ -96,8 +99,136 @@ def _is_small(leaf: Any) -> bool:
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, by several threads where it is large and they are compiled."""
-    if not plan.copy_between(dst, src, plan.helpers()):
+    if not copy_between(dst, src, plan.helpers()):
         copy_into(dst, src)
+
+
+# Copies between host arrays by C: any layout by the calling thread, and those that are large by several.
+
+
+def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Copy the elements in C order to ``memory``, at an address, converted; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        copy_into(np.ndarray(array.shape, dtype, memory), array)
+    else:
+        _native.load_library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
+
+
+def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Fill an array from elements of ``dtype`` in C order in ``memory``, at an address; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        copy_into(array, np.ndarray(array.shape, dtype, memory))
+    else:
+        _native.load_library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
+
+
+_SHORT_ROW = 8
+
+
+def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
+    """Fill a host array from one that shares no memory with it; releases the GIL.
+
+    One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
+    axes of both are put then.
+
+    Args:
+        dst, src: Of the same shape.
+        helpers: The most threads that may help.
+
+    Returns:
+        Whether that was done, not where NumPy takes no more time, or the C knows no way.
+    """
+    is_gathered = dst.flags.carray and dst.dtype.isnative
+    if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
+        order = dense_order(dst.shape, dst.strides, dst.itemsize)
+        if order is None or not (dst.flags.behaved and dst.dtype.isnative):
+            return False
+        dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
+        if src.dtype != dst.dtype and not _has_rows(dst.shape):
+            return False
+    host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
+    if host.flags.c_contiguous and src.dtype == dst.dtype:
+        if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
+            return False
+        host, plain = src, dst
+    elif (found := _suitable(host, plain.dtype)) is not None:
+        layout = found.layout
+    else:
+        return False
+    pointers = address(host), address(plain)
+    _native.load_library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
+    return True
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last two axes have elements enough for a block to be worth converting: as in `host_copies.c`."""
+    return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
+
+
+def host_crew(helpers: int) -> tuple[int, int, int, int]:
+    """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
+    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, SPIN_NS
+
+
+def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
+    """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
+    given = array.dtype
+    is_small = array.size * dtype.itemsize < SMALL_NBYTES
+    if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
+        return None
+    return plan.describe_form(array.shape, array.strides, given, dtype)
+
+
+# Copies of plain bytes into pinned memory by several threads.
+
+
+def fill(pinned: int, host: int, nbytes: int) -> None:
+    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
+    _native.load_library().xf_fill(*_arguments(pinned, host, nbytes))
+
+
+def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    """The arguments of ``xf_fill``."""
+    budget = threads.crew()
+    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+
+
+class Filling:
+    """Plain bytes on their way into pinned memory.
+
+    Args:
+        pinned: The address of memory that nothing else uses.
+        host: The address of as many bytes, which stay as they are until `end`.
+        nbytes: The number of bytes.
+        keep: Must outlive the copy.
+    """
+
+    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
+
+    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
+        arguments, library = _arguments(pinned, host, nbytes), _native.load_library()
+        self.nbytes = nbytes
+        self._keep = keep
+        self._pid = os.getpid()
+        self._handle: int | None = library.xf_fill_begin(*arguments)
+        if self._handle is None:
+            library.xf_fill(*arguments)
+
+    def end(self) -> None:
+        """Do what is left in this thread too; on return every byte is there."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
+            _native.load_library().xf_fill_end(handle)
+        self._keep = None
+
+    def __del__(self) -> None:
+        try:
+            if self._handle is not None:
+                self.end()
+        except Exception:  # it was never begun, or the interpreter is going away
+            return
 
 
 # The arrays of a staged transfer, as C takes them: each contiguous on the device, of any layout on the host.
@@ -595,7 +726,7 @@ def upload(request: Upload, found: Plan) -> None:
             return
     if found.path is TransferPath.SMALL:
         memory, pointer = buffers.slab_of(backend, end.nbytes, stream).take(end.nbytes, stream)
-        plan.gather(end.array, end.dtype, memory, pointer)
+        gather(end.array, end.dtype, memory, pointer)
         observe.copy(Kind.H2D, dst.pointer, pointer, end.nbytes, backend, stream)
     else:
         _stage(end, dst.pointer, stream, is_upward=True)
@@ -682,7 +813,7 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     except BaseException:
         lifetimes.abandon(backend, stream)
         raise
-    plan.scatter(end.array, end.dtype, memory, pointer)
+    scatter(end.array, end.dtype, memory, pointer)
     own.mark_empty()
 
 
@@ -707,7 +838,7 @@ def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable
             nbytes = part.size * itemsize
             begun_s = time.perf_counter() if moving is not None else 0.0
             memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
-            plan.gather(part, end.dtype, memory, source)
+            gather(part, end.dtype, memory, source)
             _send_chunk(moving, begun_s, nbytes)
             backend.copy(pointer + offset, source, nbytes, stream=stream)
             if moving is not None:
@@ -739,7 +870,7 @@ def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callab
                 lifetimes.abandon(backend, stream)
                 raise
             begun_s = time.perf_counter() if moving is not None else 0.0
-            plan.scatter(part, end.dtype, memory, target)
+            scatter(part, end.dtype, memory, target)
             own.mark_empty()
             observe.note_staging(nbytes)
             if moving is not None:
