@@ -309,6 +309,12 @@ def get(name: str) -> Backend:
     return backend if backend is not None else _load(name)
 
 
+def part_of(device: Device) -> Backend:
+    """The part of a backend that serves a device, which exists."""
+    backend = _loaded.get(device.backend)
+    return (backend if backend is not None else _load(device.backend)).at(device)
+
+
 def library(name: str) -> tuple[str, str]:
     """The module that a registered backend's arrays are from, and the command that installs it; loads neither."""
     spec = _BUILTIN.get(name)
@@ -846,41 +852,37 @@ settle: Callable[[Device], None] | None = None
 """Waits until the transfers on a device are enqueued; `pending` sets it."""
 
 
-class _Directory:
-    """The registry, as devices see it."""
-
-    def resolve(self, spec: DeviceSpec) -> Device:
-        return resolve(spec)
-
-    def get_facts(self, device: Device) -> Backend:
-        return get(device.backend).at(device)
-
-    def synchronize(self, device: Device) -> None:
-        refuse_device("synchronize", device)
-        if settle is not None:
-            settle(device)
-        self.get_facts(device).device_synchronize(device)
-
-    def use(self, device: Device) -> None:
-        change = _Switch(device)
-        if not blocks.alter(device.backend, (change,)):
-            undo: list[blocks.Undo] = []
-            try:
-                change.make(undo)
-            except BaseException:
-                for each in reversed(undo):
-                    each()
-                raise
-            use_backend(device.backend)
-
-    def enter(self, device: Device) -> None:
-        if device.kind == "cpu":
-            blocks.enter(device, None)
-        else:
-            blocks.enter(device, device.backend, (_Switch(device),))
+def synchronize_device(device: Device) -> None:
+    """Wait until all work on a device is done."""
+    refuse_device("synchronize", device)
+    if settle is not None:
+        settle(device)
+    part_of(device).device_synchronize(device)
 
 
-device.directory = _Directory()
+def use_device(device: Device) -> None:
+    """Make a device, and its backend, current from now on."""
+    change = _Switch(device)
+    if not blocks.alter(device.backend, (change,)):
+        undo: list[blocks.Undo] = []
+        try:
+            change.make(undo)
+        except BaseException:
+            for each in reversed(undo):
+                each()
+            raise
+        use_backend(device.backend)
+
+
+def enter_device(device: Device) -> None:
+    """Make a device, and its backend, current for a block."""
+    if device.kind == "cpu":
+        blocks.enter(device, None)
+    else:
+        blocks.enter(device, device.backend, (_Switch(device),))
+
+
+device.directory = sys.modules[__name__]
 
 
 class _Switch:

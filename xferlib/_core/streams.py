@@ -233,7 +233,7 @@ class Event(ProcessBound):
         """
         target = registry.get_device(device)
         event = cls(interprocess=True)
-        backend = registry.get(target.backend).at(target)
+        backend = registry.part_of(target)
         event._raw = backend.event_open(target, handle)
         event._backend, event._device = backend, target
         return event
@@ -723,7 +723,7 @@ class Stream(ProcessBound, blocks.Enterable):
 
     def __init__(self, device: DeviceSpec = None, *, non_blocking: bool = True, priority: int = 0) -> None:
         self.device: Device = registry.get_device(device)
-        self._backend = registry.get(self.device.backend).at(self.device)
+        self._backend = registry.part_of(self.device)
         self._backend.attach(self.device)
         non_blocking = checks.flag(non_blocking, "Stream: non_blocking")
         number = checks.whole(priority, least=None)
@@ -759,7 +759,7 @@ class Stream(ProcessBound, blocks.Enterable):
             )
             raise StreamTypeError(f"{type(native).__name__} is not a stream: {remedy}")
         target = registry.get_device(device)
-        backend = registry.get(target.backend).at(target)
+        backend = registry.part_of(target)
         if not backend.capabilities.streams:
             raise StreamError(
                 f"a native stream cannot be used on {target} ({backend.capabilities.reason('streams')}); leave it out "
@@ -956,5 +956,5 @@ def current_stream(device: DeviceSpec = None) -> Stream:
     """The native library's current stream on a device, for this thread and task."""
     target = registry.get_device(device)
     blocks.follow()
-    backend = registry.get(target.backend).at(target)
+    backend = registry.part_of(target)
     return Stream._of(backend.stream_current(target), backend)

@@ -119,7 +119,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
     else:
         place = registry.resolve(device, backend=chosen)
     order = raw_stream(stream, place) if stream is not None else None
-    return CopyTarget(registry.get(place.backend).at(place), place, order, out, into)
+    return CopyTarget(registry.part_of(place), place, order, out, into)
 
 
 def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:

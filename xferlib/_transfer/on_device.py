@@ -363,7 +363,7 @@ class _Routes:
             return table[info.device, spec]
         except KeyError:
             device = registry.for_array(spec, x)
-        giver, taker = (registry.get(each.backend).at(each) for each in (info.device, device))
+        giver, taker = (registry.part_of(each) for each in (info.device, device))
         is_route = "cpu" not in (info.device.kind, device.kind) and giver.pinned_domain == taker.pinned_domain
         route = (giver, CopyTarget(taker, device)) if is_route else None
         if type(spec) is not str or str(device).endswith(spec):
