@@ -59,7 +59,7 @@ def device_to_host(
         end, flat, _owner, found = _prepare_download(
             src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True
         )
-        _DOWNLOADS[found.path](flat, end, order, found)
+        staging.download(flat, end, order, found)
     except BaseException:  # what may be enqueued reads memory that the caller may free now
         lifetimes.abandon(backend, order)
         raise
@@ -117,26 +117,6 @@ def _convert_on_device(
         return src, info
     cast(src, converted, backend, stream)
     return converted, backend.view(converted)
-
-
-# --- one executor a path
-
-
-def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    pass
-
-
-def _download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
-    staging.copy_pinned(end, src.pointer, stream, is_upward=False)
-    staging.await_copy(end.backend, stream)
-
-
-_DOWNLOADS: dict[TransferPath, Callable[[ArrayInfo, HostEnd, RawStream, Plan], None]] = {
-    TransferPath.EMPTY: _nothing,
-    TransferPath.SMALL: staging.download,
-    TransferPath.PINNED: _download_pinned,
-    TransferPath.STAGED: staging.download,
-}
 
 
 # --- asynchronous

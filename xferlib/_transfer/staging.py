@@ -781,8 +781,14 @@ def copy_pinned(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: boo
 
 
 def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    """Fill host memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     backend = end.backend
+    if found.path is TransferPath.EMPTY:
+        return
+    if found.path is TransferPath.PINNED:
+        copy_pinned(end, src.pointer, stream, is_upward=False)
+        await_copy(backend, stream)
+        return
     fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=False):
         if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
