@@ -31,6 +31,7 @@ from xferlib._core.thresholds import (
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     PACKED_LEAF_MOST,
+    PINNED_QUERY_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._memory.buffers import slab_of
@@ -495,9 +496,13 @@ def _large(
     leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device, *,
     may_permute: bool,
 ) -> Iterator[_Large]:  # fmt: skip
-    """The leaves that C threads stage, as they are asked for; the others go another way."""
+    """The leaves that C threads stage, as they are asked for; the others go another way.
+
+    The driver is asked whether memory is pinned until it has said no once: to ask it for each of a hundred arrays takes
+    as long as to copy some of them, and memory of another library that is missed so is copied all the same.
+    """
     find_address = _native.addresser()
-    is_pinned = pinned.tester(backend)
+    asks = True
     for number in numbers:
         leaf = leaves[number]
         if type(leaf) is not np.ndarray:
@@ -506,7 +511,9 @@ def _large(
         if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
             pointer = find_address(leaf)
             if pointer:
-                if not is_pinned(pointer, nbytes):
+                ranges = pinned.find(pointer, nbytes, backend, asks=asks)
+                asks = asks and (ranges is not None or nbytes < PINNED_QUERY_FROM)
+                if ranges is None:
                     yield _Large(number, leaf, given, nbytes, pointer)
                 continue
         end = _describe_staged_leaf(leaf, dtype, backend, device, may_permute=may_permute)
