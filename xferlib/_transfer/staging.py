@@ -46,7 +46,7 @@ from xferlib.errors import CaptureError, LayoutError, OutOfMemoryError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._core.arrays import Array, ArrayInfo, Chunks
+    from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream, StagingCalls
     from xferlib._core.observe import Moving, Step
@@ -755,9 +755,7 @@ def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None
         staging.add(described)
         staging.close()
         return staging.job(finish)
-    if is_upward:
-        return _slab_upload(end, pointer, stream, finish)
-    return _slab_download(pointer, end, stream, finish)
+    return _slab_job(end, pointer, stream, finish, is_upward=is_upward)
 
 
 def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> OpenTransfer:
@@ -826,71 +824,57 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
 # --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
 
 
-def _chunks(end: HostEnd) -> Chunks:
-    return cut_in_chunks(
-        end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize)
-    )
-
-
-def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
-    """Fill contiguous memory of the device, at an address, from the host's end."""
-    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.make_mover(Kind.H2D, end.nbytes, chunks.count, backend, stream)
+def _slab_job(
+    end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool
+) -> Job:
+    """The job that copies between the host's end and contiguous memory of the device, at an address."""
+    backend, itemsize = end.backend, end.dtype.itemsize
+    chunks = cut_in_chunks(end.array, itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), itemsize))
+    moving = observe.make_mover(Kind.H2D if is_upward else Kind.D2H, end.nbytes, chunks.count, backend, stream)
+    copy_part = _send_part if is_upward else _fetch_part
 
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
         while (index := take()) >= 0:
             offset, part = chunks[index]
-            nbytes = part.size * itemsize
-            begun_s = time.perf_counter() if moving is not None else 0.0
-            memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
-            gather(part, end.dtype, memory, source)
-            _send_chunk(moving, begun_s, nbytes)
-            backend.copy(pointer + offset, source, nbytes, stream=stream)
-            if moving is not None:
-                moving.note_enqueued()
+            copy_part(end, part, pointer + offset, stream, moving)
 
     return Job(chunks.count, work, finish=finish)
 
 
-def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
-    """Fill the host's end from contiguous memory of the device, at an address."""
-    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.make_mover(Kind.D2H, end.nbytes, chunks.count, backend, stream)
-
-    def work(take: Callable[[], int]) -> None:
-        backend.attach(stream.device)
-        while (index := take()) >= 0:
-            offset, part = chunks[index]
-            nbytes = part.size * itemsize
-            own = buffers.slab_of(backend, nbytes, stream)
-            memory, target = own.take(nbytes, stream)
-            try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
-                if moving is not None:
-                    moving.send()
-                backend.copy(target, pointer + offset, nbytes, stream=stream)
-                if moving is not None:
-                    moving.note_enqueued()
-                backend.stream_synchronize(stream)
-            except BaseException:
-                lifetimes.abandon(backend, stream)
-                raise
-            begun_s = time.perf_counter() if moving is not None else 0.0
-            scatter(part, end.dtype, memory, target)
-            own.mark_empty()
-            observe.note_staging(nbytes)
-            if moving is not None:
-                moving.note_staged(begun_s, nbytes)
-
-    return Job(chunks.count, work, finish=finish)
-
-
-def _send_chunk(moving: Moving | None, begun_s: float, nbytes: int) -> None:
-    """A chunk of an upload has been filled, and is about to be sent."""
+def _send_part(end: HostEnd, part: HostArray, pointer: int, stream: RawStream, moving: Moving | None) -> None:
+    backend, nbytes, begun_s = end.backend, part.size * end.dtype.itemsize, time.perf_counter()
+    memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
+    gather(part, end.dtype, memory, source)
     observe.note_staging(nbytes)
     if moving is not None:
         moving.note_staged(begun_s, nbytes)
         moving.send()
+    backend.copy(pointer, source, nbytes, stream=stream)
+    if moving is not None:
+        moving.note_enqueued()
+
+
+def _fetch_part(end: HostEnd, part: HostArray, pointer: int, stream: RawStream, moving: Moving | None) -> None:
+    backend, nbytes = end.backend, part.size * end.dtype.itemsize
+    own = buffers.slab_of(backend, nbytes, stream)
+    memory, target = own.take(nbytes, stream)
+    try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
+        if moving is not None:
+            moving.send()
+        backend.copy(target, pointer, nbytes, stream=stream)
+        if moving is not None:
+            moving.note_enqueued()
+        backend.stream_synchronize(stream)
+    except BaseException:
+        lifetimes.abandon(backend, stream)
+        raise
+    begun_s = time.perf_counter()
+    scatter(part, end.dtype, memory, target)
+    own.mark_empty()
+    observe.note_staging(nbytes)
+    if moving is not None:
+        moving.note_staged(begun_s, nbytes)
 
 
 # --- in a capture: a graph repeats copies between fixed addresses, and of bytes as they are
