@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.fake import hold_back
 from xferlib.errors import ArgumentError, ClosedError, ForkError
-from xferlib.testing import assert_same_bits, load_backend
+from xferlib.testing import assert_same_bits, load_backend, native
 
 SIM = ["sim:sim:0", "sim:sim:1"]
 SIZES = {"small": (3, 5), "medium": (300, 200), "large": (3000, 300)}
@@ -218,9 +218,15 @@ def test_devices_that_cannot_be_are_refused() -> None:
         xl.prefetch(items(2), devices=SIM, stream=xl.Stream(SIM[0]))
 
 
+@pytest.mark.usefixtures("pair", "compiled_parts")
 @pytest.mark.parametrize("kind", ["list", "generator"])
-def test_a_loop_that_the_device_lags_behind_has_few_batches_in_its_memory(pair: None, kind: str) -> None:
-    """Without the event that each slot waits for, all 24 would be there at once."""
+def test_a_loop_that_the_device_lags_behind_has_few_batches_in_its_memory(kind: str) -> None:
+    """Without the event that each slot waits for, all 24 would be there at once.
+
+    Where Python stages, the double's memory is let go of too late to tell.
+    """
+    if not native().is_on:
+        pytest.skip("the C is not compiled")
     left: Any = load_backend("left")
     data = items(24, (100, 1000))
     with xl.use_backend("left"), hold_back(left.machine):
