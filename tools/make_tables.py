@@ -72,10 +72,13 @@ def shorten(dtype: str) -> str:
 
 def pairs() -> str:
     """The dtype of two arrays, and of an array and a Python scalar."""
-    names = dict(zip(promotion.CODES, map(shorten, DTYPES), strict=True))
-    rows = [(f"**{name}**", codes) for name, codes in zip(names.values(), promotion.PAIRS, strict=True)]
-    rows += [(f"*{kind.__name__}*", codes) for kind, codes in promotion.SCALARS.items()]
-    return table(["", *names.values()], ([title, *(names[each] for each in codes)] for title, codes in rows))
+    others: dict[str, Any] = {f"**{shorten(name)}**": np.dtype(name) for name in DTYPES}
+    others |= {f"*{kind.__name__}*": kind for kind in (bool, int, float, complex)}
+    rows = (
+        [label, *(shorten(promotion.promote(np.dtype(name), other).name) for name in DTYPES)]
+        for label, other in others.items()
+    )
+    return table(["", *map(shorten, DTYPES)], rows)
 
 
 def list_dtypes(dtypes: Iterable[str]) -> str:

@@ -240,8 +240,7 @@ def to_host(
             raise copies.to_host_needs_a_copy(d, dtype, out, pinned=pinned)
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
-        return copies.download_to_pinned(d, dtype, stream, out)
-    return copies.to_host(d, dtype, stream, out)
+    return copies.to_host(d, dtype, stream, out, is_pinned=pinned)
 
 
 _to_device, _to_host = to_device, to_host

@@ -144,7 +144,7 @@ def stream_map(
     run = None if engine is None else choose_engine(engine)
     targets = targets_of(devices) if run is None else []  # workers have devices of their own
     for target in targets:
-        refuse_current("stream_map", registry.get(target.backend).at(target), target)
+        refuse_current("stream_map", registry.part_of(target), target)
     reader = rows.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
     first = whole(start, least=0)
     if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):

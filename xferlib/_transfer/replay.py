@@ -172,7 +172,7 @@ def _may_replay() -> tuple[int, ...] | None:
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    return _addresses()[2], *plan.host_crew(plan.helpers()), LARGE_NBYTES
+    return _addresses()[2], *staging.host_crew(plan.helpers()), LARGE_NBYTES
 
 
 @functools.cache

@@ -186,7 +186,7 @@ class Choosing(Harness):
         assert xl.get_backend() is before
 
     def test_a_plain_choice_holds_for_the_process_and_a_scope_for_its_thread(self) -> None:
-        before = registry._process_choice
+        before = registry._process_choices
         seen: dict[str, str] = {}
 
         def look(when: str) -> None:
@@ -202,7 +202,7 @@ class Choosing(Harness):
             xl.use_backend(self.backend)
             look("after a plain call")
         finally:
-            registry._process_choice = before
+            registry._process_choices = before
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:
