@@ -146,7 +146,7 @@ def parts(node: Any) -> list[tuple[PathStep, Any]] | None:
     return list(zip(form.steps(node, kept), children, strict=True))
 
 
-def remade(node: Any, children: list[Any]) -> Any:
+def remake(node: Any, children: list[Any]) -> Any:
     """A container as ``node``, with other children in the places of its `parts`."""
     form = _form(node)
     assert isinstance(form, Form)

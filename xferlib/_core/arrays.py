@@ -765,7 +765,7 @@ def as_host_array(
     return array
 
 
-def matching(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
+def make_matcher(read: Callable[[Array], Hashable], arrays: Sequence[Array]) -> Callable[..., bool]:
     """A function that compares as many arrays with these: True if ``read`` returns the same of each."""
     expected = [*map(read, arrays)]
 

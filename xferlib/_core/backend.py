@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core.arrays import matching
+from xferlib._core.arrays import make_matcher
 from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
@@ -312,7 +312,7 @@ class Backend(ABC):
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
-        return matching(self.signature, arrays)
+        return make_matcher(self.signature, arrays)
 
     def operands(self, arrays: Sequence[Array]) -> list[Any]:
         """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""

@@ -401,7 +401,7 @@ def _is_device(thing: Any, name: str) -> bool:
     return isinstance(thing, Device) and thing.backend == name
 
 
-def write_load() -> tuple[Backend, ...]:
+def list_loaded() -> tuple[Backend, ...]:
     """The backends that this process has used."""
     return tuple(_loaded.values())
 
@@ -634,8 +634,8 @@ reset_in_child(_reset_registry_after_fork)
 
 def _parts() -> list[Backend]:
     """The loaded backends, and the parts of them that serve a device."""
-    found = list(write_load())
-    for backend in write_load():
+    found = list(list_loaded())
+    for backend in list_loaded():
         with suppress(Exception):  # of a library that was lost meanwhile; the others are to be closed
             found += [backend.at(device) for device in backend.devices()]
     return found
@@ -897,7 +897,7 @@ class _Switch:
         after = [(owner, device)]
         # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
         undo.append(functools.partial(owner.device_use, current_device(owner)))
-        for each in write_load():  # some share their current device, so all are asked before any is told
+        for each in list_loaded():  # some share their current device, so all are asked before any is told
             here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
             if here is not None and (there := _same(device, each, here)) is not None:
                 undo.append(functools.partial(each.device_use, here))

@@ -728,7 +728,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recording = recorder.RecordBuffer(self._keep)
         self._recorder = open_recording(self._recording)
         self._is_open = True
-        for backend in registry.write_load():
+        for backend in registry.list_loaded():
             self._recorder.add_backend(backend)
             device = backend.device_current()
             if device.kind == "cuda":
