@@ -245,7 +245,7 @@ Convert = Callable[[Builder, list[Node], DType | None], list[Node]]
 
 
 class CFunction(NamedTuple):
-    """What a function of C means: the conversion of its operands, and the formula."""
+    """A function of C: the conversion of its operands, and the formula."""
 
     arity: int
     convert: Convert
