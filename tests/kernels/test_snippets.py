@@ -492,6 +492,8 @@ KERNELS = {
     "return": ("y = 0; for (;;) { y += 3; if (y > x) return; }", lambda v: max(3, v // 3 * 3 + 3)),
     "do": ("T j = 0; do { j += 2; if (j == 4) continue; if (j == 8) break; } while (j < x); y = j;",
            lambda v: 8 if v > 6 else max(2, v + v % 2)),
+    "return in the first turn": ("T c = 0; do { if (c < 7) { y = x - c; return; } y = 1; } while (++c < x); y += 5;",
+                                 lambda v: v),
     "output": ("y = 0; while (y * y < x) y++;", lambda v: next(k for k in range(9) if k * k >= v)),
     "nested": ("y = 0; for (T a = 0; a < x; a++) for (T b = a; b < x; b++) if (a + b == 7) y += b;",
                lambda v: sum(b for a in range(v) for b in range(a, v) if a + b == 7)),

@@ -77,12 +77,12 @@ _DECLARED = frozenset({
     "identifier", "field_identifier", "type_identifier", "operator_name", "primitive_type", "template_function",
     "qualified_identifier",
 })  # fmt: skip
-"""Nodes that may stand in the middle of a declarator."""
+"""The nodes of names in the middle of a declarator."""
 _IGNORED_NODES = frozenset({
     "attribute_declaration", "alignas_qualifier", "alignas_specifier", "default_method_clause", "delete_method_clause",
 })  # fmt: skip
 _POSTFIX = {"call_expression": "function", "subscript_expression": "argument", "field_expression": "argument"}
-"""Nodes that stand behind their operand, and the field of the operand."""
+"""The expressions that stand behind their operand, and the field of the operand."""
 _OWN_OPERATORS = frozenset(f"operator{each}" for each in ("=", "()", "[]", "->", ",", "&&", "||", "++", "--"))
 """The operators that a struct may not define."""
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -389,7 +389,7 @@ class _Reading:
         (inner,) = node.named_children
         return self._expr(inner)
 
-    def _parse_name(self, node: Any) -> Any:
+    def _name_in_scope(self, node: Any) -> Any:
         *owner, (name, args) = self._parts(node)
         at = self._at(node)
         return tree.Name(name, args, TypeName(tuple(owner), at=at) if owner else None, at=at, width=len(name))
@@ -1109,7 +1109,7 @@ class _Reading:
 
 
 def _nameless() -> DeclaredType:
-    """The declaration around the name of a constructor, which has no type."""
+    """A declared type for a function that has none, such as a constructor."""
     return DeclaredType(TypeName((("", None),), at=0), at=0)
 
 
@@ -1156,7 +1156,7 @@ _EXPRESSIONS: dict[str, Any] = {
     **dict.fromkeys(
         ("identifier", "number_literal", "string_literal", "true", "false", "this"), _Reading._leaf
     ),
-    **dict.fromkeys(("qualified_identifier", "template_function"), _Reading._parse_name),
+    **dict.fromkeys(("qualified_identifier", "template_function"), _Reading._name_in_scope),
     **dict.fromkeys(("unary_expression", "pointer_expression", "update_expression"), _Reading._unary),
     **dict.fromkeys(("initializer_list", "argument_list"), _Reading._list),
     **dict.fromkeys(_POSTFIX, _Reading._postfix),

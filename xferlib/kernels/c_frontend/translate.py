@@ -293,11 +293,12 @@ class Translator:
         opened: list[tuple[Node, Branch]] = []
         for run in runs:
             before = memory.jump_condition()
-            if before is memory.true:
-                break  # every path has jumped
-            run()
+            if before is not memory.true:
+                run()
             jumped = memory.jump_condition()
-            if jumped is not None and jumped is not before and jumped is not memory.true:
+            if jumped is memory.true:
+                break  # every path has jumped; the next function may not even be asked for
+            if jumped is not None and jumped is not before:
                 opened.append((jumped, memory.enter(self.b.op("not", jumped))))
         last()
         for jumped, outside in reversed(opened):
