@@ -164,6 +164,21 @@ def sets_elsewhere(steps: list[Step]) -> bool:
     return any(_is_set_elsewhere(number, step) for number, step in enumerate(steps))
 
 
+def sets_again(steps: list[Step]) -> bool:
+    """Whether memory that a program writes is set by the next array in it, and by one more."""
+    for index in range(2):
+        written = [
+            number
+            for number, step in enumerate(steps)
+            if (step.call == "kernel" and number % 2 == index)
+            or (step.call == "copy" and not number % 2 and step.other % 2 == index)
+        ]
+        frees = [number for number, step in enumerate(steps) if step.call == "free" and step.other % 2 == index]
+        if written and sum(number > written[0] for number in frees) > 1:
+            return True
+    return False
+
+
 def outcomes(steps: list[Step], most: int) -> set[object] | None:
     """Every trace that a legal schedule gives; None if there are more than ``most`` schedules."""
     found: set[object] = set()

@@ -5,6 +5,7 @@ Torch's own functions take what NumPy refuses, such as an axis of a tensor witho
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -336,13 +337,16 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
         first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
         return _of_integers(first, last, step, wanted, place_of(device))
-    extent = (float(last) - float(first)) / float(step)  # each as Python's: a float32 would round the difference
+    is_numpys = any(isinstance(each, np.generic) for each in (first, last, step))
+    with np.errstate(all="ignore") if is_numpys else contextlib.nullcontext():
+        difference = last - first  # in the numbers' own dtypes, whose rounding decides the length in NumPy, too
+        extent, second = float(difference / step), first + step
     if not math.isfinite(extent):
         raise ArgumentError(f"arange: from {quote(first)} to {quote(last)} by {quote(step)} has no end; give numbers")
     if not wanted.is_floating_point and not wanted.is_complex:
         return _by_host(first, last, step, wanted, place_of(device))
-    count = max(math.ceil(extent), 0)
-    return _of_floats(first, first + step, count, wanted, place_of(device))
+    is_underflow = extent == 0 and difference != 0 and math.copysign(1.0, extent) > 0  # the first number alone is left
+    return _of_floats(first, second, 1 if is_underflow else max(math.ceil(extent), 0), wanted, place_of(device))
 
 
 def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
