@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import mmap
+import operator
 import os
 import signal
 import sys
@@ -78,6 +79,7 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
     Waited,
+    exhaust,
     join_clocks,
     later,
     lines,
@@ -347,8 +349,8 @@ class HostFunction:
 
     def note_enqueue(self) -> None:
         """Note the operation, and what it is ordered behind."""
-        self.operation, self.clock = self.stream.tail, dict(self.stream.clock)
         self._version = self._machine.participants.version
+        self.clock, self.operation = dict(self.stream.clock), self.stream.tail  # the operation last: it says that all is
 
     def run(self) -> None:
         machine = self._machine
@@ -358,11 +360,10 @@ class HostFunction:
         look(watches)
         touches = None if machine.guard is None else machine.guard.touches
         before = 0 if touches is None else len(touches)
-        function, self._function = self._function, None  # an error may strike it, but it is called once
         try:
             machine.function = self
-            if function is not None:
-                function()
+            if (function := self._function) is not None:  # an error may strike it, but it is called once
+                exhaust(map(operator.call, (functools.partial(setattr, self, "_function", None), function)))
             self._leave(watches, touches, before)
         except BaseException:  # and no `finally`, whose first line an error may strike too
             self._leave(watches, touches, before)

@@ -11,7 +11,7 @@ import mmap
 import operator
 import zlib
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -32,6 +32,7 @@ from xferlib.sim.model import (
     LastOwner,
     Region,
     Strided,
+    exhaust,
     void,
 )
 
@@ -129,7 +130,7 @@ class IntervalMap(Generic[S]):
         both: tuple[list[Any], list[Any]] = (self._starts, self._states)
         where = slice(first, last)
         # In one call of C: an error between the two would leave lists of different lengths.
-        _exhaust(map(operator.setitem, both, (where, where), (starts, states)))
+        exhaust(map(operator.setitem, both, (where, where), (starts, states)))
 
     def rewrite(self, change: Callable[[S], S]) -> None:
         """Apply ``change`` to every state, and merge neighbours that it makes the same object."""
@@ -140,9 +141,6 @@ class IntervalMap(Generic[S]):
         fresh = [changed[id(state)] for state in self._states]
         self._replace(0, len(self._states), list(zip(self._starts, fresh, strict=True)))
         self.is_cut = len(self._states) > 1
-
-
-_exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
 
 
 # A block of memory: the accesses to each of its bytes, and which bytes have a value.

@@ -507,7 +507,7 @@ class Operation(Action):
         """Do the work, once."""
         assert self.run is not None
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
-        _exhaust(map(_call, (self.run, functools.partial(setattr, self, "_is_done", True))))
+        exhaust(map(operator.call, (self.run, functools.partial(setattr, self, "_is_done", True))))
         self.finish()
 
     def finish(self) -> None:
@@ -533,8 +533,8 @@ def _serial(operation: Operation) -> int:
     return operation.serial
 
 
-_call: Callable[[Any], object] = operator.call
-_exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
+exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
+"""Runs an iterator in one call of C, in which no error strikes between two steps."""
 
 
 # Recycled memory: a new array's uses must be ordered behind the last owner's work on the same memory.
