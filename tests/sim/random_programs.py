@@ -10,7 +10,7 @@ import numpy as np
 from xferlib.sim import schedules
 from xferlib.sim.detector import Mode, Race
 from xferlib.sim.machine import Machine
-from xferlib.sim.memory import UNTOUCHED, Block, Span, pages
+from xferlib.sim.memory import Block, Span, pages
 from xferlib.sim.model import SimEvent, StreamKind
 from xferlib.sim.schedules import Settings
 from xferlib.sim.timing import Lane
@@ -22,8 +22,7 @@ WORDS = 2
 
 def initialise(block: Block) -> None:
     """Note that every byte has a value, and that none is in use."""
-    block.shadow.rewrite(lambda _: UNTOUCHED)
-    block.has_void = False
+    block.history, block.has_void = None, False
 
 
 @dataclass(frozen=True)

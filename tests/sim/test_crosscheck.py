@@ -9,8 +9,8 @@ import pytest
 
 from tests.sim import IS_LONG, sized
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_again, sets_elsewhere
-from xferlib.sim.detector import Detector, Hazard, Race
-from xferlib.sim.model import Pool
+from xferlib.sim.detector import Hazard, Race
+from xferlib.sim.model import History, Pool
 
 PROGRAMS = sized(1200)
 SHARDS = 4 if IS_LONG else 1
@@ -68,13 +68,13 @@ def test_a_write_that_outlives_its_array_is_unseen_where_the_memory_is_set_twice
 
 
 def test_the_study_notices_a_detector_that_forgets_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading = Detector._make_read_update
+    note = History.note
 
-    def forgetful(self: Detector, action: Any, clock: Any) -> Any:
-        change = reading(self, action, clock)
-        return lambda shadow: (change(shadow)[0], ())
+    def forgetful(self: History, span: Any, action: Any, *, is_write: bool) -> None:
+        if is_write:
+            note(self, span, action, is_write=True)
 
-    monkeypatch.setattr(Detector, "_make_read_update", forgetful)
+    monkeypatch.setattr(History, "note", forgetful)
     assert notices(MISSED)
 
 

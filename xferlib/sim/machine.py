@@ -6,7 +6,6 @@ import ctypes
 import functools
 import itertools
 import mmap
-import operator
 import os
 import signal
 import sys
@@ -79,7 +78,7 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
     Waited,
-    exhaust,
+    call_all,
     join_clocks,
     later,
     lines,
@@ -246,7 +245,7 @@ class HostCalls:
         if not self._machine.functions or block in self._described:
             return
         self._described.add(block)
-        for action, start, stop, form, is_write in block.accesses():
+        for action, start, stop, form, is_write in () if block.history is None else block.history.every():
             memory = lines(Span(block, start, stop, form))
             bounds = (block.pointer + start, block.pointer + stop)
             self._others.append(HostUse(-1, action, None, memory, bounds, is_write))
@@ -350,7 +349,7 @@ class HostFunction:
     def note_enqueue(self) -> None:
         """Note the operation, and what it is ordered behind."""
         self._version = self._machine.participants.version
-        self.clock, self.operation = dict(self.stream.clock), self.stream.tail  # the operation last: it says that all is
+        self.clock, self.operation = dict(self.stream.clock), self.stream.tail  # last, since `run` asks for it
 
     def run(self) -> None:
         machine = self._machine
@@ -363,7 +362,7 @@ class HostFunction:
         try:
             machine.function = self
             if (function := self._function) is not None:  # an error may strike it, but it is called once
-                exhaust(map(operator.call, (functools.partial(setattr, self, "_function", None), function)))
+                call_all(functools.partial(setattr, self, "_function", None), function)
             self._leave(watches, touches, before)
         except BaseException:  # and no `finally`, whose first line an error may strike too
             self._leave(watches, touches, before)
@@ -1395,8 +1394,8 @@ class Machine:
         if calls is not None:
             calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
-            if block.shadow.is_cut and block.is_long:
-                self._prune(block)
+            if block.history is not None and block.history.is_long:
+                self._prune(block, block.history)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -1416,14 +1415,14 @@ class Machine:
         kind = "kernel" if lane is KERNELS else lane.value
         listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
-    def _prune(self, block: Block) -> None:
+    def _prune(self, block: Block, history: model.History) -> None:
         main = self.hosts.main.clock
 
         def known(action: Action) -> bool:
             return action.participant.is_retired or main.get(action.participant.key, 0) >= action.tick
 
-        self.detector.prune(block, known)
-        block.prune_at = max(block.prune_at, 2 * len(block.shadow))
+        if not history.forget(known):
+            block.history = None
 
     # --- events
 
