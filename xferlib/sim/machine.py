@@ -904,15 +904,16 @@ class PostponedStaging:
 
     def drop(self) -> None:
         """Forget a transfer that the program has dropped: changes to its memory are no fault any more."""
-        self._job = self._ends = None
-        self._retire()
+        if self._job is not None:  # once begun, it ends by itself
+            self._retire()
+            self._job = self._ends = None
 
     def _retire(self) -> None:
         if self._watch is not None:
             self._machine.watches.remove(self._watch)
         self._staging.calls.forget(self.stager, self.stager.copies)
-        self.stager.is_retired = self.stager.copies.is_retired = True
         self._machine.hosts.over += [self.stager, self.stager.copies]
+        self.stager.copies.is_retired = self.stager.is_retired = True
 
     def is_due(self) -> bool:
         """Whether the program has polled often enough that the transfer should begin."""
@@ -937,23 +938,25 @@ class Staging:
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
         """Postpone a transfer, unless the schedule is eager."""
         machine = self._machine
-        with machine.lock:
-            machine.enter()
-            asked = PostponedStaging(machine, self, job, ends)
-            try:
+        is_eager = machine.engine.schedule.is_eager
+        if len(self.postponed) >= _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
+            self.postponed.popleft().begin()
+        asked: PostponedStaging | None = None
+        try:
+            with machine.lock:
+                machine.enter()
+                asked = PostponedStaging(machine, self, job, ends)
                 asked.ask()
-                if not machine.engine.schedule.is_eager:
+                if not is_eager:
                     asked.watch()
                     self.postponed.append(asked)
-            except BaseException:
-                asked.drop()
-                raise
-        if machine.engine.schedule.is_eager:
-            asked.begin()
+            if is_eager:
+                asked.begin()
             return asked
-        if len(self.postponed) > _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
-            self.postponed.popleft().begin()
-        return asked
+        except BaseException:  # the caller has nothing to drop
+            if asked is not None:
+                asked.drop()
+            raise
 
     def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
         """Check an access to host memory, by a thread of the program or by a transfer."""
