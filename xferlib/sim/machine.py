@@ -625,7 +625,7 @@ class Lifetimes:
             stream
             for stream in self._retiring
             if (stream.tail is None or main.get(stream.key, 0) >= stream.tail.tick)
-            and all(main.get(each.key, 0) >= each.clock[each.key] for each in stream.idle_copies)
+            and all(each.is_retired or main.get(each.key, 0) >= each.clock[each.key] for each in stream.idle_copies)
         ]
         known = [each for each in threads if each.is_retired or main.get(each.key, 0) >= each.clock[each.key]]
         known += [each for stream in over for each in stream.idle_copies]
