@@ -199,7 +199,7 @@ def on_sim() -> Iterator[None]:
 
 
 def find_fault(program: Callable[[State], None], place: Place, number: int, error: type[BaseException]) -> str:
-    """What is wrong after an error at a line; empty if nothing is."""
+    """The fault that an error at a line leaves behind; empty if there is none."""
     state, strike, before = State(), Strike(place, number, error), xl.current_stream()
     with contextlib.suppress(error, TransferError, xl.errors.XferError):
         strike.run(functools.partial(program, state))

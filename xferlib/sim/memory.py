@@ -63,7 +63,7 @@ class Block:
 
     __slots__ = (
         "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer", "stream",
-        "valued",
+        "value_flags",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +87,7 @@ class Block:
         """Of transfers to the host that kept the block until they ended: what was over with them."""
         self.has_void = device is not None
         """Whether some byte may have no value yet."""
-        self.valued: model.Flags | None = None
+        self.value_flags: model.Flags | None = None
         """The bytes that have a value; None if that is the same for all."""
         self.history: History | None = None
         """The accesses, if there were any."""
@@ -112,36 +112,36 @@ class Block:
             history = self.history = History()
         history.note(span, action, is_write=is_write)
         if is_write and self.has_void:
-            self._set_valued(span, True)
+            self._mark_values(span, True)
 
     def void(self, span: Span) -> model.Flags | None:
         """The bytes of a span without a value, as flags; None if each byte has one."""
         if not self.has_void:
             return None
-        found = ~model.bytes_of(span, self._flag_valued())
+        found = ~model.bytes_of(span, self._get_value_flags())
         if found.any():
             return found
         if span.form is None and span.stop - span.start >= self.nbytes:
-            self.has_void, self.valued = False, None  # until a copy of such bytes
+            self.has_void, self.value_flags = False, None  # until a copy of such bytes
         return None
 
     def note_void(self, span: Span, found: model.Flags | None = None) -> None:
         """Note a copy of bytes without a value to this span: of all of it or, with ``found``, of those bytes."""
-        self._set_valued(span, False)
+        self._mark_values(span, False)
         if found is not None:
-            self._flag_valued()[span.start : span.stop] = ~found
+            self._get_value_flags()[span.start : span.stop] = ~found
 
-    def _set_valued(self, span: Span, is_valued: bool) -> None:
+    def _mark_values(self, span: Span, has_value: bool) -> None:
         if span.form is None and span.stop - span.start >= self.nbytes:
-            self.has_void, self.valued = not is_valued, None
+            self.has_void, self.value_flags = not has_value, None
         else:
-            model.mark(span, self._flag_valued(), is_valued)
+            model.mark(span, self._get_value_flags(), has_value)
             self.has_void = True
 
-    def _flag_valued(self) -> model.Flags:
-        if self.valued is None:
-            self.valued = (np.zeros if self.has_void else np.ones)(self.nbytes, np.bool_)
-        return self.valued
+    def _get_value_flags(self) -> model.Flags:
+        if self.value_flags is None:
+            self.value_flags = (np.zeros if self.has_void else np.ones)(self.nbytes, np.bool_)
+        return self.value_flags
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))

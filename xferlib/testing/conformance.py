@@ -768,8 +768,9 @@ class Pinning(Harness):
         with pinned:
             assert_same_bits(self.down(self.up(x)), x)
 
-    def test_pin_takes_fortran_order_empty_and_tiny_arrays(self) -> None:
-        for x in (np.ones((50, 60), order="F"), np.zeros(0), np.zeros(()), np.zeros((0, 3), order="F")):
+    def test_pin_takes_fortran_order_empty_and_tiny_arrays_and_anonymous_maps(self) -> None:
+        mapped = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
+        for x in (np.ones((50, 60), order="F"), np.zeros(0), np.zeros(()), np.zeros((0, 3), order="F"), mapped):
             with xl.pin(x, backend=self.backend):
                 assert_same_bits(self.down(self.up(x)), x)
 
@@ -788,11 +789,6 @@ class Pinning(Harness):
                 with pytest.raises(LayoutError, match="file-backed"):
                     xl.pin(x, backend=self.backend)
             del mapped, plain
-
-    def test_pin_takes_anonymous_maps(self) -> None:
-        x = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
-        with xl.pin(x, backend=self.backend):
-            assert_same_bits(self.down(self.up(x)), x)
 
 
 # Conformance: the environment, fork, and the end of the interpreter, each in a process of its own.
@@ -1294,25 +1290,20 @@ class Ordering(Harness):
         for d, wanted in kept:
             assert_same_bits(self.down(d), wanted)
 
-    def test_a_pageable_source_given_a_stream_has_been_read_on_return(self) -> None:
+    @pytest.mark.parametrize("is_pinned", [False, True])
+    def test_a_source_given_a_stream_is_free_on_return_or_if_pinned_once_the_stream_has_passed(
+        self, is_pinned: bool
+    ) -> None:
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
             source = bits_of(nbytes, np.uint8, seed=5)
-            expected = source.copy()
-            d = self.up(source, stream=stream)
-            scribble(source)
+            given = self.pinned(source) if is_pinned else source.copy()
+            d = self.up(given, stream=stream)
+            if is_pinned:
+                stream.record().synchronize()
+            scribble(given)
             stream.synchronize()
-            assert_same_bits(self.down(d), expected)
-
-    def test_a_pinned_source_given_a_stream_is_free_when_the_stream_has_passed_the_copy(self) -> None:
-        stream = self.stream()
-        for nbytes in (100, 200 << 10, 3 << 20):
-            source = self.pinned(bits_of(nbytes, np.uint8, seed=6))
-            expected = source.copy()
-            d = self.up(source, stream=stream)
-            stream.record().synchronize()
-            scribble(source)
-            assert_same_bits(self.down(d), expected)
+            assert_same_bits(self.down(d), source)
 
     def test_to_host_follows_the_work_on_the_stream_that_it_is_given(self) -> None:
         self.need("in_place")
@@ -1821,13 +1812,7 @@ class Transfers(Harness):
                 pass
             assert_same_bits(out, source)
 
-    def test_result_takes_a_timeout(self) -> None:
-        source = bits_of(1 << 20, np.uint8, seed=7)
-        transfer = self.up_async(source)
-        d = transfer.result(timeout=600)
-        assert_same_bits(xl.to_host_async(d).result(timeout=float("inf")), source)
-
-    def test_what_is_no_timeout_is_refused_and_the_transfer_goes_on(self) -> None:
+    def test_result_takes_a_timeout_and_goes_on_where_it_is_none(self) -> None:
         source = bits_of(1 << 20, np.uint8, seed=7)
         transfer = self.up_async(source)
         wrong: Any
@@ -1836,6 +1821,7 @@ class Transfers(Harness):
                 transfer.result(wrong)
         wrong = np.float32(600)  # a number like any other
         assert_same_bits(xl.to_host(transfer.result(wrong)), source)
+        assert_same_bits(xl.to_host_async(transfer.result(timeout=600)).result(timeout=float("inf")), source)
 
     def test_a_copy_that_fails_on_the_way_says_so_and_the_next_one_works(self) -> None:
         self.need("streams")
