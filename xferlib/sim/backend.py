@@ -66,12 +66,12 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
             target[:] = values
 
         moves = into.block.device is not None and source.block.device is not None
-        void = source.block.void(source) if moves and source.block.has_void else None
+        void = source.block.void(source) if moves else None
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
         if void is not None and copied is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
-            into.block.note_void(into, copied, None if void.all() else void)
+            into.block.note_void(into, None if void.all() else void)
 
 
 def _is_void(span: Span) -> bool:
@@ -162,7 +162,7 @@ def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream)
         )  # fmt: skip
         if is_void and copied is not None and machine.detector.is_on:
             for span in writes:
-                span.block.note_void(span, copied)
+                span.block.note_void(span)
 
 
 def _strided(
