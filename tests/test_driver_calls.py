@@ -66,7 +66,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_called(way: str) -> None:
         for address, count in ((0, 1), (1, 5), (1, -1)):
             with pytest.raises(ValueError, match="needs an address and 0 to 4"):
                 driver_calls.bind(address, count, keeps_lock=True)
-        with pytest.raises(ValueError, match="address of a function"):
+        with pytest.raises(ValueError, match="needs an address"):
             driver_calls.bind_question(0)
 
 
@@ -250,7 +250,7 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
         with pytest.raises((TypeError, OverflowError)):
             enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong, 0, 0, False)
     assert not streams.asked
-    with pytest.raises(ValueError, match="five functions"):
+    with pytest.raises(ValueError, match="needs an address"):
         driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1, 1, 1)
 
 

@@ -150,8 +150,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
         ("xf_unit", number, layout),
-        ("xf_gather", None, layout, pointer, number, number, pointer, size),
-        ("xf_scatter", None, layout, pointer, number, number, pointer, size),
+        ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )
     # Without these ctypes passes a Python integer as a C int and cuts addresses to 32 bits.
     for name, result, *arguments in functions:
@@ -371,6 +370,10 @@ def end_threads() -> None:
         module.end_threads()
 
 
+_CALL, _QUESTION, _COPY_BEHIND, _COPY_EACH = range(4)
+"""The kinds of functions that call others by their addresses, as in `calls.c`."""
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 
@@ -381,7 +384,7 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
         keeps_lock: Keep the GIL meanwhile: only for functions that can never block, not even on another thread's lock.
     """
     if (module := _module()) is not None:
-        made: Callable[..., int] = module.bind(address, count, keeps_lock)
+        made: Callable[..., int] = module.bind(_CALL, count, keeps_lock, address)
         return made
     prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
     return prototype(ctypes.c_int, *[ctypes.c_uint64] * count)(address)
@@ -390,7 +393,7 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
 def bind_question(address: int) -> Callable[[], int]:
     """The C function ``int function(void **answer)`` at an address, without arguments: the answer, 0 where it fails."""
     if (module := _module()) is not None:
-        made: Callable[[], int] = module.bind_question(address)
+        made: Callable[[], int] = module.bind(_QUESTION, 0, True, address)
         return made
     function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
     # One for each thread: a call of the driver releases no GIL here, but two threads may still take turns between the
@@ -428,7 +431,7 @@ def bind_copy_behind(record: int, wait: int, copy: int, current: int, enter: int
     """
     if (module := _module()) is None:
         return None
-    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy, current, enter)
+    made: Callable[..., int] = module.bind(_COPY_BEHIND, 10, False, record, wait, copy, current, enter)
     return made
 
 
@@ -443,7 +446,7 @@ def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int]
     """
     if (module := _module()) is None:
         return None
-    made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
+    made: Callable[[list[int], list[int], list[int], int], int] = module.bind(_COPY_EACH, 4, False, copy)
     return made
 
 

@@ -107,7 +107,7 @@ def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: i
     if found is None:
         arrays.copy_into(np.ndarray(array.shape, dtype, memory), array)
     else:
-        _native.load_library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, True, False)
 
 
 def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
@@ -116,7 +116,7 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
     if found is None:
         arrays.copy_into(array, np.ndarray(array.shape, dtype, memory))
     else:
-        _native.load_library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, False, True)
 
 
 _SHORT_ROW = 8

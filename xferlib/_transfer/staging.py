@@ -362,7 +362,7 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
         raise setup.calls.failure(error, stream)
 
 
-# --- for calls that C makes by itself: see `stager.c`
+# --- for calls that C makes by itself: see `copies.c`
 
 
 def addresses() -> dict[str, int]:

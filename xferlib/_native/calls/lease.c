@@ -11,7 +11,6 @@
 #include "calls.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <structmember.h>
 
 typedef struct {

@@ -221,8 +221,7 @@ void move_part(
     int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
     if (layout != NULL) {
         int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
-        if (is_upward) xf_gather(layout, host, first, count, pinned, is_streamed);
-        else xf_scatter(layout, host, first, count, pinned, is_streamed);
+        xf_spread(layout, host, first, count, pinned, is_upward, is_streamed);
     } else if (is_upward) chunk_fill(is_streamed, pinned, host + offset, (size_t)nbytes);
     else chunk_empty(is_streamed, host + offset, pinned, (size_t)nbytes);
 }

@@ -405,17 +405,11 @@ int64_t xf_unit(const Layout *layout) {
     return row * rows;
 }
 
-/* Elements `first` to `first + count` in C order, into contiguous memory; `host` is the one whose indices are all 0. */
-void xf_gather(
-    const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed) {
-    Work work = work_of(layout, 1);
+/* Copy elements `first` to `first + count` in C order to contiguous memory, or from there to their places; `host` is the element
+   whose indices are all 0. */
+void xf_spread(
+    const Layout *layout, char *host, int64_t first, int64_t count, char *device, int is_gather, int is_streamed) {
+    Work work = work_of(layout, is_gather);
     work.is_streamed = is_streamed;
-    range(&work, (char *)(uintptr_t)host, first, count, device);
-}
-
-/* The same from contiguous memory back to their places. */
-void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device, int is_streamed) {
-    Work work = work_of(layout, 0);
-    work.is_streamed = is_streamed;
-    range(&work, host, first, count, (char *)(uintptr_t)device);
+    range(&work, host, first, count, device);
 }

@@ -25,7 +25,7 @@ typedef struct {
 void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes);
 void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes);
 EXPORT int64_t xf_unit(const Layout *layout);
-EXPORT void xf_gather(const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed);
-EXPORT void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device, int is_streamed);
+EXPORT void xf_spread(
+    const Layout *layout, char *host, int64_t first, int64_t count, char *device, int is_gather, int is_streamed);
 
 #endif
