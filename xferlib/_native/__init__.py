@@ -136,7 +136,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_ring_free", number, pointer),
         ("xf_open", pointer, pointer),
         ("xf_add", size, pointer, pointer, number, size, number),
-        ("xf_close_regions", None, pointer),
         ("xf_run", size, pointer, number),
         ("xf_end", number, pointer),
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),

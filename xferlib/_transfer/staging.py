@@ -501,7 +501,7 @@ class OpenTransfer:
         with self._lock:
             self._is_closed = True
             if self._handle is not None:
-                _native.load_library().xf_close_regions(self._handle)
+                _native.load_library().xf_add(self._handle, None, 0, True, 0)
 
     def job(self, after: Callable[[], None] | None) -> Job:
         """The job that threads are to help with; ``after`` runs at its end."""

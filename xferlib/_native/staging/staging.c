@@ -419,15 +419,8 @@ EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cu
     cut[3] = threads_for(&staging);
 }
 
-/* No region will be added, with the lock held. */
-static void close_regions(Staging *staging) {
-    staging->is_closed = 1;
-    note_last(staging);
-    if (is_complete(staging) && !staging->error) complete(staging);
-}
-
 /* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants; none are added after `is_last`. Returns 0, and nothing
+   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns 0, and nothing
    has been added, where there is no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
     pthread_mutex_lock(&staging->lock);
@@ -453,20 +446,17 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
         staging->work += work_of(&regions[each]);
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
-    if (is_last) close_regions(staging);
+    if (is_last) {
+        staging->is_closed = 1;
+        note_last(staging);
+        if (is_complete(staging) && !staging->error) complete(staging);
+    }
     int64_t threads = staging->threads = threads_for(staging);
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
     call_helpers(staging, threads - 1 + more);
     return 1;
-}
-
-/* No region will be added. */
-EXPORT void xf_close_regions(Staging *staging) {
-    pthread_mutex_lock(&staging->lock);
-    close_regions(staging);
-    pthread_mutex_unlock(&staging->lock);
 }
 
 /* `run_pieces` in a Python thread, which counts as one of those that work in its direction. */
