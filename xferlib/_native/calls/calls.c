@@ -79,7 +79,7 @@ static int is_read(const function *f, PyObject *const *given, Py_ssize_t count, 
 static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const function *f = PyCapsule_GetPointer(self, NULL);
-    word words[MOST_ARGUMENTS];
+    word words[MOST_ARGUMENTS] = {0};
     int result;
     if (!is_read(f, given, count, words))
         return NULL;
@@ -98,7 +98,7 @@ static PyObject *ask(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const function *f = PyCapsule_GetPointer(self, NULL);
     void *answer = NULL;
-    if (!is_read(f, given, count, NULL))
+    if (!is_read(f, given, count, (word[1]){0}))
         return NULL;
     if (((of_answer)f->at[0])(&answer))
         answer = NULL;
@@ -131,7 +131,7 @@ static int copy_in_contexts(const function *f, const word *a, word *now)
 static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const function *f = PyCapsule_GetPointer(self, NULL);
-    word a[ORDERED], now;
+    word a[ORDERED] = {0}, now;
     void *before = NULL;
     int result = 0, error = 0;
     if (!is_read(f, given, count, a))
