@@ -797,6 +797,7 @@ def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
     d = to_device(x, device=xl.get_device(HERE))
     xl.synchronize(HERE)
     crew = sys.modules["xferlib._runtime.threads"].crew()
+
     def transfer() -> None:
         if is_upload:
             to_device(x, out=d)

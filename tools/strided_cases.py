@@ -128,7 +128,9 @@ def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     expected = expected.reshape(-1)[case.first : case.first + case.number]
     out = np.full(expected.nbytes + 64, 0xAB, np.uint8)
     pointer = case.array.__array_interface__["data"][0]
-    library.xf_spread(ctypes.byref(found.layout), pointer, case.first, case.number, out.ctypes.data, 1, int(is_streamed))
+    library.xf_spread(
+        ctypes.byref(found.layout), pointer, case.first, case.number, out.ctypes.data, 1, int(is_streamed)
+    )
     is_kept = bool((out[expected.nbytes :] == 0xAB).all())
     return is_kept and not differ(out[: expected.nbytes].view(case.dtype), expected)
 

@@ -222,8 +222,8 @@ class PackedLeaves:
         """The arrays as C takes them, and what must outlive the copy."""
         sources, layout = self._sources, self._layout
         parts = (_native.Part * len(sources))()
-        locate = _native.locator() if layout.is_plain else None
-        if locate is not None and not locate(sources, layout.places, ctypes.addressof(parts)):
+        calls = _native.find_calls() if layout.is_plain else None
+        if calls is not None and not calls.locate(sources, layout.places, ctypes.addressof(parts)):
             return parts, sources
         kept: list[Any] = []
         for part, source, (place, shape, wanted) in zip(parts, sources, layout.forms(), strict=True):
@@ -497,15 +497,15 @@ def _large(
     may_permute: bool,
 ) -> Iterator[_Large]:  # fmt: skip
     """The leaves that C threads stage, as they are asked for; the others go another way."""
-    find_address = _native.addresser()
+    calls = _native.find_calls()
     is_pinned = pinned.tester(backend)
     for number in numbers:
         leaf = leaves[number]
         if type(leaf) is not np.ndarray:
             continue
         given, nbytes = leaf.dtype, leaf.nbytes
-        if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
-            pointer = find_address(leaf)
+        if calls is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
+            pointer = calls.address(leaf)
             if pointer:
                 if not is_pinned(pointer, nbytes):
                     yield _Large(number, leaf, given, nbytes, pointer)

@@ -77,10 +77,10 @@ def copy_small_leaves(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     Returns:
         The objects, with the copies in place of those arrays, and the numbers of the other objects.
     """
-    copy_all = _native.copier()
+    calls = _native.find_calls()
     others = 1
-    if copy_all is not None:
-        made, others = copy_all(leaves, HOST_HELPER_NBYTES - 1)
+    if calls is not None:
+        made, others = calls.copied(leaves, HOST_HELPER_NBYTES - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:
