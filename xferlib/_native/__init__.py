@@ -258,7 +258,7 @@ def find_calls() -> Any:
     - ``flat(tree, arrays, others)``: the leaves of a tree of nothing but dicts, lists and tuples; None where there is
       any other object than those whose types are a dict's keys, with values that are not None, or in a set.
     - ``rebuilt(tree, leaves)``: new containers with as many other leaves.
-    - ``copied(list, most)``: a list with copies of its NumPy arrays of up to ``most`` bytes; and the number of its others.
+    - ``copied(list, most)``: a list with copies of its NumPy arrays of up to ``most`` bytes, and the number of others.
     - ``locate(arrays, offsets, address)``: how many of them are not plain bytes in C order; the `Part` at the address
       of each of the others is written.
     - ``address(array)``: where it lies; 0 if not in C order.

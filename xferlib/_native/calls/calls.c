@@ -83,13 +83,10 @@ static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
     int result;
     if (!is_read(f, given, count, words))
         return NULL;
-    if (f->keeps_lock) {
+    if (f->keeps_lock)
         result = run(f, words);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        result = run(f, words);
-        Py_END_ALLOW_THREADS
-    }
+    else
+        WITHOUT_GIL(result = run(f, words));
     return PyLong_FromLong(result);
 }
 

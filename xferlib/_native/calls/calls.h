@@ -41,6 +41,14 @@ void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
 
+/* For what may block: see "Blocking" in calls.c. */
+#define WITHOUT_GIL(statement)                       \
+    do {                                             \
+        PyThreadState *state_ = PyEval_SaveThread(); \
+        statement;                                   \
+        PyEval_RestoreThread(state_);                \
+    } while (0)
+
 /* Whether Python has answered, with anything. */
 static inline int is_done(PyObject *answer)
 {

@@ -70,28 +70,20 @@ static int find_address(const launcher *l, PyObject *array, word *found)
 static int put_integer(char *to, PyObject *value, char code)
 {
     static const char codes[] = "bhiqBHIQ";
-    const char *found = strchr(codes, code);
-    int which = (int)(found - codes), is_signed = which < 4;
+    int which = (int)(strchr(codes, code) - codes), is_signed = which < 4, overflow = 0, fits;
     size_t nbytes = (size_t)1 << (which & 3);
+    long long most = is_signed || nbytes == 8 ? INT64_MAX >> (64 - 8 * nbytes) : (1ll << (8 * nbytes)) - 1, number;
     PyObject *plain = PyNumber_Index(value); /* a NumPy number too */
     word bits;
-    int fits = 1;
     if (!plain)
         return -1;
-    if (is_signed) {
-        int overflow = 0;
-        long long number = PyLong_AsLongLongAndOverflow(plain, &overflow);
-        long long most = nbytes == 8 ? INT64_MAX : ((long long)1 << (8 * nbytes - 1)) - 1;
-        fits = !overflow && number <= most && number >= -most - 1;
-        bits = (word)number;
+    if (code == 'Q') {
+        fits = xf_is_word(plain, &bits);
+        PyErr_Clear(); /* negative, or too large */
     } else {
-        bits = PyLong_AsUnsignedLongLong(plain);
-        if (bits == (word)-1 && PyErr_Occurred()) {
-            PyErr_Clear(); /* negative, or too large */
-            fits = 0;
-        } else {
-            fits = nbytes == 8 || bits >> (8 * nbytes) == 0;
-        }
+        number = PyLong_AsLongLongAndOverflow(plain, &overflow);
+        fits = !overflow && number <= most && number >= (is_signed ? -most - 1 : 0);
+        bits = (word)number;
     }
     Py_DECREF(plain);
     memcpy(to, &bits, nbytes); /* the first bytes are the lowest on every machine with a GPU */
@@ -188,9 +180,7 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
             parameters[i] = block + l->fields[i].offset;
         memcpy(config, l->config, (size_t)l->config_nbytes);
         memcpy(config + l->stream_at, &stream, sizeof stream);
-        Py_BEGIN_ALLOW_THREADS
-        result = l->launch(config, l->kernel, parameters, NULL);
-        Py_END_ALLOW_THREADS
+        WITHOUT_GIL(result = l->launch(config, l->kernel, parameters, NULL));
     } else {
         result = NOT_FIT;
     }

@@ -236,9 +236,7 @@ static int fetch(const device_entry *e, word memory, word device, size_t nbytes,
 int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream)
 {
     int result;
-    Py_BEGIN_ALLOW_THREADS
-    result = fetch(e, memory, device, nbytes, stream);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(result = fetch(e, memory, device, nbytes, stream));
     return result;
 }
 
@@ -447,9 +445,7 @@ static int is_held(const device_copy *c, PyObject *array, PyObject *source)
     if (!stream)
         return 1;
     patience_ns = patience(&e->behind_in_vain);
-    Py_BEGIN_ALLOW_THREADS
-    is_idle = becomes_idle(e, stream, patience_ns);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(is_idle = becomes_idle(e, stream, patience_ns));
     learn(&e->behind_in_vain, patience_ns, is_idle);
     return is_idle || is_done(PyObject_CallFunctionObjArgs(e->hold, array, stream_of(c->on), source ? source : Py_None, NULL));
 }
@@ -461,24 +457,16 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     const device_entry *e = c->e;
     const description *src = c->host;
     int error, is_kept, kind = 0;
-    if (c->on->handle && is_plain(src, c->element)) {
-        Py_BEGIN_ALLOW_THREADS
-        kind = kind_of(e, src->data);
-        Py_END_ALLOW_THREADS
-    }
+    if (c->on->handle && is_plain(src, c->element))
+        WITHOUT_GIL(kind = kind_of(e, src->data));
     if (!kind)
         return move(c, flags) && (is_new || is_held(c, array, NULL));
     if (kind != PINNED) /* managed: the driver would read it later */
         return 0;
-    Py_BEGIN_ALLOW_THREADS
-    error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle));
     is_kept = !error && c->on->named && is_held(c, array, c->source);
-    if (!error && !is_kept) {
-        Py_BEGIN_ALLOW_THREADS
-        error = e->wait(c->on->handle);
-        Py_END_ALLOW_THREADS
-    }
+    if (!error && !is_kept)
+        WITHOUT_GIL(error = e->wait(c->on->handle));
     return !error && !PyErr_Occurred();
 }
 
@@ -491,9 +479,8 @@ static int launch(const device_copy *c, const way *w, word dst, word src)
     memcpy(numbers, w->numbers, (size_t)w->count * sizeof *numbers);
     for (int i = 0; i < w->count; ++i)
         arguments[2 + i] = &numbers[i];
-    Py_BEGIN_ALLOW_THREADS
-    result = c->e->launch(w->kernel, w->blocks, 1, 1, w->block[0], w->block[1], 1, 0, c->on->handle, arguments, NULL);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(
+        result = c->e->launch(w->kernel, w->blocks, 1, 1, w->block[0], w->block[1], 1, 0, c->on->handle, arguments, NULL));
     return !result;
 }
 

@@ -211,9 +211,8 @@ static PyObject *fetch_later(PyObject *d, arrivals *a, int is_last)
     if (!error && is_last) {
         error = xf_fetch(e, (word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle);
     } else if (!error) {
-        Py_BEGIN_ALLOW_THREADS /* a queue may be full */
-        error = e->fetch_later((word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle);
-        Py_END_ALLOW_THREADS
+        WITHOUT_GIL(
+            error = e->fetch_later((word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle));
     }
     if (error) {
         Py_XDECREF(result);

@@ -288,9 +288,7 @@ static int is_served(const device_entry *e, const call_stream *on)
         return 0;
     if (!e->is_captured)
         return 1;
-    Py_BEGIN_ALLOW_THREADS /* it may block: see calls.c */
-    result = e->is_captured(on->handle, &status);
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(result = e->is_captured(on->handle, &status));
     return !result && !status;
 }
 

@@ -34,16 +34,7 @@
 
 static int64_t last_ns; /* when the last transfer ended; atomic */
 
-static int is_shared(const Staging *staging) {
-    return __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
-}
-
 /* --- chunks */
-
-/* How many chunks it may have. Those of two directions at work fit the processor's caches only if each has few. */
-static int64_t chunk_limit(const Staging *staging) {
-    return is_shared(staging) ? staging->setup.shared_chunks : staging->setup.most_chunks;
-}
 
 /* Give a free chunk back to the ring, with the lock held. */
 static void give_back(Staging *staging) {
@@ -57,7 +48,9 @@ static void give_back(Staging *staging) {
 static int has_free(Staging *staging) {
     const Setup *setup = &staging->setup;
     if (setup->ring == NULL) return staging->free.count > 0;
-    int64_t limit = chunk_limit(staging);
+    /* Those of two directions at work fit the processor's caches only if each has few. */
+    int is_shared = __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
+    int64_t limit = is_shared ? setup->shared_chunks : setup->most_chunks;
     while (held(staging) > limit && staging->free.count) give_back(staging);
     if (staging->free.count) return 1;
     if (held(staging) >= limit) return 0;
@@ -173,15 +166,10 @@ static int send(Staging *staging, Block *block) {
 
 /* --- pieces */
 
-/* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
-static int await_change(Staging *staging) {
-    return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
-}
-
 /* Wait, with the lock held, for a chunk: one of its own, or any. 0 after a while in which none has come. */
 static int await_chunk(Staging *staging) {
     const Setup *setup = &staging->setup;
-    if (held(staging) || setup->ring == NULL) return await_change(staging);
+    if (held(staging) || setup->ring == NULL) return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
     pthread_mutex_unlock(&staging->lock);
     int has_come = !help_another(staging) && ring_await(setup->ring, way_of(staging), setup->way_chunks, PATIENCE_NS);
     pthread_mutex_lock(&staging->lock);
@@ -241,10 +229,6 @@ static void move_parts(
         int64_t left = least(part->nbytes - skipped, nbytes - place);
         if (left > 0) move_part(is_upward, is_streamed, part->layout, part->host, pinned + place, skipped, left);
     }
-}
-
-static int64_t this_thread(int64_t number) {
-    return number ? number : thread_number();
 }
 
 /* Fill or empty one piece's share of its chunk; `mark` says when, for a recording. */
@@ -323,7 +307,7 @@ int run_pieces(Staging *staging, int64_t count, int64_t number) {
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
         if (result) pthread_cond_broadcast(&staging->changed);
-        else if (setup->is_marked) mark.thread = this_thread(number), note(staging, &mark);
+        else if (setup->is_marked) mark.thread = number ? number : thread_number(), note(staging, &mark);
         finish(staging, block);
     }
     int is_over = is_handed_out(staging);

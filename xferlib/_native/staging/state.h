@@ -121,6 +121,13 @@ EXPORT int xf_run(Staging *staging, int64_t count);
 EXPORT int64_t xf_end(Staging *staging);
 EXPORT int64_t xf_close(Staging *staging, int is_lost);
 
+/* --- of ring.c */
+
+Chunk *ring_take(Ring *ring, int way, int64_t most);
+void ring_give(Ring *ring, Chunk *chunk, int way);
+void ring_lose(Ring *ring, int way);
+int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns);
+
 /* --- of helpers.c */
 
 EXPORT int xf_is_crowded(void);

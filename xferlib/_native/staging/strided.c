@@ -13,7 +13,7 @@
 
 #include "elements.h"
 #include "plain.h"
-#include "strided.h"
+#include "staging.h"
 #include "words.h"
 
 #include <string.h>
