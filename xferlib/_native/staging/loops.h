@@ -147,31 +147,21 @@ TARGET static inline __m128i NAMED(of_four_doubles)(const char *from, double lea
 TARGET static inline __m256i NAMED(of_f64)(const char *from, double least, double most) {
     return _mm256_set_m128i(NAMED(of_four_doubles)(from + 32, least, most), NAMED(of_four_doubles)(from, least, most));
 }
-#define HALF(X, WHICH) _mm256_extracti128_si256(X, WHICH)
-#define STORE_32(TO, X) _mm256_storeu_si256((__m256i *)(void *)(TO), X)
-#define STORE_16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packs_epi32(HALF(X, 0), HALF(X, 1)))
-#define STORE_U16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packus_epi32(HALF(X, 0), HALF(X, 1)))
-#define STORE_BYTES(TO, X, PACK)                                    \
-    do {                                                            \
-        __m128i words = _mm_packs_epi32(HALF(X, 0), HALF(X, 1));    \
-        _mm_storel_epi64((__m128i *)(void *)(TO), PACK(words, words)); \
-    } while (0)
-#define STORE_8(TO, X) STORE_BYTES(TO, X, _mm_packs_epi16)
-#define STORE_U8(TO, X) STORE_BYTES(TO, X, _mm_packus_epi16)
-#define IN_EIGHTS(FROM, TO, LOAD, LEAST, MOST, STORE)                                                             \
+#define NARROW(FROM, TO, LEAST, MOST)                                                                             \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
-        int64_t i = 0;                                                                                            \
-        for (; i + 8 <= count; i += 8) {                                                                          \
-            __m256i x = NAMED(LOAD)(from + i * size, LEAST, MOST);                                                \
-            STORE(to + i * there, x);                                                                             \
+        int32_t block[FLOATS];                                                                                    \
+        for (int64_t part; count >= 8; count -= part, to += part * there, from += part * size) {                  \
+            part = count < FLOATS ? count / 8 * 8 : FLOATS;                                                       \
+            for (int64_t i = 0; i < part; i += 8)                                                                 \
+                _mm256_storeu_si256((__m256i *)(void *)(block + i), NAMED(of_##FROM)(from + i * size, LEAST, MOST)); \
+            NAMED(i32_to_##TO)(to, (const char *)block, part);                                                    \
         }                                                                                                         \
-        FROM##_to_##TO##_anywhere(to + i * there, from + i * size, count - i);                                    \
+        FROM##_to_##TO##_anywhere(to, from, count);                                                               \
     }
-#define NARROW(FROM, TO, LEAST, MOST, STORE) IN_EIGHTS(FROM, TO, of_##FROM, LEAST, MOST, STORE)
 #else
 #define IN_PARTS(FROM, TO, VALUE, IS_FAR, NEAR_VALUE) CONVERSION(FROM, TO, VALUE)
-#define NARROW(FROM, TO, LEAST, MOST, STORE) CONVERSION(FROM, TO, SATURATED(x, MOST, (C_##TO)(MOST), (C_##TO)(LEAST), C_##TO))
+#define NARROW(FROM, TO, LEAST, MOST) CONVERSION(FROM, TO, SATURATED(x, MOST, (C_##TO)(MOST), (C_##TO)(LEAST), C_##TO))
 CONVERSION(f32, f16, float_to_half(x))
 CONVERSION(f16, f32, half_to_float(x))
 CONVERSION(f64, f16, double_to_half(x))
@@ -240,15 +230,15 @@ IN_PARTS(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, in
 IN_PARTS(f64, u64, double_to_u64(x), !is_within(x, 0), near_integer(x))
 IN_PARTS(f32, u64, double_to_u64(x), !is_within(x, 0), near_integer(x))
 
-NARROW(f32, i8, -128.0f, 127.0f, STORE_8)
-NARROW(f32, i16, -32768.0f, 32767.0f, STORE_16)
-NARROW(f32, u8, 0.0f, 255.0f, STORE_U8)
-NARROW(f32, u16, 0.0f, 65535.0f, STORE_U16)
-NARROW(f64, i8, -128.0, 127.0, STORE_8)
-NARROW(f64, i16, -32768.0, 32767.0, STORE_16)
-NARROW(f64, i32, -2147483648.0, 2147483647.0, STORE_32)
-NARROW(f64, u8, 0.0, 255.0, STORE_U8)
-NARROW(f64, u16, 0.0, 65535.0, STORE_U16)
+NARROW(f32, i8, -128.0f, 127.0f)
+NARROW(f32, i16, -32768.0f, 32767.0f)
+NARROW(f32, u8, 0.0f, 255.0f)
+NARROW(f32, u16, 0.0f, 65535.0f)
+NARROW(f64, i8, -128.0, 127.0)
+NARROW(f64, i16, -32768.0, 32767.0)
+NARROW(f64, i32, -2147483648.0, 2147483647.0)
+NARROW(f64, u8, 0.0, 255.0)
+NARROW(f64, u16, 0.0, 65535.0)
 CONVERSION(f32, i32, SATURATED(x, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))
 CONVERSION(f32, u32, SATURATED(x, 4294967040.0f, UINT32_MAX, 0, uint32_t))
 CONVERSION(f64, u32, SATURATED(x, 4294967295.0, UINT32_MAX, 0, uint32_t))

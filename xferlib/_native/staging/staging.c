@@ -445,10 +445,9 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
 
 /* `run_pieces` in a Python thread, which counts as one of those that work in its direction. */
 EXPORT int xf_run(Staging *staging, int64_t count) {
-    int way = way_of(staging);
-    begin_work(way);
+    count_work(way_of(staging), 1);
     int is_left = run_pieces(staging, count, 0);
-    end_work(way);
+    count_work(way_of(staging), -1);
     return is_left;
 }
 
