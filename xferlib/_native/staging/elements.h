@@ -121,26 +121,30 @@ static inline uint64_t double_to_u64(double value) {
 /* For numbers nearer to 0 than NEAR, see loops.h: exact, and the integer towards 0. */
 #define MAGIC 6755399441055744.0
 #define NEAR 2251799813685248
+#define NEAR_DOUBLE 0x431fffffffffffff /* bits of the last float below NEAR; those of positive floats are in their order */
+#define NEAR_SINGLE 0x58ffffff
+
+static inline int64_t bits_of(double value) {
+    int64_t bits;
+    memcpy(&bits, &value, 8);
+    return bits;
+}
 
 static inline double near_double(int64_t value) {
-    double sum = MAGIC;
-    int64_t bits;
-    memcpy(&bits, &sum, 8);
-    bits += value;
+    int64_t bits = bits_of(MAGIC) + value;
+    double sum;
     memcpy(&sum, &bits, 8);
     return sum - MAGIC;
 }
 
 static inline int64_t near_integer(double value) {
-    double sum = __builtin_trunc(value) + MAGIC, magic = MAGIC;
-    int64_t bits, others;
-    memcpy(&bits, &sum, 8);
-    memcpy(&others, &magic, 8);
-    return bits - others;
+    return bits_of(__builtin_trunc(value) + MAGIC) - bits_of(MAGIC);
 }
 
-static inline int is_within(double value, int64_t least) {
-    return value >= (double)least && value < (double)NEAR;
+static inline int32_t single_bits(float value) {
+    int32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
 }
 
 /* Exact. Subnormal halves are put in order by the subtraction of the smallest normal one. */

@@ -113,24 +113,22 @@ TARGET static void NAMED(f64_to_f16)(char *restrict to, const char *restrict fro
     }
     f64_to_f16_anywhere(to + i * 2, from + i * 8, count - i);
 }
-/* In parts of which each element is near enough for a formula that vectors know; one with another element in it goes one by one. */
-#define IN_PARTS(FROM, TO, VALUE, IS_FAR, NEAR_VALUE)                                                               \
+/* In parts of which each element is near enough for a formula that vectors know: none has one of the bits FAR in BITS. The elements of
+   other parts are converted one by one. */
+#define IN_PARTS(FROM, TO, VALUE, BITS, FAR, NEAR_VALUE)                                                           \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
+        C_##FROM x = 0;                                                                                           \
         for (int64_t part; count > 0; count -= part, to += part * there, from += part * size) {                   \
-            int64_t far = part = count < PART ? count : PART;                                                     \
-            for (int64_t i = far = 0; i < part; i++) {                                                            \
-                C_##FROM x;                                                                                       \
-                memcpy(&x, from + i * size, sizeof x);                                                            \
-                far |= IS_FAR;                                                                                    \
-            }                                                                                                     \
-            for (int64_t i = 0; i < part && !far; i++) {                                                          \
-                C_##FROM x;                                                                                       \
+            __typeof__(BITS) all = 0;                                                                             \
+            part = count < PART ? count : PART;                                                                   \
+            for (int64_t i = 0; i < part; i++) memcpy(&x, from + i * size, sizeof x), all |= BITS;                \
+            for (int64_t i = 0; i < part && !(all & FAR); i++) {                                                  \
                 memcpy(&x, from + i * size, sizeof x);                                                            \
                 C_##TO y = (C_##TO)NEAR_VALUE;                                                                    \
                 memcpy(to + i * there, &y, sizeof y);                                                             \
             }                                                                                                     \
-            if (far) FROM##_to_##TO##_anywhere(to, from, part);                                                   \
+            if (all & FAR) FROM##_to_##TO##_anywhere(to, from, part);                                             \
         }                                                                                                         \
     }
 /* Floats to integers that a float holds exactly: between their limits first, which compilers do by several comparisons. */
@@ -152,15 +150,16 @@ TARGET static inline __m256i NAMED(of_f64)(const char *from, double least, doubl
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
         int32_t block[FLOATS];                                                                                    \
         for (int64_t part; count >= 8; count -= part, to += part * there, from += part * size) {                  \
+            int32_t *integers = there < 4 ? block : (int32_t *)(void *)to;                                        \
             part = count < FLOATS ? count / 8 * 8 : FLOATS;                                                       \
             for (int64_t i = 0; i < part; i += 8)                                                                 \
-                _mm256_storeu_si256((__m256i *)(void *)(block + i), NAMED(of_##FROM)(from + i * size, LEAST, MOST)); \
-            NAMED(i32_to_##TO)(to, (const char *)block, part);                                                    \
+                _mm256_storeu_si256((__m256i *)(void *)(integers + i), NAMED(of_##FROM)(from + i * size, LEAST, MOST)); \
+            if (there < 4) NAMED(i32_to_##TO)(to, (const char *)block, part);                                     \
         }                                                                                                         \
         FROM##_to_##TO##_anywhere(to, from, count);                                                               \
     }
 #else
-#define IN_PARTS(FROM, TO, VALUE, IS_FAR, NEAR_VALUE) CONVERSION(FROM, TO, VALUE)
+#define IN_PARTS(FROM, TO, VALUE, BITS, FAR, NEAR_VALUE) CONVERSION(FROM, TO, VALUE)
 #define NARROW(FROM, TO, LEAST, MOST) CONVERSION(FROM, TO, SATURATED(x, MOST, (C_##TO)(MOST), (C_##TO)(LEAST), C_##TO))
 CONVERSION(f32, f16, float_to_half(x))
 CONVERSION(f16, f32, half_to_float(x))
@@ -221,14 +220,16 @@ FROM_REAL(u64, x)
 TO_INTEGERS(u64, x)
 /* Integers of 64 bits, from and to floats: AVX2 has no instruction for them. The sum of 2^52 + 2^51 and an integer that is
    nearer to 0 than 2^51 is exact, and has it in its low bits. */
-IN_PARTS(i64, f64, (double)x, (int64_t)((uint64_t)x + NEAR) & -(2 * NEAR), near_double(x))
-IN_PARTS(i64, f32, (float)x, (int64_t)((uint64_t)x + NEAR) & -(2 * NEAR), near_double(x))
-IN_PARTS(u64, f64, (double)x, (int64_t)x & -NEAR, near_double((int64_t)x))
-IN_PARTS(u64, f32, (float)x, (int64_t)x & -NEAR, near_double((int64_t)x))
-IN_PARTS(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t), !is_within(x, -NEAR), near_integer(x))
-IN_PARTS(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t), !is_within(x, -NEAR), near_integer(x))
-IN_PARTS(f64, u64, double_to_u64(x), !is_within(x, 0), near_integer(x))
-IN_PARTS(f32, u64, double_to_u64(x), !is_within(x, 0), near_integer(x))
+IN_PARTS(i64, f64, (double)x, (int64_t)((uint64_t)x + NEAR), -(2 * NEAR), near_double(x))
+IN_PARTS(i64, f32, (float)x, (int64_t)((uint64_t)x + NEAR), -(2 * NEAR), near_double(x))
+IN_PARTS(u64, f64, (double)x, (int64_t)x, -NEAR, near_double((int64_t)x))
+IN_PARTS(u64, f32, (float)x, (int64_t)x, -NEAR, near_double((int64_t)x))
+IN_PARTS(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t),
+         NEAR_DOUBLE - (bits_of(x) & INT64_MAX), INT64_MIN, near_integer(x))
+IN_PARTS(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t),
+         NEAR_SINGLE - (single_bits(x) & INT32_MAX), INT32_MIN, near_integer(x))
+IN_PARTS(f64, u64, double_to_u64(x), bits_of(x) | (NEAR_DOUBLE - (bits_of(x) & INT64_MAX)), INT64_MIN, near_integer(x))
+IN_PARTS(f32, u64, double_to_u64(x), single_bits(x) | (NEAR_SINGLE - (single_bits(x) & INT32_MAX)), INT32_MIN, near_integer(x))
 
 NARROW(f32, i8, -128.0f, 127.0f)
 NARROW(f32, i16, -32768.0f, 32767.0f)
