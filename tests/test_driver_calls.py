@@ -261,7 +261,7 @@ def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch
 
 @compiled
 def test_small_arrays_of_a_list_are_copied() -> None:
-    copied = driver_calls.find_calls().copied
+    copied = driver_calls.find_calls().copy_small
 
     class Other(np.ndarray[Any, Any]):
         pass
@@ -293,7 +293,7 @@ def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
 
 @compiled
 def test_plain_containers_are_taken_apart_and_built_anew() -> None:
-    flat, rebuilt = driver_calls.find_calls().flat, driver_calls.find_calls().rebuilt
+    flat, rebuilt = driver_calls.find_calls().flatten, driver_calls.find_calls().rebuild
     one, two, odd = np.ones(3), np.zeros(2), object()
     tree = {"a": [one, (two, 1.5, None)], 7: {}, "b": (), "c": {"d": one}}
     leaves = flat(tree, {np.ndarray: object()}, {float, type(None)})
@@ -317,7 +317,7 @@ def test_plain_containers_are_taken_apart_and_built_anew() -> None:
 
 @compiled
 def test_a_tree_that_was_changed_meanwhile_or_is_nested_without_end_is_found_out() -> None:
-    flat, rebuilt = driver_calls.find_calls().flat, driver_calls.find_calls().rebuilt
+    flat, rebuilt = driver_calls.find_calls().flatten, driver_calls.find_calls().rebuild
     tree: list[Any] = [1.0, [2.0, 3.0]]
     leaves = flat(tree, {}, {float})
     assert leaves == [1.0, 2.0, 3.0]

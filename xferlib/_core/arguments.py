@@ -168,9 +168,9 @@ def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 def _flatten(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     calls = _native.find_calls()
     if calls is not None:
-        found = calls.flat(tree, registry.by_type, _LEAVES)
+        found = calls.flatten(tree, registry.by_type, _LEAVES)
         if found is not None:
-            return found, functools.partial(calls.rebuilt, tree)
+            return found, functools.partial(calls.rebuild, tree)
     return _walk(tree, moving)
 
 

@@ -80,7 +80,7 @@ def copy_small_leaves(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     calls = _native.find_calls()
     others = 1
     if calls is not None:
-        made, others = calls.copied(leaves, HOST_HELPER_NBYTES - 1)
+        made, others = calls.copy_small(leaves, HOST_HELPER_NBYTES - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:

@@ -19,16 +19,16 @@ PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
-PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_copy_small(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_end_threads(PyObject *module, PyObject *ignored);
 PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);
-PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_forget_devices(PyObject *module, PyObject *ignored);
 PyObject *xf_guard_thread(PyObject *module, PyObject *ignored);
 PyObject *xf_is_distinct(PyObject *module, PyObject *list);
 PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count);
-PyObject *xf_rebuilt(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_rebuild(PyObject *module, PyObject *const *given, Py_ssize_t count);
 
 /* --- for the other files */
 

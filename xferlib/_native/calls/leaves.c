@@ -19,7 +19,8 @@ static Py_ssize_t length_of(PyObject *list_or_tuple)
 /* A new reference: what is done with the item may run code that changes the list. */
 static PyObject *item_of(PyObject *list_or_tuple, Py_ssize_t place)
 {
-    return Py_XNewRef(PyList_CheckExact(list_or_tuple) ? PyList_GetItem(list_or_tuple, place) : PyTuple_GetItem(list_or_tuple, place));
+    PyObject *(*get)(PyObject *, Py_ssize_t) = PyList_CheckExact(list_or_tuple) ? PyList_GetItem : PyTuple_GetItem;
+    return Py_XNewRef(get(list_or_tuple, place));
 }
 
 /* Add the leaves of a node to a list: 1; 0 where Python has to look at one; -1 with an error set. */
@@ -46,13 +47,13 @@ static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObje
 
 /* (tree, dict of types to what is not None for those of arrays, set of the types of other leaves) -> a list of the leaves
    of dicts, lists and tuples within each other; None where there is an object of any other type. */
-PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     PyObject *leaves;
     int found;
     (void)module;
     if (count != 3 || !PyDict_Check(given[1]) || !PyAnySet_Check(given[2]))
-        return PyErr_Format(PyExc_TypeError, "flat takes a tree, a dict and a set");
+        return PyErr_Format(PyExc_TypeError, "flatten takes a tree, a dict and a set");
     leaves = PyList_New(0);
     found = leaves ? add_leaves(given[0], given[1], given[2], leaves, 0) : -1;
     if (found == 1)
@@ -61,7 +62,7 @@ PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count)
     return found ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next)
+static PyObject *rebuild(PyObject *node, PyObject *leaves, Py_ssize_t *next)
 {
     PyObject *made, *key, *value;
     Py_ssize_t place = 0;
@@ -73,7 +74,7 @@ static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next)
     else
         made = is_list ? PyList_New(length_of(node)) : PyTuple_New(length_of(node));
     while (made && !error && (is_dict ? PyDict_Next(made, &place, &key, &value) : place < length_of(made))) {
-        PyObject *old = is_dict ? Py_NewRef(value) : item_of(node, place), *new = old ? rebuilt(old, leaves, next) : NULL;
+        PyObject *old = is_dict ? Py_NewRef(value) : item_of(node, place), *new = old ? rebuild(old, leaves, next) : NULL;
         Py_XDECREF(old);
         if (new && is_dict) {
             error = PyDict_SetItem(made, key, new);
@@ -88,15 +89,15 @@ static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next)
     return made;
 }
 
-/* (tree, list) -> new dicts, lists and tuples as in a tree that `flat` took, with the objects of the list as their leaves. */
-PyObject *xf_rebuilt(PyObject *module, PyObject *const *given, Py_ssize_t count)
+/* (tree, list) -> new dicts, lists and tuples as in a tree that `flatten` took, with the objects of the list as their leaves. */
+PyObject *xf_rebuild(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t next = 0;
     PyObject *made;
     (void)module;
     if (count != 2 || !PyList_Check(given[1]))
-        return PyErr_Format(PyExc_TypeError, "rebuilt takes a tree and a list");
-    made = rebuilt(given[0], given[1], &next);
+        return PyErr_Format(PyExc_TypeError, "rebuild takes a tree and a list");
+    made = rebuild(given[0], given[1], &next);
     if (made && next == PyList_Size(given[1]))
         return made;
     if (made || PyErr_ExceptionMatches(PyExc_IndexError))
@@ -136,13 +137,13 @@ PyObject *xf_is_distinct(PyObject *module, PyObject *list)
 
 /* (list, most bytes) -> a list with copies of the NumPy arrays that are not larger and have a dtype that every device holds,
    the other objects as they are; and how many those are. */
-PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *xf_copy_small(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t length, most, others = 0;
     PyObject *made;
     (void)module;
     if (count != 2 || !PyList_Check(given[0]))
-        return PyErr_Format(PyExc_TypeError, "copied takes a list and a size");
+        return PyErr_Format(PyExc_TypeError, "copy_small takes a list and a size");
     most = PyLong_AsSsize_t(given[1]);
     if (most == -1 && PyErr_Occurred())
         return NULL;

@@ -222,7 +222,7 @@ void xf_describe_again(description *other, const description *d)
     memcpy(other, d, offsetof(description, extents) + (size_t)d->axes * sizeof *d->extents);
 }
 
-/* What arrives of an array as a dtype, a scalar type or a name means, NULL for its own; 0 where Python is to decide, or to refuse. */
+/* What arrives of an array as a dtype, a scalar type or a name means, NULL for its own; 0 where Python is to decide or refuse. */
 int xf_is_converted(const description *src, PyObject *dtype, description *arriving)
 {
     int number = src->element;
@@ -375,7 +375,7 @@ static int count_reuse(PyObject *pool)
 }
 
 /* A new array in pinned memory: of a free block, else as Python gives it. */
-PyObject *xf_pinned_array(const device_entry *e, const description *d)
+PyObject *xf_make_pinned(const device_entry *e, const description *d)
 {
     PyObject *size = NULL, *blocks = NULL, *lease = NULL;
     if (!xf_is_unusual(e->is_followed, NULL, Py_False) && (size = PyLong_FromUnsignedLongLong(bin_of(d->nbytes))))
@@ -395,7 +395,7 @@ PyObject *xf_pinned_array(const device_entry *e, const description *d)
 }
 
 /* A new array for a result: one of more bytes than `most` lives in recycled memory. */
-PyObject *xf_host_result(const description *d, Py_ssize_t most, int *is_fresh)
+PyObject *xf_make_host_result(const description *d, Py_ssize_t most, int *is_fresh)
 {
     PyObject *answer, *result = NULL;
     if (d->nbytes <= most)

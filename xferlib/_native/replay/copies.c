@@ -123,22 +123,21 @@ static int ask_way(const device_entry *e, const form *f, way *made, Py_ssize_t *
 /* The flags for plain bytes; LEFT with an error set where Python has failed. */
 static int find_plain(const device_copy *c)
 {
-    device_entry *e = c->e;
+    ranges *known = &c->e->plain[c->is_upload][c->host->is_pinned != 0];
     const Py_ssize_t nbytes = c->host->nbytes;
-    range_of_sizes range, *kept = e->plain[c->is_upload][c->host->is_pinned != 0].kept;
-    int *count = &e->plain[c->is_upload][c->host->is_pinned != 0].count, *next = &e->plain[c->is_upload][c->host->is_pinned != 0].next;
+    struct range range;
     form f;
     way made;
-    for (int i = 0; i < *count; ++i)
-        if (nbytes > kept[i].over && nbytes <= kept[i].most)
-            return kept[i].flags;
+    for (int i = 0; i < known->count; ++i)
+        if (nbytes > known->kept[i].over && nbytes <= known->kept[i].most)
+            return known->kept[i].flags;
     describe_form(c, &f);
-    if (!ask_way(e, &f, &made, &range.over, &range.most))
+    if (!ask_way(c->e, &f, &made, &range.over, &range.most))
         return LEFT;
     range.flags = made.flags;
-    kept[*next] = range;
-    *next = (*next + 1) % RANGES_KEPT;
-    *count += *count < RANGES_KEPT;
+    known->kept[known->next] = range;
+    known->next = (known->next + 1) % RANGES_KEPT;
+    known->count += known->count < RANGES_KEPT;
     return range.flags;
 }
 
@@ -407,8 +406,8 @@ static int copy_in_blocks(const device_copy *c, int is_looped)
         error = e->stage(&setup, &region, 1, &opened);
     Py_END_ALLOW_THREADS
     if (!kind && error && error != NO_MEMORY &&
-        is_done(PyObject_CallFunction(e->stage_finish, "iKLO", c->is_upload, (unsigned long long)(uintptr_t)opened, (long long)error,
-                                      stream_of(c->on))))
+        is_done(PyObject_CallFunction(e->stage_finish, "iKLO", c->is_upload, (unsigned long long)(uintptr_t)opened,
+                                      (long long)error, stream_of(c->on))))
         error = 0;
     Py_DECREF(kept);
     return kind ? kind == PINNED ? IS_PINNED : 0 : !error;

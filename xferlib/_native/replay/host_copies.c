@@ -105,7 +105,8 @@ int xf_copy_on_host(const description *src, const description *dst)
     is_gathered = dst->is_c;
     xf_describe_again(&host, is_gathered ? src : dst);
     plain = is_gathered ? dst : src;
-    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) || (uintptr_t)plain->data % (size_t)replay.elements[plain->element].itemsize)
+    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) ||
+        (uintptr_t)plain->data % (size_t)replay.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
         Py_ssize_t step = replay.elements[host.element].itemsize;
@@ -123,14 +124,14 @@ int xf_copy_on_host(const description *src, const description *dst)
 /* A new NumPy array with the elements of one in host memory; NULL, with or without an error set, where Python is to do it.
    NumPy's own copy of `x`, its own array, knows arrays without elements, and keeps a dtype that is another object than the one
    that NumPy has for it, such as one with metadata. */
-PyObject *xf_copied_on_host(PyObject *x, const description *src, const description *arriving)
+PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving)
 {
     PyObject *result;
     description dst;
     int is_usual = !x || ((const ndarray *)x)->dtype == replay.elements[src->element].dtype, is_fresh;
     if (x && !is_changed(src, arriving) && (src->nbytes <= 0 || !is_usual))
         return src->nbytes <= replay.host_most ? replay.new_copy(x, 0) : NULL;
-    result = src->nbytes > 0 ? xf_host_result(arriving, replay.host_most, &is_fresh) : NULL;
+    result = src->nbytes > 0 ? xf_make_host_result(arriving, replay.host_most, &is_fresh) : NULL;
     if (result && xf_describe_host(result, &dst) && xf_copy_on_host(src, &dst))
         return result;
     Py_XDECREF(result);

@@ -57,7 +57,7 @@ static PyObject *copy_to_new_on_cpu(const request *r, const description *src, co
     PyObject *made, *result = NULL;
     description dst;
     if (e->library->type == replay.ndarray)
-        return xf_copied_on_host(r->array, src, arriving);
+        return xf_copy_to_new_on_host(r->array, src, arriving);
     made = src->nbytes > 0 ? xf_make_on_cpu(e, arriving) : NULL;
     if (made && xf_describe(e->library, made, &dst) && dst.is_c)
         result = copy_to(src, arriving, made, &dst);
@@ -154,7 +154,7 @@ static PyObject *download(request *r)
     if (src.kind == ON_CPU && r->out)
         return copy_to(&src, &arriving, r->out, &dst);
     if (src.kind == ON_CPU)
-        return xf_copied_on_host(l->type == replay.ndarray ? r->array : NULL, &src, &arriving);
+        return xf_copy_to_new_on_host(l->type == replay.ndarray ? r->array : NULL, &src, &arriving);
     if (!src.is_c || src.nbytes <= 0 || (r->out && xf_may_overlap_itself(&dst)))
         return NULL;
     c.e = xf_device_of(l, &src);
@@ -169,7 +169,7 @@ static PyObject *download(request *r)
     if (r->out)
         result = Py_NewRef(r->out);
     else
-        result = r->is_pinned ? xf_pinned_array(c.e, &arriving) : xf_host_result(&arriving, HUGE_PAGE - 1, &c.is_fresh);
+        result = r->is_pinned ? xf_make_pinned(c.e, &arriving) : xf_make_host_result(&arriving, HUGE_PAGE - 1, &c.is_fresh);
     if (result && !r->out) {
         if (!is_fit(result, &arriving, &dst) || (r->is_pinned && !((ndarray *)result)->base)) {
             Py_DECREF(result); /* ordinary memory, from a pool that is full */
@@ -206,7 +206,7 @@ static PyObject *fetch_later(PyObject *d, arrivals *a, int is_last)
         !e->fetch_later || (a->e ? e != a->e : !xf_is_current(e, &a->on)))
         return NULL;
     a->e = e;
-    result = xf_pinned_array(e, &src);
+    result = xf_make_pinned(e, &src);
     error = !result || !is_fit(result, &src, &dst) || !((ndarray *)result)->base;
     if (!error && is_last) {
         error = xf_fetch(e, (word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle);
@@ -311,7 +311,8 @@ PyObject *xf_bind_replay(PyObject *module, PyObject *arguments)
     };
     PyObject *objects, *elements, *numpy, *name, *docs[2], *functions[2] = {NULL, NULL};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!OO(UU)", &PyDict_Type, &objects, &PyList_Type, &elements, &numpy, &name, &docs[0], &docs[1]) ||
+    if (!PyArg_ParseTuple(arguments, "O!O!OO(UU)", &PyDict_Type, &objects, &PyList_Type, &elements, &numpy, &name, &docs[0],
+                          &docs[1]) ||
         !xf_fill_tables(objects, elements, numpy))
         return NULL;
     for (int each = 0; each < 2; ++each) {

@@ -74,9 +74,12 @@ typedef struct {
 enum { WAYS_KEPT = 256, RANGES_KEPT = 8, STREAMS = 5 };
 
 typedef struct {
-    Py_ssize_t over, most; /* bytes */
-    int flags;
-} range_of_sizes;
+    struct range {
+        Py_ssize_t over, most; /* bytes */
+        int flags;
+    } kept[RANGES_KEPT];
+    int count, next;
+} ranges;
 
 typedef struct {
     PyObject *kept; /* what the setup's addresses are of */
@@ -142,10 +145,7 @@ typedef struct device_entry {
     /* What calls have found out. */
     unsigned in_vain, behind_in_vain; /* uploads since a wait for the stream, before or behind one, was in vain; 0: none was */
     struct prepared *ways[WAYS_KEPT]; /* by the form's hash */
-    struct {
-        range_of_sizes kept[RANGES_KEPT];
-        int count, next;
-    } plain[2][2];                   /* ways of plain bytes: to the device, from or to the pinned pool */
+    ranges plain[2][2];              /* ways of plain bytes: to the device, from or to the pinned pool */
     stream_setup setups[2][STREAMS]; /* to the host, and to the device: the first on the default stream, the others on any */
     int next_setup[2];               /* of the others, which is replaced next */
     int64_t last_ns;                 /* when the last transfer of more than a few bytes ended */
@@ -228,8 +228,8 @@ void xf_lay_out(const description *d, int wanted, Layout *layout);
 PyObject *xf_tuple_of(const int64_t *numbers, int count);
 PyObject *xf_make_on_cpu(const device_entry *e, const description *d);
 PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between, word *address);
-PyObject *xf_pinned_array(const device_entry *e, const description *d);
-PyObject *xf_host_result(const description *d, Py_ssize_t most, int *is_fresh);
+PyObject *xf_make_pinned(const device_entry *e, const description *d);
+PyObject *xf_make_host_result(const description *d, Py_ssize_t most, int *is_fresh);
 
 /* --- copies.c and host_copies.c */
 
@@ -237,7 +237,7 @@ int xf_find_way(const device_copy *c, way *found);
 int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
 int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
-PyObject *xf_copied_on_host(PyObject *x, const description *src, const description *arriving);
+PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);
 
 /* --- questions that take no call */
 

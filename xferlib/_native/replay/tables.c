@@ -133,7 +133,8 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments)
     PyObject *exchange, *functions;
     library l = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OpOO!O!", &l.type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type, &l.dtypes))
+    if (!PyArg_ParseTuple(arguments, "OpOO!O!", &l.type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type,
+                          &l.dtypes))
         return NULL;
     if (replay.library_count == MOST_ENTRIES)
         return PyLong_FromLong(-1);
@@ -363,7 +364,7 @@ device_entry *xf_default_device(void)
         Py_DECREF(scope); /* the context variable, or `mine`, holds it */
     }
     e = replay.device_count > mine.number && mine.number >= 0 ? replay.devices[mine.number] : NULL;
-    if (now != mine.settled || scope != mine.scope || (e && e->kind == ON_CUDA && !is_entered(e))) { /* or the library has another */
+    if (now != mine.settled || scope != mine.scope || (e && e->kind == ON_CUDA && !is_entered(e))) { /* it has another */
         answer = PyObject_CallNoArgs(replay.settle);
         if (!answer)
             return NULL;

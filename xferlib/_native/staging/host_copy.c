@@ -27,8 +27,8 @@ int awaits_nothing(void *event) {
     return 0;
 }
 
-/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. Outside a loop
-   its pieces have `late_piece` bytes, if not 0. */
+/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. Outside a
+   loop its pieces have `late_piece` bytes, if not 0. */
 static Staging *open_alone(const Setup *setup, Chunk *chunk, const Region *region, int64_t late_piece) {
     Staging *staging = xf_open(setup);
     if (staging == NULL) return NULL;

@@ -113,8 +113,8 @@ TARGET static void NAMED(f64_to_f16)(char *restrict to, const char *restrict fro
     }
     f64_to_f16_anywhere(to + i * 2, from + i * 8, count - i);
 }
-/* In parts of which each element is near enough for a formula that vectors know: none has one of the bits FAR in BITS. The elements of
-   other parts are converted one by one. */
+/* In parts of which each element is near enough for a formula that vectors know: none has one of the bits FAR in BITS. The
+   elements of other parts are converted one by one. */
 #define IN_PARTS(FROM, TO, VALUE, BITS, FAR, NEAR_VALUE)                                                           \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \

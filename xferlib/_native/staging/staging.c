@@ -404,8 +404,8 @@ EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cu
 }
 
 /* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns 0, and nothing
-   has been added, where there is no memory for them. */
+   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns
+   0, and nothing has been added, where there is no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
     pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
