@@ -255,10 +255,11 @@ def find_calls() -> Any:
     """The compiled functions for trees, addresses and leases; None where the caller does the same in Python.
 
     - ``is_distinct(list)``: whether no object is in it twice.
-    - ``flatten(tree, arrays, others)``: the leaves of a tree of nothing but dicts, lists and tuples; None where there is
-      any other object than those whose types are a dict's keys, with values that are not None, or in a set.
+    - ``flatten(tree, arrays, others)``: the leaves of a tree of nothing but dicts, lists and tuples; None where there
+      is any other object than those whose types are a dict's keys, with values that are not None, or in a set.
     - ``rebuild(tree, leaves)``: new containers with as many other leaves.
-    - ``copy_small(list, most)``: a list with copies of its NumPy arrays of up to ``most`` bytes, and the number of others.
+    - ``copy_small(list, most)``: a list with copies of its NumPy arrays of up to ``most`` bytes, and how many others it
+      has.
     - ``locate(arrays, offsets, address)``: how many of them are not plain bytes in C order; the `Part` at the address
       of each of the others is written.
     - ``address(array)``: where it lies; 0 if not in C order.
