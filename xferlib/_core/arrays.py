@@ -106,10 +106,12 @@ def refuse_truncated(array: Any, what: str) -> None:
 
 @functools.cache
 def _addresser() -> Callable[[Any], int] | None:
-    """`xferlib._native.addresser`, imported lazily, on the first array."""
-    from xferlib import _native as driver_calls
+    """The compiled look-up of addresses, imported lazily, on the first array."""
+    from xferlib import _native
 
-    return driver_calls.addresser()
+    calls = _native.find_calls()
+    found: Callable[[Any], int] | None = calls and calls.address
+    return found
 
 
 def address_in_order(array: HostArray) -> int:

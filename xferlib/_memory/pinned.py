@@ -115,11 +115,12 @@ class PinnedPool(ProcessBound):
         """In the order of their release."""
         self._free: dict[int, list[PooledBlock]] = {}
         """By bytes; the lists stay, as leases put their blocks into them."""
-        from xferlib import _native as driver_calls
+        from xferlib import _native
         from xferlib._memory import lifetimes as lease  # here, for programs that never pin memory
 
         self._leases = lease
-        self._lend_at_once = driver_calls.lender()
+        calls = _native.find_calls()
+        self._lend_at_once = calls and calls.lend
         self._blocks: dict[int, PooledBlock] = {}
         """All, by address."""
         self.starts: list[int] = []

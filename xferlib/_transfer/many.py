@@ -222,8 +222,8 @@ class PackedLeaves:
         """The arrays as C takes them, and what must outlive the copy."""
         sources, layout = self._sources, self._layout
         parts = (_native.Part * len(sources))()
-        locate = _native.locator() if layout.is_plain else None
-        if locate is not None and not locate(sources, layout.places, ctypes.addressof(parts)):
+        calls = _native.find_calls() if layout.is_plain else None
+        if calls is not None and not calls.locate(sources, layout.places, ctypes.addressof(parts)):
             return parts, sources
         kept: list[Any] = []
         for part, source, (place, shape, wanted) in zip(parts, sources, layout.forms(), strict=True):
@@ -501,15 +501,15 @@ def _large(
     The driver is asked whether memory is pinned until it has said no once: to ask it for each of a hundred arrays takes
     as long as to copy some of them, and memory of another library that is missed so is copied all the same.
     """
-    find_address = _native.addresser()
+    calls = _native.find_calls()
     asks = True
     for number in numbers:
         leaf = leaves[number]
         if type(leaf) is not np.ndarray:
             continue
         given, nbytes = leaf.dtype, leaf.nbytes
-        if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
-            pointer = find_address(leaf)
+        if calls is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
+            pointer = calls.address(leaf)
             if pointer:
                 ranges = pinned.find(pointer, nbytes, backend, asks=asks)
                 asks = asks and (ranges is not None or nbytes < PINNED_QUERY_FROM)

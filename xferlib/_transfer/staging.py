@@ -80,10 +80,10 @@ def copy_small_leaves(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     Returns:
         The objects, with the copies in place of those arrays, and the numbers of the other objects.
     """
-    copy_all = _native.copier()
+    calls = _native.find_calls()
     others = 1
-    if copy_all is not None:
-        made, others = copy_all(leaves, HOST_HELPER_NBYTES - 1)
+    if calls is not None:
+        made, others = calls.copy_small(leaves, HOST_HELPER_NBYTES - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:
@@ -112,7 +112,7 @@ def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: i
     if found is None:
         copy_into(np.ndarray(array.shape, dtype, memory), array)
     else:
-        _native.load_library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, True, False)
 
 
 def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
@@ -121,7 +121,7 @@ def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: 
     if found is None:
         copy_into(array, np.ndarray(array.shape, dtype, memory))
     else:
-        _native.load_library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, False, True)
 
 
 _SHORT_ROW = 8
@@ -461,7 +461,7 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
         raise setup.calls.failure(error, stream)
 
 
-# --- for calls that C makes by itself: see `stager.c`
+# --- for calls that C makes by itself: see `copies.c`
 
 
 def addresses() -> dict[str, int]:
@@ -600,7 +600,7 @@ class OpenTransfer:
         with self._lock:
             self._is_closed = True
             if self._handle is not None:
-                _native.load_library().xf_close_regions(self._handle)
+                _native.load_library().xf_add(self._handle, None, 0, True, 0)
 
     def job(self, after: Callable[[], None] | None) -> Job:
         """The job that threads are to help with; ``after`` runs at its end."""
