@@ -78,7 +78,7 @@ class Strike:
 
 
 def _ends_block(frame: FrameType) -> bool:
-    """Whether a ``with`` block ends: Python does not leave it if the event of that line raises, and a lock stays held."""
+    """Whether a ``with`` block ends: if the event of that line raises, Python does not leave it, and a lock is held."""
     start = _start_of_with(frame.f_code, frame.f_lineno)
     return start is not None and frame.f_lasti > start
 
