@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import linecache
 import os
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -67,13 +68,27 @@ class Strike:
         return self._look
 
     def _look(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line" and not self.has_struck:
+        if event == "line" and not self.has_struck and not _ends_block(frame):
             place = Path(frame.f_code.co_filename).name, frame.f_lineno, frame.f_code.co_qualname
             if place == self.place and self.passed[place] == self.number:
                 self.has_struck = True
                 raise self.error
             self.passed[place] += 1
         return self._look
+
+
+def _ends_block(frame: FrameType) -> bool:
+    """Whether a ``with`` block ends: if the event of that line raises, Python does not leave it, and a lock is held."""
+    start = _start_of_with(frame.f_code, frame.f_lineno)
+    return start is not None and frame.f_lasti > start
+
+
+@functools.cache
+def _start_of_with(code: CodeType, number: int) -> int | None:
+    """The first instruction of a line that begins a ``with`` block; None of any other line."""
+    if not linecache.getline(code.co_filename, number).lstrip().startswith("with "):
+        return None
+    return next(start for start, _, line in code.co_lines() if line == number)
 
 
 def _is_final(frame: FrameType | None) -> bool:
@@ -219,6 +234,8 @@ def find_fault(program: Callable[[State], None], place: Place, number: int, erro
 
 def _left_behind() -> str:
     simulated = machine()
+    if simulated.lock._is_owned():  # type: ignore[attr-defined]
+        return "the lock is held"
     if any(isinstance(each, Stager) for each in simulated.hosts._own.values()):
         return "a stager is registered"
     if simulated.function is not None or simulated.watches._all:
