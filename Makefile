@@ -4,13 +4,14 @@
 #   make quick    the heart of the test suite, in under a minute: the files in tests/quick.txt
 #   make test     the test suite
 #   make test-sim what of it runs on `sim`, or on the default backend, with `sim` for that and another schedule
-#   make test-long  5,000 random snippets against g++, which a seed names: SEED=2
+#   make test-full  the test suite with everything at full size, and other random snippets for each seed: SEED=2
 #   make environment  the packages of the tests alone, which the first `make test` installs too
 #   make coverage the test suite, and which lines and branches of the library it reaches
 #   make lint     ruff's rules and format, who imports whom, spelling, and the project's own words
 #   make types    mypy --strict
 #   make native   strict warnings of the C files, the sanitizers over random cases, and a compiler for other systems
 #   make installed  install it as a new user does, in an empty environment, and do what the front page says
+#   make reference  the pages, tables and the stub that are written from the code
 #   make docs     the documentation site, in site/, with its reference pages written anew
 #   make clean    remove the environment and everything built
 #
@@ -26,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of programs: without bytecode each would compile the library anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo quick test test-sim test-long coverage lint types native installed docs reference check clean
+.PHONY: environment demo quick test test-sim test-full coverage lint types native installed docs reference check clean
 
 environment: $(VENV)/.test
 
@@ -45,8 +46,8 @@ test: $(VENV)/.test
 test-sim: $(VENV)/.test
 	XFERLIB_BACKEND=sim XFERLIB_SIM=raise XFERLIB_SIM_SCHEDULE=lifo $(BIN)/python -m pytest -n auto --dist worksteal -q -k "sim or _raw or messages" $(ARGS)
 
-test-long: $(VENV)/.test
-	XFERLIB_TEST_LONG=$(SEED) $(BIN)/python -m pytest -n 0 -q -s tests/kernels/test_differential.py $(ARGS)
+test-full: $(VENV)/.test
+	XFERLIB_TEST_LONG=$(SEED) $(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 coverage: $(VENV)/.test
 	$(BIN)/coverage erase
@@ -75,8 +76,10 @@ installed: $(VENV)/.made
 docs: $(VENV)/.docs reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-reference: $(VENV)/.docs
+reference: $(VENV)/.docs $(VENV)/.lint
+	$(BIN)/python tools/make_stub.py
 	$(BIN)/python tools/make_reference.py
+	$(BIN)/python tools/make_tables.py
 
 check: lint types native test
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import functools
 import json
 import re
 import statistics
@@ -18,8 +18,8 @@ import numpy as np
 
 import xferlib as xl
 from benchmarks.pictures import drawing
-from xferlib._cli.bench import describe_machine, print_heading, progress
-from xferlib._cli.main import align, output_file, picture_file, require
+from xferlib._cli.bench import Peers, describe_machine, find_peers, print_heading, progress
+from xferlib._cli.main import align, has_module, output_file, picture_file, require
 from xferlib.kernels import elementwise, reductions
 
 SMALL = 16
@@ -138,81 +138,65 @@ def device_cases(count: int) -> Iterator[KernelCase]:
     yield KernelCase(f"call on {SMALL} float32, new output", 0, {"xferlib": exact}, _eager, small)
 
 
-def _operands(case: KernelCase, put: Callable[[HostArray], Any], empty: Callable[..., Any]) -> tuple[list[Any], Any]:
+def _operands(case: KernelCase, put: Callable[[HostArray], Any]) -> tuple[list[Any], Any]:
     """The operands of a case among a library's arrays, and the result; None is a new array at each call."""
     arrays = {id(array): put(array) for array, _ in case.operands}
     parts = [arrays[id(array)] if index is _WHOLE else arrays[id(array)][index] for array, index in case.operands]
     if case.out == "first operand":
         return parts, parts[0]
     shape = np.broadcast_shapes(*(array[index].shape for array, index in case.operands))
-    return parts, empty(shape, case.operands[0][0].dtype) if case.out == "given" else None
+    return parts, put(np.empty(shape, case.operands[0][0].dtype)) if case.out == "given" else None
 
 
 def own_runs(case: KernelCase, backend: str) -> Runs:
     """xferlib's ways, on the arrays of a backend."""
-    place = xl.get_device(backend)
-    parts, out = _operands(
-        case, lambda array: xl.to_device(array, device=place), lambda *form: xl.empty(*form, device=place)
-    )
+    parts, out = _operands(case, functools.partial(xl.to_device, device=xl.get_device(backend)))
     words = {} if out is None else {"out": out}
-    return {name: lambda run=run: run(*parts, **words) for name, run in case.ours.items()}  # type: ignore[misc]
+    return {name: functools.partial(run, *parts, **words) for name, run in case.ours.items()}
 
 
-def peer_runs(case: KernelCase, modules: dict[str, Any], *, is_gpu: bool) -> Runs:
+def peer_runs(case: KernelCase, peers: Peers) -> Runs:
     """The other libraries' ways."""
     runs: Runs = {}
     if case.theirs is None:
         return runs
     is_expression = case.theirs is _eager
-    if not is_gpu:
-        parts, out = _operands(case, np.copy, np.empty)
-        runs["numpy"] = _bound(case, np, parts, out)
-        if is_expression and "numexpr" in modules:
-            named = dict(zip("xy", parts, strict=True))
-            runs["numexpr"] = lambda: modules["numexpr"].evaluate("x*y + exp(-abs(x))", named, out=out)
-    if "cupy" in modules:
-        cupy = modules["cupy"]
-        parts, out = _operands(case, cupy.asarray, cupy.empty)
-        runs["cupy"] = _bound(case, cupy, parts, out)
-        if is_expression:
-            kernel = cupy.ElementwiseKernel("T x, T y", "T z", "z = x * y + exp(-abs(x))", "bench")
-            runs["cupy ElementwiseKernel"] = lambda: kernel(*parts, *(() if out is None else (out,)))
-            del runs["cupy"]
-    if "torch" in modules:
-        torch, device = modules["torch"], "cuda" if is_gpu else "cpu"
-        tensors, result = _operands(
-            case,
-            lambda array: torch.from_numpy(array).to(device),
-            lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype.name), device=device),
-        )
-        runs["torch eager"] = _bound(case, torch, tensors, result)
-        if is_expression and is_gpu and (compiled := _compiled(torch, tensors)) is not None:
-            runs["torch.compile"] = lambda: compiled(torch, *tensors)
-    if is_expression and case.out == "given" and "pycuda.gpuarray" in modules:
-        from pycuda.elementwise import ElementwiseKernel
+    for name, library in peers.libraries.items():
+        if name == "pycuda" and not (is_expression and case.out == "given"):
+            continue
+        parts, out = _operands(case, library.module.to_gpu if name == "pycuda" else library.array)
+        if name == "cupy" and is_expression:
+            kernel = library.module.ElementwiseKernel("T x, T y", "T z", "z = x * y + exp(-abs(x))", "bench")
+            runs["cupy ElementwiseKernel"] = functools.partial(kernel, *parts, *(() if out is None else (out,)))
+        elif name == "pycuda":
+            from pycuda.elementwise import ElementwiseKernel
 
-        arrays, target = _operands(case, modules["pycuda.gpuarray"].to_gpu, modules["pycuda.gpuarray"].empty)
-        text = "z[i] = x[i] * y[i] + expf(-fabsf(x[i]))"
-        pycuda_kernel = ElementwiseKernel("float *x, float *y, float *z", text, "bench")
-        runs["pycuda ElementwiseKernel"] = lambda: pycuda_kernel(*arrays, target)
+            text = "z[i] = x[i] * y[i] + expf(-fabsf(x[i]))"
+            kernel = ElementwiseKernel("float *x, float *y, float *z", text, "bench")
+            runs["pycuda ElementwiseKernel"] = functools.partial(kernel, *parts, out)
+        else:
+            # The expression gives a new array always.
+            given = parts if out is None or is_expression else [*parts, out]
+            runs["torch eager" if name == "torch" else name] = functools.partial(case.theirs, library.module, *given)
+        if name == "torch" and is_expression and peers.is_gpu:
+            runs |= _compile(library.module, parts)
+        if name == "numpy" and is_expression and has_module("numexpr"):
+            import numexpr
+
+            named = dict(zip("xy", parts, strict=True))
+            runs["numexpr"] = functools.partial(numexpr.evaluate, "x*y + exp(-abs(x))", named, out=out)
     return runs
 
 
-def _bound(case: KernelCase, module: Any, parts: list[Any], out: Any) -> Run:
-    assert case.theirs is not None
-    given = parts if out is None or case.theirs is _eager else [*parts, out]  # the expression gives a new array always
-    return lambda: case.theirs(module, *given)  # type: ignore[misc]
-
-
-def _compiled(torch: Any, tensors: list[Any]) -> Any:
+def _compile(torch: Any, tensors: list[Any]) -> Runs:
     compiled = torch.compile(_eager)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compiled(torch, *tensors)
     except Exception:
-        return None
-    return compiled
+        return {}
+    return {"torch.compile": functools.partial(compiled, torch, *tensors)}
 
 
 def _measure(runs: Runs, nbytes: int, synchronize: Callable[[], None]) -> dict[str, float]:
@@ -239,29 +223,21 @@ def measure(
     backend: str, count: int, wanted: str, report: Callable[[str], None]
 ) -> tuple[list[KernelResult], dict[str, str]]:
     """Every case whose name matches ``wanted``, and the peers that are absent with the reason."""
-    device = xl.get_device(backend)
+    device, results = xl.get_device(backend), []
     is_gpu = device.kind == "cuda"
-    modules, absent, results = {}, {}, []
-    names = ("cupy", "torch", "pycuda.autoprimaryctx", "pycuda.gpuarray") if is_gpu else ("numexpr", "torch")
-    for name in names:
-        try:
-            modules[name] = importlib.import_module(name)
-        except Exception as error:
-            absent[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+    peers = find_peers("cupy", "torch", "pycuda", on_gpu=is_gpu)
+    if not is_gpu and not has_module("numexpr"):
+        peers.absent["numexpr"] = "not installed"
     for case in device_cases(count) if is_gpu else host_cases(count):
         if not re.search(wanted, case.name):
             continue
         report(case.name)
         runs = own_runs(case, backend)
         if is_gpu and not case.nbytes:  # the time of a call differs by the library of the arrays
-            states = xl.available_backends()
-            found = [
-                name for name in ("cupy", "torch", "pycuda") if any("cuda" in each for each in states[name].devices)
-            ]
-            runs = {f"xferlib, {name} arrays": run for name in found for run in own_runs(case, name).values()}
-        runs |= peer_runs(case, modules, is_gpu=is_gpu)
+            runs = {f"xferlib, {name} arrays": run for name in peers.libraries for run in own_runs(case, name).values()}
+        runs |= peer_runs(case, peers)
         results.append(KernelResult(case.name, case.nbytes, _measure(runs, case.nbytes, device.synchronize)))
-    return results, absent
+    return results, peers.absent
 
 
 _COLOURS = {

@@ -797,18 +797,24 @@ def test_other_threads_take_part_only_in_a_loop_for_which_they_spin(
     d = to_device(x, device=xl.get_device(HERE))
     xl.synchronize(HERE)
     crew = sys.modules["xferlib._runtime.threads"].crew()
+
+    def transfer() -> None:
+        if is_upload:
+            to_device(x, out=d)
+        else:
+            to_host(d, out=out)
+        xl.synchronize(HERE)
+
     for fillers in (0, 1):
         few = crew._replace(each_way=2, both_ways=2, fillers=fillers)
         monkeypatch.setattr("xferlib._runtime.threads.crew", lambda few=few: few)
         xl.trim()  # and with it what was known of threads
-        direct.seen.clear()
         with configured(threads=2):
+            with forced("staged"):  # new chunks have an event on the stream each, which is busy until then
+                transfer()
+            direct.seen.clear()
             for _ in range(200):  # one of them will come within a millisecond of the one before
-                if is_upload:
-                    to_device(x, out=d)
-                else:
-                    to_host(d, out=out)
-                xl.synchronize(HERE)
+                transfer()
         assert (len(direct.seen) < 200) == bool(fillers and shared)
     assert_same_bits(to_host(d) if is_upload else out, x)
 

@@ -22,13 +22,14 @@ HERE = "fake:sim:0"
 def modules_of(call: Callable[[], Any]) -> list[str]:
     """The module of each function of the shared code that ``call`` enters when all that it keeps is found already.
 
-    Once a second it looks for the cores of the process again: of several calls, that one is not the shortest.
+    Once a second it looks for the cores of the process again: of several calls, that one is not the shortest. A
+    simulator that another test has started listens to what the host reads and writes.
     """
-    ways = [[module for module, _ in functions_of(call)] for _ in range(3)]
+    ways = [[module for module, name in functions_of(call) if name != "note_host_access"] for _ in range(3)]
     return min(([each for each in way if not each.startswith("xferlib.backends")] for way in ways), key=len)
 
 
-@pytest.mark.parametrize(("layout", "most"), [(lambda a: a, 50), (lambda a: a[::2], 47)])
+@pytest.mark.parametrize(("layout", "most"), [(lambda a: a, 37), (lambda a: a[::2], 35)])
 def test_a_large_copy_passes_few_functions(fake: Any, layout: Callable[[Any], Any], most: int) -> None:
     """In Python, as where it cannot be replayed: C enters none of them, see `test_front.py`."""
     x = layout(np.arange(1 << 22, dtype=np.float32).reshape(1 << 11, 1 << 11))
@@ -37,7 +38,7 @@ def test_a_large_copy_passes_few_functions(fake: Any, layout: Callable[[Any], An
         d = xl.to_device(x)
         modules = modules_of(lambda: xl.to_device(x))
         assert len(modules) <= most, " ".join(modules)
-        assert sum(one != two for one, two in pairwise(modules)) <= 34
+        assert sum(one != two for one, two in pairwise(modules)) <= 25
         assert {name.split(".")[1] for name in modules} <= {"_api", "_core", "_memory", "_runtime", "_transfer"}
     assert_same_bits(xl.to_host(d), x)
 
@@ -47,23 +48,23 @@ def test_a_large_copy_to_what_exists_and_back_passes_few_functions(fake: Any) ->
     xl.trim()
     with xl.get_device(HERE):
         d, back = xl.to_device(x), np.empty_like(x)
-        for call, most in ((lambda: xl.to_device(x, out=d), 51), (lambda: xl.to_host(d, out=back), 49)):
+        for call, most in ((lambda: xl.to_device(x, out=d), 38), (lambda: xl.to_host(d, out=back), 37)):
             call()
             modules = modules_of(call)
             assert len(modules) <= most, " ".join(modules)
-            assert sum(one != two for one, two in pairwise(modules)) <= 35, modules
+            assert sum(one != two for one, two in pairwise(modules)) <= 25, modules
     assert_same_bits(back, x)
 
 
 @pytest.mark.parametrize(
     ("call", "most"),
     [
-        (lambda x, y: xl.copy_to(x, y.device), 20),
-        (lambda x, y: xl.copy_to(x, "sim:1"), 20),
-        (lambda x, y: xl.to_device(x, device=y.device), 41),
-        (lambda x, y: xl.to_device(x, out=y), 41),
-        (lambda x, y: xl.copy_to(x, HERE), 17),
-        (lambda x, y: xl.copy_to(x[::2], 1), 31),
+        (lambda x, y: xl.copy_to(x, y.device), 19),
+        (lambda x, y: xl.copy_to(x, "sim:1"), 19),
+        (lambda x, y: xl.to_device(x, device=y.device), 34),
+        (lambda x, y: xl.to_device(x, out=y), 36),
+        (lambda x, y: xl.copy_to(x, HERE), 16),
+        (lambda x, y: xl.copy_to(x[::2], 1), 29),
     ],
 )
 def test_a_copy_between_devices_passes_few_functions(fake: Any, call: Callable[[Any, Any], Any], most: int) -> None:

@@ -21,7 +21,7 @@ import xferlib as xl
 from xferlib import _native
 from xferlib._memory import buffers as _host
 from xferlib._native import build
-from xferlib._transfer.plan import Filling
+from xferlib._transfer.staging import Filling
 from xferlib.backends.base import staging_failure
 from xferlib.errors import TransferError
 from xferlib.testing import (

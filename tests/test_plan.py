@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from xferlib._core import thresholds
 from xferlib._transfer import plan
 from xferlib.testing import THRESHOLDS, configured
 
@@ -151,3 +155,13 @@ def test_plain_bytes_of_a_range_are_replayed_alike(nbytes: int, other: float, is
 
     last = min(most, 64 * MIB)
     assert flags(over + 1) == flags(nbytes) == flags(over + 1 + int(other * (last - over - 1))) == flags(last)
+
+
+def test_each_threshold_says_where_it_was_measured() -> None:
+    lines = ast.parse(inspect.getsource(thresholds)).body
+    constants = [after for line, after in pairwise(lines) if isinstance(line, ast.Assign)]
+    assert 20 <= len(constants) <= 25
+    for each in constants:
+        text = ast.literal_eval(each.value) if isinstance(each, ast.Expr) else ""
+        hosts = text.rpartition("\nHosts: ")[2].removesuffix(".").split(", ")
+        assert set(hosts) <= {"H100", "H200", "two cores"} or hosts == ["none"], text

@@ -30,10 +30,20 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert cited["title"] == project["name"]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md"])
-def test_every_make_target_that_a_page_names_exists(page: str) -> None:
+def test_every_make_target_that_a_page_or_a_workflow_names_exists() -> None:
     targets = set(re.findall(r"^([\w-]+):", read("Makefile"), re.MULTILINE))
-    assert set(MADE.findall(read(page))) <= targets
+    for page in ("CONTRIBUTING.md", "README.md", "ARCHITECTURE.md"):
+        assert set(MADE.findall(read(page))) <= targets, page
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        assert set(re.findall(r"run: make ([\w-]+)", workflow.read_text(encoding="utf-8"))) <= targets, workflow.name
+
+
+def test_every_workflow_that_a_page_names_exists() -> None:
+    known = {path.stem for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+    for page in PAGES:
+        text = read(page)
+        assert {*re.findall(r"workflow `(\w+)`", text), *re.findall(r"`(\w+)` workflow", text)} <= known, page
+        assert "nightly" in known or "each night" not in text, page
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "changes/README.md"])
@@ -89,11 +99,22 @@ def test_every_benchmark_that_a_page_names_exists(page: str) -> None:
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
 
 
-@pytest.mark.parametrize("tool", ["make_namespace_page", "make_peer_page"])
-def test_a_page_that_a_tool_writes_is_as_it_writes_it(tool: str) -> None:
-    command = [sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--check"]
+WRITERS = sorted(path.name for path in (ROOT / "tools").glob("make_*.py"))
+"""The tools that write files of the project from its code."""
+
+
+@pytest.mark.parametrize("tool", WRITERS)
+def test_what_a_tool_writes_from_the_code_is_as_it_writes_it(tool: str) -> None:
+    if tool == "make_stub.py" and not Path(sys.executable).with_name("ruff").exists():
+        pytest.skip("ruff is not installed, which formats the stub")
+    command = [sys.executable, str(ROOT / "tools" / tool), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n`make reference` runs all of these tools"
+
+
+def test_one_command_runs_all_of_these_tools() -> None:
+    recipe = read("Makefile").partition("\nreference: ")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"tools/(make_\w+\.py)", recipe)) == WRITERS
 
 
 def test_numbers_of_the_project_are_those_of_its_files() -> None:

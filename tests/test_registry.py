@@ -56,7 +56,7 @@ def fresh() -> Iterator[None]:
         for owner, name, value in replacements:
             stack.enter_context(replace_attribute(owner, name, value))
         stack.enter_context(configured({}))
-        stack.enter_context(replace_attribute(registry, "_process_choice", None))
+        stack.enter_context(replace_attribute(registry, "_process_choices", ()))
         with fresh_registry(nothing=_raises(ImportError("absent"))):
             yield
     registry.forget_types(lambda _: True)

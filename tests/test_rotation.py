@@ -1,4 +1,7 @@
-"""`prefetch` with several devices: batches in turn, in order, whatever the source, errors and ends in their place."""
+"""`prefetch` with several devices: batches in turn, in order, whatever the source, errors and ends in their place.
+
+And of a device that lags behind its loop: how many batches are in its memory.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.fake import hold_back
 from xferlib.errors import ArgumentError, ClosedError, ForkError
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, load_backend, native
 
 SIM = ["sim:sim:0", "sim:sim:1"]
 SIZES = {"small": (3, 5), "medium": (300, 200), "large": (3000, 300)}
@@ -212,3 +216,23 @@ def test_devices_that_cannot_be_are_refused() -> None:
         xl.prefetch(items(2), devices=[SIM[0], SIM[0]])
     with pytest.raises(ArgumentError, match="prefetch: stream is of one device, but devices are"):
         xl.prefetch(items(2), devices=SIM, stream=xl.Stream(SIM[0]))
+
+
+@pytest.mark.usefixtures("pair", "compiled_parts")
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_a_loop_that_the_device_lags_behind_has_few_batches_in_its_memory(kind: str) -> None:
+    """Without the event that each slot waits for, all 24 would be there at once.
+
+    Where Python stages, the double's memory is let go of too late to tell.
+    """
+    if not native().is_on:
+        pytest.skip("the C is not compiled")
+    left: Any = load_backend("left")
+    data = items(24, (100, 1000))
+    with xl.use_backend("left"), hold_back(left.machine):
+        out, most = xl.empty(data[0].shape, data[0].dtype), 0
+        with xl.prefetch(SOURCES[kind](data), transform=lambda batch: batch) as ahead:
+            for batch in ahead:
+                xl.to_device(batch, out=out)  # the loop's work, which nothing waits for
+                most = max(most, left.machine.held("device"))
+    assert most <= 9 * data[0].nbytes  # those of three slots, the loop's two, `out`, and some that are soon let go of

@@ -285,10 +285,3 @@ def test_the_suite_has_tests_under_names_that_no_two_parts_share() -> None:
     names = [name for part in BackendConformance.__mro__ for name in vars(part) if name.startswith("test_")]
     assert len(names) > 80
     assert len(set(names)) == len(names)
-
-
-@pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="the documentation is not beside the tests")
-def test_the_reference_page_lists_every_test() -> None:
-    script = ROOT / "tools" / "make_conformance_page.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

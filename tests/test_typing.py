@@ -17,7 +17,7 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
-from tests.processes import printed, run
+from tests.processes import run
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "typed_program.py"
@@ -33,13 +33,6 @@ follow_imports = skip
 
 checkout = pytest.mark.skipif(not (ROOT / "tools").is_dir(), reason="the tools are not beside the tests")
 has_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
-has_ruff = pytest.mark.skipif(not Path(sys.executable).with_name("ruff").exists(), reason="ruff is not installed")
-
-
-@checkout
-@has_ruff
-def test_the_stub_has_the_names_and_signatures_of_the_code() -> None:
-    printed(str(ROOT / "tools" / "make_stub.py"), "--check")
 
 
 @has_mypy

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -27,19 +28,25 @@ def last_release() -> str:
 
 def public_names(package: Any) -> dict[str, str]:
     """By public path, where a name is defined."""
+    table = package.members.get("_PUBLIC")  # a stub's overloads are no members, so that the package's own table is read
+    tabled = ast.literal_eval(str(table.value)) if table is not None else {}
+    modules = {name: module for module, names in tabled.items() for name in names}
     found: dict[str, str] = {}
     for module in PUBLIC:
         try:
             holder = package[module] if module else package
         except KeyError:
             continue
-        names = holder.exports if holder.exports is not None else [each for each in holder.members if each[0] != "_"]
-        for name in map(str, names):
+        own = [name for name, each in holder.members.items() if name[0] != "_" and not each.is_alias]
+        for name in map(str, own if holder.exports is None else holder.exports):
+            path = f"{holder.path}.{name}"
+            defined = f"{modules[name]}.{name}" if not module and name in modules else path
             try:
-                if not holder[name].is_module:
-                    found[f"{holder.path}.{name}"] = holder[name].canonical_path
+                each = package[defined.partition(".")[2]]
+                if not each.is_module:
+                    found[path] = each.canonical_path
             except (KeyError, griffe.AliasResolutionError, griffe.CyclicAliasError):
-                found[f"{holder.path}.{name}"] = ""  # declared, and defined nowhere that can be seen
+                found[path] = ""  # declared, and defined nowhere that can be seen
     return found
 
 
@@ -53,7 +60,12 @@ def breakages(old: Any, new: Any) -> list[str]:
         path = each.obj.canonical_path
         if any(path == where or path.startswith(f"{where}.") for where in defined):
             told.append(f"{path}: {each.kind.value}: {each.old_value} -> {each.new_value}")
-    return [*gone, *told]
+    for path, where in before.items():  # griffe looks at members alone
+        if path.count(".") == 1 and path.partition(".")[2] not in old.members and after.get(path):
+            takes = [{each.name for each in tree[name.partition(".")[2]].parameters}
+                     for tree, name in ((old, where), (new, after[path]))]  # fmt: skip
+            told += [f"{path}: parameter {name} was removed" for name in sorted(takes[0] - takes[1])]
+    return [*dict.fromkeys([*gone, *told])]  # an alias tells what its target has told
 
 
 def main() -> int:

@@ -23,8 +23,12 @@ sys.path.insert(0, str(ROOT))
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from xferlib._cli import demo as report  # noqa: E402
 from xferlib._cli.demo import Row  # noqa: E402
-from xferlib._trace.trace import DARK  # noqa: E402
 
+DARK = {
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#1e2129"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color"), "#dfe3ea"),
+    "axes.edgecolor": "#7b8494", "grid.color": "#3b414d", "legend.facecolor": "#2a2e38",
+}  # fmt: skip
 MEASURED = ROOT / "docs" / "benchmarks" / "h200"
 ROWS, COLUMNS, BATCHES = 2048, 512, 6
 WEIGHTS = 1 << 25

@@ -34,9 +34,8 @@ section() { # name, seconds, command...
 has() { "$PYTHON" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$1') is None)" 2>/dev/null; }
 
 run_tests() {
-    section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider -p tools.gpu_failures \
-        --junitxml="$OUT/tests.xml" -o junit_family=xunit1
-    section tests-per-backend 20 "$PYTHON" tools/junit_summary.py "$OUT/tests.xml" --json "$OUT/tests.json"
+    COUNTS="$OUT/tests.json" section tests "$tests_limit" "$PYTHON" -m pytest -n "$WORKERS" -q -p no:cacheprovider \
+        -p tools.gpu_report --junitxml="$OUT/tests.xml" -o junit_family=xunit1
 }
 
 name_files() { # the arguments that write figures, and a picture where there is matplotlib
@@ -74,7 +73,7 @@ run_overlap() {
 }
 
 run_several() { # ranks over NCCL by both launchers, then the failure matrix
-    local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_failures) mpi=(mpiexec -n 2)
+    local pytest=("$PYTHON" -m pytest -q -p no:cacheprovider -p tools.gpu_report) mpi=(mpiexec -n 2)
     local ranks=(tests/distributed/ranks/{collectives,parameters,devices}.py)
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # or it does not even tell its version
     if mpiexec --version 2>&1 | grep -qi "open mpi"; then mpi+=(--oversubscribe); fi

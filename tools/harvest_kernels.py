@@ -13,12 +13,14 @@ for bit, any NaN being equal to any NaN. Functions such as ``exp`` have no bits 
 for their results, and each is compared with g++'s long double function, from which it may differ by the bound that
 xferlib documents. Elements for which C++ leaves the result undefined are left out, and counted.
 
-With ``--page`` the results are written as a page of the documentation.
+With ``--page`` the results are written as a page of the documentation. The exit status is 1 where a kernel that ran
+did not agree.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from tools.kernel_harvest import finding, trying
@@ -27,7 +29,7 @@ from tools.kernel_harvest.report import Project, page, summary
 _BATCH = 24
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER[@REVISION]")
     parser.add_argument("--refused", action="store_true", help="show each refusal and where it is")
@@ -41,6 +43,7 @@ def main() -> None:
     print(summary(projects, refused=given.refused), end="")
     if given.page:
         given.page.write_text(page(projects), encoding="utf-8")
+    return int(any(each.agreeing < len(each.compared) for each in projects))
 
 
 def _project(given: str) -> Project:
@@ -60,4 +63,4 @@ def _compare(project: Project) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,7 +8,6 @@ Needs no library but NumPy: what a CUDA backend can do is read from its source, 
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
 import re
@@ -27,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from tools.docstrings import markdown, summary  # noqa: E402
+from tools.pages import keep, replace_block  # noqa: E402
 from xferlib._cli import main as commands  # noqa: E402
 from xferlib._cli.info import format_setting  # noqa: E402
 from xferlib._core import registry  # noqa: E402
@@ -87,14 +87,8 @@ def pages() -> dict[str, str]:
         "docs/reference/command-line.md": command_line() + NOTE,
         "docs/reference/errors.md": errors() + NOTE,
         "docs/reference/backends.md": backends() + NOTE,
-        "README.md": replaced(readme, "backends", installs()),
+        "README.md": replace_block(readme, "backends", installs()),
     }
-
-
-def replaced(text: str, block: str, content: str) -> str:
-    """``text`` with what stands between the block's two markers replaced."""
-    start, stop = f"<!-- {block} -->\n", f"<!-- end of {block} -->"
-    return text[: text.index(start) + len(start)] + content + text[text.index(stop) :]
 
 
 # --- api.md
@@ -356,17 +350,5 @@ def installs() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
-    options = parser.parse_args()
-    stale = [path for path, text in pages().items() if not (ROOT / path).exists() or (ROOT / path).read_text() != text]
-    for path in stale:
-        print(f"{path} is out of date: run python tools/make_reference.py" if options.check else f"wrote {path}")
-        if not options.check:
-            (ROOT / path).write_text(pages()[path])
-    return 1 if options.check and stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    keep({ROOT / path: lambda _, text=text: text for path, text in pages().items()})  # type: ignore[misc]

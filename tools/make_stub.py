@@ -149,4 +149,4 @@ def formatted(text: str) -> str:
 
 if __name__ == "__main__":
     assert set(CLASSES) == set(registry._BUILTIN), "a backend has come or gone: say in CLASSES what its arrays are"
-    pages.keep(STUB, stub)
+    pages.keep({STUB: stub})

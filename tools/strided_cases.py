@@ -128,7 +128,9 @@ def gathers(case: Case, library: Any, *, is_streamed: bool) -> bool:
     expected = expected.reshape(-1)[case.first : case.first + case.number]
     out = np.full(expected.nbytes + 64, 0xAB, np.uint8)
     pointer = case.array.__array_interface__["data"][0]
-    library.xf_gather(ctypes.byref(found.layout), pointer, case.first, case.number, out.ctypes.data, int(is_streamed))
+    library.xf_spread(
+        ctypes.byref(found.layout), pointer, case.first, case.number, out.ctypes.data, 1, int(is_streamed)
+    )
     is_kept = bool((out[expected.nbytes :] == 0xAB).all())
     return is_kept and not differ(out[: expected.nbytes].view(case.dtype), expected)
 
@@ -184,7 +186,7 @@ def scatters(case: Case, library: Any, chance: np.random.Generator) -> bool:
     np.copyto(case.seen(expected), case.seen(whole), where=chosen.reshape(case.array.shape))
     part = device[case.first : case.first + case.number].copy()
     pointer = case.seen(memory).__array_interface__["data"][0]
-    library.xf_scatter(ctypes.byref(found.layout), pointer, case.first, case.number, part.ctypes.data, 1)
+    library.xf_spread(ctypes.byref(found.layout), pointer, case.first, case.number, part.ctypes.data, 0, 1)
     return _is_filled_alike(case, memory, expected)
 
 

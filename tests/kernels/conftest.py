@@ -36,7 +36,10 @@ def gpu(request: pytest.FixtureRequest) -> targets.Target:
 
 @pytest.fixture(params=targets.ENGINES)
 def engine(request: pytest.FixtureRequest) -> targets.Target:
-    """Each library and NumPy itself: for tests whose reference is none of them."""
+    """Each library and NumPy itself: for tests whose reference is none of them.
+
+    Without a GPU none of them compiles CUDA: `tests.kernels.emulated.as_cuda` runs that source here.
+    """
     return targets.target(request.param)
 
 

@@ -5,8 +5,10 @@ A stand-in for what `xferlib.kernels` asks of a CUDA backend.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +18,31 @@ from tests.kernels.targets import need_nvrtc
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelFaultError
 from xferlib.kernels.cuda_cpu.module import CpuModule, compile_ptx
+from xferlib.kernels.cuda_source import OPTIONS
 
 _ARCH = "compute_80"
 
 
+_ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
+
+
 class _Compiled(NamedTuple):
     cubin: bytes
+
+
+def compiled(options: tuple[str, ...], *sources: str) -> list[bytes]:
+    """PTX of the kernels of several sources, and behind it the number of each; skips without NVRTC."""
+    need_nvrtc()
+    from xferlib.backends.cuda.compiler import compile_source
+
+    parts = []
+    for number, source in enumerate(sources):
+        for name in _ENTRY.findall(source):
+            source = re.sub(rf"\b{name}\b", f"{name}_{number}", source)
+        parts.append(f"namespace unit_{number} {{\n{source}\n}}" if len(sources) > 1 else source)
+    options = (*options, "--generate-line-info")
+    text = compile_source("\n".join(parts), arch=_ARCH, options=options, names=()).cubin.rstrip(b"\0")
+    return [text + number.to_bytes(4, "little") for number in range(len(sources))]
 
 
 class Kernel(NamedTuple):
@@ -41,18 +62,19 @@ class Emulator:
     def compiler_version(self) -> str:
         return "emulated"
 
-    def compile(self, source: str, *, device: Any, options: tuple[str, ...] = ()) -> _Compiled:
-        need_nvrtc()
-        from xferlib.backends.cuda.compiler import compile_source
+    def __init__(self, find_compiled: Callable[[str], bytes] | None = None) -> None:
+        self._find_compiled = find_compiled
 
-        options = (*options, "--generate-line-info")
-        return _Compiled(compile_source(source, arch=_ARCH, options=options, names=()).cubin)
+    def compile(self, source: str, *, device: Any, options: tuple[str, ...] = ()) -> _Compiled:
+        if self._find_compiled is not None:
+            return _Compiled(self._find_compiled(source))
+        return _Compiled(compiled(options, source)[0])
 
     def load(self, cubin: bytes, *, name: str, device: Any) -> Kernel:
-        code = compile_ptx(cubin.rstrip(b"\0").decode(), is_checked=True)
+        code = compile_ptx(cubin[:-4].decode(), is_checked=True)
         module = CpuModule(code, np.empty(code.variables_nbytes, np.uint8))
         module.initialise()
-        return Kernel(name, module)
+        return Kernel(f"{name}_{int.from_bytes(cubin[-4:], 'little')}", module)
 
     def prepare_launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> Callable[[int], None]:
         return lambda handle: self._run(kernel, grid, block, params)
@@ -93,21 +115,42 @@ def info_of(array: np.ndarray[Any, Any]) -> ArrayInfo:
 
 
 def run_on_cuda(
-    program: Any, shape: tuple[int, ...], arrays: Mapping[int, np.ndarray[Any, Any]], scalars: Any = (), **options: Any
-) -> int:
+    program: Any, shape: tuple[int, ...], arrays: Mapping[int, np.ndarray[Any, Any]], scalars: Any = (),
+    emulator: Any = None, **options: Any,
+) -> int:  # fmt: skip
     """Run a program's CUDA source on arrays by the numbers of their parameters; the count of misaligned accesses."""
     from xferlib.kernels.cuda_engine import CudaPlan
 
     infos = {number: info_of(each) for number, each in arrays.items()}
-    emulator: Any = Emulator()
+    emulator = Emulator() if emulator is None else emulator
     plan = CudaPlan(emulator, None, program, shape, infos, is_aliased=False, **options)
     plan.bind([infos[number].pointer for number in plan.array_order], scalars)
     plan.launch(0)
     return emulator.misaligned
 
 
-def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any]) -> int:
+def as_cuda(kernel: Any, *arrays: np.ndarray[Any, Any], emulator: Any = None) -> int:
     """Run an element-wise kernel's CUDA source, compiled by NVRTC, on all its arguments."""
     program = kernel.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
     elements = [each for each, param in zip(arrays, program.params, strict=True) if not param.is_raw]
-    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)))
+    return run_on_cuda(program, (elements or arrays)[-1].shape, dict(enumerate(arrays)), emulator=emulator)
+
+
+class _Collected(Exception):
+    """A source is known, and not compiled yet."""
+
+
+def all_as_cuda(calls: Sequence[tuple[Any, ...]]) -> None:
+    """`as_cuda` of many kernels, each with its arguments, compiled together: the compilers take most of their time to begin."""
+    sources: list[str] = []
+
+    def collect(source: str) -> bytes:
+        sources.append(source)
+        raise _Collected
+
+    for each in calls:
+        with contextlib.suppress(_Collected):
+            as_cuda(*each, emulator=Emulator(collect))
+    ready = dict(zip(sources, compiled(OPTIONS, *sources), strict=True)) if sources else {}
+    for each in calls:
+        as_cuda(*each, emulator=Emulator(ready.__getitem__))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.bits import same_bits
+from tests.kernels.emulated import as_cuda
 from tools.kernel_ulp import kernel_of
 from xferlib.kernels import elementwise
 from xferlib.kernels.complex_formulas import FORMULAS
@@ -256,6 +257,28 @@ def test_quotients_are_infinite_zero_or_nan_as_in_c(dtype):
             assert cmath.isinf(quotient), where
         elif (is_zero(top) and is_zero(bottom)) or (cmath.isinf(top) and cmath.isinf(bottom)):
             assert cmath.isnan(quotient), where
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_quotients_by_zero_and_infinite_parts_are_numpys(dtype):
+    """The sign of a complex zero counts for nothing; elsewhere NumPy has NaN where C has an infinity or a zero."""
+    x, y = pairs(dtype)
+    with np.errstate(all="ignore"):
+        found, expected = divide(x, y), x / y
+    assert same_bits(found[y == 0], expected[y == 0])
+    parts = np.stack([x, y], axis=1).view(f"f{x.itemsize // 2}")
+    is_plain = np.isin(parts, PLAIN_OF_C).all(axis=1)  # none of these quotients overflows
+    for one, two in ((found.real, expected.real), (found.imag, expected.imag)):
+        is_infinite = np.isinf(two) & is_plain
+        assert np.array_equal(one[is_infinite], two[is_infinite])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_quotients_have_the_same_bits_in_cuda(dtype):
+    x, y = pairs(dtype)
+    found = np.zeros_like(x)
+    as_cuda(elementwise(f"{dtype} x, {dtype} y", f"{dtype} z", "z = x / y"), x, y, found)
+    assert same_bits(found, divide(x, y))
 
 
 def exact_quotient(top, bottom):

@@ -3,6 +3,8 @@
 import ctypes
 import ctypes.util
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from tests.kernels.bits import FLOATS, random_bits, same_bits, specials
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, reduction
+from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import BOUNDS
+from xferlib.kernels.functions import TABLE
 
 pytestmark = [pytest.mark.usefixtures("kernels_apart"), pytest.mark.filterwarnings("ignore")]
 
@@ -485,3 +489,32 @@ def test_a_reductions_nan():
     )  # fmt: skip
     assert int(kernel(np.zeros(100, np.float32))) == FLOAT
     assert int(kernel(np.zeros(1, np.float32))) == FLOAT
+
+
+OPERATORS = {
+    "add", "subtract", "multiply", "divide", "negative", "positive", "equal", "not_equal", "less", "less_equal",
+    "greater", "greater_equal", "logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+    "invert", "left_shift", "right_shift",
+}  # fmt: skip
+"""Functions that C has operators for."""
+
+
+def test_the_page_lists_the_functions_that_snippets_do_not_know():
+    refusals = {}
+    for name in sorted({*TABLE} - OPERATORS - {*FLOAT_FUNCTIONS.values()}):
+        try:
+            elementwise("float32 x", "T y", f"y = {name}({', '.join('x' * TABLE[name].arity)})")
+        except KernelSyntaxError as error:
+            refusals[name] = str(error)
+    assert [name for name, told in refusals.items() if "which Python kernels alone know" not in told] == []
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "kernels.md").read_text(encoding="utf-8")
+    listed = re.findall(r"`(\w+)`", page.partition("Python kernels alone know")[2].partition(".")[0])
+    assert listed == [*refusals], (
+        "give a function its C name in kernels/c_frontend/functions.py, or list it in docs/reference/kernels.md"
+    )
+
+
+@pytest.mark.parametrize(("name", "own"), [("arcsin", "asin"), ("power", "pow"), ("conjugate", "conj")])
+def test_numpys_name_of_a_function_leads_to_its_c_name(name, own):
+    with pytest.raises(KernelSyntaxError, match=rf"unknown function '{name}' \(did you mean '{own}'"):
+        elementwise("float32 x", "float32 y", f"y = {name}(x)")

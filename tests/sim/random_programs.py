@@ -10,7 +10,7 @@ import numpy as np
 from xferlib.sim import schedules
 from xferlib.sim.detector import Mode, Race
 from xferlib.sim.machine import Machine
-from xferlib.sim.memory import UNTOUCHED, Block, Span, pages
+from xferlib.sim.memory import Block, Span, pages
 from xferlib.sim.model import SimEvent, StreamKind
 from xferlib.sim.schedules import Settings
 from xferlib.sim.timing import Lane
@@ -22,8 +22,7 @@ WORDS = 2
 
 def initialise(block: Block) -> None:
     """Note that every byte has a value, and that none is in use."""
-    block.shadow.rewrite(lambda _: UNTOUCHED)
-    block.has_void = False
+    block.history, block.has_void = None, False
 
 
 @dataclass(frozen=True)
@@ -162,6 +161,21 @@ def _is_set_elsewhere(number: int, step: Step) -> bool:
 def sets_elsewhere(steps: list[Step]) -> bool:
     """Whether any array of a program is."""
     return any(_is_set_elsewhere(number, step) for number, step in enumerate(steps))
+
+
+def sets_again(steps: list[Step]) -> bool:
+    """Whether memory that a program writes is set by the next array in it, and by one more."""
+    for index in range(2):
+        written = [
+            number
+            for number, step in enumerate(steps)
+            if (step.call == "kernel" and number % 2 == index)
+            or (step.call == "copy" and not number % 2 and step.other % 2 == index)
+        ]
+        frees = [number for number, step in enumerate(steps) if step.call == "free" and step.other % 2 == index]
+        if written and sum(number > written[0] for number in frees) > 1:
+            return True
+    return False
 
 
 def outcomes(steps: list[Step], most: int) -> set[object] | None:

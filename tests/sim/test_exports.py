@@ -27,6 +27,13 @@ def test_the_namespace_lists_functions_and_dtypes_only() -> None:
     assert [name for name in namespace.__all__ if isinstance(getattr(namespace, name), ModuleType)] == []
 
 
+def test_the_reference_has_a_row_for_each_hazard() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "simulator.md").read_text()
+    rows = page.partition("| hazard | the program |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    listed = [name for row in rows for name in re.findall(r"`([A-Z_]+)`", row.split("|")[1])]
+    assert sorted(listed) == sorted(sim.Hazard.__members__)
+
+
 def test_the_reference_lists_the_methods_of_an_array() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "simulator.md").read_text()
     listed = page.partition("arrays have NumPy's methods ")[2].partition(".\n")[0]

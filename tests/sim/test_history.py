@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from xferlib.errors import LayoutError
 from xferlib.sim import memory as blocks
 from xferlib.sim import model as history
 from xferlib.sim import model as ranges
-from xferlib.sim.detector import Detector
+from xferlib.sim.detector import Mode, RaceError
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import Cells, Operation, SimStream
@@ -115,7 +116,14 @@ def test_the_study_notices_a_detector_that_takes_hulls(make_machine: Make, monke
 
 
 def test_the_study_notices_a_detector_that_forgets_views(make_machine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Detector, "_check_shadow", lambda *_: None)
+    find = history.Accesses.find_conflict
+    monkeypatch.setattr(
+        history.Accesses,
+        "find_conflict",
+        lambda self, span, known, *, is_write: (
+            find(self, span, known, is_write=is_write) if span.form is None else None
+        ),
+    )
     assert any(disagreement(make_machine(devices=1), seed, 60) for seed in range(60))
 
 
@@ -139,10 +147,26 @@ def test_an_array_written_as_a_whole_is_simple_again(make_machine: Make) -> None
     machine = make_machine()
     stream = machine.stream(machine.devices[0])
     block = machine.allocate(64, stream).block
-    machine.enqueue(stream, "column", lambda: None, writes=blocks.strided_spans(block, 0, (4,), (16,), 8))
-    assert block.history is not None
+    for start in (0, 8):
+        machine.enqueue(stream, "column", lambda: None, writes=blocks.strided_spans(block, start, (4,), (16,), 8))
     machine.enqueue(stream, "all", lambda: None, writes=(block.whole(),))
-    assert block.history is None
+    assert block.history is not None
+    assert [action.name for action, *_ in block.history.every()] == ["all"]
+
+
+def test_a_refused_write_is_refused_again_and_a_reported_one_stands_for_what_it_covers(make_machine: Make) -> None:
+    for mode in (Mode.RAISE, Mode.LOG):
+        machine = make_machine(mode=mode)
+        one, two, three = (machine.stream(machine.devices[0]) for _ in range(3))
+        span = (Span(machine.allocate(64, one).block, 0, 32),)
+        machine.enqueue(one, "first", lambda: None, writes=span)
+        for _ in range(2):
+            with pytest.raises(RaceError) if mode is Mode.RAISE else contextlib.nullcontext():
+                machine.enqueue(two, "second", lambda: None, writes=span)
+        machine.wait(three, machine.record(two))
+        with pytest.raises(RaceError) if mode is Mode.RAISE else contextlib.nullcontext():
+            machine.enqueue(three, "third", lambda: None, writes=span)
+        assert [race.first.what for race in machine.detector.races] == ["first"] * (2 if mode is Mode.RAISE else 1)
 
 
 # --- through the front door

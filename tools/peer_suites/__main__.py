@@ -4,7 +4,7 @@ Each argument is a peer and a checkout of its sources, of which nothing is kept.
 peer and backend, on a shim of the peer's names over xferlib: `adapting` writes copies whose imports name the shim, and
 `cupy_names`, `pycuda_names`, ... say which of the peer's names are which of xferlib's. ``--record`` notes the counts
 in ``results.json``, from which ``--page`` writes the page of the documentation; ``--merge`` takes the lines of counts
-that another machine printed.
+that another machine printed. The exit status is 1 where a test fails for a reason that `exceptions.txt` does not have.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limi
     return {name: (kind, reason) for name, kind, reason in map(json.loads, lines)}
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.peer_suites", description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", nargs="*", metavar="PEER=PATH")
     parser.add_argument("--backend", default="numpy", help="names of backends, with commas between them")
@@ -96,7 +96,9 @@ def main() -> None:
     if given.page:
         report.PAGE.write_text(report.page(report.noted()), encoding="utf-8")
         print(f"wrote {report.PAGE.relative_to(ROOT)}")
+    known = report.reasons()
+    return int(any(not report.reason_of(name, known) for each in found for name in report.sorted_out(each).failed))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

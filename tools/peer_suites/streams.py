@@ -102,12 +102,14 @@ class Stream(Partial):
         self.own.call(function, self, 0, argument)
 
     def __enter__(self) -> Stream:
-        self.own.__enter__()
+        own = self.own  # which of the default stream is another object each time
+        own.__enter__()
+        self.__dict__.setdefault("entered", []).append(own)
         _used.objects = [*getattr(_used, "objects", [])[-8:], self]
         return self
 
     def __exit__(self, *error: Any) -> None:  # noqa: PYI036
-        self.own.__exit__(*error)
+        self.__dict__["entered"].pop().__exit__(*error)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.own == other.own

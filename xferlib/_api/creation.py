@@ -52,7 +52,7 @@ def empty(
     if is_fortran(order, "empty"):
         return reverse_axes(empty(shape_of(shape)[::-1], dtype, backend=backend, device=device))
     place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
-    owner = registry.get(place.backend).at(place)
+    owner = registry.part_of(place)
     owner.attach(place)
     made = check_dtype(dtype, what="dtype")
     owner.hand_out(made)
@@ -169,7 +169,7 @@ def array_over(
             f"array_over: address {int(pointer):#x} is not a multiple of the {kind.itemsize} bytes of {kind}; "
             "make an array of uint8"
         )
-    part = registry.get(place.backend).at(place)
+    part = registry.part_of(place)
     part.attach(place)
     if not nbytes:
         return part.empty(extents, kind, device=place, stream=part.stream_current(place))

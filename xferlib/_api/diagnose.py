@@ -99,7 +99,7 @@ def calibrate(device: DeviceSpec = None) -> Calibration:
 
 def _memory_gb_per_s(device: Device, seconds: Callable[[Callable[[], None]], float]) -> float:
     """Measure the rate at which a kernel reads and writes; done first, for it warms the device up."""
-    if not registry.get(device.backend).at(device).capabilities.kernels:
+    if not registry.part_of(device).capabilities.kernels:
         return 0.0
     from xferlib.kernels import elementwise
 

@@ -1,4 +1,9 @@
-"""Trees of arrays in files: their structure, the formats, and files that are whole or not there."""
+"""Trees of arrays in files: ``.npz`` and safetensors with the names of a tree, beside its structure as JSON.
+
+What is stored without compression is read where it lies in the file. What a file claims about itself is compared with
+what it holds before memory is taken for it, since it may be a stranger's: sizes, headers, members that overlap, numbers
+of bytes behind a compression. Checksums of ``.npz`` are verified, as `numpy.load` does; safetensors has none.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -35,13 +40,171 @@ from xferlib.errors import (
     quote,
 )
 
-# NumPy's ``.npz``: what is stored in it without compression is read where it lies in the file.
-#
-# What a file claims about itself is compared with what it holds before memory is taken for it: its sizes, and that each
-# array fills its member. A member that is compressed grows in memory as it is unpacked, up to what its header says. The
-# checksums are verified, as `numpy.load` does, which reads every byte once more.
+HostArrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
-MAGIC = b"PK"
+# The structure of a tree as text beside its arrays, which have names: so that a file gives the same tree back.
+
+_SCALARS = (bool, int, float, str, type(None))
+_ROOT = "array"
+"""The name of an array that is the whole tree."""
+_RESERVED = "__metadata__"
+"""The entry of a file of safetensors that is no array."""
+_VERSION = 1
+_DEEPEST = 200
+"""Containers within each other: JSON is read by a function that calls itself, three times for each."""
+_NAME_MOST = 65_000
+"""Bytes of a name: those of a zip file have at most 65,535."""
+_KEY_BITS = 2000
+"""Of a key that is a number: of longer ones Python may refuse to write the digits."""
+
+
+class Names:
+    """The arrays of a tree by their names: the keys and numbers that lead to each, divided by ``/``."""
+
+    def __init__(self, tree: Any) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.by_id: dict[int, str] = {}
+        """The name of each array object; one that stands in several places has one."""
+        self._structure = self._node(tree, ())
+
+    def to_json(self) -> str:
+        """The structure, as a line of JSON."""
+        try:
+            return json.dumps({"version": _VERSION, "tree": self._structure})
+        except ValueError as error:
+            raise ArgumentError(f"save: a number of the tree cannot be written ({error}); save it as a text") from error
+
+    def _node(self, node: Any, path: tuple[Any, ...]) -> Any:
+        cls = type(node)
+        if cls in _SCALARS:
+            return {"value": node}
+        if len(path) > _DEEPEST:
+            raise ArgumentError(
+                f"save: {_where(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
+                "save a flatter tree"
+            )
+        if cls is dict:
+            return {"dict": [[self._key(key, path), self._node(each, (*path, key))] for key, each in node.items()]}
+        if cls is list or cls is tuple:
+            return {cls.__name__: [self._node(each, (*path, number)) for number, each in enumerate(node)]}
+        if registry.owner_of(node) is not None:
+            return {"array": self._name(node, path)}
+        children = [self._node(each, (*path, key)) for key, each in _children(node, path)]
+        return {"object": cls.__name__, "children": children}
+
+    def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
+        if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
+            raise ArgumentError(
+                f"save: the dict at {_where(path)} has the key {quote(key)}, and files take texts and whole numbers; "
+                "give it such a key"
+            )
+        return key
+
+    def _name(self, array: Array, path: tuple[Any, ...]) -> str:
+        if id(array) in self.by_id:
+            return self.by_id[id(array)]
+        text = "/".join(map(str, path)).encode("utf-8", "backslashreplace").decode()  # half a pair has no encoding
+        name = text.replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
+        if (nbytes := len(name.encode())) > _NAME_MOST:
+            raise ArgumentError(
+                f"save: the keys that lead to {_where(path)} have {nbytes} bytes, and names in files up to "
+                f"{_NAME_MOST}; give shorter ones"
+            )
+        while name in self.arrays or name == _RESERVED:  # as "a/b" is, beside "b" of "a"
+            name += "'"
+        self.by_id[id(array)], self.arrays[name] = name, array
+        return name
+
+
+def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
+    """The children of a class other than Python's usual containers, with names.
+
+    Attributes beside the items or the fields of an object are among them if they hold arrays: the others come from the
+    tree that it is read with.
+    """
+    inside = parts(node)
+    if inside is None:
+        raise UnsupportedArrayError(
+            f"save: {_where(path)} is {quote(node)}: neither an array, nor a number, a text or None; leave it out, or "
+            "convert it"
+        )
+    if any(type(each) is Staying for _, each in inside):
+        raise UnsupportedArrayError(
+            f"save: {_where(path)} is {quote(node)}, of which some arrays stay on the host; save them as a dict"
+        )
+    if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
+        return enumerate(flatten(node, moving="")[0])
+    return [(step.key, each) for step, each in inside if not step.is_extra or _has_arrays(each)]
+
+
+def _has_arrays(node: Any) -> bool:
+    return any(registry.owner_of(leaf) is not None for leaf in flatten(node, moving="")[0])
+
+
+def _where(path: tuple[Any, ...]) -> str:
+    text = "/".join(map(str, path)) or "the tree itself"
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def rebuild_tree(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
+    """Make the tree of that structure; a dict of the arrays by their names where a file tells none."""
+    if text is None:
+        return arrays
+    try:
+        found = json.loads(text)
+        if found["version"] != _VERSION:
+            raise ArgumentError(
+                f"load: {source} has a structure of version {quote(found['version'])}, and this xferlib reads "
+                f"{_VERSION}; install a newer one"
+            )
+        return _build_node(found["tree"], arrays, source)
+    except ArgumentError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        raise ArgumentError(f"load: the structure in {source} is damaged ({reason}); save it again") from error
+
+
+def _build_node(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
+    if "array" in node:
+        return arrays[node["array"]]
+    if "value" in node:
+        if type(node["value"]) not in _SCALARS:
+            raise ValueError("a value is neither text nor a number")
+        return node["value"]
+    if "dict" in node:
+        found = {key: _build_node(each, arrays, source) for key, each in node["dict"]}
+        if len(found) < len(node["dict"]):
+            raise ValueError("a dict has a key twice")
+        return found
+    for kind in (list, tuple):
+        if kind.__name__ in node:
+            return kind(_build_node(each, arrays, source) for each in node[kind.__name__])
+    raise ArgumentError(
+        f"load: {source} holds a {str(node['object'])[:80]}, which a file does not tell how to make; give a tree of "
+        "the same kind: xferlib.load(path, like=tree)"
+    )
+
+
+def fill_like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
+    """Put the arrays of a file into a tree as ``tree``, in the places of its own of the same names."""
+    names = Names(tree)
+    if names.arrays.keys() != arrays.keys():
+        missing, more = sorted(names.arrays.keys() - arrays.keys()), sorted(arrays.keys() - names.arrays.keys())
+        differences = "; ".join(
+            f"{what} {', '.join(name[:80] for name in some[:5])}{', ...' if len(some) > 5 else ''}"
+            for what, some in (("only the tree has", missing), ("only the file has", more))
+            if some
+        )
+        raise ArgumentError(
+            f"load: the tree of like= does not have the names of {source}: {differences}; give one that has"
+        )
+    leaves, rebuild = flatten(tree, moving="")
+    return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
+
+
+# NumPy's ``.npz``.
+
 _STRUCTURE = "xferlib.json"
 """The member with the structure: no array, and so no name of one."""
 _HEAD = struct.Struct("<26xHH")
@@ -57,17 +220,12 @@ _STRUCTURE_LEAST, _STRUCTURE_RATIO = 1 << 20, 20
 """Bytes of the structure, which xferlib does not compress, and of what one byte of a compressed one may stand for: the
 objects that it describes take as much again many times."""
 _PART = 1 << 20
-"""Bytes that are unpacked at once."""
+"""Bytes that are unpacked at once, into memory that grows with them."""
 
 
 @contextlib.contextmanager
 def _damage_as(path: Path, text: str, remedy: str) -> Iterator[None]:
-    """Raise one of xferlib's errors where a damaged file leads libraries to errors of any kind.
-
-    Raises:
-        ArgumentError: The file cannot be read.
-        OutOfMemoryError: The host has no memory for what it holds.
-    """
+    """Raise one of xferlib's errors where a damaged file leads libraries to errors of any kind."""
     try:
         yield
     except XferError:
@@ -79,8 +237,7 @@ def _damage_as(path: Path, text: str, remedy: str) -> Iterator[None]:
         raise ArgumentError(f"load: {path} {text} ({reason}); {remedy}") from error
 
 
-def write_npz(path: Path, arrays: dict[str, np.ndarray[Any, Any]], structure: str) -> None:
-    """Write NumPy arrays, and a structure, to a new file, without compression."""
+def _write_npz(path: Path, arrays: HostArrays, structure: str) -> None:
     with zipfile.ZipFile(path, "x", allowZip64=True) as archive:
         archive.writestr(_STRUCTURE, structure)
         for name, array in arrays.items():
@@ -88,14 +245,9 @@ def write_npz(path: Path, arrays: dict[str, np.ndarray[Any, Any]], structure: st
                 np.lib.format.write_array(cast("Any", member), array, allow_pickle=False)
 
 
-def read_npz(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], str | None]:
-    """The arrays, over the file's memory where they lie in it as they are, and the structure.
-
-    Raises:
-        ArgumentError: A member is not an array of numbers, or the file is damaged.
-        OutOfMemoryError: The host has no memory for what it holds.
-    """
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+def _read_npz(path: Path) -> tuple[HostArrays, str | None]:
+    """The arrays, over the file's memory where they lie in it as they are, and the structure."""
+    arrays: HostArrays = {}
     structure = None
     with _damage_as(path, "cannot be read as .npz", "save it again"), zipfile.ZipFile(path) as archive:
         whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
@@ -132,8 +284,8 @@ def _check_table(members: list[zipfile.ZipInfo], end: bytes) -> None:
 
 def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
     """The bytes of a member that lies in the file as it is, whose checksum is right."""
-    name_length, extra_length = _HEAD.unpack(whole[member.header_offset : member.header_offset + _HEAD.size])
-    begin = member.header_offset + _HEAD.size + name_length + extra_length
+    begin = member.header_offset + _HEAD.size
+    begin += sum(_HEAD.unpack(whole[member.header_offset : begin]))
     found = whole[begin : begin + member.file_size]
     if member.compress_size != member.file_size or len(found) != member.file_size:
         raise ValueError(f"{quote(member.filename)} is said to have {member.file_size} bytes, which it has not")
@@ -143,7 +295,7 @@ def _read_stored(member: zipfile.ZipInfo, whole: memoryview) -> memoryview:
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytearray:
-    """Unpack a member, whose number of bytes and checksum are right, into memory that grows with it."""
+    """Unpack a member, whose number of bytes and checksum are right."""
     name, size = quote(member.filename), member.file_size
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"{name} is compressed in another way than NumPy's")
@@ -151,7 +303,7 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> byt
         raise ValueError(f"{name} is said to have {size} bytes, and has {member.compress_size} in the file")
     found = bytearray()
     with archive.open(member) as packed:
-        if member.compress_type == zipfile.ZIP_DEFLATED and member.filename != _STRUCTURE:
+        if member.filename != _STRUCTURE:
             found += packed.read(min(size, _HEADER_MOST))
             _read_header(member, bytes(found))  # before the rest is unpacked
         while part := packed.read(_PART):
@@ -163,45 +315,37 @@ def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> byt
 
 def _read_header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Any, int]:
     """The shape, the dtype, the order and the header's length of the array that a member begins."""
-    file = io.BytesIO(start)
-    version = np.lib.format.read_magic(cast("Any", file))
+    file, name = cast("Any", io.BytesIO(start)), quote(member.filename)
+    version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
-        raise ValueError(f"{quote(member.filename)} has version {version}")
+        raise ValueError(f"{name} has version {version}")
     try:
-        shape, is_fortran, dtype = _HEADERS[version](cast("Any", file))
+        shape, is_fortran, dtype = _HEADERS[version](file)
     except MemoryError as error:  # what Python's own parser calls brackets within each other
         raise ValueError("the header is not a description of an array") from error
     if dtype.hasobject:
-        raise ValueError(f"{quote(member.filename)} holds Python objects")
-    nbytes = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or not dtype.itemsize or file.tell() + nbytes != member.file_size:
-        raise ValueError(
-            f"{quote(member.filename)} has {member.file_size - file.tell()} bytes, and its header tells of shape "
-            f"{quote(shape)} and dtype {dtype}"
-        )
+        raise ValueError(f"{name} holds Python objects")
+    rest = member.file_size - file.tell()
+    if min(shape, default=0) < 0 or not dtype.itemsize or math.prod(shape) * dtype.itemsize != rest:
+        raise ValueError(f"{name} has {rest} bytes, and its header tells of shape {quote(shape)} and dtype {dtype}")
     return shape, dtype, "F" if is_fortran else "C", file.tell()
 
 
-# The safetensors format, by its library; the arrays are read where they lie in the file.
+# The safetensors format, by its library.
 
-BITS = {"bfloat16": np.dtype("int16")}
+_BITS = {"bfloat16": np.dtype("int16")}
 """Dtypes that NumPy has not, and the integers of their bits."""
 _METADATA_KEY = "xferlib"
 """The entry of the file's metadata with the structure."""
-_NAMES = {
+_DTYPES = {
     "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
     "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
     "BF16": "bfloat16",
 }  # fmt: skip
-"""The format's names of dtypes."""
+"""The dtypes by the format's names."""
 
 
-def library() -> ModuleType:
-    """The module ``safetensors``.
-
-    Raises:
-        BackendUnavailableError: It is not installed.
-    """
+def _safetensors() -> ModuleType:
     try:
         return importlib.import_module("safetensors")
     except ImportError as error:
@@ -210,61 +354,45 @@ def library() -> ModuleType:
         ) from error
 
 
-def check(name: str, dtype: str) -> None:
-    """Refuse a dtype that the format has not.
-
-    Raises:
-        UnsupportedDTypeError: As said.
-    """
-    if dtype not in _NAMES.values():
-        raise UnsupportedDTypeError(
-            f"save: {name} is {dtype}, which the safetensors format does not have; convert it, or save to .npz"
-        )
-
-
-def write_safetensors(
-    path: Path, arrays: dict[str, np.ndarray[Any, Any]], dtypes: dict[str, str], structure: str
-) -> None:
-    """Write NumPy arrays to a new file; those of a dtype in `BITS` are integers of their bits."""
-    found: Any = library()
+def _write_safetensors(path: Path, arrays: HostArrays, dtypes: dict[str, str], structure: str) -> None:
+    """Write arrays; those of a dtype in `_BITS` are integers of their bits."""
+    library: Any = _safetensors()
     ready = {
         name: np.ascontiguousarray(each, each.dtype.newbyteorder("<")).reshape(each.shape)
         for name, each in arrays.items()
     }
     specs = {
-        name: found.TensorSpec(dtype=dtypes[name], shape=each.shape, data_ptr=each.ctypes.data, data_len=each.nbytes)
+        name: library.TensorSpec(dtype=dtypes[name], shape=each.shape, data_ptr=each.ctypes.data, data_len=each.nbytes)
         for name, each in ready.items()
     }
-    found.serialize_file(specs, str(path), metadata={_METADATA_KEY: structure})
+    library.serialize_file(specs, str(path), metadata={_METADATA_KEY: structure})
 
 
-def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str], str | None]:
-    """The arrays over the file's memory, the names of those dtypes that NumPy has not, and the structure.
-
-    Raises:
-        ArgumentError: The file is damaged, or another one.
-        OutOfMemoryError: The host has no memory for what it holds.
-        UnsupportedDTypeError: It has a dtype that xferlib does not know.
-    """
-    found: Any = library()
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+def _read_safetensors(path: Path) -> tuple[HostArrays, dict[str, str], str | None]:
+    """The arrays over the file's memory, the names of those dtypes that NumPy has not, and the structure."""
+    library: Any = _safetensors()
+    arrays: HostArrays = {}
     others: dict[str, str] = {}
     with _damage_as(path, "is neither .npz nor safetensors", "give one of the two"):
-        found.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
+        library.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
         whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
         start = 8 + int.from_bytes(whole[:8], "little")
         header = dict(json.loads(bytes(whole[8:start]), object_pairs_hook=_refuse_twins))
         metadata = header.pop("__metadata__", None) or {}
-        for name, told in header.items():
-            dtype = _NAMES.get(told["dtype"])
+        for name, entry in header.items():
+            dtype = _DTYPES.get(entry["dtype"])
             if dtype is None:
                 raise UnsupportedDTypeError(
-                    f"load: {quote(name)} in {path} is {quote(told['dtype'])}, which xferlib does not know; read it by "
-                    "safetensors itself"
+                    f"load: {quote(name)} in {path} is {quote(entry['dtype'])}, which xferlib does not know; read it "
+                    "by safetensors itself"
                 )
-            if dtype in BITS:
+            if dtype in _BITS:
                 others[name] = dtype
-            shape, (begin, end), kind = tuple(told["shape"]), told["data_offsets"], BITS.get(dtype) or np.dtype(dtype)
+            shape, (begin, end), kind = (
+                tuple(entry["shape"]),
+                entry["data_offsets"],
+                _BITS.get(dtype) or np.dtype(dtype),
+            )
             if math.prod(shape) * kind.itemsize != end - begin:
                 raise ValueError(f"{end - begin} bytes for an array of shape {quote(shape)} and dtype {kind}")
             arrays[name] = np.ndarray(shape, kind, cast("Any", whole), start + begin)
@@ -279,219 +407,15 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-# The structure of a tree as text beside its arrays, which have names: so that a file gives the same tree back.
-
-_SCALARS = (bool, int, float, str, type(None))
-_ROOT = "array"
-"""The name of an array that is the whole tree."""
-_RESERVED = "__metadata__"
-"""The entry of a file of safetensors that is no array."""
-_VERSION = 1
-_DEEPEST = 200
-"""Containers within each other: JSON is read by a function that calls itself, three times for each."""
-_NAME_MOST = 65_000
-"""Bytes of a name: those of a zip file have at most 65,535."""
-
-
-class Names:
-    """The arrays of a tree by their names: the keys and numbers that lead to each, divided by ``/``.
-
-    Args:
-        tree: Nested dicts, lists and tuples of arrays; named tuples, dataclasses and registered classes too, which
-            only a tree of the same kind can read again.
-
-    Raises:
-        UnsupportedArrayError: A leaf is neither an array, nor a number, a text or None.
-        ArgumentError: A key of a dict is neither a text nor a whole number.
-    """
-
-    def __init__(self, tree: Any) -> None:
-        self.arrays: dict[str, Array] = {}
-        self.by_id: dict[int, str] = {}
-        """The name of each array object; one that stands in several places has one."""
-        self.structure = self._node(tree, ())
-
-    @property
-    def text(self) -> str:
-        """The structure, as a line of JSON."""
-        try:
-            return json.dumps({"version": _VERSION, "tree": self.structure})
-        except ValueError as error:
-            raise ArgumentError(f"save: a number of the tree cannot be written ({error}); save it as a text") from error
-
-    def _node(self, node: Any, path: tuple[Any, ...]) -> Any:
-        cls = type(node)
-        if cls in _SCALARS:
-            return {"value": node}
-        if len(path) > _DEEPEST:
-            raise ArgumentError(
-                f"save: {_where(path[:8])} leads more than {_DEEPEST} containers deep, or one of them holds itself; "
-                "save a flatter tree"
-            )
-        if cls is dict:
-            return {"dict": [[self._key(key, path), self._node(each, (*path, key))] for key, each in node.items()]}
-        if cls is list or cls is tuple:
-            return {cls.__name__: self._nodes(enumerate(node), path)}
-        if registry.owner_of(node) is not None:
-            return {"array": self._name(node, path)}
-        return {"object": cls.__name__, "children": self._nodes(_children(node, path), path)}
-
-    def _nodes(self, children: Iterable[tuple[Any, Any]], path: tuple[Any, ...]) -> list[Any]:
-        return [self._node(each, (*path, key)) for key, each in children]
-
-    def _key(self, key: Any, path: tuple[Any, ...]) -> Any:
-        if type(key) not in (str, int) or (type(key) is int and key.bit_length() > _KEY_BITS):
-            raise ArgumentError(
-                f"save: the dict at {_where(path)} has the key {quote(key)}, and files take texts and whole numbers; "
-                "give it such a key"
-            )
-        return key
-
-    def _name(self, array: Array, path: tuple[Any, ...]) -> str:
-        found = self.by_id.get(id(array))
-        if found is None:
-            text = "/".join(map(str, path)).encode("utf-8", "backslashreplace").decode()  # half a pair has no encoding
-            found = text.replace("\0", "\\0") or _ROOT  # at which a name in a zip file ends
-            if (nbytes := len(found.encode())) > _NAME_MOST:
-                raise ArgumentError(
-                    f"save: the keys that lead to {_where(path)} have {nbytes} bytes, and names in files up to "
-                    f"{_NAME_MOST}; give shorter ones"
-                )
-            while found in self.arrays or found == _RESERVED:  # as "a/b" is, beside "b" of "a"
-                found += "'"
-            self.by_id[id(array)] = found
-            self.arrays[found] = array
-        return found
-
-
-_KEY_BITS = 2000
-"""Of a key that is a number: of longer ones Python may refuse to write the digits."""
-
-
-def _children(node: Any, path: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
-    """The children of a class other than Python's usual containers, with names.
-
-    Attributes beside the items or the fields of an object are among them if they hold arrays: the others come from the
-    tree that it is read with.
-    """
-    inside = parts(node)
-    if inside is None:
-        raise UnsupportedArrayError(
-            f"save: {_where(path)} is {quote(node)}: neither an array, nor a number, a text or None; leave it out, or "
-            "convert it"
-        )
-    if any(type(each) is Staying for _, each in inside):
-        raise UnsupportedArrayError(
-            f"save: {_where(path)} is {quote(node)}, of which some arrays stay on the host; save them as a dict"
-        )
-    if not all(step.is_named for step, _ in inside):  # of a registered class, whose leaves are numbered
-        return enumerate(flatten(node, moving="")[0])
-    return [(step.key, each) for step, each in inside if not step.is_extra or _has_arrays(each)]
-
-
-def _has_arrays(node: Any) -> bool:
-    return any(registry.owner_of(leaf) is not None for leaf in flatten(node, moving="")[0])
-
-
-def rebuild_tree(text: str | None, arrays: dict[str, Any], *, source: str) -> Any:
-    """Make the tree of that structure; a dict of the arrays by their names where a file tells none.
-
-    Raises:
-        ArgumentError: It holds a class that only a tree of the same kind can read, or is no structure of xferlib's.
-    """
-    if text is None:
-        return arrays
-    try:
-        told = json.loads(text)
-        if told["version"] != _VERSION:
-            raise ArgumentError(
-                f"load: {source} has a structure of version {quote(told['version'])}, and this xferlib reads "
-                f"{_VERSION}; install a newer one"
-            )
-        return _build_node(told["tree"], arrays, source)
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-        if isinstance(error, ArgumentError):
-            raise
-        text = f"{type(error).__name__}: {error}"[:300]
-        raise ArgumentError(f"load: the structure in {source} is damaged ({text}); save it again") from error
-
-
-def _build_node(node: dict[str, Any], arrays: dict[str, Any], source: str) -> Any:
-    if "array" in node:
-        return arrays[node["array"]]
-    if "value" in node:
-        if type(node["value"]) not in _SCALARS:
-            raise ValueError("a value is neither text nor a number")
-        return node["value"]
-    if "dict" in node:
-        found = {key: _build_node(each, arrays, source) for key, each in node["dict"]}
-        if len(found) < len(node["dict"]):
-            raise ValueError("a dict has a key twice")
-        return found
-    if "list" in node:
-        return [_build_node(each, arrays, source) for each in node["list"]]
-    if "tuple" in node:
-        return tuple(_build_node(each, arrays, source) for each in node["tuple"])
-    raise ArgumentError(
-        f"load: {source} holds a {str(node['object'])[:80]}, which a file does not tell how to make; give a tree of "
-        "the same kind: xferlib.load(path, like=tree)"
-    )
-
-
-def fill_like(tree: Any, arrays: dict[str, Any], *, source: str) -> Any:
-    """Put the arrays of a file into a tree as ``tree``, in the places of its own of the same names.
-
-    Raises:
-        ArgumentError: The names are not the same.
-    """
-    names = Names(tree)
-    if names.arrays.keys() != arrays.keys():
-        missing, more = sorted(names.arrays.keys() - arrays.keys()), sorted(arrays.keys() - names.arrays.keys())
-        told = "; ".join(
-            f"{what} {', '.join(name[:80] for name in some[:5])}{', ...' if len(some) > 5 else ''}"
-            for what, some in (("only the tree has", missing), ("only the file has", more))
-            if some
-        )
-        raise ArgumentError(f"load: the tree of like= does not have the names of {source}: {told}; give one that has")
-    leaves, rebuild = flatten(tree, moving="")
-    return rebuild([arrays[names.by_id[id(leaf)]] if id(leaf) in names.by_id else leaf for leaf in leaves])
-
-
-def _where(path: tuple[Any, ...]) -> str:
-    text = "/".join(map(str, path)) or "the tree itself"
-    return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-# Files that are whole or not there: written beside their place, and moved to it at once.
-
-
-def write_atomically(path: Path, write_to: Callable[[Path], None]) -> None:
-    """Let ``write_to`` write a new file next to ``path``, and put it in its place when it is on the disk.
-
-    What was at ``path`` stays as it is if anything fails, Ctrl-C included.
-    """
-    target = Path(os.path.realpath(path))  # where a link leads
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        write_to(beside)
-        with beside.open("rb+") as written:
-            os.fsync(written.fileno())
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 # Saving and loading: everything is checked before a file is written, and before anything is copied to a device.
 
 _NPZ, _SAFETENSORS = ".npz", ".safetensors"
+_ZIP, _NPY = b"PK", b"\x93NUMPY"
+"""The first bytes of files."""
 
 
 def path_of(path: Any, call: str) -> Path:
-    """The path that a user has given to ``call``.
-
-    Raises:
-        ArgumentError: It is none.
-    """
+    """The path that a user has given to ``call``."""
     name = call.partition("(")[0]
     given = path.__fspath__() if isinstance(path, os.PathLike) else path
     if not isinstance(given, str):
@@ -513,19 +437,35 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
             f"save: {path.name!r} ends neither in {_NPZ!r} nor in {_SAFETENSORS!r}; give one of the two"
         )
     names = Names(tree)
-    ready: dict[str, Any] = {}
-    dtypes: dict[str, str] = {}
-    for name, array in names.arrays.items():
-        ready[name], dtypes[name] = _as_numpy(name, array, path.suffix)
+    ready = {name: _as_numpy(name, array, path.suffix) for name, array in names.arrays.items()}
     if path.suffix == _SAFETENSORS:
-        library()
+        _safetensors()
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: {path.parent} is not a folder; make it first")
-    arrays: dict[str, np.ndarray[Any, Any]] = fetch(ready)
-    if path.suffix == _NPZ:
-        write_atomically(path, lambda new: write_npz(new, arrays, names.text))
-    else:
-        write_atomically(path, lambda new: write_safetensors(new, arrays, dtypes, names.text))
+    arrays: HostArrays = fetch({name: array for name, (array, _) in ready.items()})
+    structure = names.to_json()
+    with _replace_file(path) as new:
+        if path.suffix == _NPZ:
+            _write_npz(new, arrays, structure)
+        else:
+            _write_safetensors(new, arrays, {name: dtype for name, (_, dtype) in ready.items()}, structure)
+
+
+@contextlib.contextmanager
+def _replace_file(path: Path) -> Iterator[Path]:
+    """A new file beside ``path``, which takes its place when it is on the disk.
+
+    What was at ``path`` stays as it is if anything fails, Ctrl-C included.
+    """
+    target = Path(os.path.realpath(path))  # where a link leads
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield beside
+        with beside.open("rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _as_numpy(name: str, array: Any, suffix: str) -> tuple[Any, str]:
@@ -539,12 +479,11 @@ def _as_numpy(name: str, array: Any, suffix: str) -> tuple[Any, str]:
         array, dtype = bits
         if suffix == _NPZ:
             raise UnsupportedDTypeError(f"save: {name} is {dtype}, which {_NPZ} does not have; save to {_SAFETENSORS}")
-    if suffix == _SAFETENSORS:
-        check(name, dtype)
+    if suffix == _SAFETENSORS and dtype not in _DTYPES.values():
+        raise UnsupportedDTypeError(
+            f"save: {name} is {dtype}, which the safetensors format does not have; convert it, or save to .npz"
+        )
     return array, dtype
-
-
-_NPY = b"\x93NUMPY"
 
 
 def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, has_dtype: bool) -> Any:
@@ -554,13 +493,15 @@ def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, 
     if start == _NPY:
         raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
     others: dict[str, str] = {}
-    if start.startswith(MAGIC):
-        arrays, text = read_npz(path)
+    if start.startswith(_ZIP):
+        arrays, text = _read_npz(path)
     else:
-        arrays, others, text = read_safetensors(path)
+        arrays, others, text = _read_safetensors(path)
     for name, array in arrays.items():
         check_dtype(array.dtype, what=name)
-    arrays |= {name: _widen_bfloat16(arrays[name]) for name in others if has_dtype}
+    if has_dtype:
+        arrays |= {name: _widen_bfloat16(arrays[name]) for name in others}
+        others = {}
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:
@@ -568,21 +509,14 @@ def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, 
         return fill_like(like, found, source=path.name)
 
     build(arrays)  # raises before anything is copied
-    if not has_dtype:
-        _check_others(path, others, target)
-    sent = send(arrays)
-    if not has_dtype:
-        sent |= {name: target.of_bits(sent[name], dtype) for name, dtype in others.items()}
-    return build(sent)
-
-
-def _check_others(path: Path, others: dict[str, str], target: Backend) -> None:
     for name, dtype in others.items():
         if dtype not in target.other_dtypes:
             raise UnsupportedDTypeError(
                 f"load: {name} in {path.name} is {dtype}, which {target.name} does not have; give dtype='float32', "
                 "which holds each of its values, or backend='torch'"
             )
+    sent = send(arrays)
+    return build(sent | {name: target.of_bits(sent[name], dtype) for name, dtype in others.items()})
 
 
 def _widen_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

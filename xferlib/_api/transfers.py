@@ -94,7 +94,8 @@ def to_device(
         x: A host array (NumPy, torch on the CPU, a sequence, a scalar) or a device array; shape S.
         backend: Registry name of the target; the default backend if omitted.
         device: Target device; the backend's current one if omitted.
-        dtype: Converted to while staging; floats saturate to integers. The dtype of ``x`` if omitted.
+        dtype: Converted to while staging; floats saturate to integers. The dtype of ``x`` if omitted. Every
+            ``dtype=`` takes NumPy's spellings, such as ``"float32"`` and ``np.float32``, and ``torch.float32``.
         stream: The stream that carries the copy; the current one if omitted.
         out: Device array of shape S to fill, of any strides.
         copy: True: always copy. None: return ``x`` itself where it already fits. False: only that.
@@ -239,8 +240,7 @@ def to_host(
             raise copies.to_host_needs_a_copy(d, dtype, out, pinned=pinned)
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
-        return copies.download_to_pinned(d, dtype, stream, out)
-    return copies.to_host(d, dtype, stream, out)
+    return copies.to_host(d, dtype, stream, out, is_pinned=pinned)
 
 
 _to_device, _to_host = to_device, to_host

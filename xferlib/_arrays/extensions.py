@@ -25,7 +25,18 @@ from xferlib._arrays.primitives import (
     unary_kernel,
 )
 from xferlib._core import streams
-from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, c_strides, integer_of, merge_axes
+from xferlib._core.arrays import (
+    Array,
+    ArrayInfo,
+    axes_of,
+    axis_of,
+    c_strides,
+    check_frequencies,
+    check_matrix,
+    integer_of,
+    merge_axes,
+    steps_to_shift,
+)
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (
@@ -250,8 +261,7 @@ def matrices(lib: Primitives, name: str, x: Any, *, is_square: bool = False) -> 
     """
     x = lib.array(name, x)
     shape = lib.info(x).shape
-    if len(shape) < 2:
-        raise LayoutError(f"{name}: an array of shape {shape} is not a matrix; reshape it to two axes or more")
+    check_matrix(name, shape)
     if is_square and shape[-1] != shape[-2]:
         raise LayoutError(f"{name}: matrices of shape {shape[-2:]} are not square")
     return x, shape
@@ -954,19 +964,16 @@ def _frequencies(name: str) -> Callable[..., Array]:
     def frequencies(
         lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
     ) -> Array:  # fmt: skip
-        if n < 1:
-            raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
+        check_frequencies(name, n)
         return lib.upload(function(n, d), device, check_dtype_argument(dtype))
 
     return set_name(name, frequencies, _DOC)
 
 
-def _make_shift(name: str, sign: int) -> Callable[..., Array]:
+def _make_shift(name: str) -> Callable[..., Array]:
     def shift(lib: Primitives, x: Array, /, axes: int | Sequence[int] | None = None) -> Array:
         x = lib.array(f"fft.{name}", x)
-        extents = lib.info(x).shape
-        places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, len(extents))
-        steps = tuple(sign * (extents[place] // 2) for place in places)
+        places, steps = steps_to_shift(name, lib.info(x).shape, axes)
         return functions.roll(lib, x, steps, axis=places)
 
     return set_name(name, shift, _DOC)
@@ -974,6 +981,6 @@ def _make_shift(name: str, sign: int) -> Callable[..., Array]:
 
 FFT: tuple[Callable[..., Any], ...] = (
     *map(_along, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")), *map(_over, ("fftn", "ifftn", "rfftn", "irfftn")),
-    *map(_frequencies, ("fftfreq", "rfftfreq")), _make_shift("fftshift", 1), _make_shift("ifftshift", -1),
+    *map(_frequencies, ("fftfreq", "rfftfreq")), *map(_make_shift, ("fftshift", "ifftshift")),
 )  # fmt: skip
 """The functions of ``xp.fft``."""

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from xferlib._core.arrays import (
     UniqueCounts,
     UniqueInverse,
     axis_of,
+    axis_to_join,
+    check_matrix,
     integer_of,
     shape_of,
 )
@@ -244,22 +246,11 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return bool(np.can_cast(_dtype(from_), _dtype(to)))
 
 
-class FloatLimits(NamedTuple):
-    """The result of `finfo`: Python numbers, as the Array API demands."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: np.dtype[Any]
-
-
-def finfo(type: Any, /) -> FloatLimits:  # noqa: A002 - the Array API's name
+def finfo(type: Any, /) -> arrays.FloatLimits:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of an array's."""
     found = np.finfo(_dtype(type))
     eps, greatest, least, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatLimits(found.bits, eps, greatest, least, normal, found.dtype)
+    return arrays.FloatLimits(found.bits, eps, greatest, least, normal, found.dtype)
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
@@ -297,11 +288,7 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) ->
     if axis is None:
         given = [primitives.reshape(lib, each, -1) for each in given]
         infos, axis = [lib.info(each) for each in given], 0
-    along = axis_of("concat", axis, len(infos[0].shape))
-    rests = {(*info.shape[:along], *info.shape[along + 1 :]) for info in infos}
-    if len(rests) > 1 or len({len(info.shape) for info in infos}) > 1:
-        listed = ", ".join(str(info.shape) for info in infos)
-        raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
+    along = axis_to_join("concat", [info.shape for info in infos], axis)
     shape = list(infos[0].shape)
     shape[along] = sum(info.shape[along] for info in infos)
     out = lib.empty(tuple(shape), np.result_type(*(info.dtype for info in infos)), infos[0].device)
@@ -316,9 +303,7 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) ->
 def stack(lib: Primitives, arrays: Sequence[Array], /, axis: int = 0) -> Array:
     """Join arrays along a new axis."""
     given, infos = _check_arrays(lib, "stack", arrays)
-    if len({info.shape for info in infos}) > 1:
-        raise LayoutError(f"stack: shapes {', '.join(str(info.shape) for info in infos)} differ; reshape one of them")
-    along = axis_of("stack", axis, len(infos[0].shape) + 1)
+    along = axis_to_join("stack", [info.shape for info in infos], axis)
     return concat(lib, [primitives.expand_dims(lib, each, along) for each in given], axis=along)
 
 
@@ -842,8 +827,7 @@ def _triangle(name: str, side: str) -> Function:
     def operate(lib: Primitives, x: Array, /, k: int = 0) -> Array:
         x = lib.array(name, x)
         shape = lib.info(x).shape
-        if len(shape) < 2:
-            raise LayoutError(f"{name}: an array of {len(shape)} axes is not a matrix; reshape it")
+        check_matrix(name, shape)
         return _triangle_kernel(name)(x, max(shape[-2], 1), max(shape[-1], 1), k)
 
     return set_name(name, operate, f"The elements with zeros {side} a diagonal.")

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import xferlib as xl
-from xferlib._cli.main import Command, align, output_file, parse_size, seconds
+from xferlib._cli.main import Command, align, argument, output_file, parse_size, seconds
 from xferlib._core.arrays import copy_into
 from xferlib._runtime import threads
 from xferlib.errors import ArgumentError, TransferError, XferError, quote
@@ -342,11 +342,16 @@ class ArrayLibrary:
 
         return run_and_wait
 
+    def transfers(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
+        """Ways to the device, each until the data are there; or to the host, into ``out`` if given."""
+        if not case.is_upload:
+            return self.down(case, source, out)
+        return {name: self.wait_after(run) for name, run in self.up(case, source).items()}
+
     def up(self, case: TransferCase, source: HostArray) -> Runs:
         raise NotImplementedError("no transfers")
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
-        """Ways to the host, of a device array with the elements of ``source``; into ``out`` if given."""
         raise NotImplementedError("no transfers")
 
     def array(self, source: HostArray) -> Any:
@@ -364,10 +369,13 @@ class ArrayLibrary:
         view.of(memory)[...] = values
         return self.permute(self.array(memory), view.axes)[view.index]
 
-    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
-        """One call of the library for each step."""
-        eager = case.function(self.module)
-        return {"eager": self.wait_after(lambda: eager(*inputs))}
+    def kernels(self, case: KernelCase, inputs: list[Any]) -> Runs:
+        """Ways to compute an expression, each until the result is there."""
+        return {name: self.wait_after(partial(run, *inputs)) for name, run in self.compile(case, inputs).items()}
+
+    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+        """The functions that compute it, of which one is a call of the library for each step."""
+        return {"eager": case.function(self.module)}
 
 
 class Xferlib(ArrayLibrary):
@@ -378,23 +386,22 @@ class Xferlib(ArrayLibrary):
         super().__init__(xl.get_device(backend))
 
     def up(self, case: TransferCase, source: HostArray) -> Runs:
-        words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
+        words = _conversion(case)
         if case.is_new:
-            return {"to_device": self.wait_after(lambda: xl.to_device(source, device=self.place, **words))}
+            return {"to_device": lambda: xl.to_device(source, device=self.place, **words)}
         target = xl.empty(case.shape, case.wanted, device=self.place)
-        return {"to_device(out=)": self.wait_after(lambda: xl.to_device(source, out=target, **words))}
+        return {"to_device(out=)": lambda: xl.to_device(source, out=target, **words)}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
-        words: dict[str, Any] = {} if case.given == case.wanted else {"dtype": case.wanted}
-        held = xl.to_device(source, device=self.place)
+        words, held = _conversion(case), xl.to_device(source, device=self.place)
         self.place.synchronize()
         if out is None:
             return {"to_host": lambda: xl.to_host(held, **words)}
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
 
-    def kernel(self, kernel: xl.ElementwiseKernel, inputs: list[Any]) -> Runs:
-        """The kernel, in its default mode."""
-        return {"elementwise": self.wait_after(lambda: kernel(*inputs))}
+
+def _conversion(case: TransferCase) -> dict[str, Any]:
+    return {} if case.given == case.wanted else {"dtype": case.wanted}
 
 
 class Numpy(ArrayLibrary):
@@ -452,11 +459,9 @@ class Cupy(ArrayLibrary):
                 "astype, then asarray": lambda: cp.asarray(source.astype(wanted)),
             }
         if case.is_new:
-            return {name: self.wait_after(make) for name, make in arrays.items()}
+            return arrays
         target = cp.empty(case.shape, wanted)
-        runs: Runs = {"set": lambda: target.set(np.ascontiguousarray(source, wanted))}
-        runs |= {f"{name}, assigned": partial(_assign, target, make) for name, make in arrays.items()}
-        return {name: self.wait_after(run) for name, run in runs.items()}
+        return {"set": lambda: target.set(np.ascontiguousarray(source, wanted)), **_assign_to(target, arrays)}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held, wanted = self.module.asarray(np.ascontiguousarray(source)), case.wanted
@@ -470,15 +475,24 @@ class Cupy(ArrayLibrary):
             return gets
         if case.given == wanted and out.flags.c_contiguous and out.dtype.isnative:
             return {"get(out=)": lambda: held.get(out=out)}
-        return {f"{name}, assigned": partial(_assign, out, get) for name, get in gets.items()}
+        return _assign_to(out, gets)
 
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
 
-    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
+    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
         parameters = ", ".join(f"T {name}" for name in case.names)
         kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
-        return super().compute(case, inputs) | {"ElementwiseKernel": self.wait_after(lambda: kernel(*inputs))}
+        return {**super().compile(case, inputs), "ElementwiseKernel": kernel}
+
+
+def _assign_to(out: Any, gets: Runs) -> Runs:
+    """The same, into an array that is there."""
+
+    def assign(get: Run) -> None:
+        out[...] = get()
+
+    return {f"{name}, assigned": partial(assign, get) for name, get in gets.items()}
 
 
 class Torch(ArrayLibrary):
@@ -499,7 +513,7 @@ class Torch(ArrayLibrary):
 
     def up(self, case: TransferCase, source: HostArray) -> Runs:
         torch, device, tensor = self.module, self.device, self._tensor
-        wanted, pins = getattr(torch, case.wanted), self.has_pinned and not case.is_pinned
+        wanted = getattr(torch, case.wanted)
         if case.is_new:
             options = {"non_blocking": True, "copy": True, "memory_format": torch.contiguous_format}
             runs: Runs = {"to": lambda: tensor(source).to(device, **options).to(wanted)}
@@ -510,8 +524,7 @@ class Torch(ArrayLibrary):
             target = torch.empty(case.shape, dtype=wanted, device=device)
             runs = {"copy_": lambda: target.copy_(tensor(source), non_blocking=True)}
             pinned = lambda: target.copy_(tensor(source).contiguous().pin_memory(), non_blocking=True)
-        runs |= {"pin_memory first": pinned} if pins else {}
-        return {name: self.wait_after(run) for name, run in runs.items()}
+        return runs | ({"pin_memory first": pinned} if self.has_pinned and not case.is_pinned else {})
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held = self._tensor(source).contiguous().to(self.device, copy=True)
@@ -530,15 +543,14 @@ class Torch(ArrayLibrary):
     def permute(self, array: Any, axes: Shape) -> Any:
         return array.permute(axes)
 
-    def compute(self, case: KernelCase, inputs: list[Any]) -> Runs:
-        ways = super().compute(case, inputs)
-        if not self._compiles:
-            return ways
-        compiled = self.module.compile(case.function(self.module), dynamic=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compiled(*inputs)
-        return ways | {"compile": self.wait_after(lambda: compiled(*inputs))}
+    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+        ways = super().compile(case, inputs)
+        if self._compiles:
+            ways["compile"] = self.module.compile(case.function(self.module), dynamic=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ways["compile"](*inputs)
+        return ways
 
 
 class Pycuda(ArrayLibrary):
@@ -556,17 +568,13 @@ class Pycuda(ArrayLibrary):
         if not source.flags.c_contiguous:
             raise TypeError("only contiguous arrays")
         if case.is_new:
-            return {"to_gpu": self.wait_after(lambda: self.module.to_gpu(source.astype(case.wanted, copy=False)))}
+            return {"to_gpu": lambda: self.module.to_gpu(source.astype(case.wanted, copy=False))}
         target = self.module.empty(case.shape, case.wanted)
-        return {"set": self.wait_after(lambda: target.set(source.astype(case.wanted, copy=False)))}
+        return {"set": lambda: target.set(source.astype(case.wanted, copy=False))}
 
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         held = self.module.to_gpu(np.ascontiguousarray(source))
         return {"get": held.get} if out is None else {"get(out)": lambda: held.get(out)}
-
-
-def _assign(out: Any, get: Run) -> None:
-    out[...] = get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -579,28 +587,26 @@ class Peers:
     """Those that are not here, with the reason."""
 
 
-def find_peers(*names: str, compiles: bool = False) -> Peers:
+def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peers:
     """Those of the libraries that see a GPU; if none does, NumPy, and torch on the CPU if it is among the names."""
     states = xl.available_backends()
-    found = [name for name in names if any(":cuda:" in device for device in states[name].devices)]
+    found = [name for name in names if on_gpu and any(":cuda:" in device for device in states[name].devices)]
     is_gpu = bool(found)
     if not is_gpu:
         found = ["numpy", *(name for name in ("torch",) if name in names and states[name].is_available)]
     absent = {name: states[name].reason or "no CUDA device" for name in names if name not in found}
-    if compiles and "torch" in found and (missing := _explain_no_compiler(is_gpu=is_gpu)):
-        absent["torch.compile"], compiles = missing, False
+    if compiles and "torch" in found:  # a reason why ``torch.compile`` is left out
+        compilers = ("cc", "gcc", "clang") if is_gpu else ("g++", "clang++")
+        if not any(map(shutil.which, compilers)):
+            absent["torch.compile"] = "no C compiler" if is_gpu else "no C++ compiler"
+        elif is_gpu and util.find_spec("triton") is None:
+            absent["torch.compile"] = "Triton is not installed"
+        compiles = "torch.compile" not in absent
     made: dict[str, Callable[[], ArrayLibrary]] = {
         "numpy": Numpy, "cupy": Cupy, "pycuda": Pycuda,
         "torch": lambda: Torch("cuda" if is_gpu else "cpu", compiles=compiles),
     }  # fmt: skip
     return Peers(libraries={name: made[name]() for name in found}, is_gpu=is_gpu, absent=absent)
-
-
-def _explain_no_compiler(*, is_gpu: bool) -> str:
-    """The reason why ``torch.compile`` is left out; empty if it is not."""
-    if not any(map(shutil.which, ("cc", "gcc", "clang") if is_gpu else ("g++", "clang++"))):
-        return "no C compiler" if is_gpu else "no C++ compiler"
-    return "Triton is not installed" if is_gpu and util.find_spec("triton") is None else ""
 
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
@@ -610,6 +616,13 @@ _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
 _ROOM = 64
 """How many ulp a result may be away from NumPy's: each step errs by some, of numbers from 0 to 12."""
+
+
+class Key(NamedTuple):
+    """A way of a library."""
+
+    library: str
+    way: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -622,13 +635,12 @@ class Trial:
     """Tells why a result of xferlib's is wrong; empty if it is right."""
     change: Callable[[], None] = lambda: None
     """Called before each run: writes other data."""
-    ways: dict[str, Runs] = field(default_factory=dict)
-    """By library."""
+    ways: dict[Key, Run] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     """The reason why a library or a way is left out."""
 
     def add(self, library: str, make: Callable[[], Runs]) -> None:
-        """Add the ways of a library, unless it refuses the case; each is tried once."""
+        """Add the ways of a library, unless it refuses the case; each of a peer's is tried once."""
         try:
             found = make()
         except Exception as error:  # each library has errors of its own
@@ -638,7 +650,7 @@ class Trial:
             try:
                 if library != self.subject:
                     run()
-                self.ways.setdefault(library, {})[name] = run
+                self.ways[Key(library, name)] = run
             except Exception as error:
                 self.absent[f"{library}, {name}"] = reason(error)
 
@@ -665,8 +677,7 @@ def try_transfer(case: TransferCase, peers: Peers) -> Trial:
 
     trial = Trial(subject=own.name, find_problem=find_problem, change=change)
     for library in (own, *peers.libraries.values()):
-        make = partial(library.up, case, source) if case.is_upload else partial(library.down, case, source, out)
-        trial.add(library.name, make)
+        trial.add(library.name, partial(library.transfers, case, source, out))
     return trial
 
 
@@ -680,8 +691,8 @@ def try_kernel(case: KernelCase, peers: Peers) -> Trial:
         """The library's own ways; and xferlib's, if these are its arrays."""
         inputs = [library.operand(each, values) for each, values in zip(case.inputs, host, strict=True)]
         if library.name == case.library:
-            trial.add(own.name, partial(own.kernel, kernel, inputs))
-        return library.compute(case, inputs)
+            trial.add(own.name, lambda: {"elementwise": own.wait_after(partial(kernel, *inputs))})
+        return library.kernels(case, inputs)
 
     for library in sorted(peers.libraries.values(), key=lambda each: each.name != case.library):
         trial.add(library.name, partial(make, library))
@@ -712,13 +723,6 @@ def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[Ho
 #
 # In the loop, two to four rounds, in each of which every way has 4 ms or one call; after other work, three to four
 # rounds of 20 ms and 5 ms for each way. Where a round of calls takes more than 0.2 s, the fewest rounds are made.
-
-
-class Key(NamedTuple):
-    """A way of a library."""
-
-    library: str
-    way: str
 
 
 _OTHER_WORK_S = 0.02
@@ -918,9 +922,10 @@ def measure(case: Case, peers: Peers, other_work: Callable[[float], None]) -> Ca
         try:
             trial = _KINDS[kind][1](case, peers)
             found.absent = trial.absent
-            if trial.subject not in trial.ways:
+            own = [run for key, run in trial.ways.items() if key.library == trial.subject]
+            if not own:
                 found.problem = f"xferlib refuses it: {trial.absent[trial.subject]}"
-            for run in trial.ways.get(trial.subject, {}).values():
+            for run in own:
                 found.problem = found.problem or trial.find_problem(run())
         except (XferError, MemoryError, RuntimeError) as error:
             found.problem = reason(error)
@@ -928,8 +933,7 @@ def measure(case: Case, peers: Peers, other_work: Callable[[float], None]) -> Ca
             return found
         chance = np.random.default_rng(zlib.crc32(case.name.encode()))
         timing = Timing(trial.change, other_work, chance, settle=await_quiet)
-        runs = {Key(library, way): run for library, ways in trial.ways.items() for way, run in ways.items()}
-        for regime, timed in (("hot", timing.hot(runs)), ("cold", timing.cold(runs))):
+        for regime, timed in (("hot", timing.hot(trial.ways)), ("cold", timing.cold(trial.ways))):
             for key, seconds in timed.items():
                 found.seconds.setdefault(regime, {}).setdefault(key.library, {})[key.way] = seconds
     return found
@@ -1084,9 +1088,8 @@ def print_case(case: CaseFigures) -> None:
 # The commands.
 
 
-def run_transfer(argv: list[str]) -> int:
+def run_transfer(options: argparse.Namespace) -> int:
     """Measure the usual transfers, print a table, write JSON."""
-    options = transfer_parser().parse_args(argv)
     backend = options.backend or xl.get_backend().name
     largest = options.largest or (_GIB if xl.get_device(backend).kind == "cuda" else 64 << 20)
     with progress("measuring transfers") as report:
@@ -1100,21 +1103,8 @@ def run_transfer(argv: list[str]) -> int:
     return 0
 
 
-def transfer_parser() -> argparse.ArgumentParser:
-    """The arguments of ``bench transfer``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib bench transfer",
-        description="The usual transfers by xferlib, beside CuPy, PyTorch and PyCUDA, in one run, on the same data.",
-    )
-    made.add_argument("--backend", help="backend that xferlib uses (default: the current one)")
-    made.add_argument("--largest", type=parse_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)")
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-    return made
-
-
-def run_sweep(argv: list[str]) -> int:
+def run_sweep(options: argparse.Namespace) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON."""
-    options = sweep_parser().parse_args(argv)
     peers, other_work = find_peers("cupy", "torch", compiles=not options.without_compile), OtherWork()
     most = options.largest or (None if peers.is_gpu else 32 << 20)
     seed = options.seed if options.seed is not None else time.time_ns() // 1_000_000 % 1_000_000
@@ -1140,26 +1130,32 @@ def run_sweep(argv: list[str]) -> int:
     return int(any(each.problem for each in cases))
 
 
-def sweep_parser() -> argparse.ArgumentParser:
-    """The arguments of ``bench sweep``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib bench sweep",
-        description="Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
-    )
-    made.add_argument("--seed", type=int, help="of the cases (default: from the clock)")
-    made.add_argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)")
-    kinds = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
-    made.add_argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=kinds)
-    made.add_argument("--case", help="measure this one, as the list of the worst names it")
-    largest = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
-    made.add_argument("--largest", type=parse_size, help=largest)
-    without = "leave out torch.compile, which takes seconds for each kernel"
-    made.add_argument("--without-compile", action="store_true", help=without)
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-    return made
-
+_JSON = argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
+_OF_KINDS = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
+_LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
+_WITHOUT = "leave out torch.compile, which takes seconds for each kernel"
 
 COMMANDS = {
-    "bench transfer": Command(transfer_parser, run_transfer),
-    "bench sweep": Command(sweep_parser, run_sweep),
+    "bench transfer": Command(
+        run_transfer,
+        "The usual transfers by xferlib, beside CuPy, PyTorch and PyCUDA, in one run, on the same data.",
+        lambda: (
+            argument("--backend", help="backend that xferlib uses (default: the current one)"),
+            argument("--largest", type=parse_size, help="largest one, e.g. 64MiB (default: 1GiB; 64MiB on a CPU)"),
+            _JSON,
+        ),
+    ),
+    "bench sweep": Command(
+        run_sweep,
+        "Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
+        lambda: (
+            argument("--seed", type=int, help="of the cases (default: from the clock)"),
+            argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)"),
+            argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=_OF_KINDS),
+            argument("--case", help="measure this one, as the list of the worst names it"),
+            argument("--largest", type=parse_size, help=_LARGEST),
+            argument("--without-compile", action="store_true", help=_WITHOUT),
+            _JSON,
+        ),
+    ),
 }

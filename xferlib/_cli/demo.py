@@ -10,6 +10,7 @@ import shutil
 import statistics
 import sys
 import textwrap
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
-from xferlib._cli.main import Command, has_module, output_file, picture_file, require
+from xferlib._cli.main import Command, argument, has_module, output_file, picture_file, require
 from xferlib._core import registry
 from xferlib._core.registry import get_device, resolve
 from xferlib._runtime import process
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from xferlib import Device
-    from xferlib._core.backend import Backend
 
 
 # Finds the example program, so that the command runs what people read and not a copy.
@@ -256,58 +256,37 @@ def _colour(index: int) -> str:
 # The timeline of the demo: the last epoch on each device, when everything has been compiled and allocated.
 
 
-class LastEpoch:
-    """Records from the end of the last epoch but one; writes the file when the block ends without an error.
+@contextmanager
+def record_last_epoch(
+    path: Path | None, epochs: int, advance: Callable[[], None], *, title: str
+) -> Iterator[Callable[[], None]]:
+    """Give the function that the training calls after every epoch; write the file when the block ends without an error.
 
     Args:
         path: The file; None: record nothing.
         epochs: The number of epochs in all.
+        advance: Called after every epoch.
         title: The picture's title.
     """
+    left, last = epochs, trace()
+    with ExitStack() as recording:
 
-    def __init__(self, path: Path | None, epochs: int, *, title: str) -> None:
-        self._path = path
-        self._left = epochs - 1
-        self._title = title
-        self._trace: trace | None = None
+        def begin_next() -> None:
+            nonlocal left
+            left -= 1
+            if path is not None and left == 0:
+                recording.enter_context(last)
 
-    def _begin(self) -> None:
-        if self._path is not None and self._left == 0:
-            self._trace = trace().__enter__()
-
-    def __enter__(self) -> Self:
-        self._begin()
-        return self
-
-    def after_each(self, advance: Callable[[], None]) -> Callable[[], None]:
-        """Return the function that the training calls after every epoch."""
-
-        def ended() -> None:
+        def end_epoch() -> None:
             advance()
-            self._left -= 1
-            self._begin()
+            begin_next()
 
-        return ended
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._trace is None or self._path is None:
-            return
-        self._trace.__exit__(kind, error, trace)
-        if error is not None:
-            return
-        if self._path.suffix in PICTURES:
-            self._trace.plot(self._path, title=self._title)
-        else:
-            self._trace.write(self._path)
-
-
-def path_for(path: Path | None, device: Device, *, is_only: bool) -> Path | None:
-    """The file of one device: the one given, or one beside it with the device in its name."""
-    if path is None or is_only:
-        return path
-    return path.with_stem(f"{path.stem}-{str(device).replace(':', '-')}")
+        begin_next()
+        yield end_epoch
+    if path is not None and path.suffix in PICTURES:
+        last.plot(path, title=title)
+    elif path is not None:
+        last.write(path)
 
 
 # The demo's command: the devices that it runs on, and its result on each.
@@ -315,9 +294,8 @@ def path_for(path: Path | None, device: Device, *, is_only: bool) -> Path | None
 REFERENCE = "numpy:cpu"
 
 
-def run_demo(argv: list[str]) -> int:
+def run_demo(options: argparse.Namespace) -> int:
     """``xferlib demo``: 0 if every backend that can run did."""
-    options = demo_parser().parse_args(argv)
     if options.plot is not None or (options.trace is not None and options.trace.suffix != ".json"):
         require("matplotlib", "--plot", extra="demo")
     digits = load()
@@ -331,23 +309,6 @@ def run_demo(argv: list[str]) -> int:
     if options.plot is not None:
         write_plot(options.plot, rows)
     return 1 if any(row.has_failed for row in rows) else 0
-
-
-def demo_parser() -> argparse.ArgumentParser:
-    """The arguments of ``demo``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib demo",
-        description="Train a classifier on handwritten digits on every usable backend, or on the one that "
-        "XFERLIB_BACKEND or XFERLIB_DEVICE names.",
-    )
-    made.add_argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)")
-    made.add_argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)")
-    made.add_argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf")
-    made.add_argument(
-        "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
-    )
-    made.add_argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON")
-    return made
 
 
 def _count(text: str) -> int:
@@ -366,27 +327,21 @@ def _timeline(text: str) -> Path:
 
 
 def _devices() -> Iterator[Device | Row]:
-    """Return the devices to run on, one of each kind a backend has, and a row for each backend without any."""
+    """The devices to run on, one of each kind a backend has, and a row for each backend without any."""
     settings = process.get()
     if settings.device is not None:
         yield get_device()
         return
-    if settings.backend is not None:
-        yield from _places_of(registry.get(settings.backend))
-        return
-    statuses = sorted(registry.available_backends().values(), key=lambda status: status.name != "numpy")
-    for status in statuses:  # the reference first
-        if status.is_available:
-            yield from _places_of(registry.get(status.name))
+    statuses = registry.available_backends() if settings.backend is None else {settings.backend: None}
+    for name, status in sorted(statuses.items(), key=lambda each: each[0] != "numpy"):  # the reference first
+        if status is not None and not status.is_available:
+            yield Row(backend=name, reason=f"{status.reason}; {status.install}")
+            continue
+        backend = registry.get(name)
+        if backend.capabilities.namespace:
+            yield from {device.kind: device for device in reversed(backend.devices())}.values()
         else:
-            yield Row(backend=status.name, reason=f"{status.reason}; {status.install}")
-
-
-def _places_of(backend: Backend) -> Iterator[Device | Row]:
-    if backend.capabilities.namespace:
-        yield from {device.kind: device for device in reversed(backend.devices())}.values()
-    else:
-        yield Row(backend=backend.name, reason=backend.capabilities.reason("namespace"))
+            yield Row(backend=name, reason=backend.capabilities.reason("namespace"))
 
 
 def _needs_reference(devices: list[Device]) -> bool:
@@ -400,9 +355,11 @@ def _rows(
 
     def train(device: Device) -> TrainingResult:
         progress.start(str(device))
-        file = path_for(options.trace, device, is_only=len(runnable) == 1) if device in runnable else None
-        with LastEpoch(file, options.epochs, title=f"The last epoch of the demo on {device}") as last:
-            return digits.train(device, options.epochs, options.seed, last.after_each(progress.advance))
+        path, title = options.trace if device in runnable else None, f"The last epoch of the demo on {device}"
+        if path is not None and len(runnable) > 1:  # a file for each, with the device in its name
+            path = path.with_stem(f"{path.stem}-{str(device).replace(':', '-')}")
+        with record_last_epoch(path, options.epochs, progress.advance, title=title) as end_epoch:
+            return digits.train(device, options.epochs, options.seed, end_epoch)
 
     reference: dict[str, Any] | None = None
     if _needs_reference(runnable):
@@ -411,32 +368,41 @@ def _rows(
         if isinstance(device, Row):
             yield device
             continue
-        row, weights = _run(device, train, reference, digits.TRAIN)
-        if str(device) == REFERENCE:
-            reference = weights
+        row = Row(backend=device.backend, device=str(device), device_name=device.properties.name)
+        try:
+            result = train(device)
+        except Exception as error:  # one backend's failure must not hide the others' rows
+            row.has_failed = True
+            row.reason = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"
+        else:
+            reference = result.weights if str(device) == REFERENCE else reference
+            _fill(row, result, reference, digits.TRAIN)
         yield row
 
 
-def _run(
-    device: Device,
-    train: Callable[[Device], TrainingResult],
-    reference: dict[str, Any] | None,
-    images: int,
-) -> tuple[Row, dict[str, Any] | None]:
-    row = Row(backend=device.backend, device=str(device), device_name=device.properties.name)
-    try:
-        result = train(device)
-    except Exception as error:  # one backend's failure must not hide the others' rows
-        row.has_failed = True
-        row.reason = str(error) if isinstance(error, XferError) else f"{type(error).__name__}: {error}"
-        return row, None
-    weights = result.weights
+def _fill(row: Row, result: TrainingResult, reference: dict[str, Any] | None, images: int) -> None:
+    """Put the figures of a run into its row."""
     row.accuracy, row.nbytes, row.losses = result.accuracy, result.nbytes, result.losses
     # The first epoch pays for the library's start: compiled kernels, memory pools, handles.
     row.images_per_s = images / statistics.median(result.epoch_s[1:] or result.epoch_s)
     if reference is not None:
+        weights = result.weights
         row.difference = max(float(np.abs(weights[name] - reference[name]).max()) for name in weights)
-    return row, weights
 
 
-COMMANDS = {"demo": Command(demo_parser, run_demo)}
+COMMANDS = {
+    "demo": Command(
+        run_demo,
+        "Train a classifier on handwritten digits on every usable backend, or on the one that XFERLIB_BACKEND or "
+        "XFERLIB_DEVICE names.",
+        lambda: (
+            argument("--epochs", type=_count, default=30, help="passes over the 1,500 training images (30)"),
+            argument("--seed", type=int, default=0, help="of the first weights and the order of images (0)"),
+            argument("--plot", type=picture_file, metavar="FILE", help="write the loss curves: .png, .svg or .pdf"),
+            argument(
+                "--trace", type=_timeline, metavar="FILE", help="write the timeline: .json for Perfetto, or a picture"
+            ),
+            argument("--json", type=output_file, metavar="FILE", help="write the table and the losses as JSON"),
+        ),
+    )
+}

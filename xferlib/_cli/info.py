@@ -16,7 +16,7 @@ from importlib import metadata, util
 from typing import Any, NamedTuple
 
 from xferlib import __version__, _native
-from xferlib._cli.main import Command, terminal_columns, wrap
+from xferlib._cli.main import Command, argument, terminal_columns, wrap
 from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
@@ -34,9 +34,8 @@ class Fact(NamedTuple):
     is_failure: bool = False
 
 
-def run_info(argv: list[str]) -> int:
+def run_info(options: argparse.Namespace) -> int:
     """Print everything; 1 where a line says that something failed."""
-    options = info_parser().parse_args(argv)
     sections = {
         "Backends": [*_facts("backends", lambda: _backends(is_loading=options.load))],
         "Configuration": [*_facts("configuration", _configuration)],
@@ -47,16 +46,6 @@ def run_info(argv: list[str]) -> int:
     else:
         print(as_text(sections, terminal_columns()))
     return int(any(each.is_failure for found in sections.values() for each in found))
-
-
-def info_parser() -> argparse.ArgumentParser:
-    """The arguments of ``info``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib info", description="Backends with their devices, the configuration, and versions."
-    )
-    made.add_argument("--load", action="store_true", help="import every library, and list the devices that it sees")
-    made.add_argument("--json", action="store_true", help="print the same as JSON")
-    return made
 
 
 def as_text(sections: dict[str, list[Fact]], width: int | None) -> str:
@@ -171,11 +160,10 @@ def _cupy_distributions() -> Sequence[str]:
 # `xferlib cache`: the compiled kernels on disk.
 
 
-def run_cache_info(argv: list[str]) -> int:
+def run_cache_info(_: argparse.Namespace) -> int:
     """Print where compiled kernels are kept, and how many."""
     from xferlib.kernels import cuda_engine as cache
 
-    cache_info_parser().parse_args(argv)
     found = cache.info()
     print(f"{found.directory}: {found.files} kernel(s), {found.nbytes / 1e6:.1f} MB")
     if found.problem:
@@ -183,11 +171,10 @@ def run_cache_info(argv: list[str]) -> int:
     return 0
 
 
-def run_cache_clear(argv: list[str]) -> int:
+def run_cache_clear(_: argparse.Namespace) -> int:
     """Delete the compiled kernels; 1 where the directory cannot be used."""
     from xferlib.kernels import cuda_engine as cache
 
-    cache_clear_parser().parse_args(argv)
     found = cache.clear()
     if found.problem:
         print(f"nothing deleted: {found.problem}")
@@ -196,22 +183,15 @@ def run_cache_clear(argv: list[str]) -> int:
     return 0
 
 
-def cache_info_parser() -> argparse.ArgumentParser:
-    """The arguments of ``cache info``: none."""
-    return argparse.ArgumentParser(
-        prog="xferlib cache info", description="Print where compiled kernels are kept, and how many."
-    )
-
-
-def cache_clear_parser() -> argparse.ArgumentParser:
-    """The arguments of ``cache clear``: none."""
-    return argparse.ArgumentParser(
-        prog="xferlib cache clear", description="Delete the compiled kernels; programs that run keep theirs."
-    )
-
-
 COMMANDS = {
-    "info": Command(info_parser, run_info),
-    "cache info": Command(cache_info_parser, run_cache_info),
-    "cache clear": Command(cache_clear_parser, run_cache_clear),
+    "info": Command(
+        run_info,
+        "Backends with their devices, the configuration, and versions.",
+        lambda: (
+            argument("--load", action="store_true", help="import every library, and list the devices that it sees"),
+            argument("--json", action="store_true", help="print the same as JSON"),
+        ),
+    ),
+    "cache info": Command(run_cache_info, "Print where compiled kernels are kept, and how many."),
+    "cache clear": Command(run_cache_clear, "Delete the compiled kernels; programs that run keep theirs."),
 }

@@ -8,13 +8,15 @@ import os
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xferlib._runtime.version import install_command
 from xferlib.errors import BackendUnavailableError, ConfigError, XferError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -110,13 +112,36 @@ def parse_size(text: str) -> int:
 # The commands: the module of each, which is imported when the command runs, and what it is for.
 
 
+class CommandArgument(NamedTuple):
+    """An argument of a command, as ``add_argument`` takes it."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> CommandArgument:
+    """An argument by the words of ``add_argument``."""
+    return CommandArgument(names, options)
+
+
 class Command(NamedTuple):
     """A command, as the table `COMMANDS` of its module has it."""
 
-    parser: Callable[[], argparse.ArgumentParser]
-    """Makes the parser of its arguments."""
-    run: Callable[[list[str]], int]
-    """Runs with the remaining arguments; returns the exit status."""
+    run: Callable[[argparse.Namespace], int]
+    """Returns the exit status."""
+    description: str
+    arguments: Callable[[], tuple[CommandArgument, ...]] = tuple
+    """Makes them when they are needed, since some name what is installed."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """Of the parser: what differs from the usual one."""
+    parse: Callable[[argparse.ArgumentParser, list[str]], argparse.Namespace] = argparse.ArgumentParser.parse_args
+
+    def make_parser(self, name: str) -> argparse.ArgumentParser:
+        """The parser of its arguments."""
+        made = argparse.ArgumentParser(prog=f"xferlib {name}", description=self.description, **self.options)
+        for names, options in self.arguments():
+            made.add_argument(*names, **options)
+        return made
 
 
 class CommandEntry(NamedTuple):
@@ -146,7 +171,7 @@ ONLY_IN_CHECKOUTS = {f"bench {name}": f"python -m benchmarks {name}" for name in
 def load(name: str) -> Command:
     """Import a command."""
     if name == "completion":
-        return Command(completion_parser, print_completion)
+        return _COMPLETION
     found: Command = importlib.import_module(f"xferlib._cli.{COMMANDS[name].module}").COMMANDS[name]
     return found
 
@@ -156,7 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         name, rest = _split(arguments)
-        status = load(name).run(rest)
+        command = load(name)
+        status = command.run(command.parse(command.make_parser(name), rest))
         sys.stdout.flush()
     except XferError as error:
         print(f"xferlib: {error}", file=sys.stderr)
@@ -249,9 +275,8 @@ class _Version(argparse.Action):
 # `xferlib completion`: a script with which a shell completes commands, options and files.
 
 
-def print_completion(argv: list[str]) -> int:
+def print_completion(options: argparse.Namespace) -> int:
     """Print the script."""
-    options = completion_parser().parse_args(argv)
     if not has_module("shtab"):
         raise ConfigError(f"completion needs shtab, which is not installed: {install_command('completion')}")
     import shtab
@@ -260,16 +285,13 @@ def print_completion(argv: list[str]) -> int:
     return 0
 
 
-def completion_parser() -> argparse.ArgumentParser:
-    """The arguments of ``completion``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib completion",
-        description="Print a script for completion by the Tab key. "
-        'For bash, add to ~/.bashrc: eval "$(xferlib completion bash)". '
-        "For zsh, write it to a file _xferlib in a folder of fpath.",
-    )
-    made.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    return made
+_COMPLETION = Command(
+    print_completion,
+    "Print a script for completion by the Tab key. "
+    'For bash, add to ~/.bashrc: eval "$(xferlib completion bash)". '
+    "For zsh, write it to a file _xferlib in a folder of fpath.",
+    lambda: (argument("shell", choices=("bash", "zsh", "tcsh")),),
+)
 
 
 def _command_tree() -> argparse.ArgumentParser:
@@ -282,7 +304,7 @@ def _command_tree() -> argparse.ArgumentParser:
     groups = {name: below.add_parser(name, help=text).add_subparsers() for name, text in GROUPS.items()}
     for name, command in COMMANDS.items():
         group, _, last = name.rpartition(" ")
-        own = load(name).parser()
+        own = load(name).make_parser(name)
         for action in own._actions:
             if action.metavar in ("FILE", "DIR") or action.dest == "script":
                 kind = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE

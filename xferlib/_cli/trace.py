@@ -9,22 +9,21 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from xferlib._cli.main import Command, require
+from xferlib._cli.main import Command, argument, require
 from xferlib._trace.trace import PICTURES, check_path, trace
 from xferlib.errors import ArgumentError, nearest
 
 
-def run_trace(argv: list[str]) -> int:
+def run_trace(options: argparse.Namespace) -> int:
     """Run the script as Python would, then print a summary and write the requested files.
 
     Returns:
         The script's exit status; 1 after an exception, whose traceback is shown.
     """
-    options, arguments = _split_arguments(argv)
     if options.plot is not None:
         require("matplotlib", "--plot", extra="trace")  # before the script runs
     with trace(keep=options.keep) as t:
-        status = _run(options.script, arguments)
+        status = _run(options.script, options.arguments)
     print(t.summary(), file=sys.stderr)
     if options.json is not None:
         t.write(options.json)
@@ -33,45 +32,17 @@ def run_trace(argv: list[str]) -> int:
     return status
 
 
-def _split_arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def _split_arguments(made: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Separate our options, wherever they stand, from the script's; everything after ``--`` is the script's."""
     ours, after = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
-    made = trace_parser()
     options, arguments = made.parse_known_args(ours)
     known = [each for action in made._actions for each in action.option_strings if each.startswith("--")]
     for each in arguments:
         name = each.partition("=")[0]
         if name.startswith("--") and (near := nearest(name, known)) is not None:
             made.error(f"{name} is not an option (did you mean {near}?); an option of the script's own stands after --")
-    return options, arguments + after
-
-
-def trace_parser() -> argparse.ArgumentParser:
-    """The arguments of ``trace``."""
-    made = argparse.ArgumentParser(
-        prog="xferlib trace",
-        usage="xferlib trace [options] script.py [arguments]",
-        description="Run a script and record every copy, staging step and kernel that xferlib enqueues in it. "
-        "A summary goes to standard error.",
-        epilog="Options may stand before or after the script; what follows -- is the script's alone.",
-        allow_abbrev=False,
-    )
-    made.add_argument("script", type=_script, help="a Python file, run as __main__")
-    made.add_argument(
-        "--plot",
-        type=partial(_check_output_path, PICTURES),
-        metavar="FILE",
-        help="draw the timeline: .png, .svg or .pdf",
-    )
-    made.add_argument(
-        "--json",
-        type=partial(_check_output_path, (".json",)),
-        metavar="FILE",
-        help="write the timeline for https://ui.perfetto.dev",
-    )
-    made.add_argument("--title", help="of the picture; the script's name if omitted")
-    made.add_argument("--keep", type=int, default=100_000, help="operations to remember (100000)")
-    return made
+    options.arguments = arguments + after
+    return options
 
 
 def _script(text: str) -> Path:
@@ -86,6 +57,9 @@ def _check_output_path(endings: tuple[str, ...], text: str) -> Path:
         return check_path(text, endings)
     except ArgumentError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+_picture, _timeline = partial(_check_output_path, PICTURES), partial(_check_output_path, (".json",))
 
 
 def _run(script: Path, arguments: list[str]) -> int:
@@ -117,4 +91,23 @@ def _status(code: object) -> int:
     return 1
 
 
-COMMANDS = {"trace": Command(trace_parser, run_trace)}
+COMMANDS = {
+    "trace": Command(
+        run_trace,
+        "Run a script and record every copy, staging step and kernel that xferlib enqueues in it. "
+        "A summary goes to standard error.",
+        lambda: (
+            argument("script", type=_script, help="a Python file, run as __main__"),
+            argument("--plot", type=_picture, metavar="FILE", help="draw the timeline: .png, .svg or .pdf"),
+            argument("--json", type=_timeline, metavar="FILE", help="write the timeline for https://ui.perfetto.dev"),
+            argument("--title", help="of the picture; the script's name if omitted"),
+            argument("--keep", type=int, default=100_000, help="operations to remember (100000)"),
+        ),
+        {
+            "usage": "xferlib trace [options] script.py [arguments]",
+            "epilog": "Options may stand before or after the script; what follows -- is the script's alone.",
+            "allow_abbrev": False,
+        },
+        _split_arguments,
+    )
+}

@@ -96,8 +96,8 @@ def flatten(tree: Any, *, moving: str = "host") -> tuple[list[Any], Callable[[li
         ArgumentError: A container holds itself.
     """
     leaves, rebuild = _flatten(tree, moving)
-    find_out = _native.distinguisher()
-    if find_out(leaves) if find_out is not None else len(set(map(id, leaves))) == len(leaves):
+    calls = _native.find_calls()
+    if calls.is_distinct(leaves) if calls is not None else len(set(map(id, leaves))) == len(leaves):
         return leaves, rebuild
     numbers: dict[int, int] = {}
     places = [numbers.setdefault(id(leaf), len(numbers)) for leaf in leaves]
@@ -146,7 +146,7 @@ def parts(node: Any) -> list[tuple[PathStep, Any]] | None:
     return list(zip(form.steps(node, kept), children, strict=True))
 
 
-def remade(node: Any, children: list[Any]) -> Any:
+def remake(node: Any, children: list[Any]) -> Any:
     """A container as ``node``, with other children in the places of its `parts`."""
     form = _form(node)
     assert isinstance(form, Form)
@@ -166,12 +166,11 @@ def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _flatten(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    flattener = _native.flattener()
-    if flattener is not None:
-        flat, rebuilt = flattener
-        found = flat(tree, registry.by_type, _LEAVES)
+    calls = _native.find_calls()
+    if calls is not None:
+        found = calls.flatten(tree, registry.by_type, _LEAVES)
         if found is not None:
-            return found, functools.partial(rebuilt, tree)
+            return found, functools.partial(calls.rebuild, tree)
     return _walk(tree, moving)
 
 

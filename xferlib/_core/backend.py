@@ -6,7 +6,8 @@
   another's types.
 - `Backend` is the seam: its first page are the methods that a device cannot do without, the others have defaults.
   `HostBackend` answers all but three of the first page for a CPU, which has no streams to speak of.
-- A missing ability is a flag in `Capabilities` with its reason, never an attribute that is not there.
+- A missing ability that programs call is a flag in `Capabilities` with its reason, never an attribute that is not
+  there. A fact that a library does not tell, such as `Backend.device_identity`, has a neutral default and no flag.
 - What only makes transfers faster is one optional interface, `FastPath`. A backend without it gives the same results,
   and so does one without `backends.device_math`, but for ``linalg`` and ``fft``, which no kernel of xferlib's replaces.
 
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xferlib._core.arrays import matching
+from xferlib._core.arrays import make_matcher
 from xferlib._core.device import DeviceIdentity
 from xferlib.errors import UnsupportedError
 
@@ -311,7 +312,7 @@ class Backend(ABC):
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         """A function that compares as many arrays with these, one by one: True if the signatures are equal."""
-        return matching(self.signature, arrays)
+        return make_matcher(self.signature, arrays)
 
     def operands(self, arrays: Sequence[Array]) -> list[Any]:
         """The arguments of a prepared kernel call for these arrays: addresses on a GPU, NumPy arrays on the CPU."""

@@ -152,26 +152,24 @@ class DeviceFacts(Protocol):
 
 
 class Directory(Protocol):
-    """Knows which devices exist, and their backends."""
+    """`_core.registry`, as devices see it."""
 
-    def resolve(self, spec: DeviceSpec) -> Device:
-        """Return the device of a specification; raises DeviceNotFoundError."""
+    def resolve(self, spec: DeviceSpec) -> Device: ...
 
-    def get_facts(self, device: Device) -> DeviceFacts:
-        """The part of a backend that serves a device."""
+    def part_of(self, device: Device) -> DeviceFacts: ...
 
-    def synchronize(self, device: Device) -> None: ...
+    def synchronize_device(self, device: Device) -> None: ...
 
-    def use(self, device: Device) -> None: ...
+    def use_device(self, device: Device) -> None: ...
 
-    def enter(self, device: Device) -> None: ...
+    def enter_device(self, device: Device) -> None: ...
 
 
 DeviceName: TypeAlias = "str | int | Device | TorchDevice | CupyDevice"
 DeviceSpec: TypeAlias = "DeviceName | None"
 """Specifications that `Device` and every ``device=`` take; None is the current device."""
 
-directory = cast("Directory", None)
+directory: Directory = cast("Any", None)
 """`xferlib._core.registry` sets it when it is imported, before there is any device."""
 
 
@@ -240,27 +238,27 @@ class Device(blocks.Enterable):
     @property
     def properties(self) -> DeviceProperties:
         """Name, memory in bytes, compute capability."""
-        return directory.get_facts(self).device_properties(self)
+        return directory.part_of(self).device_properties(self)
 
     @property
     def total_memory(self) -> int:
         """Memory of the device in bytes; of a CPU that of the machine, 0 where the system does not say."""
-        return directory.get_facts(self).device_memory(self)[1]
+        return directory.part_of(self).device_memory(self)[1]
 
     @property
     def free_memory(self) -> int:
         """Bytes that no process has allocated now; what a library's pool keeps for reuse is not free."""
-        return directory.get_facts(self).device_memory(self)[0]
+        return directory.part_of(self).device_memory(self)[0]
 
     @property
     def uuid(self) -> str:
         """The device's own name, the same in every process: ``"GPU-..."`` as nvidia-smi has it; empty for a CPU."""
-        return directory.get_facts(self).device_identity(self).uuid
+        return directory.part_of(self).device_identity(self).uuid
 
     @property
     def pci_bus_id(self) -> str:
         """Where the device is plugged in, such as ``"0000:3B:00.0"``; empty for a CPU."""
-        return directory.get_facts(self).device_identity(self).pci_bus_id
+        return directory.part_of(self).device_identity(self).pci_bus_id
 
     def attribute(self, name: str) -> int:
         """A number that CUDA's driver knows of the device: ``attribute("max_threads_per_block")``.
@@ -276,19 +274,19 @@ class Device(blocks.Enterable):
             raise ArgumentError(
                 f"{self}: attribute {quote(name)} is not a name; give one such as 'max_threads_per_block'"
             )
-        return directory.get_facts(self).device_attribute(self, attribute_name(name))
+        return directory.part_of(self).device_attribute(self, attribute_name(name))
 
     def synchronize(self) -> None:
         """Block until all work on the device is done."""
-        directory.synchronize(self)
+        directory.synchronize_device(self)
 
     def use(self) -> Device:
         """Make this device, and its backend, current for this thread from now on."""
-        directory.use(self)
+        directory.use_device(self)
         return self
 
     def __enter__(self) -> Device:
-        directory.enter(self)
+        directory.enter_device(self)
         return self
 
 

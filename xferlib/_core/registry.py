@@ -309,6 +309,12 @@ def get(name: str) -> Backend:
     return backend if backend is not None else _load(name)
 
 
+def part_of(device: Device) -> Backend:
+    """The part of a backend that serves a device, which exists."""
+    backend = _loaded.get(device.backend)
+    return (backend if backend is not None else _load(device.backend)).at(device)
+
+
 def library(name: str) -> tuple[str, str]:
     """The module that a registered backend's arrays are from, and the command that installs it; loads neither."""
     spec = _BUILTIN.get(name)
@@ -395,7 +401,7 @@ def _is_device(thing: Any, name: str) -> bool:
     return isinstance(thing, Device) and thing.backend == name
 
 
-def write_load() -> tuple[Backend, ...]:
+def list_loaded() -> tuple[Backend, ...]:
     """The backends that this process has used."""
     return tuple(_loaded.values())
 
@@ -628,8 +634,8 @@ reset_in_child(_reset_registry_after_fork)
 
 def _parts() -> list[Backend]:
     """The loaded backends, and the parts of them that serve a device."""
-    found = list(write_load())
-    for backend in write_load():
+    found = list(list_loaded())
+    for backend in list_loaded():
         with suppress(Exception):  # of a library that was lost meanwhile; the others are to be closed
             found += [backend.at(device) for device in backend.devices()]
     return found
@@ -671,37 +677,32 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
         BlockError: The block is left twice, by another task, or before one within it.
     """
 
-    __slots__ = ("_around", "_before", "_is_scope", "_thread", "name")
+    __slots__ = ("_around", "_thread", "name")
 
     def __init__(self, name: str) -> None:
-        global _process_choice
+        global _process_choices
         self.name = get(name).name
-        self._is_scope = False
         self._thread = threading.get_ident()
-        self._before: use_backend | None = None
         around = blocks.here()
         self._around: blocks.Blocks | None = None
         if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
             self._around = around
             return
         with _lock:
-            before = _process_choice
-            if before is not None and before._thread == self._thread:
-                before._before = None  # a plain call that stayed one: nothing can undo it any more
-            self._before = before
-            _process_choice = self
+            before = _process_choices
+            if before and before[-1]._thread == self._thread:  # a plain call that stayed one: nothing can undo it
+                before = before[-1:]
+            _process_choices = (*before, self)
         process.bump_epoch()
 
     def __enter__(self) -> Backend:
-        global _process_choice
+        global _process_choices
         around, self._around = self._around, None
         if around is not None:  # the call was no plain one
             blocks.restore(around)
-        elif not self._is_scope:
+        elif self in _process_choices:
             with _lock:
-                self._is_scope = True
-                while _process_choice is not None and _process_choice._is_scope:
-                    _process_choice = _process_choice._before
+                _process_choices = tuple(each for each in _process_choices if each is not self)
             process.bump_epoch()
         blocks.enter(self, self.name)
         return get(self.name)
@@ -710,7 +711,8 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
         return f"<use_backend {self.name!r}>"
 
 
-_process_choice: use_backend | None = None
+_process_choices: tuple[use_backend, ...] = ()
+"""Plain calls, the one in force last; those before it are in force again if it becomes a block."""
 
 
 def default_backend() -> Backend:
@@ -721,18 +723,18 @@ def default_backend() -> Backend:
     """
     name = blocks.scope()
     if name is None:
-        choice = _process_choice
-        name = choice.name if choice is not None else environment_choice()
-        if choice is None and name == process.get().backend:
+        choices = _process_choices
+        name = choices[-1].name if choices else environment_choice()
+        if not choices and name == process.get().backend:
             return _load_from_environment(name)
     return get(name)
 
 
 def get_chosen_backend() -> str | None:
     """The name of the backend that the program has chosen by `use_backend` or a device; None if it has not."""
-    choice = _process_choice
+    choices = _process_choices
     name = blocks.scope()
-    return name if name is not None or choice is None else choice.name
+    return name if name is not None or not choices else choices[-1].name
 
 
 def is_unnamed(name: str) -> bool:
@@ -850,41 +852,37 @@ settle: Callable[[Device], None] | None = None
 """Waits until the transfers on a device are enqueued; `pending` sets it."""
 
 
-class _Directory:
-    """The registry, as devices see it."""
-
-    def resolve(self, spec: DeviceSpec) -> Device:
-        return resolve(spec)
-
-    def get_facts(self, device: Device) -> Backend:
-        return get(device.backend).at(device)
-
-    def synchronize(self, device: Device) -> None:
-        refuse_device("synchronize", device)
-        if settle is not None:
-            settle(device)
-        self.get_facts(device).device_synchronize(device)
-
-    def use(self, device: Device) -> None:
-        change = _Switch(device)
-        if not blocks.alter(device.backend, (change,)):
-            undo: list[blocks.Undo] = []
-            try:
-                change.make(undo)
-            except BaseException:
-                for each in reversed(undo):
-                    each()
-                raise
-            use_backend(device.backend)
-
-    def enter(self, device: Device) -> None:
-        if device.kind == "cpu":
-            blocks.enter(device, None)
-        else:
-            blocks.enter(device, device.backend, (_Switch(device),))
+def synchronize_device(device: Device) -> None:
+    """Wait until all work on a device is done."""
+    refuse_device("synchronize", device)
+    if settle is not None:
+        settle(device)
+    part_of(device).device_synchronize(device)
 
 
-device.directory = _Directory()
+def use_device(device: Device) -> None:
+    """Make a device, and its backend, current from now on."""
+    change = _Switch(device)
+    if not blocks.alter(device.backend, (change,)):
+        undo: list[blocks.Undo] = []
+        try:
+            change.make(undo)
+        except BaseException:
+            for each in reversed(undo):
+                each()
+            raise
+        use_backend(device.backend)
+
+
+def enter_device(device: Device) -> None:
+    """Make a device, and its backend, current for a block."""
+    if device.kind == "cpu":
+        blocks.enter(device, None)
+    else:
+        blocks.enter(device, device.backend, (_Switch(device),))
+
+
+device.directory = sys.modules[__name__]
 
 
 class _Switch:
@@ -899,7 +897,7 @@ class _Switch:
         after = [(owner, device)]
         # Asked here, so that a later first look does not undo this with XFERLIB_DEVICE.
         undo.append(functools.partial(owner.device_use, current_device(owner)))
-        for each in write_load():  # some share their current device, so all are asked before any is told
+        for each in list_loaded():  # some share their current device, so all are asked before any is told
             here = current_device(each) if each is not owner and each.pinned_domain == owner.pinned_domain else None
             if here is not None and (there := _same(device, each, here)) is not None:
                 undo.append(functools.partial(each.device_use, here))

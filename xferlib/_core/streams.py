@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -70,7 +71,7 @@ class ProcessBound:
         )
 
 
-# Open captures of streams, whose work is recorded for a graph instead of being done: see `graph` beside this file.
+# Open captures of streams, whose work is recorded for a graph instead of being done: see `Graph`.
 #
 # A stream that is captured has its `Capture` as ``RawStream.capture``. Code that waits for a stream, or asks it, calls
 # `refuse` first: on a GPU such a call would spoil the capture. Code that keeps objects until an event keeps them in the
@@ -232,7 +233,7 @@ class Event(ProcessBound):
         """
         target = registry.get_device(device)
         event = cls(interprocess=True)
-        backend = registry.get(target.backend).at(target)
+        backend = registry.part_of(target)
         event._raw = backend.event_open(target, handle)
         event._backend, event._device = backend, target
         return event
@@ -401,15 +402,13 @@ def _sweep() -> None:
 class Graph(ProcessBound):
     """The work captured in a block of `Stream.capture`, to be enqueued as one."""
 
-    __slots__ = ("__weakref__", "_is_open", "_streams", "_work", "device")
+    __slots__ = ("__weakref__", "_is_open", "_work", "device")
     _elsewhere = "capture the work there"
 
-    def __init__(self, device: Device | None = None, streams: Any = None) -> None:
+    def __init__(self, device: Device | None = None) -> None:
         if device is None:
             raise ArgumentError("Graph() captures nothing; write: with stream.capture() as graph:")
         self.device: Device = device
-        self._streams = streams
-        """The class of streams, which imports this module."""
         self._is_open = True
         self._work: _GraphWork | None = None
 
@@ -432,7 +431,7 @@ class Graph(ProcessBound):
             StreamError: The stream is of another device.
         """
         work = self._work
-        if type(stream) is self._streams and stream.device is self.device and work is not None:
+        if type(stream) is Stream and stream.device is self.device and work is not None:
             if stream._raw.capture is None:
                 self._enqueue(work, stream)
                 return
@@ -443,8 +442,8 @@ class Graph(ProcessBound):
             )
         backend = work.backend
         if stream is None:
-            stream = self._streams._of(backend.stream_current(self.device), backend)
-        target = self._streams.from_any(stream, self.device)
+            stream = Stream._of(backend.stream_current(self.device), backend)
+        target = Stream.from_any(stream, self.device)
         if target.device is not self.device:
             raise StreamError(
                 f"Graph.launch: the stream is of {target.device}, and the graph of {self.device}; use one of the latter"
@@ -455,7 +454,7 @@ class Graph(ProcessBound):
             )
         self._enqueue(work, target)
 
-    def _enqueue(self, work: _GraphWork, stream: Any) -> None:
+    def _enqueue(self, work: _GraphWork, stream: Stream) -> None:
         if _ending:
             _sweep()
         backend, raw = work.backend, stream._raw
@@ -484,7 +483,7 @@ class CaptureBlock:
 
     __slots__ = ("_backend", "_capture", "_graph", "_raw", "_stream")
 
-    def __init__(self, stream: Any, backend: Backend, raw: RawStream) -> None:
+    def __init__(self, stream: Stream, backend: Backend, raw: RawStream) -> None:
         self._stream = stream
         self._backend = backend
         self._raw = raw
@@ -498,7 +497,7 @@ class CaptureBlock:
         _sweep()
         self._stream._settle()
         self._backend.attach(self._raw.device)
-        self._graph = Graph(self._raw.device, type(self._stream))
+        self._graph = Graph(self._raw.device)
         is_entered = False
         try:
             with deferred:  # or Ctrl-C might leave the stream captured
@@ -542,15 +541,11 @@ class CaptureBlock:
 
     def _warn(self) -> None:
         """Tell that no work was recorded, which most often was given to another stream, or to a CPU by its library."""
-        import warnings
-
-        from xferlib._runtime.checks import user_site
-
         if self._backend.capabilities.streams:
             why = "enqueue it on the current stream; a library that takes a stream gets stream.handle or stream.native"
         else:
             why = f"a CPU records what xferlib does, and not what {self._backend.name} does by itself"
-        site = user_site()
+        site = checks.user_site()
         text = f"Stream.capture: the block has recorded no work, so that graph.launch() does nothing; {why}"
         warnings.warn_explicit(text, XferWarning, site.file, site.line)
 
@@ -728,7 +723,7 @@ class Stream(ProcessBound, blocks.Enterable):
 
     def __init__(self, device: DeviceSpec = None, *, non_blocking: bool = True, priority: int = 0) -> None:
         self.device: Device = registry.get_device(device)
-        self._backend = registry.get(self.device.backend).at(self.device)
+        self._backend = registry.part_of(self.device)
         self._backend.attach(self.device)
         non_blocking = checks.flag(non_blocking, "Stream: non_blocking")
         number = checks.whole(priority, least=None)
@@ -764,7 +759,7 @@ class Stream(ProcessBound, blocks.Enterable):
             )
             raise StreamTypeError(f"{type(native).__name__} is not a stream: {remedy}")
         target = registry.get_device(device)
-        backend = registry.get(target.backend).at(target)
+        backend = registry.part_of(target)
         if not backend.capabilities.streams:
             raise StreamError(
                 f"a native stream cannot be used on {target} ({backend.capabilities.reason('streams')}); leave it out "
@@ -961,5 +956,5 @@ def current_stream(device: DeviceSpec = None) -> Stream:
     """The native library's current stream on a device, for this thread and task."""
     target = registry.get_device(device)
     blocks.follow()
-    backend = registry.get(target.backend).at(target)
+    backend = registry.part_of(target)
     return Stream._of(backend.stream_current(target), backend)

@@ -42,7 +42,6 @@ from xferlib._runtime.threads import deferred, is_followed
 from xferlib.errors import ArgumentError, LayoutError, PinnedMemoryError, XferError, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
     from xferlib._core.backend import Backend
@@ -116,11 +115,12 @@ class PinnedPool(ProcessBound):
         """In the order of their release."""
         self._free: dict[int, list[PooledBlock]] = {}
         """By bytes; the lists stay, as leases put their blocks into them."""
-        from xferlib import _native as driver_calls
+        from xferlib import _native
         from xferlib._memory import lifetimes as lease  # here, for programs that never pin memory
 
         self._leases = lease
-        self._lend_at_once = driver_calls.lender()
+        calls = _native.find_calls()
+        self._lend_at_once = calls and calls.lend
         self._blocks: dict[int, PooledBlock] = {}
         """All, by address."""
         self.starts: list[int] = []
@@ -512,13 +512,13 @@ class PinnedRanges(NamedTuple):
     """The block of the pinned pool that holds the array."""
 
 
-def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
+def find(pointer: int, nbytes: int, backend: Backend, *, asks: bool = True) -> PinnedRanges | None:
     """The page-locked ranges that ``nbytes`` at an address lie in; None unless all of it is page-locked.
 
     The obvious way, to ask the driver, fails three times. It is a driver call, too much for small arrays. The driver
     does not know the pool, whose blocks must learn what event they have to wait for. And it answers for one address,
     while an array may reach beyond the pinned pages. So the pool is asked first, then the registrations, and the driver
-    from 256 KiB on, at both ends.
+    from 256 KiB on, at both ends, if ``asks``.
     """
     pool = pools.made.get(backend.pinned_domain)
     lease = pool.find(pointer) if pool is not None and pool.starts else None
@@ -527,29 +527,7 @@ def find(pointer: int, nbytes: int, backend: Backend) -> PinnedRanges | None:
     known = registrations.made.get(backend.pinned_domain)
     if known is not None and known.segments and (spans := known.spans(pointer, nbytes)) is not None:
         return PinnedRanges(tuple(spans)) if spans else None
-    if nbytes >= PINNED_QUERY_FROM and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
+    asks = asks and nbytes >= PINNED_QUERY_FROM
+    if asks and backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1):
         return PinnedRanges(((pointer, nbytes),))
     return None
-
-
-def tester(backend: Backend) -> Callable[[int, int], bool]:
-    """A function that tells of one array of a tree after the other, by address and bytes, whether `find` finds it.
-
-    The driver is asked no more when it has said no once: a query for each of a hundred arrays takes as long as to copy
-    some of them, and memory of another library that is missed so is copied all the same.
-    """
-    pool, known = pools.of(backend), registrations.of(backend)
-    asks = True
-
-    def is_pinned(pointer: int, nbytes: int) -> bool:
-        nonlocal asks
-        if pool.find(pointer) is not None:
-            return True
-        if (spans := known.spans(pointer, nbytes)) is not None:
-            return bool(spans)
-        if not asks or nbytes < PINNED_QUERY_FROM:
-            return False
-        asks = backend.is_pinned(pointer) and backend.is_pinned(pointer + nbytes - 1)
-        return asks
-
-    return is_pinned

@@ -136,7 +136,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_ring_free", number, pointer),
         ("xf_open", pointer, pointer),
         ("xf_add", size, pointer, pointer, number, size, number),
-        ("xf_close_regions", None, pointer),
         ("xf_run", size, pointer, number),
         ("xf_end", number, pointer),
         ("xf_marks", number, pointer, ctypes.POINTER(ctypes.POINTER(Mark))),
@@ -150,8 +149,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
         ("xf_unit", number, layout),
-        ("xf_gather", None, layout, pointer, number, number, pointer, size),
-        ("xf_scatter", None, layout, pointer, number, number, pointer, size),
+        ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )
     # Without these ctypes passes a Python integer as a C int and cuts addresses to 32 bits.
     for name, result, *arguments in functions:
@@ -221,9 +219,8 @@ def tell_if_absent() -> None:
 #
 # Every call of the driver releases the GIL, but for those that cannot block (``keeps_lock``): `calls.c` says why.
 
-_CALLS_FOLDER = __file__.rpartition(os.sep)[0]  # importing pathlib would take a fifth of what importing xferlib does
-CALLS_SOURCE = f"{_CALLS_FOLDER}{os.sep}calls{os.sep}calls.c"
-CALLS_LIBRARY = f"{_CALLS_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
+CALLS_SOURCE = f"{_FOLDER}{os.sep}calls{os.sep}calls.c"
+CALLS_LIBRARY = f"{_FOLDER}{os.sep}{'_calls.pyd' if sys.platform == 'win32' else '_calls.abi3.so'}"
 MODULE = f"{__package__}._calls"
 
 
@@ -254,51 +251,24 @@ def why_calls_absent() -> str:
     return _load_calls()[1]
 
 
-def _module() -> Any:
+def find_calls() -> Any:
+    """The compiled functions for trees, addresses and leases; None where the caller does the same in Python.
+
+    - ``is_distinct(list)``: whether no object is in it twice.
+    - ``flatten(tree, arrays, others)``: the leaves of a tree of nothing but dicts, lists and tuples; None where there
+      is any other object than those whose types are a dict's keys, with values that are not None, or in a set.
+    - ``rebuild(tree, leaves)``: new containers with as many other leaves.
+    - ``copy_small(list, most)``: a list with copies of its NumPy arrays of up to ``most`` bytes, and how many others it
+      has.
+    - ``locate(arrays, offsets, address)``: how many of them are not plain bytes in C order; the `Part` at the address
+      of each of the others is written.
+    - ``address(array)``: where it lies; 0 if not in C order.
+    - ``lend(type, free, dead)``: a lease, of a subclass of `lease_type`, of the last of the free blocks, or None. It is
+      a buffer over the block's memory. Its death puts the block into the list, or into the queue of dead ones if the
+      block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and ``user``, which becomes a
+      weak reference to the lease, and None where it goes back to the list.
+    """
     return _load_calls()[0] if is_wanted() else None
-
-
-def distinguisher() -> Callable[[list[Any]], bool] | None:
-    """A function that tells whether no object is twice in a list; None where it is not compiled."""
-    module = _module()
-    return None if module is None else module.is_distinct
-
-
-def flattener() -> tuple[Callable[..., list[Any] | None], Callable[[Any, list[Any]], Any]] | None:
-    """Two functions, for trees of nothing but dicts, lists and tuples; None where they are not compiled.
-
-    The first takes a tree, a dict whose keys are the types of arrays (values may be None for those that are none), and
-    a set of the types of other leaves, and gives the leaves; None where there is any other object. The second takes the
-    tree and a list of as many leaves, and gives new containers with those.
-    """
-    module = _module()
-    return None if module is None else (module.flat, module.rebuilt)
-
-
-def copier() -> Callable[[list[Any], int], tuple[list[Any], int]] | None:
-    """A function that copies the small NumPy arrays of a list; None where it is not compiled.
-
-    It takes the list and the most bytes of an array. It returns a new list, in which all other objects are as they
-    were, and their number.
-    """
-    module = _module()
-    return None if module is None else module.copied
-
-
-def locator() -> Callable[[list[Any], list[int], int], int] | None:
-    """A function that writes where arrays lie; None where it is not compiled.
-
-    It takes a list of arrays, a list of their offsets in a region, and the address of as many `xferlib._native.Part`.
-    It returns how many are not plain bytes in C order: those parts have no address.
-    """
-    module = _module()
-    return None if module is None else module.locate
-
-
-def addresser() -> Callable[[Any], int] | None:
-    """A function that returns the address of an array, 0 if not in C order; None where it is not compiled."""
-    module = _module()
-    return None if module is None else module.address
 
 
 def replay() -> Any:
@@ -341,18 +311,6 @@ def lease_type() -> type:
     return found
 
 
-def lender() -> Callable[[type, list[Any], Any], Any] | None:
-    """A function that lends a block of the pinned pool; None where it is not compiled.
-
-    It takes a subclass of `lease_type`, the list of free blocks and the queue of dead ones, and returns a lease of the
-    last free block, or None. The lease is a buffer over the block's memory. Its death puts the block into the list, or
-    into the queue if the block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and
-    ``user``, which becomes a weak reference to the lease, and None where it goes back to the list.
-    """
-    module = _module()
-    return None if module is None else module.lend
-
-
 def guard_thread() -> None:
     """Let the calling thread stop where the interpreter's end would end it, without destroying what it owns.
 
@@ -371,6 +329,10 @@ def end_threads() -> None:
         module.end_threads()
 
 
+_CALL, _QUESTION, _COPY_BEHIND, _COPY_EACH = range(4)
+"""The kinds of functions that call others by their addresses, as in `calls.c`."""
+
+
 def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
     """The C function at an address.
 
@@ -380,8 +342,8 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
             which travel in the same registers.
         keeps_lock: Keep the GIL meanwhile: only for functions that can never block, not even on another thread's lock.
     """
-    if (module := _module()) is not None:
-        made: Callable[..., int] = module.bind(address, count, keeps_lock)
+    if (module := find_calls()) is not None:
+        made: Callable[..., int] = module.bind(_CALL, count, keeps_lock, address)
         return made
     prototype = ctypes.PYFUNCTYPE if keeps_lock else ctypes.CFUNCTYPE
     return prototype(ctypes.c_int, *[ctypes.c_uint64] * count)(address)
@@ -389,8 +351,8 @@ def bind(address: int, count: int, *, keeps_lock: bool) -> Callable[..., int]:
 
 def bind_question(address: int) -> Callable[[], int]:
     """The C function ``int function(void **answer)`` at an address, without arguments: the answer, 0 where it fails."""
-    if (module := _module()) is not None:
-        made: Callable[[], int] = module.bind_question(address)
+    if (module := find_calls()) is not None:
+        made: Callable[[], int] = module.bind(_QUESTION, 0, True, address)
         return made
     function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(address)
     # One for each thread: a call of the driver releases no GIL here, but two threads may still take turns between the
@@ -426,9 +388,9 @@ def bind_copy_behind(record: int, wait: int, copy: int, current: int, enter: int
         current: Of ``int current(void **context)``: the thread's.
         enter: Of ``int enter(void *context)``: make it the thread's.
     """
-    if (module := _module()) is None:
+    if (module := find_calls()) is None:
         return None
-    made: Callable[..., int] = module.bind_copy_behind(record, wait, copy, current, enter)
+    made: Callable[..., int] = module.bind(_COPY_BEHIND, 10, False, record, wait, copy, current, enter)
     return made
 
 
@@ -441,15 +403,15 @@ def bind_copy_each(copy: int) -> Callable[[list[int], list[int], list[int], int]
     Args:
         copy: The address of ``int copy(uint64_t destination, uint64_t source, size_t nbytes, void *stream)``.
     """
-    if (module := _module()) is None:
+    if (module := find_calls()) is None:
         return None
-    made: Callable[[list[int], list[int], list[int], int], int] = module.bind_copy_each(copy)
+    made: Callable[[list[int], list[int], list[int], int], int] = module.bind(_COPY_EACH, 4, False, copy)
     return made
 
 
 def bind_alike(names: tuple[str, ...], arrays: Sequence[Any]) -> Callable[..., bool] | None:
     """A function that compares as many arrays with these, by their types and attributes; None where not compiled."""
-    if (module := _module()) is None:
+    if (module := find_calls()) is None:
         return None
     values = tuple(tuple(getattr(each, name) for name in names) for each in arrays)
     made: Callable[..., bool] = module.bind_alike(tuple(map(type, arrays)), names, values)
@@ -464,7 +426,7 @@ def bind_plain(
     It says False, and asks nothing, where the attribute ``flag`` of an array is true, ``table[key]`` is not negative,
     or ``state()`` is not None.
     """
-    if (module := _module()) is None:
+    if (module := find_calls()) is None:
         return None
     made: Callable[..., bool] = module.bind_plain(check, flag, table, key, state)
     return made
@@ -497,7 +459,7 @@ def bind_launch(
         note: Called with each array that is written and its label, before the launch.
         fields: The parameters.
     """
-    if (module := _module()) is None:
+    if (module := find_calls()) is None:
         return None
     if len(fields) > _MOST_PARAMETERS or any(field.offset > _MOST_OFFSET for field in fields):
         return None

@@ -54,9 +54,10 @@ from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
 from xferlib._runtime.threads import Handed
 from xferlib._transfer import copies, describe, many, plan, staging
-from xferlib._transfer.describe import CopyTarget, HostEnd
+from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
-from xferlib._transfer.plan import Filling, TransferPath, fill, gather
+from xferlib._transfer.plan import TransferPath
+from xferlib._transfer.staging import Filling, fill, gather
 from xferlib.errors import ArrayError, OutOfMemoryError, PinnedMemoryError
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ class SideStreamUploader:
         array, owner = self._allocate(ahead, end.array.shape, end.dtype)
         backend, carrier = self.backend, self._carrier
         self._follow(owner)
-        staging.upload(end, backend.view(array), carrier, found)
+        staging.upload(Upload(end, array, backend.view(array), carrier), found)
         ahead.copied = copied = backend.event_record(carrier, timing=False)
         return copied
 
@@ -685,175 +686,6 @@ def _host_array(array: Any) -> HostArray | None:
     return owner.host_view(array)
 
 
-# A tree of arrays on its way to a device: all copies are in flight at once, and the tree is handed out on request.
-
-
-class Arriving:
-    """The copies of one tree.
-
-    Args:
-        tree: Arrays in nested containers; other leaves stay as they are.
-        backend: Serves ``device``.
-        device: The target device.
-        stream: Carries the copies, and owns the device arrays.
-        is_awaited: The calling thread has nothing else to do until the arrays have been read: it copies few ones
-            itself, as `xferlib.to_device` does, each in one call of C. To begin a transfer that other threads make
-            takes longer than to copy some MiB.
-
-    Raises:
-        As `xferlib.to_device`: nothing that was begun is left behind.
-    """
-
-    __slots__ = ("_backend", "_event", "_is_read", "_owned", "_rebuild", "_results", "_stream", "_transfers")
-
-    def __init__(
-        self, tree: Any, backend: Backend, device: Device, stream: RawStream, *, is_awaited: bool = False
-    ) -> None:
-        self._backend = backend
-        self._stream = stream
-        self._rebuild: Callable[[list[Any]], Any] | None
-        if type(tree) is np.ndarray:
-            leaves, self._rebuild = [tree], None
-        else:
-            leaves, self._rebuild = flatten(tree)
-        self._results: list[Any] = list(leaves)
-        self._transfers: list[tuple[Transfer, int | None]] = []
-        """The transfers of leaves that other threads stage, with the numbers of the leaves; None of several leaves."""
-        self._owned: list[Array] = []
-        """Arrays that no transfer hands out, one for each allocation."""
-        self._event: RawEvent | None = None
-        """Recorded after the copies that are of no transfer."""
-        self._is_read = False
-        """The sources may be changed."""
-        backend.attach(device)
-        try:
-            is_host = device.kind == "cpu"
-            packed, alone = ([], many.all_of(leaves, None)) if is_host else many.sort_leaves(leaves, None)
-            is_single = len(leaves) == 1 and _is_on_host(leaves[0])
-            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST_UP, backend)):
-                self._copy(leaves, device)
-            else:
-                self._begin(leaves, many.SlabLayout(packed), alone, device)
-        except BaseException:
-            self.cancel()
-            raise
-
-    def _copy(self, leaves: list[Any], device: Device) -> None:
-        """Copy few arrays on the host in this thread; they have been read on return."""
-        with Stream._of(self._stream, self._backend):
-            for number, leaf in enumerate(leaves):
-                if registry.owner_of(leaf) is not None:
-                    self._results[number] = transfers.to_device(leaf, device=device)
-                    self._owned.append(self._results[number])
-        self._is_read = True
-        self._event = lifetimes.record(self._backend, self._stream)
-
-    def _begin(self, leaves: list[Any], small: many.SlabLayout, alone: list[int], device: Device) -> None:
-        order = Stream._of(self._stream, self._backend)
-        note = lambda transfer: self._transfers.append((transfer, None))
-        can_stage = many.can_stage(self._backend, self._stream)
-        if small.members or (alone and can_stage):
-            found = many.begin(leaves, self._results, small, alone, self._backend, self._stream, note)
-        else:
-            found = many.Begun([], alone, is_enqueued=False)
-        self._owned += found.owned
-        is_enqueued = found.is_enqueued
-        for number in found.alone:
-            leaf = leaves[number]
-            if not can_stage and _tree_nbytes(leaf) >= LARGE_NBYTES:
-                target = CopyTarget(self._backend, device, self._stream)
-                self._transfers.append((copies.begin(describe.source_of(leaf), target, is_awaited=True), number))
-            else:
-                self._results[number] = transfers.to_device(leaf, device=device, stream=order)
-                self._owned.append(self._results[number])
-                is_enqueued = True
-        if is_enqueued:
-            self._event = lifetimes.record(self._backend, self._stream)
-
-    @property
-    def is_queued(self) -> bool:
-        """Whether every copy is enqueued, and no thread has part in one."""
-        return not self._transfers
-
-    def push(self) -> None:
-        """Start the transfers that there was no room for before."""
-        for transfer, _ in self._transfers:
-            transfer.try_start()
-
-    def is_settled(self, wait_s: float) -> bool:
-        """Return True once all copies are enqueued; help, and block for at most ``wait_s``."""
-        until_s = time.monotonic() + wait_s
-        return all(transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a copy can no longer succeed."""
-        return any(transfer.has_failed for transfer, _ in self._transfers)
-
-    def release(self) -> None:
-        """Wait until the sources may be changed: every copy is complete.
-
-        Raises:
-            TransferError: A copy failed; the sources are unchanged.
-        """
-        self.await_end()
-        for transfer, _ in self._transfers:
-            transfer.check()
-
-    def await_end(self) -> None:
-        """Wait until no copy reads the sources, whether it succeeded or not."""
-        for transfer, _ in self._transfers:
-            transfer.release()
-        if self._event is not None and not self._is_read:
-            self._backend.event_synchronize(self._event)  # a small source may be pinned
-
-    def precede(self, stream: RawStream) -> None:
-        """Let ``stream`` wait for the copies that are enqueued: one at a time fills the link as well."""
-        for transfer, _ in self._transfers:
-            transfer.precede(stream)
-        if self._event is not None:
-            self._backend.event_wait(stream, self._event)
-
-    def result(self) -> Any:
-        """Return the tree on the device, ordered on the calling thread's current stream.
-
-        Raises:
-            TransferError: A copy failed.
-        """
-        results = list(self._results)
-        for transfer, number in self._transfers:
-            value = transfer.result()
-            if number is not None:
-                results[number] = value
-        if self._owned:
-            current = self._backend.stream_current(self._stream.device)
-            if current.handle != self._stream.handle:
-                if self._event is not None:
-                    self._backend.event_wait(current, self._event)
-                for array in self._owned:
-                    self._backend.consumed(array, current)
-        return results[0] if self._rebuild is None else self._rebuild(results)
-
-    def cancel(self) -> None:
-        """Drop the tree: start no more copies."""
-        for transfer, _ in self._transfers:
-            transfer.cancel()
-
-
-def _is_on_host(leaf: Any) -> bool:
-    """Whether a leaf is an array whose copy need not wait for work on any stream."""
-    owner = registry.owner_of(leaf)
-    return owner is not None and owner.view(leaf).device.kind == "cpu"
-
-
-def _tree_nbytes(array: Any) -> int:
-    if isinstance(array, np.ndarray):
-        return array.nbytes
-    owner = registry.owner_of(array)
-    assert owner is not None
-    return owner.view(array).nbytes
-
-
 # One batch of a pipeline: it is copied, transformed and handed out, and may be retried after a failure.
 #
 # The obvious way is to copy a batch when it is read and to raise what goes wrong there. But it is read ahead, in
@@ -881,26 +713,23 @@ if TYPE_CHECKING:
 class Batch(Handed):
     """An item of the source on its way to the device: it may fail, and be retried, until it has been handed out.
 
+    All its copies are in flight at once.
+
+    Args:
+        host: Arrays in nested containers; other leaves stay as they are.
+        router: The target, and the transform.
+        stream: Carries the copies, and owns the device arrays.
+        route: How it travels.
+
     Attributes:
-        has_slot: Its device memory belongs to its slot's stream, and not to the consumer's.
-        is_queued: Nothing is left to `push`.
         is_sent_by_consumer: The reading thread stages it, and the consumer's thread enqueues its copy.
         is_stalled: Starting it failed when there was room for it.
     """
 
     __slots__ = (
-        "_arriving",
-        "_error",
-        "_event",
-        "_host",
-        "_made",
-        "_route",
-        "_router",
-        "_stream",
-        "_value",
-        "is_queued",
-        "is_stalled",
-    )
+        "_computed", "_copied", "_error", "_host", "_is_begun", "_is_read", "_made", "_owned", "_rebuild", "_results",
+        "_route", "_router", "_stream", "_transfers", "_value", "is_stalled",
+    )  # fmt: skip
 
     is_sent_by_consumer = False
 
@@ -909,18 +738,37 @@ class Batch(Handed):
         self._host = host
         self._router = router
         self._stream = stream
-        self._arriving: Arriving | None = None
         self._error: Exception | None = None
-        self._value: Any = None
+        self.is_stalled = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._is_begun = False
+        self._results: list[Any] = []
+        self._rebuild: Callable[[list[Any]], Any] | None = None
+        self._transfers: list[tuple[Transfer, int | None]] = []
+        """The transfers of leaves that other threads stage, with the numbers of the leaves; None of several leaves."""
+        self._owned: list[Array] = []
+        """Arrays that no transfer hands out, one for each allocation."""
+        self._copied: RawEvent | None = None
+        """Recorded after the copies that are of no transfer."""
+        self._is_read = False
+        """The sources may be changed."""
         self._made: list[Array] | None = None
         """Arrays that the transform made; None before it ran."""
-        self._event: RawEvent | None = None
-        self.is_queued = True
-        self.is_stalled = False
+        self._computed: RawEvent | None = None
+        """Recorded after the transform."""
+        self._value: Any = None
 
     @property
     def has_slot(self) -> bool:
+        """Whether its device memory belongs to its slot's stream, and not to the consumer's."""
         return self._route is Route.OWN
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether nothing is left to `push`: every copy is enqueued, and no thread has part in one."""
+        return not self._transfers
 
     def try_begin(self, before: AnyBatch | None, *, is_awaited: bool = False) -> bool:
         """Start copying, behind the copies of ``before``; an error is kept until the batch's turn comes.
@@ -944,52 +792,123 @@ class Batch(Handed):
         try:
             self._begin()
             self._transform_ahead()
-            assert self._arriving is not None
-            self._arriving.release()
+            self.release()
         except Exception as error:
             self._error, self.is_stalled = error, True
 
-    def _begin(self, *, is_awaited: bool = False) -> None:
-        router = self._router
-        if self._arriving is not None:
-            return
-        self._arriving = Arriving(self._host, router.backend, router.device, self._stream, is_awaited=is_awaited)
-        self.is_queued = self._arriving.is_queued
+    # --- the copies
 
-    def _transform_ahead(self) -> None:
-        router = self._router
-        if self._made is not None or router.transform is None or not router.transforms_ahead:
+    def _begin(self, *, is_awaited: bool = False) -> None:
+        """Start the copies, unless that has been done.
+
+        Args:
+            is_awaited: The calling thread has nothing else to do until the arrays have been read: it copies few ones
+                itself, as `xferlib.to_device` does, each in one call of C. To begin a transfer that other threads make
+                takes longer than to copy some MiB.
+
+        Raises:
+            As `xferlib.to_device`: nothing that was begun is left behind.
+        """
+        if self._is_begun:
             return
-        assert self._arriving is not None
+        host, backend, device = self._host, self._router.backend, self._router.device
+        leaves, self._rebuild = ([host], None) if type(host) is np.ndarray else flatten(host)
+        self._results = list(leaves)
+        backend.attach(device)
+        try:
+            is_host = device.kind == "cpu"
+            packed, alone = ([], many.all_of(leaves, None)) if is_host else many.sort_leaves(leaves, None)
+            is_single = len(leaves) == 1 and _is_on_host(leaves[0])
+            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST_UP, backend)):
+                self._copy(leaves)
+            else:
+                self._begin_transfers(leaves, many.SlabLayout(packed), alone)
+        except BaseException:
+            self._restart()
+            raise
+        self._is_begun = True
+
+    def _copy(self, leaves: list[Any]) -> None:
+        """Copy few arrays on the host in this thread; they have been read on return."""
+        router = self._router
         with Stream._of(self._stream, router.backend):
-            value = router.transform(self._arriving.result())
-        leaves, rebuild = flatten(value, moving="")
-        made = []
-        for number, leaf in enumerate(leaves):
-            owner = registry.owner_of(leaf)
-            if owner is not None and owner.view(leaf).device is router.device:
-                leaves[number] = router.backend.guarded(leaf, self._stream)
-                made.append(leaves[number])
-        self._value = rebuild(leaves)
-        self._event = lifetimes.record(router.backend, self._stream)
-        self._made = made
+            for number, leaf in enumerate(leaves):
+                if registry.owner_of(leaf) is not None:
+                    self._results[number] = transfers.to_device(leaf, device=router.device)
+                    self._owned.append(self._results[number])
+        self._is_read = True
+        self._copied = lifetimes.record(router.backend, self._stream)
+
+    def _begin_transfers(self, leaves: list[Any], small: many.SlabLayout, alone: list[int]) -> None:
+        backend, device = self._router.backend, self._router.device
+        order = Stream._of(self._stream, backend)
+        note = lambda transfer: self._transfers.append((transfer, None))
+        can_stage = many.can_stage(backend, self._stream)
+        if small.members or (alone and can_stage):
+            found = many.begin(leaves, self._results, small, alone, backend, self._stream, note)
+        else:
+            found = many.Begun([], alone, is_enqueued=False)
+        self._owned += found.owned
+        is_enqueued = found.is_enqueued
+        for number in found.alone:
+            leaf = leaves[number]
+            if not can_stage and _tree_nbytes(leaf) >= LARGE_NBYTES:
+                target = CopyTarget(backend, device, self._stream)
+                self._transfers.append((copies.begin(describe.source_of(leaf), target, is_awaited=True), number))
+            else:
+                self._results[number] = transfers.to_device(leaf, device=device, stream=order)
+                self._owned.append(self._results[number])
+                is_enqueued = True
+        if is_enqueued:
+            self._copied = lifetimes.record(backend, self._stream)
 
     def push(self) -> None:
-        """Start what there was no room for before, and enqueue the copy of what has been staged."""
-        if self._arriving is not None and self._error is None:
-            try:  # at half the cost of contextlib's way, twice for each batch
-                self._arriving.push()
-            except Exception:  # noqa: S110  `hand_over` meets the same error, and raises it
-                pass
+        """Start the transfers that there was no room for before."""
+        if self._error is None:
+            for transfer, _ in self._transfers:
+                transfer.try_start()
 
     def is_settled(self, wait_s: float) -> bool:
-        """Return True once all copies are enqueued; block for at most ``wait_s``."""
-        return self._error is not None or self._arriving is None or self._arriving.is_settled(wait_s)
+        """Return True once all copies are enqueued; help, and block for at most ``wait_s``."""
+        until_s = time.monotonic() + wait_s
+        return self._error is not None or all(
+            transfer.is_settled(max(until_s - time.monotonic(), 0.0)) for transfer, _ in self._transfers
+        )
 
     def precede(self, stream: RawStream) -> None:
-        """Let ``stream`` wait for the copies that are enqueued."""
-        if self._arriving is not None:
-            self._arriving.precede(stream)
+        """Let ``stream`` wait for the copies that are enqueued: one at a time fills the link as well."""
+        for transfer, _ in self._transfers:
+            transfer.precede(stream)
+        if (copied := self._copied) is not None:  # another thread may begin anew meanwhile
+            self._router.backend.event_wait(stream, copied)
+
+    def cancel(self) -> None:
+        """Drop the batch: start no more copies for it."""
+        for transfer, _ in self._transfers:
+            transfer.cancel()
+
+    def release(self) -> None:
+        """Wait until the sources may be changed: every copy is complete.
+
+        Raises:
+            TransferError: A copy failed; the sources are unchanged.
+        """
+        self.await_end()
+        for transfer, _ in self._transfers:
+            transfer.check()
+
+    def await_end(self) -> None:
+        """Wait until no copy reads the sources, whether it succeeded or not."""
+        for transfer, _ in self._transfers:
+            transfer.release()
+        if (copied := self._copied) is not None and not self._is_read:
+            self._router.backend.event_synchronize(copied)  # a small source may be pinned
+
+    def _restart(self) -> None:
+        self.cancel()
+        self._reset()
+
+    # --- the result
 
     def hand_over(self) -> Any:
         """Return the batch, ordered on the calling thread's current stream; may be called again after an error."""
@@ -1008,50 +927,81 @@ class Batch(Handed):
             if not isinstance(error, OutOfMemoryError):  # whose cause may be gone by now
                 raise error
         try:
-            if self._arriving is None:
-                self._begin()
+            self._begin()
             return self._order_on_stream()
         except BaseException:  # Ctrl-C ends a copy that this thread helped with
             # Only then is there something to repeat; and only then does the source still have it: see `try_prepare`.
-            if self._arriving is not None and self._arriving.has_failed:
+            if any(transfer.has_failed for transfer, _ in self._transfers):
                 self._restart()
             raise
 
     def _order_on_stream(self) -> Any:
         router = self._router
-        assert self._arriving is not None
         if router.transform is None:
-            return self._arriving.result()
+            return self._order_copies()
         if not router.transforms_ahead:
             with router.device:
-                return router.transform(self._arriving.result())
+                return router.transform(self._order_copies())
         self._transform_ahead()
         assert self._made is not None
-        current = router.backend.stream_current(router.device)
-        if current.handle != self._stream.handle:
-            router.backend.event_wait(current, self._event)
-            for array in self._made:
-                router.backend.consumed(array, current)
+        self._follow(self._computed, self._made)
         return self._value
 
-    def _restart(self) -> None:
-        self.cancel()
-        self._arriving = self._made = self._value = None
+    def _order_copies(self) -> Any:
+        """Return the tree on the device, ordered on the calling thread's current stream.
 
-    def cancel(self) -> None:
-        """Drop the batch: start no more copies for it."""
-        if self._arriving is not None:
-            self._arriving.cancel()
+        Raises:
+            TransferError: A copy failed.
+        """
+        results = list(self._results)
+        for transfer, number in self._transfers:
+            value = transfer.result()
+            if number is not None:
+                results[number] = value
+        if self._owned:
+            self._follow(self._copied, self._owned)
+        return results[0] if self._rebuild is None else self._rebuild(results)
 
-    def release(self) -> None:
-        """Wait until the source may be changed."""
-        if self._arriving is not None:
-            self._arriving.release()
+    def _follow(self, event: RawEvent | None, arrays: list[Array]) -> None:
+        """Let the calling thread's current stream wait for an event of the batch's, and use its memory."""
+        backend = self._router.backend
+        current = backend.stream_current(self._router.device)
+        if current.handle != self._stream.handle:
+            if event is not None:
+                backend.event_wait(current, event)
+            for array in arrays:
+                backend.consumed(array, current)
 
-    def await_end(self) -> None:
-        """After `cancel`: wait until no copy reads the source, whether it succeeded or not."""
-        if self._arriving is not None:
-            self._arriving.await_end()
+    def _transform_ahead(self) -> None:
+        router = self._router
+        if self._made is not None or router.transform is None or not router.transforms_ahead:
+            return
+        with Stream._of(self._stream, router.backend):
+            value = router.transform(self._order_copies())
+        leaves, rebuild = flatten(value, moving="")
+        made = []
+        for number, leaf in enumerate(leaves):
+            owner = registry.owner_of(leaf)
+            if owner is not None and owner.view(leaf).device is router.device:
+                leaves[number] = router.backend.guarded(leaf, self._stream)
+                made.append(leaves[number])
+        self._value = rebuild(leaves)
+        self._computed = lifetimes.record(router.backend, self._stream)
+        self._made = made
+
+
+def _is_on_host(leaf: Any) -> bool:
+    """Whether a leaf is an array whose copy need not wait for work on any stream."""
+    owner = registry.owner_of(leaf)
+    return owner is not None and owner.view(leaf).device.kind == "cpu"
+
+
+def _tree_nbytes(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.nbytes
+    owner = registry.owner_of(array)
+    assert owner is not None
+    return owner.view(array).nbytes
 
 
 def send(host: Any, router: Router) -> Any:

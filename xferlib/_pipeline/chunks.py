@@ -260,7 +260,7 @@ class Station:
 
     def __init__(self, device: Device, numbers: range, results: Results, depth: int) -> None:
         self.device = device
-        self._backend: Backend = registry.get(device.backend).at(device)
+        self._backend: Backend = registry.part_of(device)
         self._backend.attach(device)
         self._results = results
         self._numbers = numbers
@@ -414,7 +414,7 @@ class InTurn:
         self._may_alias = may_alias
         self._numbers: Iterator[int] = iter(numbers)
         self._results = results
-        self._backend = registry.get(device.backend).at(device)
+        self._backend = registry.part_of(device)
         self._stream = current_stream(device)  # one stream is like another on a CPU
         self._memory: HostArray | None = None
         """The memory of the chunk before, which no array uses any more if nothing but this refers to it."""
@@ -534,7 +534,7 @@ class ChunkMap:
         """Whether threads beside the function would gain nothing: on a device without streams, for chunks in memory
         that are small, or not copied, and where there is one core."""
         results, device = self._results, self._targets[0]
-        if not results.spans or results.waits or registry.get(device.backend).at(device).capabilities.streams:
+        if not results.spans or results.waits or registry.part_of(device).capabilities.streams:
             return False
         is_alone = self._may_alias or threads.crew().each_way == 1
         return is_alone or bool(results.read(0).nbytes <= LARGE_NBYTES)

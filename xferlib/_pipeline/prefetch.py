@@ -339,8 +339,8 @@ def prefetch(
     _refuse_columns(batches)
     targets = _targets(device, devices, stream)
     for target in targets:
-        _backend_of(target).attach(target)
-        streams.refuse_current("prefetch", _backend_of(target), target)
+        registry.part_of(target).attach(target)
+        streams.refuse_current("prefetch", registry.part_of(target), target)
     given = describe.raw_stream(stream, targets[0]) if stream is not None else None
 
     def begin() -> Feed | Rotation:
@@ -379,16 +379,12 @@ def _targets(device: Any, several: Any, stream: Any) -> list[Device]:
     return targets
 
 
-def _backend_of(device: Device) -> Backend:
-    return registry.get(device.backend).at(device)
-
-
 def _feed_of(
     source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None,
     *, is_list: bool,
 ) -> Feed:  # fmt: skip
     """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
-    backend = _backend_of(target)
+    backend = registry.part_of(target)
     count = ahead + 1
     streams = [given] * count if given is not None else copy_streams(backend, target, count)
     uploader = SideStreamUploader(backend, target, streams[0], count) if given is None else None

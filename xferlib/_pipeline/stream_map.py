@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from xferlib._core import registry
-from xferlib._core.arguments import parts, remade
+from xferlib._core.arguments import parts, remake
 from xferlib._core.arrays import SUPPORTED
 from xferlib._core.registry import use_backend
 from xferlib._core.streams import refuse_current
@@ -144,7 +144,7 @@ def stream_map(
     run = None if engine is None else choose_engine(engine)
     targets = targets_of(devices) if run is None else []  # workers have devices of their own
     for target in targets:
-        refuse_current("stream_map", registry.get(target.backend).at(target), target)
+        refuse_current("stream_map", registry.part_of(target), target)
     reader = rows.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
     first = whole(start, least=0)
     if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):
@@ -796,7 +796,7 @@ def _decode(told: list[Any], arrays: list[np.ndarray[Any, Any]], samples: dict[A
     children = [_decode(each, arrays, samples, rank) for each in more[0]]
     if len(children) != len(parts(samples[value]) or ()):
         raise ValueError(f"{len(children)} parts of a {value}")
-    return remade(samples[value], children)
+    return remake(samples[value], children)
 
 
 def _refuse_silent(comm: Any) -> None:

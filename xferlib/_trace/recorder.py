@@ -219,22 +219,16 @@ Notes = Callable[[], list[Note]]
 """Makes notes later, of operations that are complete."""
 
 
-class Record:
-    """One operation; times in seconds on the clock of its domain, or of its device if it has one."""
+class Record(NamedTuple):
+    """A complete operation, with its times on the clock of its device."""
 
-    __slots__ = (
-        "clock", "device", "domain", "end_s", "host_end_s", "host_start_s", "is_timed", "kind", "location", "name",
-        "nbytes", "start_s", "stream", "thread",
-    )  # fmt: skip
-
-    def __init__(self, note: Note) -> None:
-        (
-            _, self.kind, self.name, self.nbytes, self.device, self.stream, self.location,
-            self.host_start_s, self.host_end_s, self.thread, self.domain, _,
-        ) = note  # fmt: skip
-        self.start_s, self.end_s = self.host_start_s, self.host_end_s
-        self.clock: DeviceClock | None = None
-        self.is_timed = True
+    note: Note
+    clock: DeviceClock | None = None
+    """None: the times of the note are those of the operation, in seconds on the clock of its domain."""
+    start_s: float = 0.0
+    end_s: float = 0.0
+    is_timed: bool = True
+    """Whether they are known."""
 
 
 class RecordBuffer:
@@ -269,11 +263,10 @@ def finish_note(note: Note | Notes, *, waits: bool) -> bool:
                 clock.backend.event_synchronize(last)
             elif not clock.backend.event_done(last):
                 return False
-            record.start_s, record.end_s = clock.at_s(first, reference), clock.at_s(last, reference)
+            record = Record(note, clock, clock.at_s(first, reference), clock.at_s(last, reference))
         except Exception:  # a lost device, or a stream that was being captured: only the host's times are known
-            record.is_timed = False
+            record = Record(note, is_timed=False)
         else:
-            record.clock = clock
             clock.give(first, last)
     for recording in note[0]:
         recording.add(record)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -118,15 +120,19 @@ def overlap(copies: Sequence[Span], computing: Sequence[Span]) -> float:
     return length(intersection(copies, computing)) / shorter if shorter > 0 else 0.0
 
 
-class Numbers:
-    """The totals and shares of operations.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """All that a trace has recorded, with its totals and shares.
 
-    Args:
-        operations: As recorded, in any order.
+    Attributes:
+        operations: In the order in which the program asked for them.
+        dropped: The number of earlier operations that were forgotten.
+        clock_error_s: The possible error of device times against host times.
     """
 
-    def __init__(self, operations: Sequence[TraceOperation]) -> None:
-        self.operations = operations
+    operations: Sequence[TraceOperation]
+    dropped: int = 0
+    clock_error_s: float = 0.0
 
     def spans(self, *kinds: str, device: str | None = None) -> list[Span]:
         """Return the spans in which at least one operation of these kinds ran."""
@@ -170,26 +176,6 @@ class Numbers:
         devices = {each.device for each in self.operations if each.kind in ON_DEVICE}
         busy = [length(self.spans(*ON_DEVICE, device=device)) / extent for device in devices]
         return max(0.0, 1.0 - sum(busy) / len(busy))
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """All that a trace has recorded, for the modules that show it.
-
-    Attributes:
-        operations: In the order in which the program asked for them.
-        dropped: The number of earlier operations that were forgotten.
-        clock_error_s: The possible error of device times against host times.
-    """
-
-    operations: tuple[TraceOperation, ...]
-    dropped: int
-    clock_error_s: float
-
-    @property
-    def numbers(self) -> Numbers:
-        """The totals and shares of the operations."""
-        return Numbers(self.operations)
 
 
 # Rows of a drawn trace: the row of each operation, their order and titles.
@@ -291,10 +277,9 @@ _HOST_PROCESS = 1
 def write(found: Recorded, path: Path) -> None:
     """Write the file: one event a line, so that files can be compared."""
     lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(found))
-    numbers = found.numbers
     other = json.dumps({
-        "version": f"xferlib {__version__}", "overlap": numbers.overlap(), "idle": numbers.idle(),
-        "gb_per_s": numbers.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
+        "version": f"xferlib {__version__}", "overlap": found.overlap(), "idle": found.idle(),
+        "gb_per_s": found.gb_per_s(), "clock_error_us": found.clock_error_s * 1e6, "dropped": found.dropped,
     })  # fmt: skip
     path.write_text(f'{{"displayTimeUnit":"ms","otherData":{other},"traceEvents":[\n{lines}\n]}}\n', encoding="utf-8")
 
@@ -354,7 +339,8 @@ def _event(each: TraceOperation, process: int, thread: int, start_ns: int, end_n
     }  # fmt: skip
 
 
-# A recorded trace as a picture: rows for streams and kinds, shaded where copies ran beside kernels; a legend.
+# A recorded trace as a picture: rows for streams and kinds, shaded where copies ran beside kernels; a legend. It is
+# laid out once, in pixels, as boxes, lines and texts, which matplotlib draws to a file and SVG in a notebook.
 
 COLOURS = {
     Kind.CALL: "#8a94a3", Kind.STAGING: "#8e6bb0", Kind.H2D: "#2b6cb0", Kind.KERNEL: "#2f855a", Kind.D2H: "#c2570c",
@@ -364,25 +350,24 @@ LEGEND = {
     Kind.CALL: "call", Kind.STAGING: "staging threads at work", Kind.H2D: "to the device", Kind.KERNEL: "kernel",
     Kind.D2H: "to the host", Kind.D2D: "within the device", Kind.PEER: "from another device",
 }  # fmt: skip
-RANGE_COLOUR = "#74b894"
-BOTH_COLOUR = "#fbe8a6"
-_WIDTH_IN = 11.0
-_PIXELS = 1400.0
-_CHARACTER_PX = 8.0
-UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
+_RANGE_COLOUR, _RANGE_INK = "#74b894", "#0c2b1c"
+_DARK_PAGE = {"paper": "#1e2129", "ink": "#dfe3ea", "grid": "#3b414d", "shade": "#5a4a17"}
+_LIGHT_PAGE = {"paper": "#ffffff", "ink": "#1b1f26", "grid": "#d9dde3", "shade": "#fbe8a6"}
+_NOTEBOOK = {"ink": "currentColor", "grid": "#8884", "shade": "#f0c83066"}
+"""Colours of a page; a notebook's own are not known."""
+_UNITS = ((1e-3, 1e6, "µs"), (2.0, 1e3, "ms"), (float("inf"), 1.0, "s"))
+_WIDTH, _MARGIN, _ROW, _BAR, _LINE = 1000.0, 10.0, 34.0, 28.0, 19.0
+"""Pixels: the picture, its rims, a row, a bar in it, and a line of text."""
+_CHARACTER = 6.6
+"""Pixels of a character of 11 pixels' height."""
+_DPI = 100
+_TICKS = 8
+"""At most."""
 _MOST_CALL_ROWS = 4
 _LEAST_SHORTENED = 7
 """Characters that a name is shortened to, at least; a bar with room for fewer has none. A size is never shortened."""
 _MOST_NAMES = 4
 """Names that the legend explains because no bar has room for them."""
-LIGHT = {"grid.color": "#d9dde3"}
-DARK = {
-    "figure.facecolor": "#1e2129", "axes.facecolor": "#1e2129", "savefig.facecolor": "#1e2129", "text.color": "#dfe3ea",
-    "axes.labelcolor": "#dfe3ea", "axes.titlecolor": "#dfe3ea", "xtick.color": "#dfe3ea", "ytick.color": "#dfe3ea",
-    "axes.edgecolor": "#7b8494", "grid.color": "#3b414d", "legend.facecolor": "#2a2e38", "legend.edgecolor": "#3b414d",
-}  # fmt: skip
-"""Settings of matplotlib for pictures on a dark page."""
-_BOTH_COLOUR_DARK = "#5a4a17"
 
 
 class Bar(NamedTuple):
@@ -391,71 +376,198 @@ class Bar(NamedTuple):
     label: str
 
 
-class Scene:
-    """The contents of a picture, for both ways to draw one.
+class Box(NamedTuple):
+    """A rectangle, from its left upper corner, with what a notebook tells of it."""
 
-    Attributes:
-        shown: The operations in the part of the block.
-        first, seconds: Where that begins, and how long it is.
-        scale, unit: Of the axis: units of the axis in a second.
-        rows, titles: The rows to draw.
-        shades: The spans in which a copy and a kernel ran at once.
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    tip: str = ""
+
+
+class Label(NamedTuple):
+    """A line of text whose middle is at that height; of no colour: the page's ink."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "left"
+    colour: str = ""
+
+
+class Picture:
+    """The timeline of the operations of a part of the block, laid out.
+
+    Args:
+        found: What was recorded.
+        page: The colours of the page.
+        title: Above it.
+        start_s, end_s: The part; from the first operation to the last if omitted.
     """
 
-    def __init__(self, operations: Sequence[TraceOperation], start_s: float | None, end_s: float | None) -> None:
-        self.first = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
-        last = max((each.end_s for each in operations), default=self.first) if end_s is None else end_s
-        self.last = max(last, self.first + 1e-6)
-        self.seconds = self.last - self.first
-        self.scale, self.unit = next((scale, unit) for limit, scale, unit in UNITS if self.seconds < limit)
-        self.shown = [each for each in operations if each.end_s >= self.first and each.start_s <= self.last]
-        self.rows = select_rows(rows_of(self.shown))
-        devices = {row.device for row in self.rows} - {"host"}
-        self.titles = [
-            f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title for row in self.rows
+    def __init__(
+        self, found: Recorded, page: dict[str, str], title: str, start_s: float | None, end_s: float | None
+    ) -> None:
+        operations = found.operations
+        self.first_s = min((each.start_s for each in operations), default=0.0) if start_s is None else start_s
+        last_s = max((each.end_s for each in operations), default=self.first_s) if end_s is None else end_s
+        self.seconds = max(last_s - self.first_s, 1e-6)
+        self.boxes: list[Box] = []
+        self.lines: list[tuple[float, float, float, float]] = []
+        self.labels: list[Label] = []
+        self.outlines: list[tuple[list[tuple[float, float]], str]] = []
+        shown = [
+            each for each in operations if each.end_s >= self.first_s and each.start_s - self.first_s <= self.seconds
         ]
-        numbers = Numbers(self.shown)
-        self.shades = intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING))
+        rows = select_rows(rows_of(shown))
+        devices = {row.device for row in rows} - {"host"}
+        titles = [
+            f"{row.device} {row.title}" if len(devices) > 1 and row.device != "host" else row.title for row in rows
+        ]
+        self._left = 2 * _MARGIN + _CHARACTER * max(map(len, titles), default=0)
+        self._pixels_per_s = (_WIDTH - 2 * _MARGIN - self._left) / self.seconds
+        self._unnamed = {each.name for each in shown}
+        y = _MARGIN
+        for line in format_heading(title, found, shown).splitlines():
+            y = self._write_line(y, line)
+        if not operations:
+            y = self._write_line(y, "nothing was recorded")
+        numbers = Recorded(shown)
+        shades = intersection(numbers.spans(*COPIES), numbers.spans(*COMPUTING))
+        top, bottom = y, y + _ROW * len(rows)
+        self._add_axis(top, bottom)
+        self.boxes += [Box(self._x(a), top, self._x(b) - self._x(a), bottom - top, page["shade"]) for a, b in shades]
+        for number, (row, text) in enumerate(zip(rows, titles, strict=True)):
+            middle = top + _ROW * (number + 0.5)
+            self.labels.append(Label(self._left - _MARGIN, middle, text, "right"))
+            if number and row.device != rows[number - 1].device:
+                self.lines.append((_MARGIN, middle - _ROW / 2, _WIDTH - _MARGIN, middle - _ROW / 2))
+            self._add_row(row, middle)
+        meanings = {LEGEND[row.kind]: COLOURS[row.kind] for row in rows}
+        if any(each.kind == Kind.RANGE for each in shown):
+            meanings["range"] = _RANGE_COLOUR
+        if shades:
+            meanings["copy beside kernel"] = page["shade"]
+        y = self._add_legend(meanings, bottom + 2 * _LINE)
+        if names := list_unnamed(shown, self._unnamed):
+            y = self._write_line(y, "no room for: " + ";  ".join(names))
+        self.height = y + _MARGIN
 
-    def legend(self, shade: str) -> list[tuple[str, str]]:
-        """The meaning of each colour, that of the shades among them where there are any."""
-        found = {LEGEND[row.kind]: COLOURS[row.kind] for row in self.rows}
-        if any(each.kind == Kind.RANGE for row in self.rows for each in row.operations):
-            found["range"] = RANGE_COLOUR
-        return [*found.items(), *([("copy beside kernel", shade)] if self.shades else [])]
+    def _x(self, at_s: float) -> float:
+        """The pixel of a time; those outside of the part are at its rims."""
+        return self._left + min(max(at_s - self.first_s, 0.0), self.seconds) * self._pixels_per_s
 
+    def _write_line(self, y: float, text: str) -> float:
+        self.labels.append(Label(_MARGIN, y + _LINE / 2, text))
+        return y + _LINE
 
-def layers_of(row: TimelineRow) -> tuple[list[TraceOperation], list[TraceOperation]]:
-    """The ranges of a row, which are drawn behind, and its other operations."""
-    ranges = [each for each in row.operations if each.kind == Kind.RANGE]
-    return ranges, [each for each in row.operations if each.kind != Kind.RANGE]
+    def _add_axis(self, top: float, bottom: float) -> None:
+        scale, unit = next((scale, unit) for limit, scale, unit in _UNITS if self.seconds < limit)
+        length = self.seconds * scale
+        power = 10.0 ** math.floor(math.log10(length / _TICKS))
+        step = next(step * power for step in (1, 2, 5, 10) if step * power >= length / _TICKS)
+        for number in range(int(length / step) + 1):
+            x = self._left + number * step / scale * self._pixels_per_s
+            self.lines.append((x, top, x, bottom + 4))
+            self.labels.append(Label(x, bottom + 14, f"{number * step:.4g}{'' if number else ' ' + unit}", "center"))
+
+    def _add_row(self, row: TimelineRow, middle: float) -> None:
+        """Bars with their labels; ranges are drawn behind, and of staging the number of threads at each moment."""
+        if row.kind is Kind.STAGING:
+            self._add_staging(row, middle + _BAR / 2)
+            return
+        ranges = [each for each in row.operations if each.kind == Kind.RANGE]
+        others = [each for each in row.operations if each.kind != Kind.RANGE]
+        is_split = bool(ranges and others)
+        self._add_bars(ranges, middle, _BAR, middle - _BAR / 4 if is_split else middle, _RANGE_COLOUR, _RANGE_INK)
+        height = _BAR / 2 if is_split else _BAR
+        middle += (_BAR - height) / 2
+        self._add_bars(others, middle, height, middle, COLOURS[row.kind], "#ffffff")
+
+    def _add_bars(
+        self, members: list[TraceOperation], middle: float, height: float, label_at: float, colour: str, ink: str
+    ) -> None:
+        for bar in bars_of(members, 1 / self._pixels_per_s):
+            x = self._x(bar.start)
+            width = max(self._x(bar.end) - x, 1.0)
+            tip = f"{bar.label or f'{len(members)} operations'}, {(bar.end - bar.start) * 1e3:.3f} ms"
+            self.boxes.append(Box(x, middle - height / 2, width, height, colour, tip))
+            room = int(width * 0.9 / _CHARACTER)
+            least = len(bar.label) if " " in bar.label else min(len(bar.label), _LEAST_SHORTENED)
+            if bar.label and room >= least:
+                is_whole = len(bar.label) <= room
+                text = bar.label if is_whole else f"{bar.label[: room - 1]}…"
+                self.labels.append(Label(x + width / 2, label_at, text, "center", ink))
+                self._unnamed -= {bar.label} if is_whole else set()
+
+    def _add_staging(self, row: TimelineRow, bottom: float) -> None:
+        steps = sorted([(each.start_s, 1) for each in row.operations] + [(each.end_s, -1) for each in row.operations])
+        counts = [*itertools.accumulate(step for _, step in steps)]
+        heights = [_BAR * count / (max(counts) or 1) for count in counts]
+        points = [(self._left, bottom)]
+        for (at_s, _), before, height in zip(steps, [0.0, *heights], heights, strict=False):
+            points += [(self._x(at_s), bottom - before), (self._x(at_s), bottom - height)]
+        self.outlines.append(([*points, (points[-1][0], bottom)], COLOURS[Kind.STAGING]))
+
+    def _add_legend(self, meanings: dict[str, str], y: float) -> float:
+        """The meaning of each colour, in lines; returns where they end."""
+        x = _MARGIN
+        for text, colour in meanings.items():
+            width = 30 + len(text) * _CHARACTER
+            if x + width > _WIDTH:
+                x, y = _MARGIN, y + _LINE
+            self.boxes.append(Box(x, y + _LINE / 2 - 5, 12, 10, colour))
+            self.labels.append(Label(x + 17, y + _LINE / 2, text))
+            x += width
+        return y + _LINE if meanings else y
 
 
 def plot(found: Recorded, path: Path, *, title: str, start_s: float | None, end_s: float | None, dark: bool) -> None:
     """Draw and save the picture."""
     try:
-        import matplotlib as mpl
+        from matplotlib.collections import LineCollection, PolyCollection
+        from matplotlib.figure import Figure
     except ImportError:
         raise UnsupportedError(f"a picture needs matplotlib: {install_command('trace')}") from None
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    page = _DARK_PAGE if dark else _LIGHT_PAGE
+    drawn = Picture(found, page, title, start_s, end_s)
+    figure = Figure(figsize=(_WIDTH / _DPI, drawn.height / _DPI), facecolor=page["paper"], dpi=1.5 * _DPI)
+    axes = figure.add_axes((0, 0, 1, 1), frame_on=False, xlim=(0, _WIDTH), ylim=(drawn.height, 0), xticks=[], yticks=[])
+    corners = [
+        [(x, y), (x + width, y), (x + width, y + height), (x, y + height)] for x, y, width, height, *_ in drawn.boxes
+    ]
+    outlines, colours = zip(*drawn.outlines, strict=True) if drawn.outlines else ((), ())
+    fills = [*(box.colour for box in drawn.boxes), *colours]
+    lines = [((x, y), (to_x, to_y)) for x, y, to_x, to_y in drawn.lines]
+    axes.add_collection(LineCollection(lines, colors=page["grid"], linewidths=0.6, zorder=0))
+    axes.add_collection(
+        PolyCollection([*corners, *outlines], facecolors=fills, edgecolors=page["paper"], linewidths=0.3)
+    )
+    for x, y, text, anchor, colour in drawn.labels:
+        axes.text(x, y, text, ha=anchor, va="center_baseline", fontsize=7.9, color=colour or page["ink"], zorder=3)
+    figure.savefig(path)
 
-    scene, shade = Scene(found.operations, start_s, end_s), _BOTH_COLOUR_DARK if dark else BOTH_COLOUR
-    first, scale = scene.first, scene.scale
-    with mpl.rc_context(DARK if dark else LIGHT):
-        figure, axes = plt.subplots(figsize=(_WIDTH_IN, 1.5 + 0.42 * max(len(scene.rows), 2)), layout="constrained")
-        try:
-            for start, end in scene.shades:
-                axes.axvspan((start - first) * scale, (end - first) * scale, color=shade, linewidth=0, zorder=0)
-            named: set[str] = set()
-            for position, row in enumerate(scene.rows):
-                named |= _draw(axes, position, row, first, scene.last, scale)
-            _dress(axes, scene)
-            axes.set_title(format_heading(title, found, scene.shown), fontsize=10, loc="left")
-            _explain(figure, scene.legend(shade), list_unnamed(scene.shown, named))
-            figure.savefig(path, dpi=130)
-        finally:
-            plt.close(figure)
+
+def html(found: Recorded) -> str:
+    """The timeline as SVG; colours of text are the notebook's own."""
+    drawn = Picture(found, _NOTEBOOK, "", None, None)
+    anchors = {"left": "start", "center": "middle", "right": "end"}
+    parts = [f'<path d="M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}" stroke="#8884"/>' for x, y, to_x, to_y in drawn.lines]
+    for x, y, width, height, colour, tip in drawn.boxes:
+        title = f"<title>{escape(tip)}</title>" if tip else ""
+        size = f'width="{width:.1f}" height="{height:.1f}"'
+        parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} fill="{colour}">{title}</rect>')
+    for points, colour in drawn.outlines:
+        parts.append(f'<polygon points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" fill="{colour}"/>')
+    for x, y, text, anchor, colour in drawn.labels:
+        at = f'x="{x:.1f}" y="{y + 4:.1f}" text-anchor="{anchors[anchor]}" fill="{colour or _NOTEBOOK["ink"]}"'
+        parts.append(f'<text {at} pointer-events="none">{escape(text)}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {drawn.height:.0f}" width="100%" '
+        f'style="max-width:{_WIDTH:.0f}px" font-family="sans-serif" font-size="11" role="img">{"".join(parts)}</svg>'
+    )
 
 
 def select_rows(found: list[TimelineRow]) -> list[TimelineRow]:
@@ -471,69 +583,17 @@ def select_rows(found: list[TimelineRow]) -> list[TimelineRow]:
     return [*rows, *(row for row in found if row.kind not in (Kind.CALL, Kind.STAGING))]
 
 
-def _draw(axes: Any, position: int, row: TimelineRow, first: float, last: float, scale: float) -> set[str]:
-    """Draw a row, and return the labels that found room."""
-    if row.kind is Kind.STAGING:
-        _draw_staging(axes, position, row, first, scale)
-        return set()
-    named = set()
-    ranges, others = layers_of(row)
-    colour = COLOURS[row.kind]
-    is_split = bool(ranges and others)
-    pixel_s = (last - first) / _PIXELS
-    for members, paint, bottom, top in (
-        (ranges, RANGE_COLOUR, 0.39, -0.39),
-        (others, colour, 0.34 if is_split else 0.39, -0.06 if is_split else -0.39),
-    ):
-        bars = bars_of(members, pixel_s)
-        pieces = [((bar.start - first) * scale, max(bar.end - bar.start, 1.5 * pixel_s) * scale) for bar in bars]
-        axes.broken_barh(
-            pieces, (position + top, bottom - top), facecolors=paint, edgecolors="white",
-            linewidth=0.4 if len(bars) < 60 else 0.0, zorder=3,
-        )  # fmt: skip
-        middle = position + (-0.22 if is_split and members is ranges else (bottom + top) / 2)
-        ink = "#0c2b1c" if members is ranges else "white"
-        named |= {bar.label for bar in bars if _label(axes, middle, bar, first, last, scale, ink)}
-    return named
-
-
-def _label(axes: Any, height: float, bar: Bar, first: float, last: float, scale: float, ink: str) -> bool:
-    """Write a bar's label into it, shortened where it must be, and return whether all of it is there."""
-    start, end = max(bar.start, first), min(bar.end, last)
-    room = int((end - start) / (last - first) * _PIXELS * 0.8 / _CHARACTER_PX)
-    least = len(bar.label) if " " in bar.label else min(len(bar.label), _LEAST_SHORTENED)
-    if not bar.label or room < least:
-        return False
-    text = bar.label if len(bar.label) <= room else bar.label[: room - 1] + "…"
-    middle = ((start + end) / 2 - first) * scale
-    axes.text(middle, height, text, ha="center", va="center", fontsize=7.5, color=ink, clip_on=True, zorder=4)
-    return text == bar.label
-
-
-def list_unnamed(shown: Sequence[TraceOperation], named: set[str]) -> list[str]:
+def list_unnamed(shown: Sequence[TraceOperation], unnamed: set[str]) -> list[str]:
     """Return number and time of the kernels, ranges and calls that took longest of those that no bar names in full."""
     seconds: dict[str, float] = {}
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for each in shown:
         is_public = not any(part.startswith("_") for part in each.name.split("."))
-        if (each.kind in COMPUTING or (each.kind == Kind.CALL and is_public)) and each.name not in named:
+        if (each.kind in COMPUTING or (each.kind == Kind.CALL and is_public)) and each.name in unnamed:
             seconds[each.name] = seconds.get(each.name, 0.0) + each.seconds
-            counts[each.name] = counts.get(each.name, 0) + 1
+            counts[each.name] += 1
     longest = sorted(seconds, key=lambda name: -seconds[name])[:_MOST_NAMES]
     return [f"{counts[name]} x {name}, {seconds[name] * 1e3:.3g} ms" for name in longest]
-
-
-def _explain(figure: Any, meanings: list[tuple[str, str]], names: list[str]) -> None:
-    """Draw the legend, below everything."""
-    from matplotlib.patches import Patch
-
-    parts = [Patch(color=colour, label=label) for label, colour in meanings]
-    if parts:
-        made = figure.legend(
-            handles=parts, loc="outside lower left", ncols=len(parts), fontsize=8, frameon=False, columnspacing=1.2,
-            title="no room for: " + ";  ".join(names) if names else None, title_fontsize=8,
-        )  # fmt: skip
-        made.set_alignment("left")
 
 
 def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:
@@ -545,13 +605,13 @@ def bars_of(members: Sequence[TraceOperation], pixel_s: float) -> list[Bar]:
         is_piece = previous is not None and each.nbytes and _is_same(previous, each)
         is_near = bool(bars) and each.start_s - bars[-1].end < (8 * pixel_s if is_piece else 0.5 * pixel_s)
         is_narrow = each.seconds < pixel_s and bool(bars) and bars[-1].end - bars[-1].start < 2 * pixel_s
-        if is_near and (is_piece or is_narrow):
-            nbytes += each.nbytes
-            end = max(bars[-1].end, each.end_s)
-            bars[-1] = Bar(bars[-1].start, end, _text(each, nbytes) if is_piece else "")
+        is_merged = is_near and (is_piece or is_narrow)
+        nbytes = each.nbytes + (nbytes if is_merged else 0)
+        label = each.name if each.kind in (*COMPUTING, Kind.CALL) else size_text(nbytes)
+        if is_merged:
+            bars[-1] = Bar(bars[-1].start, max(bars[-1].end, each.end_s), label if is_piece else "")
         else:
-            nbytes = each.nbytes
-            bars.append(Bar(each.start_s, each.end_s, _text(each, nbytes)))
+            bars.append(Bar(each.start_s, each.end_s, label))
         previous = each
     return bars
 
@@ -560,43 +620,9 @@ def _is_same(one: TraceOperation, two: TraceOperation) -> bool:
     return one.name == two.name and one.kind not in COMPUTING and one.kind != Kind.CALL and one.line == two.line
 
 
-def _text(each: TraceOperation, nbytes: int) -> str:
-    if each.kind in (*COMPUTING, Kind.CALL):
-        return each.name
-    return size_text(nbytes)
-
-
-def _draw_staging(axes: Any, position: int, row: TimelineRow, first: float, scale: float) -> None:
-    """Draw the number of threads that stage at each moment, as a height."""
-    edges = sorted([(each.start_s, 1) for each in row.operations] + [(each.end_s, -1) for each in row.operations])
-    times, counts, count = [0.0], [0], 0
-    for time, step in edges:
-        times.append((time - first) * scale)
-        count += step
-        counts.append(count)
-    most = max(counts) or 1
-    tops = [position + 0.39 - 0.78 * each / most for each in counts]
-    axes.fill_between(times, position + 0.39, tops, step="post", color=COLOURS[Kind.STAGING], linewidth=0, zorder=3)
-
-
-def _dress(axes: Any, scene: Scene) -> None:
-    """Draw the axes, and a line between devices."""
-    rows = scene.rows
-    axes.set_yticks(range(len(rows)), scene.titles, fontsize=8.5)
-    axes.set_ylim(max(len(rows), 2) - 0.45, -0.55)
-    axes.set_xlim(0.0, scene.seconds * scene.scale)
-    axes.set_xlabel(scene.unit, fontsize=9)
-    axes.tick_params(axis="x", labelsize=8)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=True, axis="x", linewidth=0.5, zorder=1)
-    for position in range(1, len(rows)):
-        if rows[position].device != rows[position - 1].device:
-            axes.axhline(position - 0.5, color="#a0a8b4", linewidth=0.8, zorder=2)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-
-
 def format_heading(title: str, found: Recorded, shown: Sequence[TraceOperation]) -> str:
-    numbers = Numbers(shown)
+    """The title, and a line of the numbers of what is shown."""
+    numbers = Recorded(shown)
     speeds = [f"{TITLES[Kind(kind)]} {speed:.1f} GB/s" for kind, speed in numbers.gb_per_s().items() if speed >= 0.05]
     parts = [f"{numbers.overlap():.0%} overlap (shaded)", *speeds]
     if union((each.start_s, each.end_s) for each in shown if each.kind in ON_DEVICE):
@@ -604,98 +630,6 @@ def format_heading(title: str, found: Recorded, shown: Sequence[TraceOperation])
     if found.dropped:
         parts.append(f"{found.dropped} earlier operations not shown")
     return (f"{title}\n" if title else "") + "   ".join(parts)
-
-
-# A recorded trace as SVG for notebooks: the rows and bars of `picture`, without matplotlib.
-
-_WIDTH, _LEFT, _ROW, _BAR, _AXIS, _LEGEND = 900, 150, 22, 16, 30, 18
-"""Pixels: the picture, its column of titles, a row, a bar, the axis below, a line of the legend."""
-_CHARACTER = 6.5
-_TICKS = 6
-"""At most."""
-
-
-def html(found: Recorded) -> str:
-    """The timeline of a trace, with a heading; colours of text are the notebook's own."""
-    heading = escape(format_heading("", found, found.operations))
-    if not found.operations:
-        return f"<div><p>{heading}</p><p>nothing was recorded</p></div>"
-    return f'<div><p style="margin:0 0 4px">{heading}</p>{_svg(found.operations)}</div>'
-
-
-def _svg(operations: Sequence[TraceOperation]) -> str:
-    scene = Scene(operations, None, None)
-    first, scale, bottom = scene.first, (_WIDTH - _LEFT - 10) / scene.seconds, _ROW * len(scene.rows)
-    legend = [*_legend(scene.legend(BOTH_COLOUR), bottom + _AXIS)]
-    height = max(end for end, _ in legend)
-    parts = [
-        f'<rect x="{_LEFT + (start - first) * scale:.1f}" y="0" width="{(end - start) * scale:.1f}" height="{bottom}" '
-        f'fill="{BOTH_COLOUR}" fill-opacity="0.6"/>'
-        for start, end in scene.shades
-    ]
-    parts += [*_axis(scene, scale, bottom), *(part for _, part in legend)]
-    for position, (row, title) in enumerate(zip(scene.rows, scene.titles, strict=True)):
-        middle = position * _ROW + _ROW / 2
-        parts.append(f'<text x="{_LEFT - 8}" y="{middle + 4:.0f}" text-anchor="end">{escape(title)}</text>')
-        parts += _bars(row, middle, first, scale, scene.seconds / (_WIDTH - _LEFT))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" '
-        f'style="max-width:{_WIDTH}px" font-family="sans-serif" font-size="11" fill="currentColor" role="img">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
-def _bars(row: TimelineRow, middle: float, first: float, scale: float, pixel_s: float) -> Iterator[str]:
-    ranges, others = layers_of(row)
-    for members, colour, height in (
-        (ranges, RANGE_COLOUR, _BAR),
-        (others, COLOURS[row.kind], _BAR if not ranges else _BAR * 5 // 8),
-    ):
-        for bar in bars_of(members, pixel_s):
-            x, width = _LEFT + (bar.start - first) * scale, max((bar.end - bar.start) * scale, 1.0)
-            tip = escape(f"{bar.label or f'{len(members)} operations'}, {(bar.end - bar.start) * 1e3:.3f} ms")
-            yield (
-                f'<rect x="{x:.1f}" y="{middle - height / 2:.1f}" width="{width:.1f}" height="{height}" '
-                f'fill="{colour}"><title>{tip}</title></rect>'
-            )
-            if bar.label and len(bar.label) * _CHARACTER < width - 4 and members is not ranges:
-                yield (
-                    f'<text x="{x + width / 2:.1f}" y="{middle + 4:.0f}" text-anchor="middle" fill="white" '
-                    f'pointer-events="none">{escape(bar.label)}</text>'
-                )
-
-
-def _axis(scene: Scene, scale: float, y: int) -> Iterator[str]:
-    length = scene.seconds * scene.scale
-    step = _step(length / _TICKS)
-    for number in range(int(length / step) + 1):
-        x = _LEFT + number * step / scene.scale * scale
-        text = f"{number * step:.4g}{'' if number else ' ' + scene.unit}"
-        yield f'<path d="M{x:.1f} 0V{y + 4}" stroke="currentColor" stroke-opacity="0.2" fill="none"/>'
-        yield f'<text x="{x:.1f}" y="{y + 18}" text-anchor="middle">{text}</text>'
-
-
-def _step(least: float) -> float:
-    """The next of 1, 2, 5, 10, ... and their tenths."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= least)
-
-
-def _legend(meanings: Sequence[tuple[str, str]], y: int) -> Iterator[tuple[int, str]]:
-    """Draw the meaning of each colour, in lines; with each where its line ends."""
-    x = _LEFT
-    for label, colour in meanings:
-        width = int(24 + len(label) * _CHARACTER)
-        if x > _LEFT and x + width > _WIDTH:
-            x, y = _LEFT, y + _LEGEND
-        yield (
-            y + _LEGEND,
-            (
-                f'<rect x="{x}" y="{y + 3}" width="12" height="10" fill="{colour}"/>'
-                f'<text x="{x + 17}" y="{y + 12}">{escape(label)}</text>'
-            ),
-        )
-        x += width
 
 
 # A recorded trace as a table of text.
@@ -713,7 +647,7 @@ def summary(found: Recorded) -> str:
             rows.append([title, *_figures(kind, members)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(_pad_row(row, widths)).rstrip() for row in rows]
-    lines.append(f"overlap {found.numbers.overlap():.0%}, idle {found.numbers.idle():.0%}")
+    lines.append(f"overlap {found.overlap():.0%}, idle {found.idle():.0%}")
     if found.dropped:
         lines.append(f"{found.dropped} earlier operations were forgotten; trace(keep=...) keeps more")
     untimed = sum(not each.is_timed for each in operations)
@@ -794,7 +728,7 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         self._recording = recorder.RecordBuffer(self._keep)
         self._recorder = open_recording(self._recording)
         self._is_open = True
-        for backend in registry.write_load():
+        for backend in registry.list_loaded():
             self._recorder.add_backend(backend)
             device = backend.device_current()
             if device.kind == "cuda":
@@ -931,8 +865,8 @@ class trace:  # noqa: N801 - reads as a verb: `with xl.trace("run.json") as t:`
         return self._numbers.nbytes()
 
     @property
-    def _numbers(self) -> Numbers:
-        return Numbers(self.operations)
+    def _numbers(self) -> Recorded:
+        return Recorded(self.operations)
 
     @property
     def _data(self) -> Recorded:
@@ -1037,18 +971,17 @@ _STREAMS: dict[int | str, str] = {0: "default", 1: "default", 2: "per-thread"}
 
 
 def _operation(record: Record, recording: RecordBuffer, own: dict[tuple[int, int], str]) -> TraceOperation:
-    origin = recording.origins[record.domain]
-    start_s, end_s = record.start_s, record.end_s
+    _, kind, name, nbytes, device, stream, location, host_start_s, host_end_s, thread, domain, _ = record.note
+    start_s, end_s = host_start_s, host_end_s
     if record.clock is not None:
-        start_s, end_s = record.clock.to_host_s(start_s), record.clock.to_host_s(end_s)
-    stream, site = record.stream, site_of(record.location)
+        start_s, end_s = record.clock.to_host_s(record.start_s), record.clock.to_host_s(record.end_s)
+    origin, site = recording.origins[domain], site_of(location)
     if isinstance(stream, int):
-        index = int(record.device.partition(":")[2] or 0)
+        index = int(device.partition(":")[2] or 0)
         stream = _STREAMS.get(stream) or own.get((index, stream)) or f"{stream:#x}"
     return TraceOperation(
-        kind=str(record.kind), name=record.name, nbytes=record.nbytes, device=record.device, stream=stream,
-        thread=record.thread or (stream if record.device == "host" else ""),
-        start_s=start_s - origin, end_s=end_s - origin,
-        host_start_s=record.host_start_s - origin, host_end_s=record.host_end_s - origin,
+        kind=str(kind), name=name, nbytes=nbytes, device=device, stream=stream,
+        thread=thread or (stream if device == "host" else ""), start_s=start_s - origin, end_s=end_s - origin,
+        host_start_s=host_start_s - origin, host_end_s=host_end_s - origin,
         file=site.file, line=site.line, function=site.function, is_timed=record.is_timed,
     )  # fmt: skip

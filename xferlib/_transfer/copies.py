@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from xferlib._core.device import PER_THREAD
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._transfer import describe, on_device, plan, staging
-from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd
+from xferlib._transfer.describe import CopySource, CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.on_device import cast, in_c_order, in_native_order, resolve_lazy
 from xferlib._transfer.plan import Conversion, Plan, TransferPath
@@ -36,48 +36,53 @@ if TYPE_CHECKING:
 # Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 
 
-@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
+def _source_nbytes(source: CopySource, *_: Any, **__: Any) -> tuple[Backend, int]:
+    assert source.info is not None
+    return source.backend, source.info.nbytes
+
+
+@observe.user_call(_source_nbytes)
 def device_to_host(
-    src: Array,
-    info: ArrayInfo,
-    backend: Backend,
-    dtype: np.dtype[Any],
-    *,
-    stream: RawStream | None = None,
-    out: HostArray | None = None,
+    source: CopySource, dtype: np.dtype[Any], *, stream: RawStream | None = None, out: HostArray | None = None
 ) -> HostArray:
-    """Blocking download: complete on return."""
-    src, info = resolve_lazy(src, info, backend, stream)
+    """Blocking download of an array on a device: complete on return."""
+    src, info, backend = source.given, source.info, source.backend
+    assert info is not None
+    backend.attach(info.device)
+    if (captured := staging.find_captured_stream("to_host", backend, info.device, stream)) is not None:
+        streams.refuse("to_host", captured)
+    if backend.is_lazy(src):
+        src, info = resolve_lazy(src, backend, stream)
     order = stream if stream is not None else backend.stream_current(info.device)
     dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
     try:
-        ready = _prepare_download(
+        end, flat, _owner, found = _prepare_download(
             src, info, backend, dst, order, "to_host" if out is not None else "", is_blocking=True
         )
-        _DOWNLOADS[ready.found.path](ready.flat, ready.end, order, ready.found)
+        staging.download(flat, end, order, found)
     except BaseException:  # what may be enqueued reads memory that the caller may free now
         lifetimes.abandon(backend, order)
         raise
-    del ready
-    if out is not None:
+    if out is not None and observe.listener is not None:
         observe.note_host_access(out, backend.pinned_domain, is_write=True)
     return dst
 
 
-class _Ready(NamedTuple):
-    """A download whose device side is in the order and, if that is planned, in the dtype in which it travels."""
-
-    end: HostEnd
-    flat: ArrayInfo
-    owner: Array
-    """Of the memory that ``flat`` is in."""
-    found: Plan
-
-
 def _prepare_download(
     src: Array, info: ArrayInfo, backend: Backend, dst: HostArray, order: RawStream, call: str, *, is_blocking: bool
-) -> _Ready:
-    """Plan a download, and enqueue the device's part of it; ``call`` refuses to stage the caller's ``dst``."""
+) -> tuple[HostEnd, ArrayInfo, Array, Plan]:
+    """Plan a download, and enqueue the device's part of it.
+
+    Args:
+        src, info, backend: The array on the device.
+        dst: The host's.
+        order: The stream.
+        call: The user's; its ``dst`` may not be staged then where strict mode is on. Empty for a new ``dst``.
+
+    Returns:
+        The host's end; the device's, in the order and, if that is planned, in the dtype in which it travels; the owner
+        of that memory; and the plan.
+    """
     end = HostEnd(dst, info.dtype, backend)
     found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=is_blocking)
     if found.conversion is Conversion.ON_DEVICE:
@@ -86,24 +91,20 @@ def _prepare_download(
         found = plan.of(end, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
     if call:
         plan.refuse_slow(found, dst.nbytes, call)
-    if (
-        found.path is TransferPath.PERMUTED
-    ):  # the device puts the elements in the order of the host's memory, which is dense
+    if found.path is TransferPath.PERMUTED:
+        # The device puts the elements in the order of the host's memory, which is dense.
         shape, strides = (tuple(each[axis] for axis in found.order) for each in (info.shape, info.strides))
-        lies, flat = (
-            HostEnd(dst.transpose(found.order), info.dtype, backend),
-            info._replace(shape=shape, strides=strides),
-        )
         try:
-            ready = in_c_order(src, flat, backend, order)
+            flat, owner = in_c_order(src, info._replace(shape=shape, strides=strides), backend, order)
         except DeviceMemoryError:  # the host puts them in their places
             found = plan.of(
                 end, info.device, is_upload=False, is_blocking=is_blocking, may_permute=False, may_cast=False
             )  # fmt: skip
         else:
+            lies = HostEnd(dst.transpose(found.order), info.dtype, backend)
             found = plan.of(lies, info.device, is_upload=False, is_blocking=is_blocking, may_cast=False)
-            return _Ready(lies, *ready, found)
-    return _Ready(end, *in_c_order(src, info, backend, order), found)
+            return lies, flat, owner, found
+    return end, *in_c_order(src, info, backend, order), found
 
 
 def _convert_on_device(
@@ -118,47 +119,21 @@ def _convert_on_device(
     return converted, backend.view(converted)
 
 
-# --- one executor a path
-
-
-def _nothing(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    pass
-
-
-def _download_pinned(src: ArrayInfo, end: HostEnd, stream: RawStream, _found: Plan) -> None:
-    staging.copy_pinned(end, src.pointer, stream, is_upward=False)
-    staging.await_copy(end.backend, stream)
-
-
-_DOWNLOADS: dict[TransferPath, Callable[[ArrayInfo, HostEnd, RawStream, Plan], None]] = {
-    TransferPath.EMPTY: _nothing,
-    TransferPath.SMALL: staging.download,
-    TransferPath.PINNED: _download_pinned,
-    TransferPath.STAGED: staging.download,
-}
-
-
 # --- asynchronous
 
 
-@observe.user_call(lambda src, info, backend, dtype, **_: (backend, info.nbytes))
+@observe.user_call(_source_nbytes)
 def device_to_host_async(
-    src: Array,
-    info: ArrayInfo,
-    backend: Backend,
-    dtype: np.dtype[Any],
-    *,
-    stream: RawStream | None = None,
-    out: HostArray | None = None,
-    is_awaited: bool = False,
+    source: CopySource, *, stream: RawStream | None, out: HostArray | None, dtype: np.dtype[Any], is_awaited: bool
 ) -> Transfer:
     """Start a download; the result is handed out only when it is complete. ``is_awaited``: see `Transfer.start`."""
-    src, info = resolve_lazy(src, info, backend, stream)
+    src, info, backend = source.given, source.info, source.backend
+    assert info is not None
+    if backend.is_lazy(src):
+        src, info = resolve_lazy(src, backend, stream)
     order = stream
     if order is None:
-        from xferlib._core.streams import copy_stream  # here, for programs that only wait
-
-        order = copy_stream(backend, info.device, "down")
+        order = streams.copy_stream(backend, info.device, "down")
         backend.event_wait(order, backend.event_record(backend.stream_current(info.device), timing=False))
     dst = out if out is not None else buffers.host_cache.empty(info.shape, dtype)
     try:
@@ -184,23 +159,11 @@ def device_to_host_async(
 # Arguments arrive checked: devices exist, dtypes are supported, ``out`` fits.
 
 
-class Upload(NamedTuple):
-    """One copy to a device: both ends, and the stream that orders it."""
-
-    end: HostEnd
-    out: Array
-    """The array on the device."""
-    into: ArrayInfo
-    """Location and layout of ``out``."""
-    stream: RawStream
-    is_blocking: bool
-    """The source has been read on return even if it is pinned."""
-
-
 @observe.user_call(lambda src, target, dtype: (target.backend, src.size * dtype.itemsize))
 def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     """Blocking upload: the source has been read on return, unless it is pinned and the target has a stream."""
     backend, device, stream, out, into = target
+    backend.attach(device)
     order = stream if stream is not None else backend.stream_current(device)
     end = HostEnd(src, dtype, backend)
     is_given = into is not None
@@ -218,16 +181,13 @@ def host_to_device(src: HostArray, target: CopyTarget, dtype: np.dtype[Any]) -> 
     return out
 
 
-def send(upload: Upload) -> TransferPath:
+def send(upload: Upload, *, may_cast: bool = True) -> TransferPath:
     """Fill the array on the device; returns the path that the bytes took."""
-    if upload.stream.capture is not None:
-        return staging.capture_upload(upload.end, upload.out, upload.into, upload.stream)
-    observe.note_host_access(upload.end.array, upload.end.backend.pinned_domain, is_write=False)
-    return _send(upload)
-
-
-def _send(upload: Upload, *, may_cast: bool = True) -> TransferPath:
-    end, _, into, _, is_blocking = upload
+    end, out, into, stream, is_blocking = upload
+    if stream.capture is not None:
+        return staging.capture_upload(end, out, into, stream)
+    if observe.listener is not None:
+        observe.note_host_access(end.array, end.backend.pinned_domain, is_write=False)
     is_flat = into.is_c_contiguous
     found = plan.of(
         end, into.device, is_upload=True, is_blocking=is_blocking, may_permute=is_flat, may_cast=may_cast
@@ -246,17 +206,13 @@ def _send_and_cast(upload: Upload) -> TransferPath:
     try:
         sent = backend.empty(into.shape, dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        return _send(upload, may_cast=False)
-    path = _send(upload._replace(end=HostEnd(end.array, dtype, backend), out=sent, into=backend.view(sent)))
+        return send(upload, may_cast=False)
+    path = send(upload._replace(end=HostEnd(end.array, dtype, backend), out=sent, into=backend.view(sent)))
     cast(sent, out, backend, stream)
     return path
 
 
 # --- one executor a path
-
-
-def _stage(upload: Upload, found: Plan) -> None:
-    staging.upload(upload.end, upload.into, upload.stream, found)
 
 
 def _upload_pinned(upload: Upload, _found: Plan) -> None:
@@ -279,10 +235,10 @@ def _permute(upload: Upload, found: Plan) -> None:
     try:
         temporary = backend.empty(lies.shape, into.dtype, device=into.device, stream=stream)
     except DeviceMemoryError:
-        _stage(upload, plan.STAGED)
+        staging.upload(upload, plan.STAGED)
         return
     first = Upload(HostEnd(lies, into.dtype, backend), temporary, backend.view(temporary), stream, is_blocking)
-    _send(first)
+    send(first)
     strides = [0] * len(into.shape)
     for axis, stride in zip(found.order, c_strides(lies.shape, into.dtype.itemsize), strict=True):
         strides[axis] = stride
@@ -307,9 +263,9 @@ def _lay_out(upload: Upload, temporary: Array, info: ArrayInfo) -> None:
 
 _UPLOADS: dict[TransferPath, Callable[[Upload, Plan], None]] = {
     TransferPath.EMPTY: lambda _, found: None,
-    TransferPath.SMALL: _stage,
+    TransferPath.SMALL: staging.upload,
     TransferPath.PINNED: _upload_pinned,
-    TransferPath.STAGED: _stage,
+    TransferPath.STAGED: staging.upload,
     TransferPath.PERMUTED: _permute,
 }
 """For a destination in C order."""
@@ -325,9 +281,7 @@ def host_to_device_async(
     """Start an upload; only pinned and staged ones outlast the call. ``is_awaited``: see `Transfer.start`."""
     backend, device, order, dst, info = target
     if order is None:
-        from xferlib._core.streams import copy_stream  # here, for programs that only wait
-
-        order = copy_stream(backend, device, "up")
+        order = streams.copy_stream(backend, device, "up")
         if dst is not None:
             backend.event_wait(order, backend.event_record(backend.stream_current(device), timing=False))
     if info is None:
@@ -347,7 +301,7 @@ def host_to_device_async(
         )  # of small ones a thread reads pinned memory too
         try:
             execute = _UPLOADS[found.path] if is_flat else _spread
-            execute(Upload(end, dst, info, order, is_blocking=False), found)
+            execute(Upload(end, dst, info, order), found)
             transfer.finish()
         except BaseException:
             lifetimes.abandon(backend, order)
@@ -378,9 +332,13 @@ def transfer_between(source: CopySource, target: CopyTarget, dtype: Any = None, 
             return source.given
         if copy is False:
             raise describe.needs_copy(source, target, wanted)
-    describe.claim_out(target, source.shape, wanted)
+    if target.into is not None:
+        describe.claim_out(target, source.shape, wanted)
     staging.find_captured_stream("to_device", target.backend, target.device, target.stream)
-    return _EXECUTORS[source.host is not None, target.device.kind == "cpu"](source, target, wanted)
+    is_to_cpu = target.device.kind == "cpu"
+    if source.host is None:
+        return _download_to_cpu(source, target, wanted) if is_to_cpu else _between_devices(source, target, wanted)
+    return _on_cpu(source, target, wanted) if is_to_cpu else host_to_device(source.host, target, wanted)
 
 
 def is_host_array(d: Any, dtype: Any) -> bool:
@@ -410,7 +368,8 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
         return _complete(done, target.backend, target.backend.view(done).nbytes, is_upload=True)
     if source.host is not None and target.device.kind != "cpu":
         wanted = describe.get_result_dtype(source, dtype)
-        describe.claim_out(target, source.shape, wanted)
+        if target.into is not None:
+            describe.claim_out(target, source.shape, wanted)
         target.backend.attach(target.device)
         return host_to_device_async(source.host, target, wanted, is_awaited=is_awaited)
     done = transfer_between(source, target, dtype)
@@ -426,24 +385,17 @@ def begin(source: CopySource, target: CopyTarget, dtype: Any = None, *, is_await
 # --- to the host
 
 
-def to_host(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray:
-    """`xferlib.to_host`, the long way."""
+def to_host(d: Any, dtype: Any, stream: Any, out: HostArray | None, *, is_pinned: bool = False) -> HostArray:
+    """`xferlib.to_host`, the long way; ``is_pinned``: to a new array in pinned memory."""
+    if is_pinned and out is not None:
+        raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
     source, wanted, order = _host_arguments(d, dtype, stream, out, "to_host")
+    if is_pinned:
+        owner = source.backend if source.host is None else registry.default_backend()
+        out = pinned.pools.of(owner)._lend(source.shape, wanted)
     if source.host is not None:
         return _to_host_from_cpu(source, wanted, out, "to_host")
-    return _download(source, wanted, order, out)
-
-
-def download_to_pinned(d: Any, dtype: Any, stream: Any, out: HostArray | None) -> HostArray:
-    """`xferlib.to_host` to a new array in pinned memory."""
-    if out is not None:
-        raise LayoutError("pinned=True asks for a new array, but out is given; leave one of them out")
-    source, wanted, order = _host_arguments(d, dtype, stream, None, "to_host")
-    owner = source.backend if source.host is None else registry.default_backend()
-    filled = pinned.pools.of(owner)._lend(source.shape, wanted)
-    if source.host is not None:
-        return _to_host_from_cpu(source, wanted, filled, "to_host")
-    return _download(source, wanted, order, filled)
+    return device_to_host(source, wanted, stream=order, out=out)
 
 
 def begin_to_host(
@@ -461,9 +413,9 @@ def begin_to_host(
         done = staging.capture_download(d, source.info, source.backend, recorded, out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
     if order is not None and order.handle == PER_THREAD:  # threads cannot enqueue on it
-        done = _download(source, wanted, order, out)
+        done = device_to_host(source, wanted, stream=order, out=out)
         return _complete(done, source.backend, done.nbytes, is_upload=False)
-    return device_to_host_async(d, source.info, source.backend, wanted, stream=order, out=out, is_awaited=is_awaited)
+    return device_to_host_async(source, stream=order, out=out, dtype=wanted, is_awaited=is_awaited)
 
 
 def _host_arguments(
@@ -502,32 +454,16 @@ def _complete(result: Any, backend: Any, nbytes: int, *, is_upload: bool) -> Tra
 # --- one function a direction
 
 
-def _upload(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
-    assert source.host is not None
-    target.backend.attach(target.device)
-    return host_to_device(source.host, target, dtype)
-
-
-def _download(
-    source: CopySource, dtype: np.dtype[Any], stream: RawStream | None = None, out: HostArray | None = None
-) -> HostArray:
-    assert source.info is not None
-    source.backend.attach(source.info.device)
-    if (order := staging.find_captured_stream("to_host", source.backend, source.info.device, stream)) is not None:
-        streams.refuse("to_host", order)
-    return device_to_host(source.given, source.info, source.backend, dtype, stream=stream, out=out)
-
-
 def _download_to_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     filled = target.out if target.out is not None else staging.new(target.backend, target.device, source.shape, dtype)
-    _download(source, dtype, out=target.backend.host_view(filled))
+    device_to_host(source, dtype, out=target.backend.host_view(filled))
     return filled
 
 
 def _between_devices(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Array:
     if source.backend.pinned_domain != target.backend.pinned_domain:
         # A GPU and a simulated one: neither can reach the other.
-        return _upload(source._replace(host=_download(source, dtype)), target, dtype)
+        return host_to_device(device_to_host(source, dtype), target, dtype)
     return on_device.device_to_device(source, target, dtype)
 
 
@@ -538,12 +474,3 @@ def _on_cpu(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> Arr
     host = source.host if target.out is None else _apart(source.host, memory)
     staging.copy_on_cpu(Kind.H2D, memory, host, target.backend, target.device)
     return filled
-
-
-_EXECUTORS: dict[tuple[bool, bool], Callable[[CopySource, CopyTarget, np.dtype[Any]], Array]] = {
-    (True, False): _upload,
-    (False, True): _download_to_cpu,
-    (False, False): _between_devices,
-    (True, True): _on_cpu,
-}
-"""By whether the source and the target are in host memory."""

@@ -70,7 +70,8 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
         device = numpy.devices()[0] if host is x else None
         return CopySource(x, host.shape, host.dtype, numpy, device, host, None)
     info = owner.view(x)
-    arrays.check_dtype(info.dtype, what=what)
+    if info.dtype not in arrays.SUPPORTED:
+        arrays.check_dtype(info.dtype, what=what)
     # A tensor on the CPU is host memory: it takes the ways of NumPy's arrays, over a view of the same bytes.
     if info.device.kind == "cpu":
         return CopySource(x, info.shape, info.dtype, owner.at(info.device), info.device, owner.host_view(x), None)
@@ -118,7 +119,7 @@ def target_of(backend: str | None, device: Any, stream: Any, out: Array | None) 
     else:
         place = registry.resolve(device, backend=chosen)
     order = raw_stream(stream, place) if stream is not None else None
-    return CopyTarget(registry.get(place.backend).at(place), place, order, out, into)
+    return CopyTarget(registry.part_of(place), place, order, out, into)
 
 
 def _is_stream_of(stream: Any, chosen: Backend | None) -> bool:
@@ -144,11 +145,13 @@ def raw_stream(stream: Any, device: Device) -> RawStream:
 
 
 def get_result_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
-    """`wanted_dtype` of a source.
+    """The dtype in which a source arrives, in native byte order: the one asked for, or its own.
 
     Raises:
         UnsupportedDTypeError: There is no such dtype, or it would drop a part of every value.
     """
+    if dtype is None and source.dtype.isnative:
+        return source.dtype
     wanted = choose_dtype(dtype, source.dtype)
     arrays.check_conversion(source.dtype, wanted)
     return wanted
@@ -158,7 +161,7 @@ def check_leaf(x: Any, dtype: Any = None) -> None:
     """Refuse an array of a tree that could not go to a device as ``dtype``.
 
     Raises:
-        ArrayError: What `source_of` and `arriving_dtype` raise.
+        ArrayError: What `source_of` and `get_result_dtype` raise.
     """
     if registry.owner_of(x) is not None:
         get_result_dtype(source_of(x), dtype)
@@ -202,11 +205,11 @@ def needs_copy(source: CopySource, target: CopyTarget, dtype: np.dtype[Any]) -> 
 
 
 def claim_out(target: CopyTarget, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Check the caller's ``out``, if there is one, and tell its library that it is about to be written."""
-    if target.into is not None:
-        _check_fit(target.into, target.into.is_writable, shape, dtype)
-        refuse_truncated(target.out, "out")
-        target.backend.note_write(target.out, "out")
+    """Check the caller's ``out``, and tell its library that it is about to be written."""
+    assert target.into is not None
+    _check_fit(target.into, target.into.is_writable, shape, dtype)
+    refuse_truncated(target.out, "out")
+    target.backend.note_write(target.out, "out")
 
 
 def check_host_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], call: str) -> None:
@@ -247,7 +250,7 @@ def refuse_overlap(out: ArrayInfo | HostArray, what: str) -> None:
         )
 
 
-# The host's end of a copy between host and device: the facts that a plan is made from, each found once.
+# A copy between host and device: the facts that a plan is made from, each found once.
 
 _UNKNOWN: Any = object()
 
@@ -256,24 +259,21 @@ class HostEnd:
     """A host array, the source of an upload or the destination of a download, and the device's side of the copy.
 
     Args:
-        array: Of any layout.
+        array: Of any layout; of a memory map that is whole, as its first check has found.
         dtype: Of the elements on the device.
         backend: Of the device.
-
-    Raises:
-        LayoutError: It is a memory map of a file that has been truncated.
     """
 
-    __slots__ = ("_pinned", "_pointer", "array", "backend", "dtype", "nbytes")
+    __slots__ = ("_pinned", "array", "backend", "dtype", "nbytes", "pointer")
 
     def __init__(self, array: HostArray, dtype: np.dtype[Any], backend: Backend) -> None:
-        refuse_truncated(array, "the array")
         self.array = array
         self.dtype = dtype
         self.backend = backend
         self.nbytes: int = array.size * dtype.itemsize
         """Of the elements on the device."""
-        self._pointer = 0
+        self.pointer = address(array)
+        """The address of the first element."""
         self._pinned: PinnedRanges | None = _UNKNOWN
 
     @property
@@ -282,15 +282,21 @@ class HostEnd:
         return bool(self.array.dtype == self.dtype and self.array.flags.c_contiguous)
 
     @property
-    def pointer(self) -> int:
-        """The address of the first element."""
-        if not self._pointer:
-            self._pointer = address(self.array)
-        return self._pointer
-
-    @property
     def pinned(self) -> PinnedRanges | None:
         """The page-locked memory of an array in C order; None: it is pageable. The first look may ask the driver."""
         if self._pinned is _UNKNOWN:
             self._pinned = pinned_module.find(self.pointer, self.array.nbytes, self.backend)
         return self._pinned
+
+
+class Upload(NamedTuple):
+    """One copy to a device: both ends, and the stream that orders it."""
+
+    end: HostEnd
+    out: Array
+    """The array on the device."""
+    into: ArrayInfo
+    """Location and layout of ``out``."""
+    stream: RawStream
+    is_blocking: bool = False
+    """The source has been read on return even if it is pinned."""

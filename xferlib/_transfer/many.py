@@ -31,14 +31,14 @@ from xferlib._core.thresholds import (
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     PACKED_LEAF_MOST,
+    PINNED_QUERY_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._memory.buffers import slab_of
 from xferlib._runtime import process
 from xferlib._transfer import copies, on_device, plan
 from xferlib._transfer import staging as staging_module
-from xferlib._transfer.copies import Upload
-from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.describe import CopySource, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import TransferPath
 from xferlib._transfer.staging import PlainCopy
@@ -222,8 +222,8 @@ class PackedLeaves:
         """The arrays as C takes them, and what must outlive the copy."""
         sources, layout = self._sources, self._layout
         parts = (_native.Part * len(sources))()
-        locate = _native.locator() if layout.is_plain else None
-        if locate is not None and not locate(sources, layout.places, ctypes.addressof(parts)):
+        calls = _native.find_calls() if layout.is_plain else None
+        if calls is not None and not calls.locate(sources, layout.places, ctypes.addressof(parts)):
             return parts, sources
         kept: list[Any] = []
         for part, source, (place, shape, wanted) in zip(parts, sources, layout.forms(), strict=True):
@@ -241,7 +241,7 @@ class PackedLeaves:
         if nbytes > MEDIUM_NBYTES:
             memory = pinned.pools.of(backend)._lend(info.shape, info.dtype)
             self._pack(memory, memory.ctypes.data)
-            copies.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream, is_blocking=False))
+            copies.send(Upload(HostEnd(memory, BYTE, backend), self.memory, info, stream))
         else:
             memory, pointer = slab_of(backend, nbytes, stream).take(nbytes, stream)
             self._pack(memory, pointer)
@@ -496,18 +496,24 @@ def _large(
     leaves: Sequence[Any], numbers: Sequence[int], dtype: np.dtype[Any] | None, backend: Backend, device: Device, *,
     may_permute: bool,
 ) -> Iterator[_Large]:  # fmt: skip
-    """The leaves that C threads stage, as they are asked for; the others go another way."""
-    find_address = _native.addresser()
-    is_pinned = pinned.tester(backend)
+    """The leaves that C threads stage, as they are asked for; the others go another way.
+
+    The driver is asked whether memory is pinned until it has said no once: to ask it for each of a hundred arrays takes
+    as long as to copy some of them, and memory of another library that is missed so is copied all the same.
+    """
+    calls = _native.find_calls()
+    asks = True
     for number in numbers:
         leaf = leaves[number]
         if type(leaf) is not np.ndarray:
             continue
         given, nbytes = leaf.dtype, leaf.nbytes
-        if find_address is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
-            pointer = find_address(leaf)
+        if calls is not None and (dtype is None or dtype == given) and given in SUPPORTED and nbytes:
+            pointer = calls.address(leaf)
             if pointer:
-                if not is_pinned(pointer, nbytes):
+                ranges = pinned.find(pointer, nbytes, backend, asks=asks)
+                asks = asks and (ranges is not None or nbytes < PINNED_QUERY_FROM)
+                if ranges is None:
                     yield _Large(number, leaf, given, nbytes, pointer)
                 continue
         end = _describe_staged_leaf(leaf, dtype, backend, device, may_permute=may_permute)
@@ -523,6 +529,7 @@ def _describe_staged_leaf(
     wanted = native if dtype is None else dtype
     if native not in SUPPORTED or native.itemsize < wanted.itemsize:  # the device widens
         return None
+    refuse_truncated(leaf, "the array")
     end = HostEnd(leaf, wanted, backend)
     found = plan.of(end, device, is_upload=True, is_blocking=False, may_permute=may_permute, may_cast=False)
     return end if found.path is TransferPath.STAGED and found.is_c else None
@@ -712,7 +719,8 @@ class ManyDownload:
             info = backend.view(memory)
             self._gather(info.pointer, places, nbytes)
             if not self._can_stage:
-                self._cut(copies.device_to_host(memory, info, backend, BYTE, stream=stream), small, places)
+                slab = CopySource(memory, info.shape, BYTE, backend, info.device, None, info)
+                self._cut(copies.device_to_host(slab, BYTE, stream=stream), small, places)
                 return
             group.append(_Leaf(len(self._results), memory, info.pointer, (nbytes,), BYTE, nbytes))
             self._results.append(None)
@@ -808,7 +816,7 @@ class ManyDownload:
         if table.base is None:  # the pool is full
             there = backend.empty(table.shape, table.dtype, device=stream.device, stream=stream)
             info = backend.view(there)
-            copies.send(Upload(HostEnd(table, table.dtype, backend), there, info, stream, is_blocking=False))
+            copies.send(Upload(HostEnd(table, table.dtype, backend), there, info, stream))
             self._kept.append(there)
             start = info.pointer
         else:

@@ -363,7 +363,7 @@ class _Routes:
             return table[info.device, spec]
         except KeyError:
             device = registry.for_array(spec, x)
-        giver, taker = (registry.get(each.backend).at(each) for each in (info.device, device))
+        giver, taker = (registry.part_of(each) for each in (info.device, device))
         is_route = "cpu" not in (info.device.kind, device.kind) and giver.pinned_domain == taker.pinned_domain
         route = (giver, CopyTarget(taker, device)) if is_route else None
         if type(spec) is not str or str(device).endswith(spec):
@@ -418,7 +418,7 @@ def _carry(x: Array, info: ArrayInfo, dtype: np.dtype[Any], giver: Backend, targ
     giver.attach(info.device)
     if taker is not giver:
         taker.attach(device)
-    src, info = resolve_lazy(x, info, giver)
+    src, info = resolve_lazy(x, giver, None) if giver.is_lazy(x) else (x, info)
     order = stream if stream is not None else taker.stream_current(device)
     before = giver.stream_current(info.device)
     is_local = info.device.index == device.index
@@ -619,12 +619,8 @@ def _on(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
             backend.stream_use(current)
 
 
-def resolve_lazy(
-    src: Array, info: ArrayInfo, backend: Backend, stream: RawStream | None = None
-) -> tuple[Array, ArrayInfo]:
-    """The array with its elements in memory, made on ``stream``, the current one if omitted."""
-    if not backend.is_lazy(src):
-        return src, info
+def resolve_lazy(src: Array, backend: Backend, stream: RawStream | None) -> tuple[Array, ArrayInfo]:
+    """The elements of a lazy array in memory, made on ``stream``; None is the current one."""
     if stream is None:
         done = backend.resolved(src)
     else:

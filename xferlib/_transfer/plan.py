@@ -1,9 +1,9 @@
 """How an array crosses the link: compiled once from its form and the abilities of the device, kept, and looked up.
 
-The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compiled` is pure,
-and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer costs:
-size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned`), which is a fact of
-each array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
+The obvious way is to choose anew at each call, and to ask the driver whether an address is pinned. `compile_plan` is
+pure, and its plans are kept: shapes, strides and dtypes of a loop are few. It asks in the order of what an answer
+costs: size, then layout, and only then whether the memory is pinned (see `xferlib._memory.pinned`), a fact of each
+array. A plan that depends on it says so (`Plan.asks_pinned`), and is that of pageable memory. Arrays that are
 dense but not in C order are sent as they lie, and reordered on the device, if two steps may fill the destination.
 
 Guaranteed: a forced path that the array cannot take becomes `STAGED`.
@@ -15,7 +15,6 @@ import bisect
 import ctypes
 import functools
 import math
-import os
 import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -25,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import arrays, device, observe
-from xferlib._core.arrays import DTYPES, address, dense_order, merge_axes
+from xferlib._core import device, observe
+from xferlib._core.arrays import DTYPES, dense_order, merge_axes
 from xferlib._core.thresholds import (
     CAST_FROM,
     CAST_TO_QUARTER_FROM,
@@ -35,7 +34,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_UP,
     FIRST_BLOCK_NBYTES,
     HELPER_NBYTES,
-    HOST_HELPER_NBYTES,
     LARGE_NBYTES,
     LARGEST_BLOCK_PARTS,
     LOOPED_FROM,
@@ -51,17 +49,13 @@ from xferlib._runtime import process, threads
 from xferlib.errors import SlowPathError
 
 if TYPE_CHECKING:
-    from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
     from xferlib._memory.pinned import PinnedRanges
     from xferlib._transfer.describe import HostEnd
 
 
-# Copies between host arrays and pinned memory by the C: plain bytes by several threads, any layout by this one; and
-# how it cuts a transfer.
-
-# --- any layout
+# How C takes a host array, and how it cuts a transfer.
 
 
 _NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
@@ -99,134 +93,6 @@ def describe_form(
     layout.device_type = _NUMBERS[dtype]
     layout.is_swapped = not given.isnative
     return HostForm(layout, ctypes.addressof(layout), _native.load_library().xf_unit(layout))
-
-
-def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
-    """Copy the elements in C order to ``memory``, at an address, converted; releases the GIL."""
-    found = _suitable(array, dtype)
-    if found is None:
-        arrays.copy_into(np.ndarray(array.shape, dtype, memory), array)
-    else:
-        _native.load_library().xf_gather(found.layout, array.ctypes.data, 0, array.size, pointer, 0)
-
-
-def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
-    """Fill an array from elements of ``dtype`` in C order in ``memory``, at an address; releases the GIL."""
-    found = _suitable(array, dtype)
-    if found is None:
-        arrays.copy_into(array, np.ndarray(array.shape, dtype, memory))
-    else:
-        _native.load_library().xf_scatter(found.layout, array.ctypes.data, 0, array.size, pointer, 1)
-
-
-_SHORT_ROW = 8
-
-
-def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
-    """Fill a host array from one that shares no memory with it; releases the GIL.
-
-    One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
-    axes of both are put then.
-
-    Args:
-        dst, src: Of the same shape.
-        helpers: The most threads that may help.
-
-    Returns:
-        Whether that was done, not where NumPy takes no more time, or the C knows no way.
-    """
-    is_gathered = dst.flags.carray and dst.dtype.isnative
-    if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
-        order = dense_order(dst.shape, dst.strides, dst.itemsize)
-        if order is None or not (dst.flags.behaved and dst.dtype.isnative):
-            return False
-        dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
-        if src.dtype != dst.dtype and not _has_rows(dst.shape):
-            return False
-    host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
-    if host.flags.c_contiguous and src.dtype == dst.dtype:
-        if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
-            return False
-        host, plain = src, dst
-    elif (found := _suitable(host, plain.dtype)) is not None:
-        layout = found.layout
-    else:
-        return False
-    pointers = address(host), address(plain)
-    _native.load_library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
-    return True
-
-
-def _has_rows(shape: tuple[int, ...]) -> bool:
-    """Whether the last two axes have elements enough for a block to be worth converting: as in `host_copies.c`."""
-    return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
-
-
-def host_crew(helpers: int) -> tuple[int, int, int, int]:
-    """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
-    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, SPIN_NS
-
-
-def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
-    """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
-    given = array.dtype
-    is_small = array.size * dtype.itemsize < SMALL_NBYTES
-    if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
-        return None
-    return describe_form(array.shape, array.strides, given, dtype)
-
-
-# --- plain bytes
-
-
-def fill(pinned: int, host: int, nbytes: int) -> None:
-    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
-    _native.load_library().xf_fill(*_arguments(pinned, host, nbytes))
-
-
-def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
-    """The arguments of ``xf_fill``."""
-    budget = threads.crew()
-    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
-
-
-class Filling:
-    """Plain bytes on their way into pinned memory.
-
-    Args:
-        pinned: The address of memory that nothing else uses.
-        host: The address of as many bytes, which stay as they are until `end`.
-        nbytes: The number of bytes.
-        keep: Must outlive the copy.
-    """
-
-    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
-
-    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
-        arguments, library = _arguments(pinned, host, nbytes), _native.load_library()
-        self.nbytes = nbytes
-        self._keep = keep
-        self._pid = os.getpid()
-        self._handle: int | None = library.xf_fill_begin(*arguments)
-        if self._handle is None:
-            library.xf_fill(*arguments)
-
-    def end(self) -> None:
-        """Do what is left in this thread too; on return every byte is there."""
-        handle, self._handle = self._handle, None
-        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
-            _native.load_library().xf_fill_end(handle)
-        self._keep = None
-
-    def __del__(self) -> None:
-        try:
-            if self._handle is not None:
-                self.end()
-        except Exception:  # it was never begun, or the interpreter is going away
-            return
-
-
-# --- how a transfer is cut
 
 
 class Cutting(NamedTuple):
@@ -484,7 +350,7 @@ def of(
     end: HostEnd, device: Device, *, is_upload: bool, is_blocking: bool = True, may_permute: bool = True,
     may_cast: bool = True,
 ) -> Plan:  # fmt: skip
-    """The plan for the host's end of a copy; asks whether its memory is pinned if that decides. Else as `compiled`."""
+    """The plan for the host's end of a copy, by `compile_plan`; asks whether memory is pinned if that decides."""
     array, means, wanted = end.array, known.get(device), forced()
     if means is None or process.fast_path_epoch[0] != _number:
         means = means_of(end.backend, device)

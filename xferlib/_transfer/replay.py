@@ -172,16 +172,15 @@ def _may_replay() -> tuple[int, ...] | None:
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    return _addresses()[2], *plan.host_crew(plan.helpers()), LARGE_NBYTES
+    return _addresses()[1], *staging.host_crew(plan.helpers()), LARGE_NBYTES
 
 
 @functools.cache
-def _addresses() -> tuple[int, int, int]:
-    """The addresses of ``xf_gather``, ``xf_scatter`` and ``xf_host_copy``."""
+def _addresses() -> tuple[int, int]:
+    """The addresses of ``xf_spread`` and ``xf_host_copy``."""
     library = _native.load_library()
-    functions = library.xf_gather, library.xf_scatter, library.xf_host_copy
-    gather, scatter, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in functions)
-    return gather, scatter, copy
+    spread, copy = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in (library.xf_spread, library.xf_host_copy))
+    return spread, copy
 
 
 def _settle() -> int:
@@ -264,7 +263,7 @@ def _add_device(device: Device) -> int:
         "pool": pool, **pool.describe_for_native(), "is_followed": is_followed,
     }  # fmt: skip
     addresses = {name: getattr(direct, name) for name in _OF_DRIVER} | staging.addresses()
-    addresses["gather"], addresses["scatter"], _ = _addresses()
+    addresses["spread"] = _addresses()[0]
     return _add(device, library, device.index, _ON_DEVICE, functions, addresses, direct.context)
 
 

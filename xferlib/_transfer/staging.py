@@ -3,7 +3,7 @@
 The obvious way for pageable memory is one driver call, which stages it itself. It uses one thread, and neither
 gathers nor converts: slower than our own staging from 64 KiB on. One thread that fills a pinned buffer and sends it is
 no faster: filling and sending take turns. So what is small is one copy by way of the thread's slab, and everything else
-is staged by `compiled_staging`, with several threads over a ring of chunks. Where that cannot be, as on the simulator,
+is staged by C (`copy`), with several threads over a ring of chunks. Where that cannot be, as on the simulator,
 or where the C is not compiled, one thread gathers a part of the array after the other into its slab and sends it.
 
 Guaranteed: `upload` returns when the source has been read, unless it is pinned; `download` returns when the destination
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.arrays import SUPPORTED, HostArray, copy_into, cut_in_chunks, find_memory_map
+from xferlib._core.arrays import SUPPORTED, HostArray, address, copy_into, cut_in_chunks, dense_order, find_memory_map
 from xferlib._core.device import PER_THREAD, opened
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
@@ -31,19 +32,21 @@ from xferlib._core.thresholds import (
     HOST_HELPER_NBYTES,
     LENT_CHUNKS,
     MEDIUM_NBYTES,
+    SMALL_NBYTES,
+    SPIN_NS,
 )
 from xferlib._memory import buffers, lifetimes
 from xferlib._runtime import process, threads
 from xferlib._runtime.threads import Job, workers
 from xferlib._transfer import plan
-from xferlib._transfer.describe import HostEnd
+from xferlib._transfer.describe import HostEnd, Upload
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import CaptureError, LayoutError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xferlib._core.arrays import Array, ArrayInfo, Chunks
+    from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream, StagingCalls
     from xferlib._core.observe import Moving, Step
@@ -77,10 +80,10 @@ def copy_small_leaves(leaves: list[Any]) -> tuple[list[Any], list[int]]:
     Returns:
         The objects, with the copies in place of those arrays, and the numbers of the other objects.
     """
-    copy_all = _native.copier()
+    calls = _native.find_calls()
     others = 1
-    if copy_all is not None:
-        made, others = copy_all(leaves, HOST_HELPER_NBYTES - 1)
+    if calls is not None:
+        made, others = calls.copy_small(leaves, HOST_HELPER_NBYTES - 1)
     else:
         made = [leaf.copy() if _is_small(leaf) else leaf for leaf in leaves]
     if not others:
@@ -96,8 +99,136 @@ def _is_small(leaf: Any) -> bool:
 
 def copy_on_host(dst: HostArray, src: HostArray) -> None:
     """Fill one host array from another, by several threads where it is large and they are compiled."""
-    if not plan.copy_between(dst, src, plan.helpers()):
+    if not copy_between(dst, src, plan.helpers()):
         copy_into(dst, src)
+
+
+# Copies between host arrays by C: any layout by the calling thread, and those that are large by several.
+
+
+def gather(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Copy the elements in C order to ``memory``, at an address, converted; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        copy_into(np.ndarray(array.shape, dtype, memory), array)
+    else:
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, True, False)
+
+
+def scatter(array: HostArray, dtype: np.dtype[Any], memory: HostArray, pointer: int) -> None:
+    """Fill an array from elements of ``dtype`` in C order in ``memory``, at an address; releases the GIL."""
+    found = _suitable(array, dtype)
+    if found is None:
+        copy_into(array, np.ndarray(array.shape, dtype, memory))
+    else:
+        _native.load_library().xf_spread(found.layout, array.ctypes.data, 0, array.size, pointer, False, True)
+
+
+_SHORT_ROW = 8
+
+
+def copy_between(dst: HostArray, src: HostArray, helpers: int) -> bool:
+    """Fill a host array from one that shares no memory with it; releases the GIL.
+
+    One of them must be in C order, aligned and in native byte order; or ``dst`` dense in another order, in which the
+    axes of both are put then.
+
+    Args:
+        dst, src: Of the same shape.
+        helpers: The most threads that may help.
+
+    Returns:
+        Whether that was done, not where NumPy takes no more time, or the C knows no way.
+    """
+    is_gathered = dst.flags.carray and dst.dtype.isnative
+    if not is_gathered and not (src.flags.c_contiguous and src.flags.aligned and src.dtype.isnative):
+        order = dense_order(dst.shape, dst.strides, dst.itemsize)
+        if order is None or not (dst.flags.behaved and dst.dtype.isnative):
+            return False
+        dst, src, is_gathered = dst.transpose(order), src.transpose(order), True
+        if src.dtype != dst.dtype and not _has_rows(dst.shape):
+            return False
+    host, plain, layout = (src, dst, None) if is_gathered else (dst, src, None)
+    if host.flags.c_contiguous and src.dtype == dst.dtype:
+        if src.nbytes < HOST_HELPER_NBYTES or not _native.is_on():
+            return False
+        host, plain = src, dst
+    elif (found := _suitable(host, plain.dtype)) is not None:
+        layout = found.layout
+    else:
+        return False
+    pointers = address(host), address(plain)
+    _native.load_library().xf_host_copy(layout, *pointers, plain.nbytes, is_gathered, *host_crew(helpers))
+    return True
+
+
+def _has_rows(shape: tuple[int, ...]) -> bool:
+    """Whether the last two axes have elements enough for a block to be worth converting: as in `host_copies.c`."""
+    return shape[-1] >= _SHORT_ROW and (len(shape) < 2 or shape[-1] * shape[-2] >= _SHORT_ROW**2)
+
+
+def host_crew(helpers: int) -> tuple[int, int, int, int]:
+    """How threads take part in a copy between host arrays, as ``xf_host_copy`` takes it."""
+    return HOST_HELPER_NBYTES, helpers, threads.crew().both_ways, SPIN_NS
+
+
+def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
+    """The form of an array for which the C takes less time than NumPy, whose floats saturate in several steps."""
+    given = array.dtype
+    is_small = array.size * dtype.itemsize < SMALL_NBYTES
+    if (is_small and not (given.kind == "f" and dtype.kind in "iu")) or not array.size or not _native.is_on():
+        return None
+    return plan.describe_form(array.shape, array.strides, given, dtype)
+
+
+# Copies of plain bytes into pinned memory by several threads.
+
+
+def fill(pinned: int, host: int, nbytes: int) -> None:
+    """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
+    _native.load_library().xf_fill(*_arguments(pinned, host, nbytes))
+
+
+def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
+    """The arguments of ``xf_fill``."""
+    budget = threads.crew()
+    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+
+
+class Filling:
+    """Plain bytes on their way into pinned memory.
+
+    Args:
+        pinned: The address of memory that nothing else uses.
+        host: The address of as many bytes, which stay as they are until `end`.
+        nbytes: The number of bytes.
+        keep: Must outlive the copy.
+    """
+
+    __slots__ = ("_handle", "_keep", "_pid", "nbytes")
+
+    def __init__(self, pinned: int, host: int, nbytes: int, keep: Any) -> None:
+        arguments, library = _arguments(pinned, host, nbytes), _native.load_library()
+        self.nbytes = nbytes
+        self._keep = keep
+        self._pid = os.getpid()
+        self._handle: int | None = library.xf_fill_begin(*arguments)
+        if self._handle is None:
+            library.xf_fill(*arguments)
+
+    def end(self) -> None:
+        """Do what is left in this thread too; on return every byte is there."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._pid == os.getpid():  # a forked child has none of the threads
+            _native.load_library().xf_fill_end(handle)
+        self._keep = None
+
+    def __del__(self) -> None:
+        try:
+            if self._handle is not None:
+                self.end()
+        except Exception:  # it was never begun, or the interpreter is going away
+            return
 
 
 # The arrays of a staged transfer, as C takes them: each contiguous on the device, of any layout on the host.
@@ -115,20 +246,17 @@ class Regions(NamedTuple):
     """The arrays, and descriptions that ``table`` points to."""
 
 
-def of_one(end: HostEnd, pointer: int) -> Regions | None:
-    """Describe one array and its address on the device; None where that has too many axes."""
+def of_one(end: HostEnd, pointer: int, *, is_read: bool = False) -> Regions | None:
+    """Describe one array and its address on the device, as `describe` does; None where that has too many axes."""
     region = _native.ArrayRegion()
-    form = describe(region, end.array, end.dtype, end.pointer, pointer)
+    form = describe(region, end, pointer, is_read=is_read)
     return None if form is None else Regions(region, 1, end.nbytes, (end.array, form))
 
 
 def of_many(ends: Sequence[HostEnd], pointers: Sequence[int]) -> Regions:
     """Describe arrays whose plans C can stage, and their addresses on the device."""
     table = (_native.ArrayRegion * len(ends))()
-    forms = [
-        describe(region, end.array, end.dtype, end.pointer, pointer)
-        for region, end, pointer in zip(table, ends, pointers, strict=True)
-    ]
+    forms = [describe(region, end, pointer) for region, end, pointer in zip(table, ends, pointers, strict=True)]
     return Regions(table, len(ends), sum(end.nbytes for end in ends), ([end.array for end in ends], forms))
 
 
@@ -176,18 +304,17 @@ def of_parts(parts: Any, nbytes: int, pointer: int, keep: Any) -> Regions:
     return Regions(region, 1, nbytes, (parts, keep))
 
 
-def describe(
-    region: Any, array: HostArray, dtype: np.dtype[Any], address: int, pointer: int, *, is_read: bool = False
-) -> HostForm | bool | None:
+def describe(region: Any, end: HostEnd, pointer: int, *, is_read: bool = False) -> HostForm | bool | None:
     """Fill in a region; returns the form that it points to, True if to none, None if it cannot be described.
 
     Args:
         region: An `xferlib._native.ArrayRegion`.
-        array: On the host, its first element at ``address``.
-        dtype: Of the elements on the device, the first at ``pointer``.
+        end: On the host.
+        pointer: Of the first element on the device.
         is_read: It is known to be a source, whose pages exist.
     """
-    region.device, region.host, region.nbytes = pointer, address, array.size * dtype.itemsize
+    array, dtype = end.array, end.dtype
+    region.device, region.host, region.nbytes = pointer, end.pointer, end.nbytes
     if array.dtype == dtype and array.flags.c_contiguous:
         region.is_fresh = is_fresh = not is_read and buffers.is_fresh(array)
         region.unit = buffers.HUGE if is_fresh else _native.CACHE_LINE
@@ -209,7 +336,7 @@ def _unit(*, is_fresh: bool) -> int:
 #
 # The obvious way is one C function that stages everything and returns. `copy` is that, for a transfer that takes some
 # milliseconds. A longer one would keep Ctrl-C waiting, an asynchronous one needs no Python thread at all, and the
-# arrays of a tree are described while the first of them are on their way: these are an `open_transfer.OpenTransfer`.
+# arrays of a tree are described while the first of them are on their way: these are an `OpenTransfer`.
 #
 # Helpers are threads of `staging.c`, shared by all transfers and counted by the thread budget.
 #
@@ -305,34 +432,6 @@ def calls_of(backend: Backend, stream: RawStream) -> StagingCalls | None:
     return fast.staging_calls(stream.device)
 
 
-def stage(
-    array: HostArray, dtype: np.dtype[Any], host: int, pointer: int, backend: Backend, stream: RawStream, *,
-    is_upward: bool,
-) -> bool:  # fmt: skip
-    """Copy between a host array and contiguous memory of the device, in one call of C; the device is attached.
-
-    Args:
-        array: Of any layout, its first element at the address ``host``.
-        dtype: Of the elements on the device, the first at the address ``pointer``.
-        backend, stream, is_upward: They carry the copy, to the device or from it.
-
-    Returns:
-        False, and nothing is done, where C cannot stage the array.
-
-    Raises:
-        As `copy`.
-    """
-    setup = setup_of(backend, stream, is_upward=is_upward)
-    if setup is None:
-        return False
-    region = _native.ArrayRegion()
-    form = describe(region, array, dtype, host, pointer, is_read=is_upward)
-    if form is None:
-        return False
-    copy(Regions(region, 1, region.nbytes, (array, form)), setup, backend, stream)
-    return True
-
-
 def copy(described: Regions, setup: StreamSetup, backend: Backend, stream: RawStream) -> None:
     """Make a transfer in this thread, with helpers; the device is attached.
 
@@ -362,7 +461,7 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
         raise setup.calls.failure(error, stream)
 
 
-# --- for calls that C makes by itself: see `stager.c`
+# --- for calls that C makes by itself: see `copies.c`
 
 
 def addresses() -> dict[str, int]:
@@ -449,7 +548,7 @@ def close_failed(handle: Any, ring: Ring, backend: Backend, stream: RawStream) -
 # asynchronous one needs no Python thread.
 #
 # Guaranteed: when the job of an `OpenTransfer` is over, no thread of either kind works on the transfer; its chunks are
-# dealt with as `compiled_staging` says.
+# dealt with as those of `copy`.
 #
 # `OpenTransfer._lock` protects the start and the end: `_handle` is set once, and regions are added until the end only.
 
@@ -501,7 +600,7 @@ class OpenTransfer:
         with self._lock:
             self._is_closed = True
             if self._handle is not None:
-                _native.load_library().xf_close_regions(self._handle)
+                _native.load_library().xf_add(self._handle, None, 0, True, 0)
 
     def job(self, after: Callable[[], None] | None) -> Job:
         """The job that threads are to help with; ``after`` runs at its end."""
@@ -613,8 +712,9 @@ def _name(thread: int, names: dict[int | None, str]) -> str:
     return f"xferlib-c{-thread}" if thread < 0 else names.get(thread, f"thread {thread}")
 
 
-def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None:
-    """Fill ``dst`` (C-contiguous) on ``stream``; pageable memory has been read on return."""
+def upload(request: Upload, found: Plan) -> None:
+    """Fill memory in C order of a device on a stream; pageable memory has been read on return."""
+    end, _, dst, stream, _ = request
     backend = end.backend
     if found.path is TransferPath.PINNED:
         copy_pinned(end, dst.pointer, stream, is_upward=True)
@@ -622,22 +722,24 @@ def upload(end: HostEnd, dst: ArrayInfo, stream: RawStream, found: Plan) -> None
     # The driver waits for the stream first: so only where that is idle.
     fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=True):
-        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, dst.nbytes, backend, stream):
+        if observe.driver_copy(Kind.H2D, fast.copy_to_device, dst.pointer, end.pointer, end.nbytes, backend, stream):
             return
     if found.path is TransferPath.SMALL:
         memory, pointer = buffers.slab_of(backend, end.nbytes, stream).take(end.nbytes, stream)
-        plan.gather(end.array, end.dtype, memory, pointer)
-        observe.copy(Kind.H2D, dst.pointer, pointer, dst.nbytes, backend, stream)
+        gather(end.array, end.dtype, memory, pointer)
+        observe.copy(Kind.H2D, dst.pointer, pointer, end.nbytes, backend, stream)
     else:
         _stage(end, dst.pointer, stream, is_upward=True)
 
 
 def _stage(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: bool) -> None:
-    """Stage an array in this thread, with helpers."""
+    """Stage an array in this thread, with helpers: in one call of C where that can be, and no recorder is open."""
     backend = end.backend
-    if observe.active is not None or not stage(
-        end.array, end.dtype, end.pointer, pointer, backend, stream, is_upward=is_upward
-    ):
+    setup = setup_of(backend, stream, is_upward=is_upward) if observe.active is None else None
+    described = of_one(end, pointer, is_read=is_upward) if setup is not None else None
+    if setup is not None and described is not None:
+        copy(described, setup, backend, stream)
+    else:
         workers.run(job(end, pointer, stream, None, is_upward=is_upward))
 
 
@@ -653,13 +755,11 @@ def job(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None
         staging.add(described)
         staging.close()
         return staging.job(finish)
-    if is_upward:
-        return _slab_upload(end, pointer, stream, finish)
-    return _slab_download(pointer, end, stream, finish)
+    return _slab_job(end, pointer, stream, finish, is_upward=is_upward)
 
 
 def begin(backend: Backend, stream: RawStream, nbytes: int, *, is_upward: bool) -> OpenTransfer:
-    """A transfer in C of some ``nbytes``, with no regions yet; `compiled_staging.calls_of` has said that it can be."""
+    """A transfer in C of some ``nbytes``, with no regions yet; `calls_of` has said that it can be."""
     setup = setup_of(backend, stream, is_upward=is_upward)
     assert setup is not None
     moving = observe.make_mover(Kind.H2D if is_upward else Kind.D2H, nbytes, 0, backend, stream)
@@ -679,8 +779,14 @@ def copy_pinned(end: HostEnd, pointer: int, stream: RawStream, *, is_upward: boo
 
 
 def download(src: ArrayInfo, end: HostEnd, stream: RawStream, found: Plan) -> None:
-    """Fill pageable memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
+    """Fill host memory from ``src`` (C-contiguous) after the work on ``stream``; complete on return."""
     backend = end.backend
+    if found.path is TransferPath.EMPTY:
+        return
+    if found.path is TransferPath.PINNED:
+        copy_pinned(end, src.pointer, stream, is_upward=False)
+        await_copy(backend, stream)
+        return
     fast = backend.fast if found.tries_driver else None
     if fast is not None and fast.takes_pageable(stream, idle=False):
         if observe.driver_copy(Kind.D2H, fast.copy_to_host, end.pointer, src.pointer, src.nbytes, backend, stream):
@@ -711,78 +817,64 @@ def _download_small(src: ArrayInfo, end: HostEnd, stream: RawStream) -> None:
     except BaseException:
         lifetimes.abandon(backend, stream)
         raise
-    plan.scatter(end.array, end.dtype, memory, pointer)
+    scatter(end.array, end.dtype, memory, pointer)
     own.mark_empty()
 
 
 # --- by one thread, through its slab: on the simulator, for backends without C functions, without the compiled C
 
 
-def _chunks(end: HostEnd) -> Chunks:
-    return cut_in_chunks(
-        end.array, end.dtype.itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), end.dtype.itemsize)
-    )
-
-
-def _slab_upload(end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
-    """Fill contiguous memory of the device, at an address, from the host's end."""
-    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.make_mover(Kind.H2D, end.nbytes, chunks.count, backend, stream)
+def _slab_job(
+    end: HostEnd, pointer: int, stream: RawStream, finish: Callable[[], None] | None, *, is_upward: bool
+) -> Job:
+    """The job that copies between the host's end and contiguous memory of the device, at an address."""
+    backend, itemsize = end.backend, end.dtype.itemsize
+    chunks = cut_in_chunks(end.array, itemsize, max(min(MEDIUM_NBYTES, plan.chunk_nbytes()), itemsize))
+    moving = observe.make_mover(Kind.H2D if is_upward else Kind.D2H, end.nbytes, chunks.count, backend, stream)
+    copy_part = _send_part if is_upward else _fetch_part
 
     def work(take: Callable[[], int]) -> None:
         backend.attach(stream.device)
         while (index := take()) >= 0:
             offset, part = chunks[index]
-            nbytes = part.size * itemsize
-            begun_s = time.perf_counter() if moving is not None else 0.0
-            memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
-            plan.gather(part, end.dtype, memory, source)
-            _send_chunk(moving, begun_s, nbytes)
-            backend.copy(pointer + offset, source, nbytes, stream=stream)
-            if moving is not None:
-                moving.note_enqueued()
+            copy_part(end, part, pointer + offset, stream, moving)
 
     return Job(chunks.count, work, finish=finish)
 
 
-def _slab_download(pointer: int, end: HostEnd, stream: RawStream, finish: Callable[[], None] | None = None) -> Job:
-    """Fill the host's end from contiguous memory of the device, at an address."""
-    backend, itemsize, chunks = end.backend, end.dtype.itemsize, _chunks(end)
-    moving = observe.make_mover(Kind.D2H, end.nbytes, chunks.count, backend, stream)
-
-    def work(take: Callable[[], int]) -> None:
-        backend.attach(stream.device)
-        while (index := take()) >= 0:
-            offset, part = chunks[index]
-            nbytes = part.size * itemsize
-            own = buffers.slab_of(backend, nbytes, stream)
-            memory, target = own.take(nbytes, stream)
-            try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
-                if moving is not None:
-                    moving.send()
-                backend.copy(target, pointer + offset, nbytes, stream=stream)
-                if moving is not None:
-                    moving.note_enqueued()
-                backend.stream_synchronize(stream)
-            except BaseException:
-                lifetimes.abandon(backend, stream)
-                raise
-            begun_s = time.perf_counter() if moving is not None else 0.0
-            plan.scatter(part, end.dtype, memory, target)
-            own.mark_empty()
-            observe.note_staging(nbytes)
-            if moving is not None:
-                moving.note_staged(begun_s, nbytes)
-
-    return Job(chunks.count, work, finish=finish)
-
-
-def _send_chunk(moving: Moving | None, begun_s: float, nbytes: int) -> None:
-    """A chunk of an upload has been filled, and is about to be sent."""
+def _send_part(end: HostEnd, part: HostArray, pointer: int, stream: RawStream, moving: Moving | None) -> None:
+    backend, nbytes, begun_s = end.backend, part.size * end.dtype.itemsize, time.perf_counter()
+    memory, source = buffers.slab_of(backend, nbytes, stream).take(nbytes, stream)
+    gather(part, end.dtype, memory, source)
     observe.note_staging(nbytes)
     if moving is not None:
         moving.note_staged(begun_s, nbytes)
         moving.send()
+    backend.copy(pointer, source, nbytes, stream=stream)
+    if moving is not None:
+        moving.note_enqueued()
+
+
+def _fetch_part(end: HostEnd, part: HostArray, pointer: int, stream: RawStream, moving: Moving | None) -> None:
+    backend, nbytes = end.backend, part.size * end.dtype.itemsize
+    own = buffers.slab_of(backend, nbytes, stream)
+    memory, target = own.take(nbytes, stream)
+    try:  # the slab's bytes may be taken again after this, so even an interrupted copy must be waited for
+        if moving is not None:
+            moving.send()
+        backend.copy(target, pointer, nbytes, stream=stream)
+        if moving is not None:
+            moving.note_enqueued()
+        backend.stream_synchronize(stream)
+    except BaseException:
+        lifetimes.abandon(backend, stream)
+        raise
+    begun_s = time.perf_counter()
+    scatter(part, end.dtype, memory, target)
+    own.mark_empty()
+    observe.note_staging(nbytes)
+    if moving is not None:
+        moving.note_staged(begun_s, nbytes)
 
 
 # --- in a capture: a graph repeats copies between fixed addresses, and of bytes as they are

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xferlib._core.arrays import Array, ArrayInfo, c_strides, matching
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, make_matcher
 from xferlib._core.backend import (
     Backend,
     DirectCopies,
@@ -64,8 +64,8 @@ __all__ = [
     "c_strides",
     "deferred",
     "make_device",
+    "make_matcher",
     "make_namespace",
-    "matching",
     "staging_failure",
 ]
 

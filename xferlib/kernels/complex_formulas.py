@@ -23,7 +23,9 @@ from xferlib.kernels import formulas
 from xferlib.kernels.formulas import Lowering, Real, hypot, two_product, two_sum
 from xferlib.kernels.ir import FLOAT32, FLOAT64, INT64, UINT64, Builder, Node, is_complex, part_dtype
 
-# Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G).
+# Division of complex numbers by float64 operations, with the infinities and zeros of C (ISO C, annex G). The sign of a
+# zero that divides counts for nothing, as in NumPy and torch; annex G leaves it open. A real divisor that becomes
+# complex would otherwise choose a direction in the plane by a sign that it got by chance.
 #
 # complex64 takes the textbook formula, which cannot overflow in float64. complex128 would overflow there for parts
 # beyond 1e154, so it takes Smith's method ("Algorithm 116: Complex division", Communications of the ACM 5, 1962). It is
@@ -75,7 +77,7 @@ def _smith(top: Pair, bottom: Pair) -> Pair:
 
 
 def _restore_infinities(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> Pair:
-    """The quotient, with C's values where both parts are NaN although an operand is infinite or the divisor 0."""
+    """The quotient, with C's values where both parts are NaN beside an infinite operand, NumPy's for a zero divisor."""
     (x, y), (u, v) = top, bottom
     real, imag = quotient
     is_lost = b.op("and", real.compare("ne", real), imag.compare("ne", imag))
@@ -83,7 +85,7 @@ def _restore_infinities(b: Builder, quotient: Pair, top: Pair, bottom: Pair) -> 
     is_bottom_endless = b.op("or", _is_infinite(u), _is_infinite(v))
     is_mended = b.op("and", is_lost, b.op("xor", is_top_endless, is_bottom_endless))
     is_zero = b.op("and", u.compare("eq", 0.0), v.compare("eq", 0.0))
-    first, second = x / u, y / u
+    first, second = x / 0.0, y / 0.0
     x, y = (_box(each).where(is_top_endless, each * 0.5) for each in (x, y))  # or the sum may overflow
     u, v = (_box(each).where(is_bottom_endless, each) for each in (u, v))
     factor = u.of(np.inf).where(is_top_endless, 0.0)
@@ -342,11 +344,11 @@ def _tanh(f: Functions, x: Real, y: Real) -> Pair:
 def _rotate(formula: Formula) -> Formula:
     """``-i f(iz)``: the circular function from the hyperbolic one, and the reverse."""
 
-    def turned(f: Functions, x: Real, y: Real) -> Pair:
+    def turn(f: Functions, x: Real, y: Real) -> Pair:
         real, imag = formula(f, -y, x)
         return imag, -real
 
-    return turned
+    return turn
 
 
 def _cos(f: Functions, x: Real, y: Real) -> Pair:
@@ -376,11 +378,11 @@ def _log1p(f: Functions, x: Real, y: Real) -> Pair:
 
 
 def _multiply_by(formula: Formula, factor: float) -> Formula:
-    def scaled(f: Functions, x: Real, y: Real) -> Pair:
+    def multiply(f: Functions, x: Real, y: Real) -> Pair:
         real, imag = formula(f, x, y)
         return real * factor, imag * factor
 
-    return scaled
+    return multiply
 
 
 # --- inverse functions
@@ -442,11 +444,11 @@ def _sign(f: Functions, x: Real, y: Real) -> Pair:
     """z / |z|; 0 for 0. Beside an infinite part, a finite one becomes zero."""
     endless = f.b.op("or", x.is_infinite(), y.is_infinite())
 
-    def boxed(part: Real) -> Real:
+    def box(part: Real) -> Real:
         edge = part.of(1.0).where(part.is_infinite(), 0.0).with_sign_of(part)
         return edge.where(f.both(endless, f.unlike(formulas.isnan(f.b, part.node))), part)
 
-    p, q = boxed(x), boxed(y)
+    p, q = box(x), box(y)
     if not f.is_single:
         (p, q), _ = scale((p, q))
     size = (p * p + q * q).sqrt() if f.is_single else Real(f.b, formulas.hypot(f.b, p.node, q.node))

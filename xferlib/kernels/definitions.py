@@ -307,8 +307,11 @@ class SnippetDefinition:
             translator.number = b.op("add", shift, b.load(len(self.params) - 1))
         is_pycudas = any(param.is_pointer for param in self.params)
         translator.declare_kernel({"_ind": (b.size(), True)}, is_pycudas=is_pycudas)
-        for number, param in enumerate(self.params):
-            translator.bind(param.name, self._object(translator, number, param, b.params[number]))
+        for number, (param, given) in enumerate(zip(self.params, b.params, strict=True)):
+            if given.is_scalar and param.is_pointer:
+                raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
+            is_writable = not given.is_scalar and (number in self._outputs or param.is_pointer) and not param.is_const
+            _bind_parameter(translator, number, given, is_writable=is_writable, is_indexed=param.is_pointer)
         translator.run(self._preparation)
         translator.run_unless_returned(self._text)
         translator.run_unless_returned(self._end)
@@ -333,18 +336,6 @@ class SnippetDefinition:
                 "arrays' own parts: kernel(x[2:4])"
             )
         return self._made_from(step=step)
-
-    def _object(self, translator: Translator, number: int, param: CParam, given: Param) -> Any:
-        """The meaning of a parameter's name."""
-        if given.is_scalar and param.is_pointer:
-            raise KernelTypeError(f"{self.name}: argument {param.name!r} is declared as a pointer; pass an array")
-        is_writable = not given.is_scalar and (number in self._outputs or param.is_pointer) and not param.is_const
-        if given.is_raw:
-            found: Any = translator.memory.raw(Raw(param.name, given.dtype, number))
-        else:
-            found = translator.memory.cell(param.name, given.dtype, number)
-        found = found if is_writable else ReadOnly(found)
-        return Own(param.name, found) if param.is_pointer and not given.is_raw else found
 
     def _check_outputs(self, program: Program) -> None:
         plain = [(store.param, store.index) for store in program.stores if store.index is not None and not store.mask]
@@ -625,10 +616,10 @@ class SnippetReduction:
         _bind(translator, "a", make_value(accumulator, map(b.load, range(count))))
         _bind_sizes(translator, b.load(inputs - 2), b.load(inputs - 1))
         for number, param in enumerate(b.params[count : inputs - 2], count):
-            _bind_input(translator, number, param, needs_index=False)
+            _bind_parameter(translator, number, param)
         written = [param.name for param in b.params[inputs:]]
         for number, param in enumerate(b.params[inputs:], inputs):
-            translator.bind(param.name, translator.memory.cell(param.name, param.dtype, number))
+            _bind_parameter(translator, number, param, is_writable=True)
         translator.run(self._post)
         program = b.program(translator.stores(), translator.memory.effects())
         for number, name in enumerate(written, inputs):
@@ -676,7 +667,7 @@ class SnippetReduction:
         if any(each.is_raw for each in b.params):
             _bind(translator, "_j", b.index())
         for number, param in enumerate(self._inputs):  # which come first
-            _bind_input(translator, number, b.params[number], param.name, needs_index=param.is_pointer)
+            _bind_parameter(translator, number, b.params[number], is_indexed=param.is_pointer)
         return translator.result(self._map, accumulator)
 
     def _value(self, b: Builder, text: Snippet, types: dict[str, DType], dtype: Any, names: dict[str, Any]) -> Any:
@@ -738,14 +729,14 @@ def _bind(translator: Translator, name: str, value: Any) -> None:
         translator.bind(name, Constant(value))
 
 
-def _bind_input(translator: Translator, number: int, param: Param, name: str = "", *, needs_index: bool) -> None:
-    """Declare an input."""
-    name = name or param.name
-    if param.is_raw:
-        translator.bind(name, ReadOnly(translator.memory.raw(Raw(name, param.dtype, number))))
-        return
-    found = ReadOnly(translator.memory.cell(name, param.dtype, number))
-    translator.bind(name, Own(name, found) if needs_index and not param.is_scalar else found)
+def _bind_parameter(
+    translator: Translator, number: int, param: Param, *, is_writable: bool = False, is_indexed: bool = False
+) -> None:
+    """Declare a parameter; ``is_indexed`` of an array whose elements PyCUDA's notation writes as ``x[i]``."""
+    memory, name = translator.memory, param.name
+    own = memory.raw(Raw(name, param.dtype, number)) if param.is_raw else memory.cell(name, param.dtype, number)
+    found = own if is_writable else ReadOnly(own)
+    translator.bind(name, Own(name, found) if is_indexed and not (param.is_raw or param.is_scalar) else found)
 
 
 def _bind_sizes(translator: Translator, in_size: Node, out_size: Node) -> None:

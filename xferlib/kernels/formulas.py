@@ -524,11 +524,11 @@ def length(b: Builder, *parts: Node) -> Node:
 def inverse(function: Callable[..., Node]) -> Callable[..., Node]:
     """One divided by a function's value, which is computed in float64 for narrower floats."""
 
-    def lowered(b: Builder, *args: Node) -> Node:
+    def lower_inverse(b: Builder, *args: Node) -> Node:
         found = function(b, *(b.cast(each, FLOAT64) for each in args))
         return b.cast(b.op("div", b.const(1, FLOAT64), found), args[0].dtype)
 
-    return lowered
+    return lower_inverse
 
 
 # Operators for writing float64 formulas: each is one rounded operation of the representation.

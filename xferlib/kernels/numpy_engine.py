@@ -27,6 +27,7 @@ from xferlib.errors import KernelError, KernelTypeError
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import (
+    COMMUTING,
     FLOAT16,
     FLOAT32,
     INT64,
@@ -39,7 +40,7 @@ from xferlib.kernels.ir import (
     layout_of_call,
     real_operands,
 )
-from xferlib.kernels.numpy_functions import operation
+from xferlib.kernels.numpy_functions import UFUNCS, operation
 
 # Rough times of a program's steps on one core, to decide whether another thread pays.
 #
@@ -217,11 +218,6 @@ def _run(body: LoopBody, turn: Turn, start: A, given: list[A], arrays: list[A], 
 
 # Updates of arrays' elements in the order of the call's elements: see `xferlib.kernels.ir`.
 
-_UFUNCS = {
-    "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
-
 
 def update_step(
     name: str, what: ElementUpdate, slots: Sequence[int], out: int, *, is_checked: bool
@@ -257,15 +253,15 @@ def _apply(what: ElementUpdate, raw: A, at: Any, value: A, compared: A | None) -
     if what.kind == "store":
         raw[at] = value
         return None
-    if not what.is_used and what.kind in _UFUNCS:
-        _UFUNCS[what.kind].at(raw, at, value)
+    if not what.is_used and what.kind in COMMUTING:
+        UFUNCS[what.kind].at(raw, at, value)
         return None
     before = np.empty_like(value)
     places = at if isinstance(at, np.ndarray) else list(zip(*at, strict=True))
     for number, place in enumerate(places):
         old = before[number] = raw[place]
-        if what.kind in _UFUNCS:
-            raw[place] = _UFUNCS[what.kind](old, value[number])
+        if what.kind in COMMUTING:
+            raw[place] = UFUNCS[what.kind](old, value[number])
         elif what.kind == "exch" or (compared is not None and old == compared[number]):
             raw[place] = value[number]
     return before

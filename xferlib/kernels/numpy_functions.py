@@ -276,13 +276,15 @@ def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: HardCases) -> Non
     out[places] = values
 
 
-_UFUNCS: dict[str, np.ufunc] = {
+UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.absolute, "div": np.divide,
     "imod": np.fmod, "floordiv": np.floor_divide, "floormod": np.remainder, "fmod": np.fmod, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "eq": np.equal, "ne": np.not_equal,
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert, "shl": np.left_shift, "shr": np.right_shift,
+    "min": np.minimum, "max": np.maximum,
 }  # fmt: skip
+"""NumPy's functions; for the least and the greatest see `operation`."""
 
 _scratch = threading.local()
 
@@ -309,8 +311,8 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
         return (_float_min if op == "min" else _float_max), False
     if op in ("min", "max"):
         return (_min if op == "min" else _max), True
-    if op in _UFUNCS:
-        return _UFUNCS[op], True
+    if op in UFUNCS:
+        return UFUNCS[op], True
     if op == "call":
         return _call(node, mode), False
     if op == "cast":

@@ -19,7 +19,7 @@ import numpy as np
 from xferlib.kernels import numpy_engine
 from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, Program, ReductionSpec, is_float
 from xferlib.kernels.numpy_engine import BlockFunction, execute, most_threads, quiet_context
-from xferlib.kernels.numpy_functions import scratch_of
+from xferlib.kernels.numpy_functions import UFUNCS, scratch_of
 
 # Reductions whose bits do not depend on the order, so that one NumPy call reduces a whole block.
 
@@ -27,9 +27,9 @@ A = np.ndarray[Any, Any]
 Fold = Callable[[A], A]
 """Reduces the last axis, of one element or more."""
 
-_BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-_EXTREMA = {"min": np.minimum, "max": np.maximum}
-_WRAPPING = {"add": np.add, "mul": np.multiply}  # of integers
+_EXTREMA = ("min", "max")
+_FREE = ("and", "or", "xor", *_EXTREMA, "add", "mul")
+"""The operations on integers and bool whose order does not matter: sums and products wrap."""
 
 
 def fold_of(combine: Program) -> Fold | None:
@@ -40,10 +40,9 @@ def fold_of(combine: Program) -> Fold | None:
         return None
     if is_float(node.dtype):
         return _extremum(node.op) if node.op in _EXTREMA else None
-    ufunc = {**_BITWISE, **_EXTREMA, **_WRAPPING}.get(node.op)
-    if ufunc is None or node.dtype.kind == "c":
+    if node.op not in _FREE or node.dtype.kind == "c":
         return None
-    reduce = ufunc.reduce
+    reduce = UFUNCS[node.op].reduce
     return lambda x: reduce(x, axis=-1, dtype=x.dtype)
 
 
@@ -53,7 +52,7 @@ def _extremum(op: str) -> Fold:
     Of +0 and -0 NumPy returns either, depending on the vector instructions it uses. So the signs of zeros are
     reduced separately.
     """
-    reduce = _EXTREMA[op].reduce
+    reduce = UFUNCS[op].reduce
     # Where the maximum is zero, no element has a clear sign but +0: it is -0 only if all signs are set.
     signs = {"min": np.bitwise_or.reduce, "max": np.bitwise_and.reduce}[op]
 

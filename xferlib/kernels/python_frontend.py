@@ -923,7 +923,7 @@ def _install_number_operators() -> None:
 
         return method
 
-    def reflected(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
+    def reflect(function: Callable[[Any, Any], Any], name: str, symbol: str) -> Callable[[Number, Any], Traced]:
         def method(self: Number, other: Any) -> Traced:
             if type(other) in functions.PYTHON_TYPES:
                 return self._compute_right(function, symbol, other)
@@ -940,7 +940,7 @@ def _install_number_operators() -> None:
         function = getattr(operator, f"__{short}__")
         setattr(Number, f"__{short}__", binary(function, name, _SYMBOLS[short]))
         if short in OPERATORS:
-            setattr(Number, f"__r{short}__", reflected(function, name, _SYMBOLS[short]))
+            setattr(Number, f"__r{short}__", reflect(function, name, _SYMBOLS[short]))
 
 
 _install_number_operators()

@@ -737,7 +737,7 @@ def _expressions_by_keyword(make: Callable[_P, ReductionKernel]) -> Callable[_P,
     """Refuse the call of CuPy's ReductionKernel, or of PyCUDA's, as it stands: their orders differ."""
 
     @functools.wraps(make)
-    def checked(*args: _P.args, **options: _P.kwargs) -> ReductionKernel:
+    def check_first(*args: _P.args, **options: _P.kwargs) -> ReductionKernel:
         if args and callable(args[0]):
             raise KernelTypeError(
                 "reduction takes strings of C, and no function; for a sum: "
@@ -750,7 +750,7 @@ def _expressions_by_keyword(make: Callable[_P, ReductionKernel]) -> Callable[_P,
             )
         return make(*args, **options)
 
-    return checked
+    return check_first
 
 
 @_expressions_by_keyword

@@ -37,7 +37,7 @@ from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
 from xferlib.sim.detector import SimError
-from xferlib.sim.machine import Machine
+from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import (
     LEGACY,
@@ -66,12 +66,12 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
             target[:] = values
 
         moves = into.block.device is not None and source.block.device is not None
-        void = source.block.void(source) if moves and source.block.has_void else None
+        void = source.block.void(source) if moves else None
         copied = machine.enqueue(
             stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
         )
         if void is not None and copied is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
-            into.block.note_void(into, copied, None if void.all() else void)
+            into.block.note_void(into, None if void.all() else void)
 
 
 def _is_void(span: Span) -> bool:
@@ -82,9 +82,9 @@ def _is_void(span: Span) -> bool:
 def _kind(into: Span, source: Span) -> tuple[str, Lane]:
     to, come = into.block.device, source.block.device
     if come is None:
-        return ("copy host to device", Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
+        return (HOST_TO_DEVICE, Lane.H2D) if to is not None else ("copy host to host", Lane.D2H)
     if to is None:
-        return "copy device to host", Lane.D2H
+        return DEVICE_TO_HOST, Lane.D2H
     return ("copy on the device", Lane.D2D) if to is come else (f"copy {come} to {to}", Lane.PEER)
 
 
@@ -162,7 +162,7 @@ def launch(machine: Machine, kernel: CopyKernel, params: int, stream: SimStream)
         )  # fmt: skip
         if is_void and copied is not None and machine.detector.is_on:
             for span in writes:
-                span.block.note_void(span, copied)
+                span.block.note_void(span)
 
 
 def _strided(

@@ -5,14 +5,16 @@ leaves the result unchanged. So the detector never looks at what was carried out
 earlier one if its participant's clock has reached the other's tick; if not, some legal schedule swaps the two, and
 that is the fault, even if this run was right.
 
-The obvious bookkeeping, a list of accesses for each byte, costs too much. As in FastTrack, the last write stands for
-those ordered before it, and a read for the reads ordered before it; most bytes have one write and one read. They are
-kept for ranges (`xferlib.sim.memory`), and for non-contiguous accesses beside them
-(`xferlib.sim.model`), because a column would cut a map of ranges at every row. Every check consults both.
+The obvious bookkeeping, a list of accesses for each byte, costs too much. As in FastTrack, the last access of a
+participant stands for those before it: of each region of a block that it used, the last one is kept (`History`).
 
 A call that conflicts with several accesses is one fault to its reader. Each fault is listed and logged once, but raised
 each time that it occurs: in a loop or a retry the values are wrong again. A fault found where nothing can be raised,
 such as in a finalizer, waits for the next call into the simulator.
+
+`Detector.check` sees each operation as it is enqueued (`Machine.enqueue`): a blocking copy once for each block that
+staging makes of it. The device's side of an asynchronous transfer it sees once and whole, when the program starts the
+transfer (`PostponedStaging.ask`); the operations that staging enqueues for it later come with their host spans alone.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xferlib._core.streams import Stream, current_stream
 from xferlib._runtime.checks import CodeLocation, Site, is_of_runner, site_of, user_site
 from xferlib.errors import DeviceError, XferError
 from xferlib.sim import model
-from xferlib.sim.memory import FRESH, UNTOUCHED, Block, Shadow, Span, Spans
+from xferlib.sim.memory import Block, Span, Spans
 from xferlib.sim.model import (
     Action,
     Clock,
@@ -46,10 +48,6 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # The program's own names: of its streams, as the function has them that made a fault, and of what it called.
 
@@ -189,7 +187,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """A missing synchronisation that the detector found."""
+    """A fault that the detector found: mostly a synchronisation that is missing."""
 
     hazard: Hazard
     first: Access
@@ -441,9 +439,6 @@ class Detector:
         self.races: list[Race] = []
         self._occurrences: Counter[tuple[object, ...]] = Counter()
         self.postponed: list[Race] = []
-        self._found: list[tuple[Hazard, Action]] = []
-        self._apart: list[tuple[Span, bool]] = []
-        """The current operation's accesses that go into histories, and whether they are writes."""
 
     @property
     def mode(self) -> Mode:
@@ -465,182 +460,44 @@ class Detector:
             reads, writes: The bytes.
             uses_values: Whether reading memory without a value is a fault.
         """
-        found = self._found
-        found.clear()  # what an error has left there is no fault of this access
-        self._apart.clear()
-        where: Span | None = None
+        first: tuple[Span, Hazard, Action] | None = None
         unwritten: Span | None = None
-        race: Race | None = None
+        alone = [span for span in reads if span not in writes]  # what is also written is checked once, as a write
         if uses_values:
             for span in reads:
-                if span.block.has_void and unwritten is None:
+                if unwritten is None and span.block.has_void:
                     unwritten = _unwritten(span)
-        if reads:
-            change = self._make_read_update(action, clock)
-            for span in reads:
-                if span not in writes:  # a span both read and written is checked once, below
-                    block, start, stop, form = span
-                    if form is None and block.history is None:
-                        block.shadow.update(start, stop, change)
-                    else:
-                        self._check_apart(span, action, clock, change)
-                    if found and where is None:
-                        where = span
+        for span in alone:
+            if first is None and span.block.history is not None:
+                first = _find_conflict(span, span.block.history, action, clock, None)
         for span in writes:
-            hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-            change = self._make_write_update(action, clock, hazard)
-            block, start, stop, form = span
-            if form is None and block.history is None:
-                block.shadow.update(start, stop, change)
-            else:
-                self._check_apart(span, action, clock, change, hazard)
-                if form is not None and block.has_void:
-                    block.note_written(span)
-            if found and where is None:
-                where = span
-        if where is not None:
+            if first is None and span.block.history is not None:
+                hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
+                first = _find_conflict(span, span.block.history, action, clock, hazard)
+        if first is not None:
             # One call is one fault to its reader: other conflicts are reported once this one is fixed.
-            hazard, first = found[0]
-            found.clear()
-            last_owner = where.block.last_owner
-            if last_owner is not None and first in last_owner.users:
-                memory = f"{where}, which an array freed at {site_of(last_owner.location)} had before"
-                race = race_between(Hazard.MEMORY_REUSED, first, action, memory)
-            else:
-                race = race_between(hazard, first, action, str(where))
+            span, hazard, other = first
+            last_owner, memory = span.block.last_owner, str(span)
+            if last_owner is not None and other in last_owner.users:
+                hazard = Hazard.MEMORY_REUSED
+                memory = f"{memory}, which an array freed at {site_of(last_owner.location)} had before"
+            self.report(race_between(hazard, other, action, memory))
+            for span in writes:
+                if span.form is None and span.block.history is not None:
+                    span.block.history.overwrite(span)
         elif unwritten is not None:
-            race = report_uninitialised(action, unwritten)
-        if race is not None:
-            apart, self._apart = self._apart, []
-            self.report(race)
-            self._apart = apart
-        if self._apart:
-            self._note_apart(action)
-
-    def _note_apart(self, action: Action) -> None:
-        for span, is_write in self._apart:
-            history = span.block.history
-            if history is None:
-                history = span.block.history = History()
-                span.block.shadow.is_cut = True  # the history has states too
-            history.note(span, action, is_write=is_write)
-        self._apart.clear()
-
-    def _check_apart(
-        self,
-        span: Span,
-        action: Action,
-        clock: Clock | Joined,
-        change: Callable[[Shadow], Shadow],
-        hazard: Hazard | None = None,
-    ) -> None:
-        """Check an access of which it or an earlier one is not contiguous.
-
-        Args:
-            span, action, clock: The access.
-            change: The new shadow of the bytes that it touches.
-            hazard: The fault of a write that conflicts with another write; None for a read.
-        """
-        block, is_write = span.block, hazard is not None
-        if span.form is None:
-            block.shadow.update(span.start, span.stop, change)
-        else:
-            self._check_shadow(span, change)
-            self._apart.append((span, is_write))
-        if block.history is not None:
-            met = block.history.find_conflict(span, action, clock, is_write=is_write)
-            if met is not None:
-                other = hazard if met[1] and hazard is not None else Hazard.WRITE_AFTER_READ
-                kind = _get_write_hazard(action, other) if is_write else _get_read_hazard(action)
-                self._found.append((kind, met[0]))
-            if is_write and span.form is None and span.stop - span.start >= block.nbytes:
-                block.history = None  # as the shadow forgets what is overwritten
-
-    def _check_shadow(self, span: Span, change: Callable[[Shadow], Shadow]) -> None:
-        """Check the shadow of the bytes of a non-contiguous access, without changing it."""
-        found = self._found
-        harmless: set[int] = set()
-        for start, stop, state in span.block.shadow.within(span.start, span.stop):
-            if id(state) not in harmless:
-                before = len(found)
-                change(state)
-                if len(found) == before:
-                    harmless.add(id(state))
-                elif model.meet(span, Span(span.block, start, stop)):
-                    return
-                else:
-                    del found[before:]
+            self.report(report_uninitialised(action, unwritten))
+        for span in alone:
+            span.block.note(span, action, is_write=False)
+        for span in writes:
+            span.block.note(span, action, is_write=True)
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
-        self._found.clear()
-        self._apart.clear()
-        change = self._make_write_update(action, clock)
         if block.history is None:
-            block.shadow.update(0, block.shadow.nbytes, change)
-        else:
-            self._check_apart(block.whole(), action, clock, change, Hazard.WRITE_AFTER_WRITE)
-        if not self._found:
             return None
-        first = self._found[0][1]
-        self._found.clear()
-        return race_between(Hazard.USE_AFTER_FREE, first, action, block.where)
-
-    def _make_read_update(self, action: Action, clock: Clock) -> Callable[[Shadow], Shadow]:
-        get, own = clock.get, action.participant
-        alone = (action,)
-
-        def change(shadow: Shadow) -> Shadow:
-            write, reads = shadow
-            if write is not None:
-                writer = write.participant
-                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
-                    self._found.append((_get_read_hazard(action), write))
-            if not reads or (len(reads) == 1 and reads[0].participant is own):
-                return write, alone
-            # A read ordered behind another one implies it.
-            return write, (*[each for each in reads if get(each.participant.key, 0) < each.tick], action)
-
-        return change
-
-    def _make_write_update(
-        self, action: Action, clock: Clock | Joined, hazard: Hazard = Hazard.WRITE_AFTER_WRITE
-    ) -> Callable[[Shadow], Shadow]:
-        get, own = clock.get, action.participant
-        after = (action, ())
-
-        def change(shadow: Shadow) -> Shadow:
-            write, reads = shadow
-            if write is not None:
-                writer = write.participant
-                if writer is not own and get(writer.key, 0) < write.tick and not writer.is_retired:
-                    self._found.append((_get_write_hazard(action, hazard), write))
-            for read in reads:
-                reader = read.participant
-                if reader is not own and get(reader.key, 0) < read.tick and not reader.is_retired:
-                    self._found.append((_get_write_hazard(action, Hazard.WRITE_AFTER_READ), read))
-            return after
-
-        return change
-
-    def prune(self, block: Block, known: Callable[[Action], bool]) -> None:
-        """Forget accesses that everything still to come is ordered behind."""
-
-        def change(shadow: Shadow) -> Shadow:
-            write, reads = shadow
-            reads = tuple([each for each in reads if not known(each)])
-            if write is not None and known(write):
-                write = FRESH[0] if write.is_void else None
-            if reads or (write is not None and write is not FRESH[0]):
-                return write, reads
-            return UNTOUCHED if write is None else FRESH
-
-        block.shadow.rewrite(change)
-        if block.history is not None:
-            if block.history.forget(known):
-                block.shadow.is_cut = True
-            else:
-                block.history = None
+        first = _find_conflict(block.whole(), block.history, action, clock, Hazard.USE_AFTER_FREE)
+        return None if first is None else race_between(Hazard.USE_AFTER_FREE, first[2], action, block.where)
 
     # --- reports
 
@@ -679,21 +536,30 @@ class Detector:
 
 def _unwritten(span: Span) -> Span | None:
     """The first bytes without a value, or the whole span if it is not contiguous; None if all have one."""
-    block = span.block
-    void = block.void(span)
+    void = span.block.void(span)
     if void is None:
-        if span.form is None and span.stop - span.start == block.nbytes:
-            block.has_void = False  # until a copy of such bytes
         return None
     if span.form is not None:
         return span
     start, stop = model.runs(void)[0]
-    return Span(block, span.start + start, span.start + stop)
+    return Span(span.block, span.start + start, span.start + stop)
 
 
-def _get_read_hazard(action: Action) -> Hazard:
-    return Hazard.HOST_READ if isinstance(action.participant, HostThread) else Hazard.READ_AFTER_WRITE
+def _find_conflict(
+    span: Span, history: History, action: Action, clock: Clock | Joined, hazard: Hazard | None
+) -> tuple[Span, Hazard, Action] | None:
+    """An access that nothing orders before this one, and which fault that is.
 
-
-def _get_write_hazard(action: Action, otherwise: Hazard) -> Hazard:
-    return Hazard.HOST_WRITE if isinstance(action.participant, HostThread) else otherwise
+    Args:
+        span, history, action, clock: The access, and those before it.
+        hazard: The fault of a write behind another write; None for a read.
+    """
+    met = history.find_conflict(span, action, clock, is_write=hazard is not None)
+    if met is None:
+        return None
+    other, was_write = met
+    is_host = isinstance(action.participant, HostThread)
+    if hazard is None:
+        return span, Hazard.HOST_READ if is_host else Hazard.READ_AFTER_WRITE, other
+    kind = hazard if was_write else Hazard.WRITE_AFTER_READ
+    return span, Hazard.HOST_WRITE if is_host else kind, other

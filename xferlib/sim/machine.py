@@ -78,6 +78,7 @@ from xferlib.sim.model import (
     StreamKind,
     TransferCopies,
     Waited,
+    call_all,
     join_clocks,
     later,
     lines,
@@ -244,7 +245,7 @@ class HostCalls:
         if not self._machine.functions or block in self._described:
             return
         self._described.add(block)
-        for action, start, stop, form, is_write in block.accesses():
+        for action, start, stop, form, is_write in () if block.history is None else block.history.every():
             memory = lines(Span(block, start, stop, form))
             bounds = (block.pointer + start, block.pointer + stop)
             self._others.append(HostUse(-1, action, None, memory, bounds, is_write))
@@ -347,8 +348,8 @@ class HostFunction:
 
     def note_enqueue(self) -> None:
         """Note the operation, and what it is ordered behind."""
-        self.operation, self.clock = self.stream.tail, dict(self.stream.clock)
         self._version = self._machine.participants.version
+        self.clock, self.operation = dict(self.stream.clock), self.stream.tail  # last, since `run` asks for it
 
     def run(self) -> None:
         machine = self._machine
@@ -358,11 +359,10 @@ class HostFunction:
         look(watches)
         touches = None if machine.guard is None else machine.guard.touches
         before = 0 if touches is None else len(touches)
-        function, self._function = self._function, None  # an error may strike it, but it is called once
         try:
             machine.function = self
-            if function is not None:
-                function()
+            if (function := self._function) is not None:  # an error may strike it, but it is called once
+                call_all(functools.partial(setattr, self, "_function", None), function)
             self._leave(watches, touches, before)
         except BaseException:  # and no `finally`, whose first line an error may strike too
             self._leave(watches, touches, before)
@@ -625,7 +625,7 @@ class Lifetimes:
             stream
             for stream in self._retiring
             if (stream.tail is None or main.get(stream.key, 0) >= stream.tail.tick)
-            and all(main.get(each.key, 0) >= each.clock[each.key] for each in stream.idle_copies)
+            and all(each.is_retired or main.get(each.key, 0) >= each.clock[each.key] for each in stream.idle_copies)
         ]
         known = [each for each in threads if each.is_retired or main.get(each.key, 0) >= each.clock[each.key]]
         known += [each for stream in over for each in stream.idle_copies]
@@ -773,6 +773,8 @@ def _pages(span: Span) -> tuple[int, int]:
 # The detector sees declared accesses only, and NumPy declares none. So the source's checksum is taken when the transfer
 # is called and again when its staging begins, and the target holds the pattern of uninitialised memory until then.
 
+HOST_TO_DEVICE, DEVICE_TO_HOST = "copy host to device", "copy device to host"
+"""The names of these copies in reports, postponed or not."""
 _MOST_POSTPONED = 32
 _POLLS = 64
 _READER = Participant(-1, "the host, for xferlib.prefetch")
@@ -810,7 +812,7 @@ class PostponedStaging:
         spans = memory.spans(ends.device, block)
         owners = (getattr(each, "allocation", None) for each in ends.kept)
         self._sources = [block, *(owner.block for owner in owners if owner is not None)]
-        name = "copy host to device" if ends.is_upload else "copy device to host"
+        name = HOST_TO_DEVICE if ends.is_upload else DEVICE_TO_HOST
         copies = Action(name, stager.copies, stager.location, stager.call)
         clock = stager.clock if ends.is_upload else join_clocks(stager.clock, stager.copies.clock)
         if machine.detector.is_on:
@@ -904,15 +906,16 @@ class PostponedStaging:
 
     def drop(self) -> None:
         """Forget a transfer that the program has dropped: changes to its memory are no fault any more."""
-        self._job = self._ends = None
-        self._retire()
+        if self._job is not None:  # once begun, it ends by itself
+            self._retire()
+            self._job = self._ends = None
 
     def _retire(self) -> None:
         if self._watch is not None:
             self._machine.watches.remove(self._watch)
         self._staging.calls.forget(self.stager, self.stager.copies)
-        self.stager.is_retired = self.stager.copies.is_retired = True
         self._machine.hosts.over += [self.stager, self.stager.copies]
+        self.stager.copies.is_retired = self.stager.is_retired = True
 
     def is_due(self) -> bool:
         """Whether the program has polled often enough that the transfer should begin."""
@@ -937,23 +940,25 @@ class Staging:
     def postpone(self, job: Job, ends: Ends) -> PostponedStaging:
         """Postpone a transfer, unless the schedule is eager."""
         machine = self._machine
-        with machine.lock:
-            machine.enter()
-            asked = PostponedStaging(machine, self, job, ends)
-            try:
+        is_eager = machine.engine.schedule.is_eager
+        if len(self.postponed) >= _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
+            self.postponed.popleft().begin()
+        asked: PostponedStaging | None = None
+        try:
+            with machine.lock:
+                machine.enter()
+                asked = PostponedStaging(machine, self, job, ends)
                 asked.ask()
-                if not machine.engine.schedule.is_eager:
+                if not is_eager:
                     asked.watch()
                     self.postponed.append(asked)
-            except BaseException:
-                asked.drop()
-                raise
-        if machine.engine.schedule.is_eager:
-            asked.begin()
+            if is_eager:
+                asked.begin()
             return asked
-        if len(self.postponed) > _MOST_POSTPONED:  # a program that has dropped the handle will never wait for it
-            self.postponed.popleft().begin()
-        return asked
+        except BaseException:  # the caller has nothing to drop
+            if asked is not None:
+                asked.drop()
+            raise
 
     def check(self, action: Action, clock: Clock, host: HostArray, *, is_write: bool) -> None:
         """Check an access to host memory, by a thread of the program or by a transfer."""
@@ -1394,8 +1399,8 @@ class Machine:
         if calls is not None:
             calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
-            if block.shadow.is_cut and block.is_long:
-                self._prune(block)
+            if block.history is not None and block.history.is_long:
+                self._prune(block, block.history)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -1415,14 +1420,14 @@ class Machine:
         kind = "kernel" if lane is KERNELS else lane.value
         listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
-    def _prune(self, block: Block) -> None:
+    def _prune(self, block: Block, history: model.History) -> None:
         main = self.hosts.main.clock
 
         def known(action: Action) -> bool:
             return action.participant.is_retired or main.get(action.participant.key, 0) >= action.tick
 
-        self.detector.prune(block, known)
-        block.prune_at = max(block.prune_at, 2 * len(block.shadow))
+        if not history.forget(known):
+            block.history = None
 
     # --- events
 

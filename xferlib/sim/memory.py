@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import itertools
 import mmap
-import operator
 import zlib
-from bisect import bisect_left, bisect_right
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xferlib._core.arrays import refuse_truncated, share_memory
-from xferlib._runtime.checks import NOWHERE, CodeLocation, site_of
+from xferlib._runtime.checks import CodeLocation, site_of
 from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import model
 from xferlib.sim.model import (
-    RETIRED,
     Action,
-    Form,
     HasClock,
     History,
     Joined,
@@ -32,7 +29,6 @@ from xferlib.sim.model import (
     LastOwner,
     Region,
     Strided,
-    void,
 )
 
 if TYPE_CHECKING:
@@ -41,117 +37,7 @@ if TYPE_CHECKING:
     from xferlib.sim.model import SimStream
 
 
-# A map from byte ranges to states, in as few segments as the states allow.
-
-S = TypeVar("S")
-
-
-class IntervalMap(Generic[S]):
-    """The states of the bytes ``0 .. nbytes``, cut only where two neighbours differ.
-
-    Args:
-        nbytes: The length of the line, at least 1.
-        initial: The state of every byte.
-    """
-
-    __slots__ = ("_starts", "_states", "is_cut", "nbytes")
-
-    def __init__(self, nbytes: int, initial: S) -> None:
-        self.nbytes = nbytes
-        self.is_cut = False
-        """Whether there may be several segments. The owner may set it too, for states that it keeps elsewhere."""
-        self._starts = [0]
-        self._states: list[S] = [initial]
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def within(self, start: int, stop: int) -> list[tuple[int, int, S]]:
-        """The segments that have a byte of ``start .. stop``, each as (start, stop, state)."""
-        starts = self._starts
-        first, last = bisect_right(starts, start) - 1, bisect_left(starts, stop)
-        stops = [*starts[first + 1 : last + 1], self.nbytes]
-        return list(zip(starts[first:last], stops, self._states[first:last], strict=False))
-
-    def restart(self, state: S) -> None:
-        """Give every byte one state."""
-        self._replace(0, len(self._states), [(0, state)])
-        self.is_cut = False
-
-    def states(self) -> list[S]:
-        """The state of each segment."""
-        return self._states
-
-    def at(self, position: int) -> S:
-        """The state of one byte."""
-        return self._states[bisect_right(self._starts, position) - 1]
-
-    def update(self, start: int, stop: int, change: Callable[[S], S]) -> None:
-        """Apply ``change`` to the states of ``start .. stop``; equal old states are changed once.
-
-        ``change`` is called in the order of the addresses; neighbours that come out as the same
-        object become one segment.
-        """
-        starts, states = self._starts, self._states
-        if not self.is_cut and stop - start == self.nbytes:
-            states[0] = change(states[0])
-            return
-        first = bisect_right(starts, start) - 1
-        end = starts[first + 1] if first + 1 < len(starts) else self.nbytes
-        if starts[first] == start and end == stop:  # one whole segment: by far the most common
-            states[first] = change(states[first])
-            return
-        self.is_cut = True
-        last = bisect_left(starts, stop, first + 1)
-        changed: dict[int, S] = {}
-        pieces: list[tuple[int, S]] = [(starts[first], states[first])] if starts[first] < start else []
-        for begin, state in zip(starts[first:last], states[first:last], strict=True):
-            key = id(state)
-            if key not in changed:
-                changed[key] = change(state)
-            pieces.append((max(begin, start), changed[key]))
-        if stop < (starts[last] if last < len(starts) else self.nbytes):
-            pieces.append((stop, states[last - 1]))
-        self._replace(first, last, pieces)
-
-    def _replace(self, first: int, last: int, pieces: list[tuple[int, S]]) -> None:
-        """Put others in the place of some segments, and merge neighbours that are the same object."""
-        starts: list[int] = []
-        states: list[S] = []
-        before = self._states[first - 1] if first else None
-        for start, state in pieces:
-            previous = states[-1] if states else before
-            if state is not previous or (first == 0 and not states):
-                starts.append(start)
-                states.append(state)
-        if last < len(self._states) and self._states[last] is (states[-1] if states else before):
-            last += 1
-        both: tuple[list[Any], list[Any]] = (self._starts, self._states)
-        where = slice(first, last)
-        # In one call of C: an error between the two would leave lists of different lengths.
-        _exhaust(map(operator.setitem, both, (where, where), (starts, states)))
-
-    def rewrite(self, change: Callable[[S], S]) -> None:
-        """Apply ``change`` to every state, and merge neighbours that it makes the same object."""
-        changed: dict[int, S] = {}
-        for state in self._states:
-            if id(state) not in changed:
-                changed[id(state)] = change(state)
-        fresh = [changed[id(state)] for state in self._states]
-        self._replace(0, len(self._states), list(zip(self._starts, fresh, strict=True)))
-        self.is_cut = len(self._states) > 1
-
-
-_exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
-
-
-# A block of memory: the accesses to each of its bytes, and which bytes have a value.
-#
-# Contiguous accesses are kept in `Block.shadow`, a map of ranges; others in `Block.history`, because each column of a
-# matrix would cut the map at every row. A byte has no value until something is written there, which the shadow shows by
-# its last write. A non-contiguous write is not in the shadow, so `Block.written` flags its bytes.
-
-_PRUNE_FROM = 128
+# A block of memory: the accesses to it, and which of its bytes have a value.
 
 
 class Span(Region["Block"]):
@@ -172,21 +58,12 @@ def on_host(spans: Spans) -> Spans:
     return tuple([span for span in spans if span.block.device is None])
 
 
-Shadow = tuple[Action | None, tuple[Action, ...]]
-"""The last write of some bytes, and the reads since then that are not ordered among each other."""
-UNTOUCHED: Shadow = (None, ())
-FRESH: Shadow = (Action("allocation", RETIRED, NOWHERE), ())
-"""The shadow of device memory that is not written yet."""
-assert FRESH[0] is not None
-FRESH[0].is_void = True
-
-
 class Block:
     """One allocation: its bytes, the accesses to them, and the line that made it."""
 
     __slots__ = (
-        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer",
-        "prune_at", "shadow", "stream", "written",
+        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer", "stream",
+        "value_flags",
     )  # fmt: skip
 
     def __init__(
@@ -206,82 +83,65 @@ class Block:
         self.stream = stream
         """The stream in whose order it was allocated, and is freed."""
         self.location = location
-        self.prune_at = _PRUNE_FROM
-        """The number of segments of the shadow at which it is pruned next."""
         self.left: dict[int, KeptClock] = {}
         """Of transfers to the host that kept the block until they ended: what was over with them."""
         self.has_void = device is not None
         """Whether some byte may have no value yet."""
-        self.shadow: IntervalMap[Shadow] = IntervalMap(max(self.nbytes, 1), UNTOUCHED if device is None else FRESH)
-        """The accesses to contiguous ranges."""
-        self.written: model.Flags | None = None
-        """The bytes given a value by non-contiguous writes, which are not in the shadow; None if there were none."""
+        self.value_flags: model.Flags | None = None
+        """The bytes that have a value; None if that is the same for all."""
         self.history: History | None = None
-        """The non-contiguous accesses, if there were any."""
+        """The accesses, if there were any."""
         self.last_owner: LastOwner | None = None
         """The last owner of the memory, if its work may still run."""
 
     def hand_over(self, last_owner: LastOwner) -> None:
         """Take over recycled memory, whose last owner's work must happen before the next write."""
         self.last_owner = last_owner
-        self.shadow.restart((self.shadow.at(0)[0], last_owner.users))
+        for each in last_owner.users:
+            self.note(self.whole(), each, is_write=False)
 
     @property
     def where(self) -> str:
         return where(self.nbytes, self.device, self.location)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether the records of accesses should be pruned."""
-        return len(self.shadow) >= self.prune_at or (self.history is not None and self.history.is_long)
+    def note(self, span: Span, action: Action, *, is_write: bool) -> None:
+        """Remember an access."""
+        history = self.history
+        is_reset = is_write and span.form is None and span.stop - span.start >= self.nbytes
+        if history is None or (is_reset and not history.is_of(action.participant)):
+            history = self.history = History()
+        history.note(span, action, is_write=is_write)
+        if is_write and self.has_void:
+            self._mark_values(span, True)
 
     def void(self, span: Span) -> model.Flags | None:
         """The bytes of a span without a value, as flags; None if each byte has one."""
-        start, stop, written = span.start, span.stop, self.written
-        segments = [
-            (max(begin, start) - start, min(end, stop) - start)
-            for begin, end, (write, _) in self.shadow.within(start, stop)
-            if write is not None and write.is_void
-        ]
-        if not segments or (written is not None and model.bytes_of(span, written).all()):
+        if not self.has_void:
             return None
-        found = np.zeros(stop - start, np.bool_)
-        for begin, end in segments:
-            found[begin:end] = True
-        if written is not None:
-            found &= ~written[start:stop]
-        found = model.bytes_of(span, found, start)
-        return found if found.any() else None
+        found = ~model.bytes_of(span, self._get_value_flags())
+        if found.any():
+            return found
+        if span.form is None and span.stop - span.start >= self.nbytes:
+            self.has_void, self.value_flags = False, None  # until a copy of such bytes
+        return None
 
-    def note_written(self, span: Span) -> None:
-        """Note a non-contiguous write of values."""
-        if self.written is None:
-            self.written = np.zeros(self.nbytes, np.bool_)
-        model.mark(span, self.written, True)
-
-    def note_void(self, span: Span, write: Action, found: model.Flags | None = None) -> None:
+    def note_void(self, span: Span, found: model.Flags | None = None) -> None:
         """Note a copy of bytes without a value to this span: of all of it or, with ``found``, of those bytes."""
-        self.has_void = True
-        if span.form is not None:
-            if self.written is not None:
-                model.mark(span, self.written, False)
-            return
-        copied = (void(write), ())
-        self.shadow.update(span.start, span.stop, lambda _: copied)
-        if self.written is not None or found is not None:
-            if self.written is None:
-                self.written = np.zeros(self.nbytes, np.bool_)
-            self.written[span.start : span.stop] = False if found is None else ~found
+        self._mark_values(span, False)
+        if found is not None:
+            self._get_value_flags()[span.start : span.stop] = ~found
 
-    def accesses(self) -> Iterator[tuple[Action, int, int, Form, bool]]:
-        """The last accesses, the bytes of each, and whether it wrote them."""
-        for start, stop, (write, reads) in self.shadow.within(0, self.shadow.nbytes):
-            if write is not None:
-                yield write, start, stop, None, True
-            for read in reads:
-                yield read, start, stop, None, False
-        if self.history is not None:
-            yield from self.history.every()
+    def _mark_values(self, span: Span, has_value: bool) -> None:
+        if span.form is None and span.stop - span.start >= self.nbytes:
+            self.has_void, self.value_flags = not has_value, None
+        else:
+            model.mark(span, self._get_value_flags(), has_value)
+            self.has_void = True
+
+    def _get_value_flags(self) -> model.Flags:
+        if self.value_flags is None:
+            self.value_flags = (np.zeros if self.has_void else np.ones)(self.nbytes, np.bool_)
+        return self.value_flags
 
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))
@@ -333,35 +193,16 @@ def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
 
     Other participants' accesses are ordered by the owner's declarations, or by the host's waits.
     """
-    states, own = block.shadow.states(), block.stream
-    if len(states) == 1 and block.history is None and not states[0][1]:  # written as a whole, by far the most common
-        write = states[0][0]
-        if write is None:
-            return ()
-        if write.participant is own:
-            return (write,)
     clock = Joined(before)
-    latest: dict[int, Action] = {}
-    for action in _accesses(block):
-        key = action.participant.key
-        if key not in latest or latest[key].tick < action.tick:
-            latest[key] = action
+    latest = [] if block.history is None else block.history.latest()
     return tuple(
         [
             each
-            for key, each in latest.items()
-            if each.participant is own or (each.tick <= clock.get(key, 0) and not each.participant.is_retired)
+            for each in latest
+            if each.participant is block.stream
+            or (each.tick <= clock.get(each.participant.key, 0) and not each.participant.is_retired)
         ]
     )
-
-
-def _accesses(block: Block) -> Iterator[Action]:
-    for write, reads in block.shadow.states():
-        if write is not None:
-            yield write
-        yield from reads
-    if block.history is not None:
-        yield from block.history.latest()
 
 
 SLOT = 36

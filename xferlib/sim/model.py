@@ -236,11 +236,6 @@ class Participant:
             self._seen.pop(key, None)
 
 
-RETIRED = Participant(-1, "")
-"""The participant of actions that happen before all others."""
-RETIRED.is_retired = True
-
-
 # The host's side of the ordering: threads as participants, and the happens-before edges between them.
 #
 # Python's synchronisation between threads (locks, queues, joins) cannot be seen from here. All of the user's threads
@@ -426,7 +421,7 @@ class Around(Protocol):
 class Action:
     """An access to memory, ordered behind all that its participant's clock held then."""
 
-    __slots__ = ("call", "is_void", "location", "name", "participant", "tick")
+    __slots__ = ("call", "location", "name", "participant", "tick")
 
     def __init__(
         self, name: str, participant: Participant, location: CodeLocation, call: str = "", *, tick: int | None = None
@@ -436,20 +431,11 @@ class Action:
         self.location = location
         self.call = call
         """The function of xferlib that the program called there."""
-        self.is_void = False
-        """Whether it wrote bytes without a value: see `void`."""
         self.tick = tick if tick is not None else participant.tick()
 
     @property
     def site(self) -> Site:
         return site_of(self.location)
-
-
-def void(action: Action) -> Action:
-    """The same write marked as void: a copy of uninitialised memory."""
-    found = Action(action.name, action.participant, action.location, action.call, tick=action.tick)
-    found.is_void = True
-    return found
 
 
 class Operation(Action):
@@ -507,7 +493,7 @@ class Operation(Action):
         """Do the work, once."""
         assert self.run is not None
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
-        _exhaust(map(_call, (self.run, functools.partial(setattr, self, "_is_done", True))))
+        call_all(self.run, functools.partial(setattr, self, "_is_done", True))
         self.finish()
 
     def finish(self) -> None:
@@ -533,7 +519,12 @@ def _serial(operation: Operation) -> int:
     return operation.serial
 
 
-_call: Callable[[Any], object] = operator.call
+def call_all(*functions: Callable[[], object]) -> None:
+    """Call functions one after the other in one call of C, so that no error strikes between two."""
+    call: Callable[[Any], object] = operator.call
+    _exhaust(map(call, functions))
+
+
 _exhaust: Callable[[Iterable[object]], None] = deque[object](maxlen=0).extend
 
 
@@ -777,12 +768,13 @@ def runs(flags: Flags) -> list[tuple[int, int]]:
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-# Accesses to non-contiguous bytes: columns, every second element, elements that index arrays select.
+# The accesses to a block, by participant and region, and only the latest of each: it is ordered behind the
+# participant's earlier ones and implies them.
 #
-# A map of byte ranges would be cut at every element of such an access. So these are kept beside the map, by participant
-# and region, and only the latest of each: it is ordered behind the participant's earlier ones and implies them. Keeping
-# an access that another one has since overwritten is harmless: an action ordered behind the second is ordered behind
-# the first.
+# The obvious record, a map of byte ranges to accesses, would be cut at every element of a column or of what an index
+# array selects, and an access in the middle of a program is ordered behind nearly all others at once, by their last
+# ticks. Keeping an access that another one has since overwritten is harmless: an action ordered behind the second is
+# ordered behind the first. A write of the whole block stands for all accesses before it.
 
 _LONG = 256
 
@@ -849,11 +841,14 @@ class Accesses:
 
     def find_conflict(self, span: Region[HasData], known: int, *, is_write: bool) -> tuple[Action, bool] | None:
         """An access later than ``known`` that collides, and whether it is a write."""
+        begin, end = span.start, span.stop
         for (start, stop, form, was_write), action in reversed(self.regions.items()):
             if action.tick <= known:
                 break
-            if (is_write or was_write) and meet(Region(span.block, start, stop, form), span):
-                return action, was_write
+            if (is_write or was_write) and start < end and begin < stop:
+                is_plain = form is None and span.form is None
+                if is_plain or meet(Region(span.block, start, stop, form), span):
+                    return action, was_write
         for (_, was_write), log in self.logs.items():
             if (is_write or was_write) and (found := log.find_conflict(span, known)) is not None:
                 return found, was_write
@@ -880,7 +875,7 @@ class Accesses:
 
 
 class History:
-    """The accesses to one block's strided and scattered bytes, by participant."""
+    """The accesses to one block, by participant: those who came last at the end."""
 
     __slots__ = ("_accesses", "_count", "_long")
 
@@ -900,6 +895,11 @@ class History:
             for (start, stop, form, is_write), action in accesses.regions.items():
                 yield action, start, stop, form, is_write
 
+    def is_of(self, participant: Participant) -> bool:
+        """Whether it has one access at most, and that is the participant's."""
+        accesses = self._accesses.get(participant.key)
+        return accesses is not None and len(self._accesses) == 1 and len(accesses.regions) < 2 and not accesses.logs
+
     def latest(self) -> list[Action]:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
@@ -907,16 +907,21 @@ class History:
     def find_conflict(
         self, span: Region[HasData], action: Action, clock: Clock | Joined, *, is_write: bool
     ) -> tuple[Action, bool] | None:
-        """An earlier conflicting access that no ordering puts before ``action``, and whether it is a write."""
-        own = action.participant.key
+        """A conflicting access that no ordering puts before ``action``: the last write if there is one, else a read.
+
+        Returns:
+            The access, and whether it is a write; None if there is none.
+        """
+        own, found = action.participant.key, None
         for key, accesses in self._accesses.items():
-            latest = accesses.latest
-            if key == own or latest.participant.is_retired:
+            if key == own:
                 continue
-            known = clock.get(key, 0)
-            if latest.tick > known and (found := accesses.find_conflict(span, known, is_write=is_write)) is not None:
-                return found
-        return None
+            latest, known = accesses.latest, clock.get(key, 0)
+            if latest.tick > known and not latest.participant.is_retired:
+                met = accesses.find_conflict(span, known, is_write=is_write)
+                if met is not None and (found is None or met[1]):
+                    found = met
+        return found
 
     def note(self, span: Region[HasData], action: Action, *, is_write: bool) -> None:
         """Remember an access."""
@@ -924,13 +929,27 @@ class History:
         accesses = self._accesses.get(key)
         if accesses is None:
             accesses = self._accesses[key] = Accesses(action)
+        elif len(self._accesses) > 1:
+            self._accesses[key] = self._accesses.pop(key)
         accesses.latest = action
-        regions = accesses.regions
-        if regions.pop((span.start, span.stop, span.form, is_write), None) is None:
+        regions, (_, start, stop, form) = accesses.regions, span
+        region = start, stop, form, is_write
+        if regions.pop(region, None) is None:
             self._count += 1
-        regions[span.start, span.stop, span.form, is_write] = action
-        if is_write and regions.pop((span.start, span.stop, span.form, False), None) is not None:
+        regions[region] = action
+        if is_write and len(regions) > 1 and regions.pop((start, stop, form, False), None) is not None:
             self._count -= 1  # the write stands for the read too
+
+    def overwrite(self, span: Region[HasData]) -> None:
+        """Drop the accesses within a contiguous span: a write of it, which was reported, stands for them."""
+        for key, accesses in [*self._accesses.items()]:
+            accesses.regions = {
+                region: action
+                for region, action in accesses.regions.items()
+                if region[0] < span.start or span.stop < region[1]
+            }
+            if not accesses.regions and not accesses.logs:
+                del self._accesses[key]
 
     def forget(self, known: Callable[[Action], bool]) -> bool:
         """Drop accesses that everything still to come is ordered behind; whether any is left."""

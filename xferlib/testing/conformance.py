@@ -186,7 +186,7 @@ class Choosing(Harness):
         assert xl.get_backend() is before
 
     def test_a_plain_choice_holds_for_the_process_and_a_scope_for_its_thread(self) -> None:
-        before = registry._process_choice
+        before = registry._process_choices
         seen: dict[str, str] = {}
 
         def look(when: str) -> None:
@@ -202,7 +202,7 @@ class Choosing(Harness):
             xl.use_backend(self.backend)
             look("after a plain call")
         finally:
-            registry._process_choice = before
+            registry._process_choices = before
         assert seen == {"in a scope": "numpy", "after a plain call": self.backend}
 
     def test_a_device_is_one_object_however_it_is_named(self) -> None:
@@ -768,8 +768,9 @@ class Pinning(Harness):
         with pinned:
             assert_same_bits(self.down(self.up(x)), x)
 
-    def test_pin_takes_fortran_order_empty_and_tiny_arrays(self) -> None:
-        for x in (np.ones((50, 60), order="F"), np.zeros(0), np.zeros(()), np.zeros((0, 3), order="F")):
+    def test_pin_takes_fortran_order_empty_and_tiny_arrays_and_anonymous_maps(self) -> None:
+        mapped = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
+        for x in (np.ones((50, 60), order="F"), np.zeros(0), np.zeros(()), np.zeros((0, 3), order="F"), mapped):
             with xl.pin(x, backend=self.backend):
                 assert_same_bits(self.down(self.up(x)), x)
 
@@ -788,11 +789,6 @@ class Pinning(Harness):
                 with pytest.raises(LayoutError, match="file-backed"):
                     xl.pin(x, backend=self.backend)
             del mapped, plain
-
-    def test_pin_takes_anonymous_maps(self) -> None:
-        x = np.frombuffer(mmap.mmap(-1, 1 << 16), np.uint8)
-        with xl.pin(x, backend=self.backend):
-            assert_same_bits(self.down(self.up(x)), x)
 
 
 # Conformance: the environment, fork, and the end of the interpreter, each in a process of its own.
@@ -859,10 +855,33 @@ class Processes(Harness):
                 in_threads(lambda _: xl.zeros(2), [None])  # the default device counts at the first use by a thread
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-    def test_a_forked_child_gets_an_error_or_works_and_never_crashes(self) -> None:
+    def test_a_forked_child_gets_an_error_or_works_and_destroys_nothing_of_its_parent(self) -> None:
         self.need("fork")
         self.passes(
             """
+            import itertools
+            def in_child(is_wrong):
+                child = os.fork()
+                if not child:
+                    status = is_wrong()
+                    gc.collect()
+                    sys.stderr.flush()
+                    os._exit(status)  # as multiprocessing ends its children
+                assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+            def fails(name, call, expected):
+                try:
+                    found = call()
+                    is_wrong = IS_ASYNC or name.startswith("to_") and not (found == expected).all()
+                    said = "did not raise ForkError"
+                except BaseException as error:
+                    said = repr(error)
+                    is_wrong = not IS_ASYNC or not isinstance(error, xl.errors.ForkError) or "fork" not in said
+                if is_wrong:
+                    print(name, said, file=sys.stderr)
+                return is_wrong
+
+            # --- calls
             xl.Device(DEVICE).use()  # a call that names no device means this one, in the child as well
             x = np.arange(3 << 18).reshape(-1, 3)[:, ::2]
             d = xl.to_device(x, device=DEVICE)
@@ -881,43 +900,29 @@ class Processes(Harness):
                 "pinned_empty": lambda: xl.pinned_empty(5, backend=xl.Device(DEVICE).backend),
                 "Stream": lambda: xl.Stream(DEVICE),
             }
-            child = os.fork()
-            if not child:
-                status = 0
-                for name, call in calls.items():
-                    try:
-                        found = call()
-                        if IS_ASYNC or name.startswith("to_") and not (found == x).all():
-                            status, _ = 1, print(name, "did not raise ForkError", file=sys.stderr)
-                    except xl.errors.ForkError as error:
-                        if not IS_ASYNC or "fork" not in str(error):
-                            status, _ = 1, print(name, repr(error), file=sys.stderr)
-                    except BaseException as error:
-                        status, _ = 1, print(name, repr(error), file=sys.stderr)
+
+            def call_all():
+                global d, pinned, stream, event, calls
+                status = any([fails(name, call, x) for name, call in calls.items()])
                 assert (xl.to_host(xl.to_device(x, backend="numpy")) == x).all()
                 del d, pinned, stream, event, calls
-                gc.collect()
-                sys.stderr.flush()
-                os._exit(status)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            assert (xl.to_host(d) == x).all() and (pinned == x).all()
-            """
-        )
+                return status
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-    def test_a_transfer_that_is_in_flight_at_a_fork_is_so_in_the_parent_alone(self) -> None:
-        self.need("fork")
-        self.passes(
-            """
+            in_child(call_all)
+            assert (xl.to_host(d) == x).all() and (pinned == x).all()
+
+            # --- transfers in flight
             sources = [np.arange(n, dtype=np.float32)[::step] for n in (9, 3 << 14, 1 << 20) for step in (1, 2)]
-            pinned = [xl.pinned_array(x, backend=xl.Device(DEVICE).backend) for x in sources]
-            arrays = [xl.to_device(x, device=DEVICE) for x in sources]
-            begun = [xl.to_device_async(x, device=DEVICE) for x in (*sources, *pinned)]
+            sources += [*sources, *sources]
+            given = [xl.pinned_array(x, backend=xl.Device(DEVICE).backend) for x in sources[:6]]
+            arrays = [xl.to_device(x, device=DEVICE) for x in sources[:6]]
+            begun = [xl.to_device_async(x, device=DEVICE) for x in (*sources[:6], *given)]
             begun += [xl.to_host_async(d) for d in arrays]
-            child = os.fork()
-            if not child:
+
+            def poll_all():
+                global begun, arrays, given
                 status = 0
-                for transfer, x in zip(begun, [*sources, *pinned, *sources]):
+                for transfer, x in zip(begun, sources):
                     for call in (transfer.done, transfer.result, lambda: transfer.result(timeout=1)):
                         try:
                             found = call()
@@ -927,46 +932,73 @@ class Processes(Harness):
                             is_right = found is True or (xl.to_host(found) == x).all()
                             status = status or not is_right or (IS_ASYNC and transfer.is_upload and found is not True)
                     assert "Transfer of" in repr(transfer) and transfer.stats.nbytes >= 0
-                del transfer, begun, arrays, pinned
-                gc.collect()
-                os._exit(status)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            for transfer, x in zip(begun, [*sources, *pinned, *sources]):
-                assert (xl.to_host(transfer.result()) == x).all()
-            """
-        )
+                del transfer, begun, arrays, given
+                return status
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-    def test_a_forked_child_destroys_nothing_of_its_parent(self) -> None:
-        self.need("fork")
-        self.passes(
-            """
-            xl.Device(DEVICE).use()
-            for _ in range(3):  # streams that are no longer referenced, and memory that their copies used
+            in_child(poll_all)
+            for transfer, x in zip(begun, sources):
+                assert (xl.to_host(transfer.result()) == x).all()
+
+            # --- prefetchers
+            prefetchers = [
+                xl.prefetch((np.full(3 << 18, number) for number in itertools.count()), device=DEVICE),
+                *(xl.prefetch([np.full(n, number) for number in range(9)], device=DEVICE) for n in (3 << 14, 3 << 18)),
+            ]
+            for prefetcher in prefetchers:
+                assert (xl.to_host(next(prefetcher)) == 0).all()
+
+            def go_on():
+                global prefetchers
+                status = 0
+                for prefetcher in prefetchers:
+                    try:
+                        next(prefetcher)
+                        status = 1
+                    except xl.errors.ForkError as error:
+                        status = status or "fork" not in str(error)
+                    prefetcher.close()
+                del prefetcher, prefetchers
+                return status
+
+            in_child(go_on)
+            for prefetcher in prefetchers:
+                assert (xl.to_host(next(prefetcher)) == 1).all()
+                prefetcher.close()
+
+            # --- streams that are no longer referenced, and memory that their copies used
+            for _ in range(3):
                 with xl.Stream(DEVICE) as stream:
                     xl.to_host(xl.to_device(np.arange(9.0)))
                     xl.to_device_async(np.arange(1 << 20)).result()
             with xl.prefetch(np.arange(9.0) + k for k in range(3)) as batches:
                 kept = [xl.to_host(each) for each in batches]
             del stream, batches
-            child = os.fork()
-            if not child:
-                gc.collect()
-                os._exit(0)  # as multiprocessing ends its children
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            in_child(int)
             assert (xl.to_host(xl.to_device(kept[2])) == kept[2]).all()
             """
         )
 
-    def test_the_interpreter_may_end_with_work_in_flight(self) -> None:
+    def test_the_interpreter_may_end_with_work_in_flight_and_in_the_middle_of_a_loop(self) -> None:
         said = self.passes(
             """
+            import itertools
             kept = []
             source = np.ones((2000, 999), np.float32)[:, ::2]
             for number in range(12):
                 kept.append(xl.to_device_async(source, device=DEVICE))
                 kept.append(xl.to_host_async(kept[-1].result() if number % 2 else xl.zeros(300_000, device=DEVICE)))
             pinned = xl.pinned_zeros(300_000, backend=xl.Device(DEVICE).backend)
+            lists = [[np.ones(size)] * 9 for size in (1000, 3 << 14, 3 << 18)]
+            endless = (np.full(3 << 18, number) for number in itertools.count())
+            kept += [xl.prefetch(batches, device=DEVICE) for batches in (endless, *lists)]
+            batches = [next(each) for each in kept[-4:] for _ in range(3)]
+            begun = threading.Event()
+            def forever(chunk):
+                begun.set()
+                threading.Event().wait()
+            mapping = lambda: xl.stream_map(forever, np.ones((100, 3000)), chunk_rows=7, devices=DEVICE)
+            threading.Thread(target=mapping, daemon=True).start()
+            begun.wait()
             stream = xl.Stream(DEVICE)
             stream.__enter__()
             kept.append(xl.to_device(pinned, device=DEVICE, stream=stream))
@@ -977,61 +1009,6 @@ class Processes(Harness):
             """
         )
         assert said == "ends"
-
-    def test_the_interpreter_may_end_in_the_middle_of_a_loop(self) -> None:
-        said = self.passes(
-            """
-            import itertools
-            def endless():
-                for number in itertools.count():
-                    yield np.full(3 << 18, number)
-            lists = [[np.ones(size)] * 9 for size in (1000, 3 << 14, 3 << 18)]
-            kept = [xl.prefetch(batches, device=DEVICE) for batches in (endless(), *lists)]
-            batches = [next(each) for each in kept for _ in range(3)]
-            begun = threading.Event()
-            def forever(chunk):
-                begun.set()
-                threading.Event().wait()
-            mapping = lambda: xl.stream_map(forever, np.ones((100, 3000)), chunk_rows=7, devices=DEVICE)
-            threading.Thread(target=mapping, daemon=True).start()
-            begun.wait()
-            print("ends")
-            """
-        )
-        assert said == "ends"
-
-    def test_a_forked_child_is_told_that_its_prefetcher_is_its_parents(self) -> None:
-        self.need("fork")
-        self.passes(
-            """
-            if not hasattr(os, "fork"):
-                sys.exit()
-            import itertools
-            prefetchers = [
-                xl.prefetch((np.full(3 << 18, number) for number in itertools.count()), device=DEVICE),
-                *(xl.prefetch([np.full(n, number) for number in range(9)], device=DEVICE) for n in (3 << 14, 3 << 18)),
-            ]
-            for prefetcher in prefetchers:
-                assert (xl.to_host(next(prefetcher)) == 0).all()
-            child = os.fork()
-            if not child:
-                status = 0
-                for prefetcher in prefetchers:
-                    try:
-                        next(prefetcher)
-                        status = 1
-                    except xl.errors.ForkError as error:
-                        status = status or "fork" not in str(error)
-                    prefetcher.close()
-                del prefetcher, prefetchers
-                gc.collect()
-                os._exit(status)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-            for prefetcher in prefetchers:
-                assert (xl.to_host(next(prefetcher)) == 1).all()
-                prefetcher.close()
-            """
-        )
 
 
 # Conformance: `prefetch` and `stream_map`, which overlap copies with the device's work.
@@ -1313,25 +1290,20 @@ class Ordering(Harness):
         for d, wanted in kept:
             assert_same_bits(self.down(d), wanted)
 
-    def test_a_pageable_source_given_a_stream_has_been_read_on_return(self) -> None:
+    @pytest.mark.parametrize("is_pinned", [False, True])
+    def test_a_source_given_a_stream_is_free_on_return_or_if_pinned_once_the_stream_has_passed(
+        self, is_pinned: bool
+    ) -> None:
         stream = self.stream()
         for nbytes in (100, 200 << 10, 3 << 20):
             source = bits_of(nbytes, np.uint8, seed=5)
-            expected = source.copy()
-            d = self.up(source, stream=stream)
-            scribble(source)
+            given = self.pinned(source) if is_pinned else source.copy()
+            d = self.up(given, stream=stream)
+            if is_pinned:
+                stream.record().synchronize()
+            scribble(given)
             stream.synchronize()
-            assert_same_bits(self.down(d), expected)
-
-    def test_a_pinned_source_given_a_stream_is_free_when_the_stream_has_passed_the_copy(self) -> None:
-        stream = self.stream()
-        for nbytes in (100, 200 << 10, 3 << 20):
-            source = self.pinned(bits_of(nbytes, np.uint8, seed=6))
-            expected = source.copy()
-            d = self.up(source, stream=stream)
-            stream.record().synchronize()
-            scribble(source)
-            assert_same_bits(self.down(d), expected)
+            assert_same_bits(self.down(d), source)
 
     def test_to_host_follows_the_work_on_the_stream_that_it_is_given(self) -> None:
         self.need("in_place")
@@ -1840,13 +1812,7 @@ class Transfers(Harness):
                 pass
             assert_same_bits(out, source)
 
-    def test_result_takes_a_timeout(self) -> None:
-        source = bits_of(1 << 20, np.uint8, seed=7)
-        transfer = self.up_async(source)
-        d = transfer.result(timeout=600)
-        assert_same_bits(xl.to_host_async(d).result(timeout=float("inf")), source)
-
-    def test_what_is_no_timeout_is_refused_and_the_transfer_goes_on(self) -> None:
+    def test_result_takes_a_timeout_and_goes_on_where_it_is_none(self) -> None:
         source = bits_of(1 << 20, np.uint8, seed=7)
         transfer = self.up_async(source)
         wrong: Any
@@ -1855,6 +1821,7 @@ class Transfers(Harness):
                 transfer.result(wrong)
         wrong = np.float32(600)  # a number like any other
         assert_same_bits(xl.to_host(transfer.result(wrong)), source)
+        assert_same_bits(xl.to_host_async(transfer.result(timeout=600)).result(timeout=float("inf")), source)
 
     def test_a_copy_that_fails_on_the_way_says_so_and_the_next_one_works(self) -> None:
         self.need("streams")

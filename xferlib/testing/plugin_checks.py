@@ -95,7 +95,7 @@ def _synchronize(item: pytest.Item) -> XferError | None:
     if BROKEN_BY in item.config.stash:
         return None
     done: set[tuple[str, int]] = set()
-    for backend in registry.write_load():
+    for backend in registry.list_loaded():
         for device in backend.devices():
             key = (backend.pinned_domain, device.index)
             if device.kind != "cuda" or key in done or not _is_used(*key):

@@ -238,7 +238,7 @@ def configured(environ: Mapping[str, str] | None = None, /, **settings: Any) -> 
     with (
         replace_attribute(process, "_config", before),
         replace_attribute(process, "_environment", given),
-        replace_attribute(registry, "_process_choice", registry._process_choice),
+        replace_attribute(registry, "_process_choices", registry._process_choices),
     ):
         process.configure(**settings)
         yield process.get()

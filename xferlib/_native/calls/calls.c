@@ -8,28 +8,50 @@
    holds the GIL waits for ever. Every call of the driver therefore releases it, except those that read what belongs to the
    calling thread or is constant. */
 
-#include "../replay/replay.h"
+#include "calls.h"
 
-#define MOST_ARGUMENTS 4
+#include <stdlib.h>
 
 extern const unsigned int xf_fingerprint; /* of this source: the build adds it */
 
-/* --- one call */
+/* A tuple of some objects. */
+PyObject *xf_pack(PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *made = PyTuple_New(count);
+    for (Py_ssize_t i = 0; made && i < count; ++i)
+        PyTuple_SetItem(made, i, Py_NewRef(given[i]));
+    return made;
+}
+
+PyObject *xf_call(PyObject *function, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *arguments = xf_pack(given, count), *result = arguments ? PyObject_CallObject(function, arguments) : NULL;
+    Py_XDECREF(arguments);
+    return result;
+}
+
+/* --- calls of functions at addresses */
+
+enum { MOST_ARGUMENTS = 4, MOST_ADDRESSES = 5, ORDERED = 10 };
+enum { RECORD, WAIT, COPY, CURRENT, ENTER }; /* the functions of a copy behind another stream's work */
 
 typedef struct {
-    void *address;
-    Py_ssize_t count;
+    void *at[MOST_ADDRESSES];
+    Py_ssize_t count; /* of arguments */
     int keeps_lock;
 } function;
 
-static int called(const function *f, const word *a)
+typedef int (*of_none)(void), (*of_one)(word), (*of_two)(word, word), (*of_three)(word, word, word);
+typedef int (*of_four)(word, word, word, word), (*of_answer)(void **);
+
+static int run(const function *f, const word *a)
 {
     switch (f->count) {
-    case 0: return ((int (*)(void))f->address)();
-    case 1: return ((int (*)(word))f->address)(a[0]);
-    case 2: return ((int (*)(word, word))f->address)(a[0], a[1]);
-    case 3: return ((int (*)(word, word, word))f->address)(a[0], a[1], a[2]);
-    default: return ((int (*)(word, word, word, word))f->address)(a[0], a[1], a[2], a[3]);
+    case 0: return ((of_none)f->at[0])();
+    case 1: return ((of_one)f->at[0])(a[0]);
+    case 2: return ((of_two)f->at[0])(a[0], a[1]);
+    case 3: return ((of_three)f->at[0])(a[0], a[1], a[2]);
+    default: return ((of_four)f->at[0])(a[0], a[1], a[2], a[3]);
     }
 }
 
@@ -39,191 +61,268 @@ int xf_is_word(PyObject *given, word *found)
     return *found != (word)-1 || !PyErr_Occurred();
 }
 
+/* Read as many words as a function takes: whether that is possible. */
+static int is_read(const function *f, PyObject *const *given, Py_ssize_t count, word *words)
+{
+    if (!f)
+        return 0;
+    if (count != f->count) {
+        PyErr_Format(PyExc_TypeError, "the function takes %zd arguments, not %zd", f->count, count);
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (!xf_is_word(given[i], &words[i]))
+            return 0;
+    return 1;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const function *f = PyCapsule_GetPointer(self, NULL);
-    word words[MOST_ARGUMENTS];
+    word words[MOST_ARGUMENTS] = {0};
     int result;
-    if (!f)
+    if (!is_read(f, given, count, words))
         return NULL;
-    if (count != f->count)
-        return PyErr_Format(PyExc_TypeError, "the function takes %zd arguments, not %zd", f->count, count);
-    for (Py_ssize_t i = 0; i < count; ++i)
-        if (!xf_is_word(given[i], &words[i]))
-            return NULL;
-    if (f->keeps_lock) {
-        result = called(f, words);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        result = called(f, words);
-        Py_END_ALLOW_THREADS
-    }
+    if (f->keeps_lock)
+        result = run(f, words);
+    else
+        WITHOUT_GIL(result = run(f, words));
     return PyLong_FromLong(result);
 }
 
 /* int f(void **pointer) -> the pointer that it writes, or 0 where it fails. */
-static PyObject *ask(PyObject *self, PyObject *ignored)
+static PyObject *ask(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const function *f = PyCapsule_GetPointer(self, NULL);
     void *answer = NULL;
-    (void)ignored;
-    if (!f)
+    if (!is_read(f, given, count, (word[1]){0}))
         return NULL;
-    if (((int (*)(void **))f->address)(&answer))
+    if (((of_answer)f->at[0])(&answer))
         answer = NULL;
     return PyLong_FromUnsignedLongLong((word)(uintptr_t)answer);
 }
 
-/* --- where arrays lie */
-
-/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
-static PyObject *address(PyObject *module, PyObject *array)
+/* Make a context the thread's; 0 is any. `now` is the one that is. */
+static int enter(const function *f, word context, word *now)
 {
-    Py_buffer host;
-    word found;
-    (void)module;
-    if (xf_is_mapped(array))
-        return PyLong_FromLong(0);
-    if (PyObject_GetBuffer(array, &host, PyBUF_SIMPLE)) {
-        if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
-            return NULL;
-        PyErr_Clear();
-        return PyLong_FromLong(0);
-    }
-    found = (word)(uintptr_t)host.buf;
-    PyBuffer_Release(&host);
-    return PyLong_FromUnsignedLongLong(found);
+    int result = context && context != *now ? ((of_one)f->at[ENTER])(context) : 0;
+    if (context && !result)
+        *now = context;
+    return result;
 }
 
-/* --- making them */
+/* The copy, within the contexts of both streams; the caller leaves them. */
+static int copy_in_contexts(const function *f, const word *a, word *now)
+{
+    int result;
+    if ((result = enter(f, a[7], now)) || (result = ((of_two)f->at[RECORD])(a[4], a[3])) || (result = enter(f, a[8], now)) ||
+        (result = ((of_three)f->at[WAIT])(a[5], a[4], 0)) || (result = ((of_four)f->at[COPY])(a[0], a[1], a[2], a[5])) ||
+        (result = ((of_two)f->at[RECORD])(a[6], a[5])) || !a[9] || (result = enter(f, a[7], now)))
+        return result;
+    return ((of_three)f->at[WAIT])(a[3], a[6], 0);
+}
 
-static void freed(PyObject *capsule)
+/* (destination, source, bytes, stream to follow, event, stream of the copy, event after it, their contexts or 0 where no other
+   can be current, whether the first stream waits for the copy) -> the driver's first result that is not 0: the copy waits for
+   what the first stream has been given, by the first event, each step in the context of its stream. */
+static PyObject *copy_behind(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const function *f = PyCapsule_GetPointer(self, NULL);
+    word a[ORDERED] = {0}, now;
+    void *before = NULL;
+    int result = 0, error = 0;
+    if (!is_read(f, given, count, a))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (a[7] || a[8])
+        result = ((of_answer)f->at[CURRENT])(&before);
+    now = (word)(uintptr_t)before;
+    if (!result)
+        result = copy_in_contexts(f, a, &now);
+    if (now != (word)(uintptr_t)before)
+        error = ((of_one)f->at[ENTER])((word)(uintptr_t)before);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLong(result ? result : error);
+}
+
+/* (list of destinations, list of sources, list of sizes, stream) -> the driver's first result that is not 0. The GIL is
+   released meanwhile: the driver blocks while the queue of the stream is full. */
+static PyObject *copy_each(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const function *f = PyCapsule_GetPointer(self, NULL);
+    Py_ssize_t length;
+    word stream, *words;
+    int result = 0;
+    if (!f)
+        return NULL;
+    if (count != 4 || !PyList_Check(given[0]) || !PyList_Check(given[1]) || !PyList_Check(given[2]) ||
+        (length = PyList_Size(given[0])) != PyList_Size(given[1]) || length != PyList_Size(given[2]))
+        return PyErr_Format(PyExc_TypeError, "copies take three lists of one length, and a stream");
+    if (!xf_is_word(given[3], &stream))
+        return NULL;
+    words = malloc((size_t)(3 * length + 1) * sizeof *words);
+    if (!words)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < 3 * length; ++i)
+        if (!xf_is_word(PyList_GetItem(given[i % 3], i / 3), &words[i])) {
+            free(words);
+            return NULL;
+        }
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t i = 0; i < length && !result; ++i)
+        result = ((of_four)f->at[0])(words[3 * i], words[3 * i + 1], words[3 * i + 2], stream);
+    Py_END_ALLOW_THREADS
+    free(words);
+    return PyLong_FromLong(result);
+}
+
+#define FAST(code) (PyCFunction)(void (*)(void))code, METH_FASTCALL, NULL
+
+static struct {
+    PyMethodDef method;
+    int addresses;
+} kinds[] = { /* by the numbers in xferlib/_native/__init__.py */
+    {{"call", FAST(call)}, 1},
+    {{"ask", FAST(ask)}, 1},
+    {{"copy_behind", FAST(copy_behind)}, MOST_ADDRESSES},
+    {{"copy_each", FAST(copy_each)}, 1},
+};
+
+static void free_function(PyObject *capsule)
 {
     PyMem_Free(PyCapsule_GetPointer(capsule, NULL));
 }
 
-static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL, NULL};
-static PyMethodDef one_question = {"ask", ask, METH_NOARGS, NULL};
-static PyMethodDef one_courier = {"copy_behind", (PyCFunction)(void (*)(void))xf_copy_behind, METH_FASTCALL, NULL};
-static PyMethodDef many_copies = {"copy_each", (PyCFunction)(void (*)(void))xf_copy_each, METH_FASTCALL, NULL};
-
-static PyObject *bound(PyMethodDef *method, const void *content, size_t nbytes)
+/* (kind, number of its arguments, whether it keeps the GIL, addresses) -> a function that calls those at the addresses */
+static PyObject *bind(PyObject *module, PyObject *arguments)
 {
-    void *kept = PyMem_Malloc(nbytes);
+    unsigned long long at[MOST_ADDRESSES] = {0};
+    int kind, is_given = 1;
+    function f = {{0}, 0, 0}, *kept;
     PyObject *capsule, *made;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "inpK|KKKK", &kind, &f.count, &f.keeps_lock, &at[0], &at[1], &at[2], &at[3], &at[4]))
+        return NULL;
+    if (kind < 0 || kind >= (int)(sizeof kinds / sizeof *kinds))
+        return PyErr_Format(PyExc_ValueError, "there are no functions of kind %d", kind);
+    for (int i = 0; i < kinds[kind].addresses; ++i) {
+        f.at[i] = (void *)(uintptr_t)at[i];
+        is_given &= at[i] != 0;
+    }
+    if (!is_given || f.count < 0 || (f.count > MOST_ARGUMENTS && f.count != ORDERED))
+        return PyErr_Format(PyExc_ValueError, "%s needs an address and 0 to %d arguments for each function",
+                            kinds[kind].method.ml_name, MOST_ARGUMENTS);
+    kept = PyMem_Malloc(sizeof *kept);
     if (!kept)
         return PyErr_NoMemory();
-    for (size_t i = 0; i < nbytes; ++i)
-        ((char *)kept)[i] = ((const char *)content)[i];
-    capsule = PyCapsule_New(kept, NULL, freed);
+    *kept = f;
+    capsule = PyCapsule_New(kept, NULL, free_function);
     if (!capsule) {
         PyMem_Free(kept);
         return NULL;
     }
-    made = PyCFunction_NewEx(method, capsule, NULL);
+    made = PyCFunction_NewEx(&kinds[kind].method, capsule, NULL);
     Py_DECREF(capsule);
     return made;
 }
 
-static PyObject *bind(PyObject *module, PyObject *arguments)
+/* --- where arrays lie */
+
+/* Whether an array is plain bytes in C order, and in no memory map: then the caller releases `host`. An error may be set. */
+int xf_is_plain_memory(PyObject *array, Py_buffer *host)
 {
-    unsigned long long address;
-    function f = {0};
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "Knp", &address, &f.count, &f.keeps_lock))
-        return NULL;
-    if (!address || f.count < 0 || f.count > MOST_ARGUMENTS)
-        return PyErr_Format(PyExc_ValueError, "address %llu with %zd arguments: needs an address and 0 to %d", address,
-                            f.count, MOST_ARGUMENTS);
-    f.address = (void *)(uintptr_t)address;
-    return bound(&one_call, &f, sizeof f);
+    if (xf_is_mapped(array))
+        return 0;
+    if (!PyObject_GetBuffer(array, host, PyBUF_SIMPLE))
+        return 1;
+    if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_BufferError))
+        PyErr_Clear();
+    return 0;
 }
 
-static PyObject *bind_question(PyObject *module, PyObject *arguments)
+/* An array -> the address of its bytes, or 0 where they are not plain bytes in C order, or lie in a memory map. */
+static PyObject *address(PyObject *module, PyObject *array)
 {
-    unsigned long long address;
-    function f = {0};
+    Py_buffer host = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "K", &address))
-        return NULL;
-    if (!address)
-        return PyErr_Format(PyExc_ValueError, "a question needs the address of a function");
-    f.address = (void *)(uintptr_t)address;
-    return bound(&one_question, &f, sizeof f);
+    if (xf_is_plain_memory(array, &host))
+        PyBuffer_Release(&host); /* which leaves the address */
+    return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong((word)(uintptr_t)host.buf);
 }
 
-static PyObject *bind_copy_behind(PyObject *module, PyObject *arguments)
+/* --- get_array_module: the namespace of arrays, by two dictionaries of exact types; what those do not have is looked up in
+   Python, which fills them */
+
+typedef struct {
+    PyMethodDef method;
+    PyObject *by_type;    /* dict: exact type -> backend, or None for what is no array */
+    PyObject *namespaces; /* dict: exact type -> namespace, for some types of the other */
+    PyObject *look_up;    /* does the same for any arguments, and fills the tables */
+} dispatch;               /* the module's state; both live as long as the process */
+
+static int is_scalar(PyObject *object)
 {
-    unsigned long long record, wait, copy, current, enter;
-    courier c;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "KKKKK", &record, &wait, &copy, &current, &enter))
-        return NULL;
-    if (!record || !wait || !copy || !current || !enter)
-        return PyErr_Format(PyExc_ValueError, "a copy between streams needs the addresses of five functions");
-    c.record = (int (*)(word, word))(uintptr_t)record;
-    c.wait = (int (*)(word, word, word))(uintptr_t)wait;
-    c.copy = (int (*)(word, word, word, word))(uintptr_t)copy;
-    c.current = (int (*)(void **))(uintptr_t)current;
-    c.enter = (int (*)(void *))(uintptr_t)enter;
-    return bound(&one_courier, &c, sizeof c);
+    PyTypeObject *type = Py_TYPE(object);
+    return object == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyComplex_Type || type == &PyBool_Type;
 }
 
-static PyObject *bind_copy_each(PyObject *module, PyObject *arguments)
+/* The namespace of arrays of known types, of one backend, among scalars. */
+static PyObject *namespace_of(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
-    unsigned long long copy;
-    CopyEach c;
-    (void)module;
-    if (!PyArg_ParseTuple(arguments, "K", &copy))
-        return NULL;
-    if (!copy)
-        return PyErr_Format(PyExc_ValueError, "copies need the address of a function");
-    c.copy = (int (*)(uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)copy;
-    return bound(&many_copies, &c, sizeof c);
+    const dispatch *d = PyModule_GetState(module);
+    PyObject *decides = NULL, *found;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject *type = (PyObject *)Py_TYPE(given[i]);
+        if (type == decides || is_scalar(given[i]))
+            continue;
+        found = decides ? PyDict_GetItemWithError(d->by_type, type) : NULL;
+        if (decides && (!found || found != PyDict_GetItemWithError(d->by_type, decides))) {
+            decides = NULL;
+            break;
+        }
+        decides = type;
+    }
+    found = decides ? PyDict_GetItemWithError(d->namespaces, decides) : NULL;
+    if (found || PyErr_Occurred()) /* a metaclass may hash as it likes */
+        return Py_XNewRef(found);
+    return xf_call(d->look_up, given, count);
 }
 
-static PyMethodDef methods[] = {
-    {"bind", bind, METH_VARARGS,
-     "bind(address, count, keeps_lock): call the C function there, of `count` 64-bit arguments, that returns an int."},
-    {"bind_question", bind_question, METH_VARARGS,
-     "bind_question(address): call `int f(void **)` there; returns what it writes, or 0 where it fails."},
-    {"bind_copy_behind", bind_copy_behind, METH_VARARGS,
-     "bind_copy_behind(record, wait, copy, current, enter): a copy on one stream behind another one's work, with an event after it."},
-    {"flat", (PyCFunction)(void (*)(void))xf_flat, METH_FASTCALL,
-     "flat(tree, arrays, others): the leaves of plain containers; None where there are others."},
-    {"rebuilt", (PyCFunction)(void (*)(void))xf_rebuilt, METH_FASTCALL,
-     "rebuilt(tree, leaves): the same containers with other leaves."},
-    {"is_distinct", xf_is_distinct, METH_O, "is_distinct(list): whether no object is in it twice."},
-    {"copied", (PyCFunction)(void (*)(void))xf_copied, METH_FASTCALL,
-     "copied(list, most): the list, with copies of the small arrays in it; how many are none."},
-    {"locate", (PyCFunction)(void (*)(void))xf_locate, METH_FASTCALL,
-     "locate(arrays, places, parts): write where arrays lie; how many are not plain bytes."},
-    {"bind_copy_each", bind_copy_each, METH_VARARGS,
-     "bind_copy_each(copy): many copies on one stream, in one call."},
-    {"address", address, METH_O,
-     "address(array): where its bytes lie; 0 where they are not plain bytes in C order."},
-    {"bind_namespaces", xf_bind_namespaces, METH_VARARGS,
-     "bind_namespaces(by_type, namespaces, look_up, module, doc): get_array_module, by two tables of exact types."},
-    {"bind_replay", xf_bind_replay, METH_VARARGS,
-     "bind_replay(objects, elements, numpy, module, docs): to_device and to_host."},
-    {"add_library", xf_add_library, METH_VARARGS,
-     "add_library(type, is_known, exchange, functions, dtypes): its number."},
-    {"add_device", xf_add_device, METH_VARARGS,
-     "add_device(device, library, index, kind, functions, addresses, context): its number."},
-    {"fetch_pinned", xf_fetch_pinned, METH_O,
-     "fetch_pinned(arrays): their elements in pinned memory; None, and nothing done, where Python is to do it."},
-    {"forget_devices", xf_forget_devices, METH_NOARGS, "forget_devices(): know no library and no device any more."},
-    {"lend", (PyCFunction)(void (*)(void))xf_lend, METH_FASTCALL,
-     "lend(type, free, dead): a lease of the last free block of the pinned pool; None where none is free."},
-    {"bind_alike", xf_bind_alike, METH_VARARGS,
-     "bind_alike(types, names, values): whether arrays are of these types, and their attributes have these values."},
-    {"bind_plain", xf_bind_plain, METH_VARARGS,
-     "bind_plain(check, flag, table, key, state): what check says of arrays; False where they, or their library, are special."},
-    {"bind_launch", xf_bind_launch, METH_VARARGS,
-     "bind_launch(launch, kernel, config, stream_at, matches, names, is_method, note, fields): a checked launch, repeated."},
-    {"guard_thread", xf_guard_thread, METH_NOARGS,
-     "guard_thread(): a thread that ends after end_threads() stops instead; whether that can be done here."},
-    {"end_threads", xf_end_threads, METH_NOARGS, "end_threads(): guarded threads, but this one, do not end any more; none ends the process."},
+/* (by_type, namespaces, look_up, name of its module, docstring) -> the function */
+static PyObject *bind_namespaces(PyObject *module, PyObject *arguments)
+{
+    dispatch *d = PyModule_GetState(module);
+    PyObject *name, *doc;
+    if (!PyArg_ParseTuple(arguments, "O!O!OUU", &PyDict_Type, &d->by_type, &PyDict_Type, &d->namespaces, &d->look_up, &name, &doc))
+        return NULL;
+    d->method = (PyMethodDef){"get_array_module", (PyCFunction)(void (*)(void))namespace_of, METH_FASTCALL,
+                              PyUnicode_AsUTF8AndSize(doc, NULL)};
+    Py_INCREF(arguments); /* which holds all of them */
+    return d->method.ml_doc ? PyCFunction_NewEx(&d->method, module, name) : NULL;
+}
+
+/* --- the module */
+
+static PyMethodDef methods[] = { /* each is described above its code */
+    {"bind", bind, METH_VARARGS, NULL},
+    {"bind_alike", xf_bind_alike, METH_VARARGS, NULL},
+    {"bind_plain", xf_bind_plain, METH_VARARGS, NULL},
+    {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
+    {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
+    {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},
+    {"add_library", xf_add_library, METH_VARARGS, NULL},
+    {"add_device", xf_add_device, METH_VARARGS, NULL},
+    {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
+    {"fetch_pinned", xf_fetch_pinned, METH_O, NULL},
+    {"flatten", FAST(xf_flatten)},
+    {"rebuild", FAST(xf_rebuild)},
+    {"is_distinct", xf_is_distinct, METH_O, NULL},
+    {"copy_small", FAST(xf_copy_small)},
+    {"locate", FAST(xf_locate)},
+    {"address", address, METH_O, NULL},
+    {"lend", FAST(xf_lend)},
+    {"guard_thread", xf_guard_thread, METH_NOARGS, NULL},
+    {"end_threads", xf_end_threads, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

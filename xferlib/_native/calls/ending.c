@@ -52,36 +52,28 @@ static void replace_terminate(void)
 #endif
 }
 
+#endif
+
 /* Let the calling thread stop instead of end, if the interpreter ends it; whether that can be done here. */
 PyObject *xf_guard_thread(PyObject *module, PyObject *ignored)
 {
+    int is_guarded = 0;
     (void)module, (void)ignored;
-    return PyBool_FromLong(__cxa_thread_atexit_impl && !__cxa_thread_atexit_impl(keep_thread, NULL, &__dso_handle));
+#ifndef _WIN32
+    is_guarded = __cxa_thread_atexit_impl && !__cxa_thread_atexit_impl(keep_thread, NULL, &__dso_handle);
+#endif
+    return PyBool_FromLong(is_guarded);
 }
 
 /* The calling thread ends the interpreter from now on. */
 PyObject *xf_end_threads(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
+#ifndef _WIN32
     ending = pthread_self();
     if (!is_ending)
         replace_terminate();
     is_ending = 1;
-    Py_RETURN_NONE;
-}
-
-#else
-
-PyObject *xf_guard_thread(PyObject *module, PyObject *ignored)
-{
-    (void)module, (void)ignored;
-    Py_RETURN_FALSE;
-}
-
-PyObject *xf_end_threads(PyObject *module, PyObject *ignored)
-{
-    (void)module, (void)ignored;
-    Py_RETURN_NONE;
-}
-
 #endif
+    Py_RETURN_NONE;
+}

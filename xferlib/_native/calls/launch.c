@@ -11,16 +11,13 @@
 #include "calls.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
-
-typedef uint64_t word;
 
 enum { MOST_PARAMETERS = 64, MOST_BLOCK = 1024, MOST_CONFIG = 128, NOT_FIT = -1 };
 
 typedef struct {
     PyObject *type;  /* of the argument */
-    PyObject *label; /* of an array that is written, for the owner's books; NULL: none */
+    PyObject *label; /* of an array that is written, for the owner's books; None: no such array */
     word mask;       /* the bits of an array's address that are 0 */
     int offset;      /* in the block */
     char code;       /* 'A': an array; else as in Python's struct */
@@ -29,60 +26,42 @@ typedef struct {
 typedef struct {
     int (*launch)(const void *, void *, void **, void **); /* configuration, kernel, arguments, more */
     void *kernel;
+    PyObject *kept;    /* holds all objects here */
     PyObject *matches; /* called with the arrays: whether they are as the checked ones */
     PyObject *names;   /* tuple: the attributes that lead from an array to its address */
-    PyObject *note;    /* called with a written array and its label; NULL: none */
+    PyObject *note;    /* called with a written array and its label; None: nothing is */
     int is_method;     /* the last attribute is called */
-    int count, arrays, nbytes, config_nbytes, stream_at;
-    char config[MOST_CONFIG];
+    int count, stream_at;
+    Py_ssize_t config_nbytes;
+    const char *config;
     field fields[MOST_PARAMETERS];
 } launcher;
 
-static void freed(PyObject *capsule)
+static void free_launcher(PyObject *capsule)
 {
     launcher *l = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(l->matches);
-    Py_XDECREF(l->names);
-    Py_XDECREF(l->note);
-    for (int i = 0; i < l->count; ++i) {
-        Py_XDECREF(l->fields[i].type);
-        Py_XDECREF(l->fields[i].label);
-    }
+    Py_XDECREF(l->kept);
     PyMem_Free(l);
 }
 
 /* 1 with the address of an array's memory in *found, or -1 with an error set. */
-static int address_of(const launcher *l, PyObject *array, word *found)
+static int find_address(const launcher *l, PyObject *array, word *found)
 {
-    PyObject *at = array, *next;
+    PyObject *at = Py_NewRef(array), *next;
     Py_ssize_t count = PyTuple_Size(l->names);
-    Py_INCREF(at);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        next = PyObject_GetAttr(at, PyTuple_GetItem(l->names, i));
+    for (Py_ssize_t i = 0; at && i < count + l->is_method; ++i) {
+        next = i < count ? PyObject_GetAttr(at, PyTuple_GetItem(l->names, i)) : PyObject_CallNoArgs(at);
         Py_DECREF(at);
-        if (!next)
-            return -1;
         at = next;
     }
-    if (l->is_method) {
-        next = PyObject_CallNoArgs(at);
+    if (at && at != Py_None && !PyLong_Check(at)) {
+        next = PyNumber_Long(at);
         Py_DECREF(at);
-        if (!next)
-            return -1;
         at = next;
     }
-    if (at == Py_None) { /* memory of an empty array */
-        *found = 0;
-    } else {
-        if (!PyLong_Check(at)) {
-            next = PyNumber_Long(at);
-            Py_DECREF(at);
-            if (!next)
-                return -1;
-            at = next;
-        }
-        *found = PyLong_AsUnsignedLongLong(at);
-    }
+    if (!at)
+        return -1;
+    *found = at == Py_None ? 0 : PyLong_AsUnsignedLongLong(at); /* None: memory of an empty array */
     Py_DECREF(at);
     return *found == (word)-1 && PyErr_Occurred() ? -1 : 1;
 }
@@ -91,28 +70,20 @@ static int address_of(const launcher *l, PyObject *array, word *found)
 static int put_integer(char *to, PyObject *value, char code)
 {
     static const char codes[] = "bhiqBHIQ";
-    const char *found = strchr(codes, code);
-    int which = (int)(found - codes), is_signed = which < 4;
+    int which = (int)(strchr(codes, code) - codes), is_signed = which < 4, overflow = 0, fits;
     size_t nbytes = (size_t)1 << (which & 3);
+    long long most = is_signed || nbytes == 8 ? INT64_MAX >> (64 - 8 * nbytes) : (1ll << (8 * nbytes)) - 1, number;
     PyObject *plain = PyNumber_Index(value); /* a NumPy number too */
     word bits;
-    int fits = 1;
     if (!plain)
         return -1;
-    if (is_signed) {
-        int overflow = 0;
-        long long number = PyLong_AsLongLongAndOverflow(plain, &overflow);
-        long long most = nbytes == 8 ? INT64_MAX : ((long long)1 << (8 * nbytes - 1)) - 1;
-        fits = !overflow && number <= most && number >= -most - 1;
-        bits = (word)number;
+    if (code == 'Q') {
+        fits = xf_is_word(plain, &bits);
+        PyErr_Clear(); /* negative, or too large */
     } else {
-        bits = PyLong_AsUnsignedLongLong(plain);
-        if (bits == (word)-1 && PyErr_Occurred()) {
-            PyErr_Clear(); /* negative, or too large */
-            fits = 0;
-        } else {
-            fits = nbytes == 8 || bits >> (8 * nbytes) == 0;
-        }
+        number = PyLong_AsLongLongAndOverflow(plain, &overflow);
+        fits = !overflow && number <= most && number >= (is_signed ? -most - 1 : 0);
+        bits = (word)number;
     }
     Py_DECREF(plain);
     memcpy(to, &bits, nbytes); /* the first bytes are the lowest on every machine with a GPU */
@@ -148,42 +119,10 @@ static int put_number(char *to, PyObject *value, char code)
     return 1;
 }
 
-/* Whether the owner finds the arrays to be as the checked ones; -1 with an error set. */
-static int matched(const launcher *l, PyObject *const *arrays)
-{
-    PyObject *given = PyTuple_New(l->arrays), *answer;
-    int found;
-    if (!given)
-        return -1;
-    for (int i = 0; i < l->arrays; ++i) {
-        Py_INCREF(arrays[i]);
-        PyTuple_SetItem(given, i, arrays[i]);
-    }
-    answer = PyObject_CallObject(l->matches, given);
-    Py_DECREF(given);
-    if (!answer)
-        return -1;
-    found = PyObject_IsTrue(answer);
-    Py_DECREF(answer);
-    return found;
-}
-
-static int noted(const launcher *l, PyObject *const *values)
-{
-    for (int i = 0; i < l->count; ++i)
-        if (l->fields[i].label) {
-            PyObject *result = PyObject_CallFunctionObjArgs(l->note, values[i], l->fields[i].label, NULL);
-            Py_XDECREF(result);
-            if (!result)
-                return -1;
-        }
-    return 1;
-}
-
 /* 1 with the arguments in `block`, 0 where they do not fit, or -1 with an error set. */
-static int filled(const launcher *l, PyObject *const *values, char *block)
+static int fill(const launcher *l, PyObject *const *values, char *block)
 {
-    PyObject *arrays[MOST_PARAMETERS];
+    PyObject *arrays[MOST_PARAMETERS], *answer;
     int found, count = 0;
     for (int i = 0; i < l->count; ++i) {
         if ((PyObject *)Py_TYPE(values[i]) != l->fields[i].type)
@@ -191,22 +130,25 @@ static int filled(const launcher *l, PyObject *const *values, char *block)
         if (l->fields[i].code == 'A')
             arrays[count++] = values[i];
     }
-    if ((found = matched(l, arrays)) <= 0)
-        return found;
-    for (int i = 0; i < l->count; ++i) {
+    answer = xf_call(l->matches, arrays, count);
+    found = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    for (int i = 0; found > 0 && i < l->count; ++i) {
         const field *f = &l->fields[i];
         if (f->code == 'A') {
             word address = 0;
-            if (address_of(l, values[i], &address) < 0)
-                return -1;
+            found = find_address(l, values[i], &address);
             if (address & f->mask)
-                return 0;
+                return found < 0 ? found : 0;
             memcpy(block + f->offset, &address, sizeof address);
-        } else if ((found = put_number(block + f->offset, values[i], f->code)) <= 0) {
-            return found;
+        } else {
+            found = put_number(block + f->offset, values[i], f->code);
         }
     }
-    return l->note ? noted(l, values) : 1;
+    for (int i = 0; found > 0 && l->note != Py_None && i < l->count; ++i)
+        if (l->fields[i].label != Py_None)
+            found = is_done(PyObject_CallFunctionObjArgs(l->note, values[i], l->fields[i].label, NULL)) ? 1 : -1;
+    return found;
 }
 
 /* (arguments, handle of a stream) -> the driver's result, or NOT_FIT with nothing done. */
@@ -226,22 +168,19 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
     is_tuple = PyTuple_CheckExact(given[0]);
     if ((!is_tuple && !PyList_CheckExact(given[0])) || (is_tuple ? PyTuple_Size : PyList_Size)(given[0]) != l->count)
         return PyLong_FromLong(NOT_FIT);
-    stream = PyLong_AsUnsignedLongLong(given[1]);
-    if (stream == (word)-1 && PyErr_Occurred())
+    if (!xf_is_word(given[1], &stream))
         return NULL;
     for (int i = 0; i < l->count; ++i) { /* what is called below may change a list */
         values[i] = (is_tuple ? PyTuple_GetItem : PyList_GetItem)(given[0], i);
         Py_INCREF(values[i]);
     }
-    found = filled(l, values, block);
+    found = fill(l, values, block);
     if (found > 0) {
         for (int i = 0; i < l->count; ++i)
             parameters[i] = block + l->fields[i].offset;
         memcpy(config, l->config, (size_t)l->config_nbytes);
         memcpy(config + l->stream_at, &stream, sizeof stream);
-        Py_BEGIN_ALLOW_THREADS
-        result = l->launch(config, l->kernel, parameters, NULL);
-        Py_END_ALLOW_THREADS
+        WITHOUT_GIL(result = l->launch(config, l->kernel, parameters, NULL));
     } else {
         result = NOT_FIT;
     }
@@ -252,34 +191,28 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
 
 static PyMethodDef one_launch = {"launch", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL};
 
-/* Take the fields over; 0, or -1 with an error set. */
-static int take_fields(launcher *l, PyObject *given)
+/* Read the fields: whether that is possible. */
+static int is_read(launcher *l, PyObject *given)
 {
     Py_ssize_t count = PyTuple_Size(given);
-    if (count < 0 || count > MOST_PARAMETERS) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_ValueError, "a launch has at most %d parameters, not %zd", MOST_PARAMETERS, count);
-        return -1;
+    if (count > MOST_PARAMETERS) {
+        PyErr_Format(PyExc_ValueError, "a launch has at most %d parameters, not %zd", MOST_PARAMETERS, count);
+        return 0;
     }
     for (; l->count < count; ++l->count) {
         field *f = &l->fields[l->count];
         unsigned long long mask;
-        PyObject *label;
         int code;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(given, l->count), "OCiKO", &f->type, &code, &f->offset, &mask, &label))
-            return -1;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, l->count), "OCiKO", &f->type, &code, &f->offset, &mask, &f->label))
+            return 0;
         if (!strchr("A?bhiqBHIQfd", code) || f->offset < 0 || f->offset > MOST_BLOCK - 8) {
             PyErr_Format(PyExc_ValueError, "a parameter of kind %c at %d", code, f->offset);
-            return -1;
+            return 0;
         }
         f->code = (char)code;
         f->mask = mask;
-        f->label = label == Py_None ? NULL : label;
-        Py_INCREF(f->type);
-        Py_XINCREF(f->label);
-        l->arrays += code == 'A';
     }
-    return 0;
+    return 1;
 }
 
 /* (address of the launch, kernel, configuration as bytes, offset of the stream in it, what compares the arrays, names of
@@ -288,37 +221,113 @@ static int take_fields(launcher *l, PyObject *given)
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch, kernel;
-    const char *config;
-    Py_ssize_t config_nbytes;
-    PyObject *fields, *capsule, *made;
+    PyObject *fields, *capsule, *made = NULL;
     launcher *l = PyMem_Calloc(1, sizeof *l);
     (void)module;
     if (!l)
         return PyErr_NoMemory();
-    capsule = PyCapsule_New(l, NULL, freed);
+    capsule = PyCapsule_New(l, NULL, free_launcher);
     if (!capsule) {
         PyMem_Free(l);
         return NULL;
     }
-    if (!PyArg_ParseTuple(arguments, "KKy#iOO!pOO!", &launch, &kernel, &config, &config_nbytes, &l->stream_at, &l->matches,
-                          &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields)) {
-        l->matches = l->names = l->note = NULL;
-        Py_DECREF(capsule);
-        return NULL;
+    l->kept = Py_NewRef(arguments);
+    if (PyArg_ParseTuple(arguments, "KKy#iOO!pOO!", &launch, &kernel, &l->config, &l->config_nbytes, &l->stream_at, &l->matches,
+                         &PyTuple_Type, &l->names, &l->is_method, &l->note, &PyTuple_Type, &fields)) {
+        l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
+        l->kernel = (void *)(uintptr_t)kernel;
+        if (!launch || l->config_nbytes > MOST_CONFIG || l->stream_at < 0 || l->stream_at + 8 > l->config_nbytes)
+            PyErr_Format(PyExc_ValueError, "a launch needs a function, and a stream within its %zd bytes", l->config_nbytes);
+        else if (is_read(l, fields))
+            made = PyCFunction_NewEx(&one_launch, capsule, NULL);
     }
-    if (l->note == Py_None)
-        l->note = NULL;
-    Py_INCREF(l->matches);
-    Py_INCREF(l->names);
-    Py_XINCREF(l->note);
-    l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
-    l->kernel = (void *)(uintptr_t)kernel;
-    l->config_nbytes = (int)config_nbytes;
-    if (!launch || config_nbytes > MOST_CONFIG || l->stream_at < 0 || l->stream_at + 8 > config_nbytes)
-        PyErr_Format(PyExc_ValueError, "a launch needs a function, and a stream within its %zd bytes", config_nbytes);
-    else
-        memcpy(l->config, config, (size_t)config_nbytes);
-    made = PyErr_Occurred() || take_fields(l, fields) ? NULL : PyCFunction_NewEx(&one_launch, capsule, NULL);
     Py_DECREF(capsule);
     return made;
+}
+
+/* --- whether arrays are as earlier ones, by their types and some attributes: what each repeated call of a kernel asks first */
+
+enum { TYPES, NAMES, VALUES };
+
+/* The function's own object is a tuple: the types, the names of attributes, and for each array a tuple of their values. */
+static PyObject *are_alike(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *types = PyTuple_GetItem(self, TYPES), *names = PyTuple_GetItem(self, NAMES), *values = PyTuple_GetItem(self, VALUES);
+    Py_ssize_t attributes = PyTuple_Size(names);
+    int is_same = count == PyTuple_Size(types);
+    for (Py_ssize_t i = 0; is_same && i < count; ++i) {
+        PyObject *expected = PyTuple_GetItem(values, i);
+        is_same = (PyObject *)Py_TYPE(given[i]) == PyTuple_GetItem(types, i);
+        for (Py_ssize_t j = 0; is_same && j < attributes; ++j) {
+            PyObject *found = PyObject_GetAttr(given[i], PyTuple_GetItem(names, j));
+            if (!found)
+                return NULL;
+            is_same = PyObject_RichCompareBool(found, PyTuple_GetItem(expected, j), Py_EQ);
+            Py_DECREF(found);
+            if (is_same < 0)
+                return NULL;
+        }
+    }
+    return PyBool_FromLong(is_same);
+}
+
+static PyMethodDef one_comparison = {"are_alike", (PyCFunction)(void (*)(void))are_alike, METH_FASTCALL, NULL};
+
+/* (types, names, values) -> are_alike */
+PyObject *xf_bind_alike(PyObject *module, PyObject *arguments)
+{
+    PyObject *types, *names, *values;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyTuple_Type, &types, &PyTuple_Type, &names, &PyTuple_Type, &values))
+        return NULL;
+    if (PyTuple_Size(types) != PyTuple_Size(values))
+        return PyErr_Format(PyExc_ValueError, "%zd types, and values of %zd arrays", PyTuple_Size(types), PyTuple_Size(values));
+    for (Py_ssize_t i = 0; i < PyTuple_Size(values); ++i) {
+        PyObject *each = PyTuple_GetItem(values, i);
+        if (!PyTuple_Check(each) || PyTuple_Size(each) != PyTuple_Size(names))
+            return PyErr_Format(PyExc_ValueError, "an array has a tuple of as many values as there are names, %zd",
+                                PyTuple_Size(names));
+    }
+    return PyCFunction_NewEx(&one_comparison, arguments, NULL);
+}
+
+enum { CHECK, FLAG, TABLE, KEY, STATE };
+
+/* What `check` says of the arguments; False where the flag of one is set, a negative number is not in the table under the
+   key, or there is a state. The function's own object is a tuple of these. */
+static PyObject *are_alike_and_plain(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *level, *state;
+    int is_plain = 1;
+    for (Py_ssize_t i = 0; is_plain > 0 && i < count; ++i) {
+        PyObject *flag = PyObject_GetAttr(given[i], PyTuple_GetItem(self, FLAG));
+        if (!flag)
+            return NULL;
+        is_plain = flag == Py_False;
+        Py_DECREF(flag);
+    }
+    level = PyDict_GetItemWithError(PyTuple_GetItem(self, TABLE), PyTuple_GetItem(self, KEY));
+    if (!level && PyErr_Occurred())
+        return NULL;
+    if (!is_plain || !level || PyLong_AsLong(level) >= 0)
+        Py_RETURN_FALSE;
+    if (PyErr_Occurred() || !(state = PyObject_CallNoArgs(PyTuple_GetItem(self, STATE))))
+        return NULL;
+    Py_DECREF(state);
+    if (state != Py_None)
+        Py_RETURN_FALSE;
+    return xf_call(PyTuple_GetItem(self, CHECK), given, count);
+}
+
+static PyMethodDef one_plain_comparison = {"are_alike_and_plain", (PyCFunction)(void (*)(void))are_alike_and_plain, METH_FASTCALL,
+                                           NULL};
+
+/* (check, flag, table, key, state) -> are_alike_and_plain */
+PyObject *xf_bind_plain(PyObject *module, PyObject *arguments)
+{
+    PyObject *check, *flag, *table, *key, *state;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OUO!UO", &check, &flag, &PyDict_Type, &table, &key, &state))
+        return NULL;
+    return PyCFunction_NewEx(&one_plain_comparison, arguments, NULL);
 }

@@ -11,7 +11,6 @@
 #include "calls.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <structmember.h>
 
 typedef struct {
@@ -111,14 +110,12 @@ int xf_add_lease(PyObject *module)
     return result;
 }
 
-static int is_word(PyObject *block, const char *name, unsigned long long *found)
+static int is_read(PyObject *block, const char *name, word *found)
 {
     PyObject *value = PyObject_GetAttrString(block, name);
-    if (!value)
-        return 0;
-    *found = PyLong_AsUnsignedLongLong(value);
-    Py_DECREF(value);
-    return !PyErr_Occurred();
+    int is_word = value && xf_is_word(value, found);
+    Py_XDECREF(value);
+    return is_word;
 }
 
 void *xf_leased_memory(PyObject *lease)
@@ -131,7 +128,7 @@ void *xf_leased_memory(PyObject *lease)
 PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t length;
-    unsigned long long address, nbytes;
+    word address = 0, nbytes = 0;
     PyObject *block, *user = NULL;
     PyTypeObject *type;
     Lease *lease;
@@ -150,7 +147,7 @@ PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count)
     /* It is out of the list before anything is allocated: that may collect garbage, and run a finalizer that takes one. */
     lease = (Lease *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0); /* all zero, but for the head */
     user = lease ? PyWeakref_NewRef((PyObject *)lease, NULL) : NULL;
-    if (!user || !is_word(block, "pointer", &address) || !is_word(block, "nbytes", &nbytes) ||
+    if (!user || !is_read(block, "pointer", &address) || !is_read(block, "nbytes", &nbytes) ||
         PyObject_SetAttr(block, user_name, user)) {
         PyObject *kind, *value, *traceback;
         PyErr_Fetch(&kind, &value, &traceback);

@@ -11,18 +11,16 @@
 
 enum { DEEPEST = 100 }; /* of containers within each other: a deeper tree is left to Python, which refuses endless ones */
 
-static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObject *leaves, int depth);
-
-/* The same for each of some nodes. */
-static int add_item(PyObject *item, PyObject *arrays, PyObject *others, PyObject *leaves, int depth)
+static Py_ssize_t length_of(PyObject *list_or_tuple)
 {
-    int found = 0;
-    if (!item)
-        return -1;
-    Py_INCREF(item);
-    found = add_leaves(item, arrays, others, leaves, depth);
-    Py_DECREF(item);
-    return found;
+    return PyList_CheckExact(list_or_tuple) ? PyList_Size(list_or_tuple) : PyTuple_Size(list_or_tuple);
+}
+
+/* A new reference: what is done with the item may run code that changes the list. */
+static PyObject *item_of(PyObject *list_or_tuple, Py_ssize_t place)
+{
+    PyObject *(*get)(PyObject *, Py_ssize_t) = PyList_CheckExact(list_or_tuple) ? PyList_GetItem : PyTuple_GetItem;
+    return Py_XNewRef(get(list_or_tuple, place));
 }
 
 /* Add the leaves of a node to a list: 1; 0 where Python has to look at one; -1 with an error set. */
@@ -30,21 +28,14 @@ static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObje
 {
     PyObject *key, *value, *type = (PyObject *)Py_TYPE(node);
     Py_ssize_t place = 0;
-    int found = 1;
-    if (PyDict_CheckExact(node)) {
-        if (depth >= DEEPEST)
-            return 0;
-        while (found == 1 && PyDict_Next(node, &place, &key, &value))
-            found = add_item(value, arrays, others, leaves, depth + 1);
-        return found;
-    }
-    if (PyList_CheckExact(node) || PyTuple_CheckExact(node)) {
-        int is_list = PyList_CheckExact(node);
-        if (depth >= DEEPEST)
-            return 0;
-        for (; found == 1 && place < (is_list ? PyList_Size(node) : PyTuple_Size(node)); ++place)
-            found = add_item(
-                is_list ? PyList_GetItem(node, place) : PyTuple_GetItem(node, place), arrays, others, leaves, depth + 1);
+    int found = 1, is_dict = PyDict_CheckExact(node);
+    if (is_dict || PyList_CheckExact(node) || PyTuple_CheckExact(node)) {
+        found = depth < DEEPEST;
+        while (found == 1 && (is_dict ? PyDict_Next(node, &place, &key, &value) : place < length_of(node))) {
+            value = is_dict ? Py_NewRef(value) : item_of(node, place++);
+            found = value ? add_leaves(value, arrays, others, leaves, depth + 1) : -1;
+            Py_XDECREF(value);
+        }
         return found;
     }
     value = PyDict_GetItemWithError(arrays, type);
@@ -56,13 +47,13 @@ static int add_leaves(PyObject *node, PyObject *arrays, PyObject *others, PyObje
 
 /* (tree, dict of types to what is not None for those of arrays, set of the types of other leaves) -> a list of the leaves
    of dicts, lists and tuples within each other; None where there is an object of any other type. */
-PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     PyObject *leaves;
     int found;
     (void)module;
     if (count != 3 || !PyDict_Check(given[1]) || !PyAnySet_Check(given[2]))
-        return PyErr_Format(PyExc_TypeError, "flat takes a tree, a dict and a set");
+        return PyErr_Format(PyExc_TypeError, "flatten takes a tree, a dict and a set");
     leaves = PyList_New(0);
     found = leaves ? add_leaves(given[0], given[1], given[2], leaves, 0) : -1;
     if (found == 1)
@@ -71,55 +62,42 @@ PyObject *xf_flat(PyObject *module, PyObject *const *given, Py_ssize_t count)
     return found ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next);
-
-static PyObject *rebuilt_sequence(PyObject *node, PyObject *leaves, Py_ssize_t *next)
-{
-    int is_list = PyList_CheckExact(node);
-    Py_ssize_t length = is_list ? PyList_Size(node) : PyTuple_Size(node);
-    PyObject *made = is_list ? PyList_New(length) : PyTuple_New(length);
-    for (Py_ssize_t i = 0; made && i < length; ++i) {
-        PyObject *item = Py_XNewRef(is_list ? PyList_GetItem(node, i) : PyTuple_GetItem(node, i)), *new;
-        new = item ? rebuilt(item, leaves, next) : NULL;
-        Py_XDECREF(item);
-        if (!new || (is_list ? PyList_SetItem(made, i, new) : PyTuple_SetItem(made, i, new))) {
-            Py_DECREF(made);
-            return NULL;
-        }
-    }
-    return made;
-}
-
-static PyObject *rebuilt(PyObject *node, PyObject *leaves, Py_ssize_t *next)
+static PyObject *rebuild(PyObject *node, PyObject *leaves, Py_ssize_t *next)
 {
     PyObject *made, *key, *value;
     Py_ssize_t place = 0;
-    if (PyList_CheckExact(node) || PyTuple_CheckExact(node))
-        return rebuilt_sequence(node, leaves, next);
-    if (!PyDict_CheckExact(node)) {
-        made = Py_XNewRef(PyList_GetItem(leaves, *next));
-        *next += 1;
-        return made;
+    int is_list = PyList_CheckExact(node), is_dict = PyDict_CheckExact(node), error = 0;
+    if (!is_dict && !is_list && !PyTuple_CheckExact(node))
+        return Py_XNewRef(PyList_GetItem(leaves, (*next)++));
+    if (is_dict)
+        made = PyDict_Copy(node); /* whose values may be replaced while it is looked through */
+    else
+        made = is_list ? PyList_New(length_of(node)) : PyTuple_New(length_of(node));
+    while (made && !error && (is_dict ? PyDict_Next(made, &place, &key, &value) : place < length_of(made))) {
+        PyObject *old = is_dict ? Py_NewRef(value) : item_of(node, place), *new = old ? rebuild(old, leaves, next) : NULL;
+        Py_XDECREF(old);
+        if (new && is_dict) {
+            error = PyDict_SetItem(made, key, new);
+            Py_DECREF(new);
+        } else {
+            error = !new || (is_list ? PyList_SetItem(made, place, new) : PyTuple_SetItem(made, place, new));
+        }
+        place += !is_dict;
     }
-    made = PyDict_Copy(node); /* whose values may be replaced while it is looked through */
-    while (made && PyDict_Next(made, &place, &key, &value)) {
-        PyObject *new = rebuilt(value, leaves, next);
-        if (!new || PyDict_SetItem(made, key, new))
-            Py_CLEAR(made);
-        Py_XDECREF(new);
-    }
+    if (error)
+        Py_CLEAR(made);
     return made;
 }
 
-/* (tree, list) -> new dicts, lists and tuples as in a tree that `flat` took, with the objects of the list as their leaves. */
-PyObject *xf_rebuilt(PyObject *module, PyObject *const *given, Py_ssize_t count)
+/* (tree, list) -> new dicts, lists and tuples as in a tree that `flatten` took, with the objects of the list as their leaves. */
+PyObject *xf_rebuild(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t next = 0;
     PyObject *made;
     (void)module;
     if (count != 2 || !PyList_Check(given[1]))
-        return PyErr_Format(PyExc_TypeError, "rebuilt takes a tree and a list");
-    made = rebuilt(given[0], given[1], &next);
+        return PyErr_Format(PyExc_TypeError, "rebuild takes a tree and a list");
+    made = rebuild(given[0], given[1], &next);
     if (made && next == PyList_Size(given[1]))
         return made;
     if (made || PyErr_ExceptionMatches(PyExc_IndexError))
@@ -159,13 +137,13 @@ PyObject *xf_is_distinct(PyObject *module, PyObject *list)
 
 /* (list, most bytes) -> a list with copies of the NumPy arrays that are not larger and have a dtype that every device holds,
    the other objects as they are; and how many those are. */
-PyObject *xf_copied(PyObject *module, PyObject *const *given, Py_ssize_t count)
+PyObject *xf_copy_small(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     Py_ssize_t length, most, others = 0;
     PyObject *made;
     (void)module;
     if (count != 2 || !PyList_Check(given[0]))
-        return PyErr_Format(PyExc_TypeError, "copied takes a list and a size");
+        return PyErr_Format(PyExc_TypeError, "copy_small takes a list and a size");
     most = PyLong_AsSsize_t(given[1]);
     if (most == -1 && PyErr_Occurred())
         return NULL;
@@ -205,14 +183,9 @@ PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
         *part = (Part){.place = PyLong_AsLongLong(PyList_GetItem(given[1], i))};
         if (part->place == -1 && PyErr_Occurred())
             return NULL;
-        if (xf_is_mapped(PyList_GetItem(given[0], i))) {
-            ++odd;
-            continue;
-        }
-        if (PyObject_GetBuffer(PyList_GetItem(given[0], i), &host, PyBUF_SIMPLE)) {
-            if (!PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_BufferError))
+        if (!xf_is_plain_memory(PyList_GetItem(given[0], i), &host)) {
+            if (PyErr_Occurred())
                 return NULL;
-            PyErr_Clear();
             ++odd;
             continue;
         }
@@ -221,39 +194,4 @@ PyObject *xf_locate(PyObject *module, PyObject *const *given, Py_ssize_t count)
         PyBuffer_Release(&host);
     }
     return PyLong_FromSsize_t(odd);
-}
-
-/* (list of destinations, list of sources, list of sizes, stream) -> the driver's first result that is not 0. The GIL is
-   released meanwhile: the driver blocks while the queue of the stream is full. */
-PyObject *xf_copy_each(PyObject *self, PyObject *const *given, Py_ssize_t count)
-{
-    const CopyEach *each = PyCapsule_GetPointer(self, NULL);
-    Py_ssize_t length;
-    uint64_t stream, *words;
-    int result = 0;
-    if (!each)
-        return NULL;
-    if (count != 4 || !PyList_Check(given[0]) || !PyList_Check(given[1]) || !PyList_Check(given[2]))
-        return PyErr_Format(PyExc_TypeError, "copies take three lists and a stream");
-    length = PyList_Size(given[0]);
-    if (length != PyList_Size(given[1]) || length != PyList_Size(given[2]))
-        return PyErr_Format(PyExc_TypeError, "copies take three lists of one length");
-    stream = PyLong_AsUnsignedLongLong(given[3]);
-    if (PyErr_Occurred())
-        return NULL;
-    words = malloc((size_t)(3 * length + 1) * sizeof *words);
-    if (!words)
-        return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < 3 * length && !PyErr_Occurred(); ++i)
-        words[i] = PyLong_AsUnsignedLongLong(PyList_GetItem(given[i % 3], i / 3));
-    if (PyErr_Occurred()) {
-        free(words);
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; i < length && !result; ++i)
-        result = each->copy(words[3 * i], words[3 * i + 1], words[3 * i + 2], stream);
-    Py_END_ALLOW_THREADS
-    free(words);
-    return PyLong_FromLong(result);
 }

@@ -7,27 +7,18 @@
 
 enum { GIL_KEPT_MOST = 64 << 10, SHORT_ROW = 8 }; /* bytes; elements */
 
-/* Copy between two host arrays, of which `plain` is in C order, as is the other one where it has no layout. */
-static void copy_by_threads(const Layout *layout, char *host, const description *plain, int is_gathered)
+/* Copy between two host arrays, of which `plain` is in C order and in native byte order, as is the other one where it has no
+   layout. */
+static void copy(const Layout *layout, char *host, const description *plain, int is_gathered, Py_ssize_t nbytes)
 {
-    replay.copy(layout, host, plain->data, plain->nbytes, is_gathered, replay.helper_nbytes, replay.helpers, replay.most_threads,
-               replay.spin_ns);
-}
-
-/* Copy bytes between two host arrays; 0, with nothing done, where they share memory. */
-static int copy_bytes(const description *dst, const description *src)
-{
-    size_t nbytes = (size_t)src->nbytes;
-    if ((uintptr_t)dst->data < (uintptr_t)src->data + nbytes && (uintptr_t)src->data < (uintptr_t)dst->data + nbytes)
-        return 0;
-    if (nbytes <= GIL_KEPT_MOST) {
-        copy_plain(dst->data, src->data, nbytes);
-        return 1;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    copy_by_threads(NULL, src->data, dst, 1);
-    Py_END_ALLOW_THREADS
-    return 1;
+    PyThreadState *state = nbytes > GIL_KEPT_MOST ? PyEval_SaveThread() : NULL;
+    if (!state && !layout)
+        copy_plain(plain->data, host, (size_t)nbytes);
+    else
+        replay.copy(layout, host, plain->data, plain->nbytes, is_gathered, replay.helper_nbytes, replay.helpers,
+                    replay.most_threads, replay.spin_ns);
+    if (state)
+        PyEval_RestoreThread(state);
 }
 
 /* Whether an array of at least one element has bytes in common with one in C order, or may have. */
@@ -42,14 +33,6 @@ static int may_overlap(const description *one, const description *other)
             high += (uintptr_t)reach;
     }
     return low < (uintptr_t)other->data + (size_t)other->nbytes && (uintptr_t)other->data < high;
-}
-
-/* Copy between two host arrays by strided.c, one of which is in C order and in native byte order. */
-static void spread_on_host(const description *host, const description *plain, int is_gathered)
-{
-    Layout layout;
-    xf_lay_out(host, plain->element, &layout);
-    copy_by_threads(&layout, host->data, plain, is_gathered);
 }
 
 /* Give two arrays of one shape, neither in C order, their axes in the order in which `dst` lies in memory, if it is dense: then it
@@ -103,6 +86,7 @@ int xf_copy_on_host(const description *src, const description *dst)
 {
     description turned_dst, turned_src, host;
     const description *plain;
+    Layout layout;
     int is_gathered;
     /* Where `src` is in C order, to scatter it takes as long as this, on average. */
     if (!dst->is_c && !dst->is_swapped && (!src->is_c || src->is_swapped)) {
@@ -111,12 +95,18 @@ int xf_copy_on_host(const description *src, const description *dst)
         if (is_turned(&turned_dst, &turned_src) && (!is_changed(src, dst) || has_rows(&turned_dst)))
             dst = &turned_dst, src = &turned_src;
     }
-    if (src->is_c && dst->is_c && !is_changed(src, dst))
-        return copy_bytes(dst, src);
+    if (src->is_c && dst->is_c && !is_changed(src, dst)) {
+        uintptr_t to = (uintptr_t)dst->data, from = (uintptr_t)src->data, nbytes = (uintptr_t)src->nbytes;
+        if (to < from + nbytes && from < to + nbytes)
+            return 0;
+        copy(NULL, src->data, dst, 1, src->nbytes);
+        return 1;
+    }
     is_gathered = dst->is_c;
     xf_describe_again(&host, is_gathered ? src : dst);
     plain = is_gathered ? dst : src;
-    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) || (uintptr_t)plain->data % (size_t)replay.elements[plain->element].itemsize)
+    if (!plain->is_c || plain->is_swapped || xf_may_overlap_itself(dst) ||
+        (uintptr_t)plain->data % (size_t)replay.elements[plain->element].itemsize)
         return 0;
     if (!host.strides) { /* in C order */
         Py_ssize_t step = replay.elements[host.element].itemsize;
@@ -126,27 +116,22 @@ int xf_copy_on_host(const description *src, const description *dst)
     }
     if (may_overlap(&host, plain))
         return 0;
-    if (src->nbytes <= GIL_KEPT_MOST && dst->nbytes <= GIL_KEPT_MOST) {
-        spread_on_host(&host, plain, is_gathered);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        spread_on_host(&host, plain, is_gathered);
-        Py_END_ALLOW_THREADS
-    }
+    xf_lay_out(&host, plain->element, &layout);
+    copy(&layout, host.data, plain, is_gathered, src->nbytes > dst->nbytes ? src->nbytes : dst->nbytes);
     return 1;
 }
 
 /* A new NumPy array with the elements of one in host memory; NULL, with or without an error set, where Python is to do it.
    NumPy's own copy of `x`, its own array, knows arrays without elements, and keeps a dtype that is another object than the one
    that NumPy has for it, such as one with metadata. */
-PyObject *xf_copied_on_host(PyObject *x, const description *src, const description *arriving)
+PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving)
 {
     PyObject *result;
     description dst;
     int is_usual = !x || ((const ndarray *)x)->dtype == replay.elements[src->element].dtype, is_fresh;
     if (x && !is_changed(src, arriving) && (src->nbytes <= 0 || !is_usual))
         return src->nbytes <= replay.host_most ? replay.new_copy(x, 0) : NULL;
-    result = src->nbytes > 0 ? xf_host_result(arriving, replay.host_most, &is_fresh) : NULL;
+    result = src->nbytes > 0 ? xf_make_host_result(arriving, replay.host_most, &is_fresh) : NULL;
     if (result && xf_describe_host(result, &dst) && xf_copy_on_host(src, &dst))
         return result;
     Py_XDECREF(result);

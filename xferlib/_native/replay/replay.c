@@ -1,126 +1,328 @@
 /* The usual calls of to_device and to_host, each in one call of C.
 
    Most calls move one small array, and their time is that of the steps around the copy: some twenty frames of Python, and
-   a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory (a
-   NumPy array's is laid out as its C API promises; torch's is described by DLPack's C exchange API), asks the library
-   for what that does not tell, finds the way that Python has prepared for its form, and runs it: see ways.c, which knows no
+   a question to the array's library for each thing to be known of it. Here a call looks at the arrays' own memory, asks the library
+   for what that does not tell, finds the way that Python has prepared for its form, and runs it: see copies.c, which knows no
    policy. Between two arrays in host memory it copies by itself. All else is left, with nothing done, to the functions in
    Python, which know every case and raise every error: another keyword, other layouts on the device, managed memory, a
-   recording, and what went wrong here. The stream may be one of the program's own: see calls.c for what that means to a copy.
-
-   What no call changes is asked once in each epoch of the fast path: whether calls may be replayed, and where arrays go for
-   which no device is named. Both answers belong to a thread. xferlib/_transfer/replay.py gives them, and describes libraries,
-   devices and ways. */
+   recording, and what went wrong here. The stream may be one of the program's own: see calls.c for what that means to a copy. */
 
 #include "replay.h"
 
-/* Read the arguments by keyword of a usual call: 0 where there are others, or not just one by position. */
-static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upward, PyObject **out, PyObject **other,
-                    PyObject **backend, PyObject **dtype, PyObject **stream)
+typedef struct { /* the arguments of a usual call; NULL: not given, or None */
+    PyObject *array, *out, *device, *backend, *dtype, *stream;
+    int is_pinned;
+    call_stream on;
+} request;
+
+/* Read a usual call: 0 where there are other arguments by keyword, or not just one by position. */
+static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upload, request *r)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     if (count != 1)
         return 0;
+    r->array = given[0];
     for (Py_ssize_t i = 0; i < length; ++i) {
-        PyObject *name = PyTuple_GetItem(names, i), *value = given[count + i];
+        PyObject *name = PyTuple_GetItem(names, i), *value = given[count + i], *unless_none = value == Py_None ? NULL : value;
         if (name == replay.names.out)
-            *out = value == Py_None ? NULL : value;
-        else if (is_upward && name == replay.names.device)
-            *other = value == Py_None ? NULL : value;
-        else if (is_upward && name == replay.names.backend)
-            *backend = value == Py_None ? NULL : value;
-        else if (!is_upward && name == replay.names.pinned && (value == Py_False || value == Py_True))
-            *other = value == Py_False ? NULL : value;
+            r->out = unless_none;
+        else if (is_upload && name == replay.names.device)
+            r->device = unless_none;
+        else if (is_upload && name == replay.names.backend)
+            r->backend = unless_none;
+        else if (!is_upload && name == replay.names.pinned && (value == Py_False || value == Py_True))
+            r->is_pinned = value == Py_True;
         else if (name == replay.names.dtype)
-            *dtype = value == Py_None ? NULL : value;
-        else if (name == replay.names.stream && (PyObject *)Py_TYPE(value) == replay.stream)
-            *stream = value;
-        else if (name == replay.names.copy ? value != Py_True : value != Py_None)
-            return 0;
-        else if (name != replay.names.stream && name != replay.names.copy)
+            r->dtype = unless_none;
+        else if (name == replay.names.stream && (!unless_none || is_of(value, replay.stream)))
+            r->stream = unless_none;
+        else if (name != replay.names.copy || value != Py_True)
             return 0;
     }
-    return 1;
+    return !(r->is_pinned && r->out);
 }
 
+/* --- between two arrays in host memory */
+
+/* What a copy to new memory of a NumPy array gives, or to an array that the call names, whose memory `dst` describes. */
+static PyObject *copy_to(const description *src, const description *arriving, PyObject *array, const description *dst)
+{
+    if (dst->kind != ON_CPU || !xf_are_alike(arriving, dst) || !xf_copy_on_host(src, dst))
+        return NULL;
+    return Py_NewRef(array);
+}
+
+static PyObject *copy_to_new_on_cpu(const request *r, const description *src, const description *arriving, const device_entry *e)
+{
+    PyObject *made, *result = NULL;
+    description dst;
+    if (e->library->type == replay.ndarray)
+        return xf_copy_to_new_on_host(r->array, src, arriving);
+    made = src->nbytes > 0 ? xf_make_on_cpu(e, arriving) : NULL;
+    if (made && xf_describe(e->library, made, &dst) && dst.is_c)
+        result = copy_to(src, arriving, made, &dst);
+    Py_XDECREF(made);
+    return result;
+}
+
+/* Whether `out` may be written, as a NumPy array; others always may. */
+static int is_writable(PyObject *out)
+{
+    return !is_of(out, replay.ndarray) || ((const ndarray *)out)->flags & WRITABLE;
+}
+
+/* --- to a device */
+
+static int is_noted(const library *l, PyObject *array)
+{
+    return !l->note_write || is_done(PyObject_CallFunctionObjArgs(l->note_write, array, replay.names.out, NULL));
+}
+
+static PyObject *upload_to_new(request *r, const description *src, const description *arriving, device_entry *e)
+{
+    device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array};
+    PyObject *result;
+    way w;
+    if (e->kind == ON_CPU)
+        return r->on.named ? NULL : copy_to_new_on_cpu(r, src, arriving, e);
+    if (!xf_is_current(e, &r->on) || !xf_find_way(&c, &w))
+        return NULL;
+    result = xf_make_on(e, &r->on, arriving, 0, &c.device);
+    if (c.device && xf_run_way(&c, &w, result, 1))
+        return result;
+    Py_XDECREF(result);
+    return NULL;
+}
+
+static PyObject *upload_to_existing(request *r, const description *src, const description *arriving)
+{
+    const library *l = xf_find_library(r->out);
+    device_copy c = {.on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array};
+    description dst;
+    way w;
+    if (!l || !xf_describe(l, r->out, &dst) || !xf_are_alike(arriving, &dst) || src->nbytes <= 0)
+        return NULL;
+    if (dst.kind == ON_CPU)
+        return !r->on.named && is_writable(r->out) && is_noted(l, r->out) ? copy_to(src, arriving, r->out, &dst) : NULL;
+    c.e = dst.is_c ? xf_device_of(l, &dst) : NULL;
+    c.device = (word)(uintptr_t)dst.data;
+    if (c.e && xf_is_current(c.e, &r->on) && xf_find_way(&c, &w) && is_noted(l, r->out) && xf_run_way(&c, &w, r->out, 0))
+        return Py_NewRef(r->out);
+    return NULL;
+}
+
+static PyObject *upload(request *r)
+{
+    description src, arriving;
+    device_entry *e;
+    if (!is_of(r->array, replay.ndarray) || (!xf_describe_host(r->array, &src) && !xf_describe_swapped(r->array, &src)) ||
+        !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving))
+        return NULL;
+    src.is_pinned = xf_is_lent(r->array);
+    if (r->out)
+        return r->device || r->backend ? NULL : upload_to_existing(r, &src, &arriving);
+    if (r->device || r->backend)
+        e = xf_resolve_device(r->device, r->backend);
+    else
+        e = r->on.named ? xf_find_device(r->on.device) : xf_default_device();
+    return e && e->kind ? upload_to_new(r, &src, &arriving, e) : NULL;
+}
+
+/* --- to the host */
+
+/* Whether an array, which is a NumPy array in host memory, is as a download wants it: then `dst` describes it. */
+static int is_fit(PyObject *array, const description *arriving, description *dst)
+{
+    return is_of(array, replay.ndarray) && xf_describe_host(array, dst) && xf_are_alike(arriving, dst) && is_writable(array);
+}
+
+static PyObject *download(request *r)
+{
+    const library *l;
+    description src, arriving, dst;
+    device_copy c = {.on = &r->on};
+    PyObject *result;
+    way w;
+    if (!xf_may_replay() || !(l = xf_find_library(r->array)))
+        return NULL;
+    if (!xf_describe(l, r->array, &src) && !(l->type == replay.ndarray && xf_describe_swapped(r->array, &src)))
+        return NULL;
+    if (!xf_is_converted(&src, r->dtype, &arriving) || (r->out && (!is_fit(r->out, &arriving, &dst) || src.nbytes <= 0)))
+        return NULL;
+    if (src.kind == ON_CPU && (r->is_pinned || r->on.named))
+        return NULL;
+    if (src.kind == ON_CPU && r->out)
+        return copy_to(&src, &arriving, r->out, &dst);
+    if (src.kind == ON_CPU)
+        return xf_copy_to_new_on_host(l->type == replay.ndarray ? r->array : NULL, &src, &arriving);
+    if (!src.is_c || src.nbytes <= 0 || (r->out && xf_may_overlap_itself(&dst)))
+        return NULL;
+    c.e = xf_device_of(l, &src);
+    if (!c.e || !xf_is_current(c.e, &r->on))
+        return NULL;
+    c.host = r->out ? &dst : &arriving;
+    c.element = src.element;
+    c.device = (word)(uintptr_t)src.data;
+    dst.is_pinned = arriving.is_pinned = r->out ? xf_is_lent(r->out) : r->is_pinned;
+    if (!xf_find_way(&c, &w))
+        return NULL;
+    if (r->out)
+        result = Py_NewRef(r->out);
+    else
+        result = r->is_pinned ? xf_make_pinned(c.e, &arriving) : xf_make_host_result(&arriving, HUGE_PAGE - 1, &c.is_fresh);
+    if (result && !r->out) {
+        if (!is_fit(result, &arriving, &dst) || (r->is_pinned && !((ndarray *)result)->base)) {
+            Py_DECREF(result); /* ordinary memory, from a pool that is full */
+            return NULL;
+        }
+        dst.is_pinned = r->is_pinned;
+        c.host = &dst;
+    }
+    if (result && xf_run_way(&c, &w, result, 0))
+        return result;
+    Py_XDECREF(result);
+    return NULL;
+}
+
+/* --- several to pinned memory */
+
+typedef struct {
+    device_entry *e; /* of all arrays; NULL: none is met yet */
+    call_stream on;
+    word memory, device; /* of the last copy */
+    size_t nbytes;       /* 0: none is enqueued */
+} arrivals;
+
+/* Enqueue the copy of an array to new pinned memory, which is returned; the last copy of several is waited for, and the
+   others with it, since they are on one stream. NULL, with or without an error set, where Python is to do it. */
+static PyObject *fetch_later(PyObject *d, arrivals *a, int is_last)
+{
+    const library *l = xf_find_library(d);
+    description src, dst;
+    PyObject *result;
+    device_entry *e;
+    int error;
+    if (!l || !xf_describe(l, d, &src) || src.kind == ON_CPU || !src.is_c || src.nbytes <= 0 || !(e = xf_device_of(l, &src)) ||
+        !e->fetch_later || (a->e ? e != a->e : !xf_is_current(e, &a->on)))
+        return NULL;
+    a->e = e;
+    result = xf_make_pinned(e, &src);
+    error = !result || !is_fit(result, &src, &dst) || !((ndarray *)result)->base;
+    if (!error && is_last) {
+        error = xf_fetch(e, (word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle);
+    } else if (!error) {
+        WITHOUT_GIL(
+            error = e->fetch_later((word)(uintptr_t)dst.data, (word)(uintptr_t)src.data, (size_t)src.nbytes, a->on.handle));
+    }
+    if (error) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    a->memory = (word)(uintptr_t)dst.data;
+    a->device = (word)(uintptr_t)src.data;
+    a->nbytes = (size_t)src.nbytes;
+    return result;
+}
+
+/* (list of arrays of one device, all in C order) -> list of arrays in pinned memory; None, and nothing done, where Python is
+   to do it. One wait for all: each alone would take the link's 10 us. */
+PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays)
+{
+    Py_ssize_t count = PyList_Check(arrays) ? PyList_Size(arrays) : 0, done = 0;
+    PyObject *results = count && xf_may_replay() ? PyList_New(count) : NULL;
+    arrivals a = {0};
+    (void)module;
+    while (results && done < count && PyList_Size(arrays) == count) {
+        PyObject *array = Py_NewRef(PyList_GetItem(arrays, done)); /* the list may change while the GIL is released */
+        PyObject *result = fetch_later(array, &a, done == count - 1);
+        Py_DECREF(array);
+        if (!result)
+            break;
+        PyList_SetItem(results, done++, result);
+    }
+    if (results && done == count)
+        return results;
+    if (a.nbytes) { /* what is enqueued must be over before its memory is given up: waiting for the last once more does */
+        PyObject *kind, *value, *traceback;
+        PyErr_Fetch(&kind, &value, &traceback);
+        xf_fetch(a.e, a.memory, a.device, a.nbytes, a.on.handle);
+        PyErr_Restore(kind, value, traceback);
+    }
+    Py_XDECREF(results);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* --- the functions */
+
 /* The general function's result: nothing has been done here. An error is left for it to meet again, in its own words. */
-static PyObject *in_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
+static PyObject *call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     PyObject *arguments, *options = NULL, *result = NULL;
+    int error = 0;
     if (PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
             return NULL;
         PyErr_Clear();
     }
-    arguments = PyTuple_New(count);
-    if (!arguments)
-        return NULL;
-    for (Py_ssize_t i = 0; i < count; ++i)
-        PyTuple_SetItem(arguments, i, Py_NewRef(given[i]));
-    if (!length || (options = PyDict_New()) != NULL) {
-        for (Py_ssize_t i = 0; i < length; ++i)
-            if (PyDict_SetItem(options, PyTuple_GetItem(names, i), given[count + i]))
-                goto done;
+    arguments = xf_pack(given, count);
+    if (length)
+        error = !(options = PyDict_New());
+    for (Py_ssize_t i = 0; !error && i < length; ++i)
+        error = PyDict_SetItem(options, PyTuple_GetItem(names, i), given[count + i]);
+    if (arguments && !error)
         result = PyObject_Call(function, arguments, options);
-    }
-done:
     Py_XDECREF(options);
-    Py_DECREF(arguments);
+    Py_XDECREF(arguments);
     return result;
+}
+
+static PyObject *run(PyObject *const *given, Py_ssize_t count, PyObject *names, int is_upload)
+{
+    request r = {0};
+    PyObject *done = NULL;
+    if (!xf_follow())
+        return NULL;
+    if (is_usual(given, count, names, is_upload, &r) && xf_read_stream(r.stream, &r.on))
+        done = is_upload ? upload(&r) : download(&r);
+    Py_XDECREF(r.on.named);
+    Py_XDECREF(r.on.device);
+    return done ? done : call_general(is_upload ? replay.to_device : replay.to_host, given, count, names);
 }
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *device = NULL, *backend = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
-    call_stream l = {0};
     (void)self;
-    if (!xf_follow())
-        return NULL;
-    if (is_usual(given, count, names, 1, &out, &device, &backend, &dtype, &stream) && xf_read_stream(stream, &l))
-        done = xf_upload(given[0], device, backend, out, dtype, &l);
-    xf_forget_stream(&l);
-    return done ? done : in_general(replay.to_device, given, count, names);
+    return run(given, count, names, 1);
 }
 
 static PyObject *to_host(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
-    PyObject *out = NULL, *pinned = NULL, *dtype = NULL, *stream = NULL, *done = NULL;
-    call_stream l = {0};
     (void)self;
-    if (!xf_follow())
-        return NULL;
-    if (is_usual(given, count, names, 0, &out, &pinned, NULL, &dtype, &stream) && !(pinned && out) && xf_read_stream(stream, &l))
-        done = xf_download(given[0], out, pinned != NULL, dtype, &l);
-    xf_forget_stream(&l);
-    return done ? done : in_general(replay.to_host, given, count, names);
-}
-
-static PyObject *function_of(int number, const char *name, PyCFunction code, PyObject *module, PyObject *doc)
-{
-    static PyMethodDef methods[2];
-    const char *text = PyUnicode_AsUTF8AndSize(doc, NULL);
-    if (!text)
-        return NULL;
-    Py_INCREF(doc); /* which holds the text */
-    methods[number] = (PyMethodDef){name, code, METH_FASTCALL | METH_KEYWORDS, text};
-    return PyCFunction_NewEx(&methods[number], NULL, module);
+    return run(given, count, names, 0);
 }
 
 /* (objects, elements, NumPy's C API, name of the functions' module, documentation of both) -> the two functions */
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments)
 {
-    PyObject *objects, *elements, *numpy, *name, *doc_up, *doc_down, *up, *down;
+    static PyMethodDef methods[] = {
+        {"to_device", (PyCFunction)(void (*)(void))to_device, METH_FASTCALL | METH_KEYWORDS, NULL},
+        {"to_host", (PyCFunction)(void (*)(void))to_host, METH_FASTCALL | METH_KEYWORDS, NULL},
+    };
+    PyObject *objects, *elements, *numpy, *name, *docs[2], *functions[2] = {NULL, NULL};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "O!O!OO(OO)", &PyDict_Type, &objects, &PyList_Type, &elements, &numpy,
-                          &name, &doc_up, &doc_down) ||
+    if (!PyArg_ParseTuple(arguments, "O!O!OO(UU)", &PyDict_Type, &objects, &PyList_Type, &elements, &numpy, &name, &docs[0],
+                          &docs[1]) ||
         !xf_fill_tables(objects, elements, numpy))
         return NULL;
-    up = function_of(0, "to_device", (PyCFunction)(void (*)(void))to_device, name, doc_up);
-    down = up ? function_of(1, "to_host", (PyCFunction)(void (*)(void))to_host, name, doc_down) : NULL;
-    if (!down) {
-        Py_XDECREF(up);
-        return NULL;
+    for (int each = 0; each < 2; ++each) {
+        methods[each].ml_doc = PyUnicode_AsUTF8AndSize(docs[each], NULL);
+        Py_INCREF(docs[each]); /* which holds the text */
+        functions[each] = methods[each].ml_doc ? PyCFunction_NewEx(&methods[each], NULL, name) : NULL;
     }
-    return Py_BuildValue("(NN)", up, down);
+    if (functions[0] && functions[1])
+        return Py_BuildValue("(NN)", functions[0], functions[1]);
+    Py_XDECREF(functions[0]);
+    Py_XDECREF(functions[1]);
+    return NULL;
 }

@@ -52,7 +52,7 @@ typedef struct {
     Py_ssize_t steps[MOST_AXES]; /* room for the strides of an array that has them in elements */
 } description;
 
-/* --- ways: what Python has decided for arrays of one form, see ways.c */
+/* --- what Python has decided for arrays of one form: see copies.c */
 
 enum {
     AT_ONCE = 1,     /* one call of the driver, in this thread; threads stage what it declines, and all without this flag */
@@ -64,35 +64,22 @@ enum {
 }; /* as in xferlib/_transfer/plan.py */
 
 typedef struct {
-    void *handle; /* of a function that Python keeps loaded; NULL: there is no kernel */
+    int flags;
+    void *kernel; /* the second step of an upload, or the first of a download; Python keeps it loaded; NULL: there is none */
     unsigned blocks, block[2];
     int count;
-    int64_t numbers[MOST_NUMBERS]; /* the arguments after the two addresses */
-} kernel_launch;
-
-typedef struct {
-    int flags;
-    kernel_launch kernel; /* the second step of an upload, or the first of a download */
+    int64_t numbers[MOST_NUMBERS]; /* the kernel's arguments after the two addresses */
 } way;
 
-enum { WAYS_KEPT = 256, PLAIN_KEPT = 8 };
+enum { WAYS_KEPT = 256, RANGES_KEPT = 8, STREAMS = 5 };
 
 typedef struct {
-    PyObject *prepare; /* (is_upload, is_pinned, extents, strides, dtypes of the host and the device, is_swapped) -> a way */
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-    struct prepared *kept[WAYS_KEPT]; /* by the form's hash */
-    struct {
-        struct {
-            Py_ssize_t over, most; /* bytes */
-            int flags;
-        } rows[PLAIN_KEPT];
-        int count, next;
-    } plain[2][2]; /* of plain bytes: to the device, from or to the pinned pool */
-} ways;
-
-/* --- staged transfers of one call: see stager.c */
-
-enum { STREAMS = 5 };
+    struct range {
+        Py_ssize_t over, most; /* bytes */
+        int flags;
+    } kept[RANGES_KEPT];
+    int count, next;
+} ranges;
 
 typedef struct {
     PyObject *kept; /* what the setup's addresses are of */
@@ -101,20 +88,6 @@ typedef struct {
     unsigned long long epoch; /* in which it was given */
     int64_t until_ns, nbytes;  /* how long it is valid, and for transfers of how many bytes there are chunks */
 } stream_setup;
-
-typedef struct {
-    PyObject *prepare; /* (whether it is upward, bytes, stream) -> (what is to be kept, address of a Setup, bytes), or None;
-                          the stream is None where the current one is meant */
-    PyObject *finish;  /* (whether it is upward, address of a transfer, its result, stream): go on with it, or raise what the
-                          result means */
-    int64_t (*copy)(const Setup *, const Region *, int64_t, Staging **);
-    int (*is_crowded)(void);
-    stream_setup setups[2][STREAMS]; /* to the host, and to the device: the first on the default stream, the others on any */
-    int next[2];          /* of the others, which is replaced next */
-    int64_t last_ns;   /* when the last transfer of more than a few bytes ended */
-} stager;
-
-enum { IS_PINNED = 2 };
 
 /* --- what Python tells of libraries and devices: see tables.c */
 
@@ -140,6 +113,7 @@ typedef struct device_entry {
     PyObject *device;
     const library *library;
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
+    word context;
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream; on the CPU in recycled memory */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
     PyObject *empty_between;  /* the same, for work on that stream alone */
@@ -151,10 +125,30 @@ typedef struct device_entry {
     PyObject *scratch;        /* () -> the address and the size of the thread's pinned memory */
     PyObject *lease, *free, *dead; /* the type of the pool's leases, its free blocks by size, and the dead ones */
     PyObject *pool, *is_followed;  /* it counts; () -> whether Python has to lend */
-    word context;
-    spreader up, down;
-    stager staged;
-    ways ways;
+    PyObject *prepare; /* (is_upload, is_pinned, extents, strides, dtypes of the host and the device, is_swapped) -> a way */
+    PyObject *stage_setup;  /* (is_upload, bytes, stream, None for the current one) -> (what is to be kept, address of a Setup,
+                               bytes), or None */
+    PyObject *stage_finish; /* (is_upload, address of a transfer, its result, stream): go on with it, or raise what that means */
+    /* The driver's functions, and those of the library `staging`. */
+    int (*send)(word, word, size_t), (*fetch)(word, word, size_t); /* destination, source, bytes */
+    int (*enqueue)(word, word, size_t, void *); /* reads ordinary memory before it returns; NULL: not tried */
+    int (*fetch_later)(word, word, size_t, void *); /* NULL: not tried */
+    int (*current)(void **);           /* the thread's context */
+    int (*query)(void *);              /* whether a stream is idle; NULL: not asked */
+    int (*wait)(void *);               /* until a stream is; NULL: no copies on a stream of the program's own */
+    int (*is_captured)(void *, int *); /* whether a graph records a stream, 0 if not; NULL: it never does */
+    int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+    void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
+    int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
+    int (*is_crowded)(void);
+    /* What calls have found out. */
+    unsigned in_vain, behind_in_vain; /* uploads since a wait for the stream, before or behind one, was in vain; 0: none was */
+    struct prepared *ways[WAYS_KEPT]; /* by the form's hash */
+    ranges plain[2][2];              /* ways of plain bytes: to the device, from or to the pinned pool */
+    stream_setup setups[2][STREAMS]; /* to the host, and to the device: the first on the default stream, the others on any */
+    int next_setup[2];               /* of the others, which is replaced next */
+    int64_t last_ns;                 /* when the last transfer of more than a few bytes ended */
 } device_entry;
 
 typedef struct {
@@ -163,8 +157,15 @@ typedef struct {
     PyObject *device; /* of the one that is named */
 } call_stream;
 
-/* `xf_host_copy` of staging.c */
-typedef void (*host_copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t);
+typedef struct { /* between an array in host memory and C order on a device, whose context is current */
+    device_entry *e;
+    const call_stream *on;
+    const description *host;
+    int element; /* on the device */
+    word device; /* address */
+    int is_upload, is_fresh; /* the pages on the host were never touched */
+    PyObject *source; /* of an upload */
+} device_copy;
 
 struct tables {
     PyObject *epoch;  /* list of the fast path's epoch */
@@ -179,8 +180,8 @@ struct tables {
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
-    host_copy copy;
-    int64_t helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
+    void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* xf_host_copy() */
+    long long helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
     Py_ssize_t host_most;  /* bytes; results of copies between host arrays lie in ordinary memory up to here */
     PyObject *dtype;       /* NumPy's type */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
@@ -192,29 +193,19 @@ struct tables {
     device_entry *devices[MOST_ENTRIES];
     int device_count;
     struct {
-        PyObject *backend, *capture, *copy, *device, *dtype, *handle, *out, *pinned, *raw, *reuses, *stream;
+        PyObject *backend, *capture, *copy, *device, *dtype, *handle, *out, *pinned, *_raw, *_reuses, *stream;
     } names; /* of keywords and attributes */
 };
 
 extern struct tables replay; /* as long as the process; nothing in it is ever freed, as another thread may be using it */
 
-/* --- the module's functions */
+/* --- tables.c: which device and stream a call means, and whether C may use them */
 
-PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
-PyObject *xf_add_library(PyObject *module, PyObject *arguments);
-PyObject *xf_add_device(PyObject *module, PyObject *arguments);
-PyObject *xf_forget_devices(PyObject *module, PyObject *ignored);
-PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);
 int xf_fill_tables(PyObject *objects, PyObject *elements, PyObject *numpy);
-
-/* --- devices.c: which device and stream a call means, and whether C may use them */
-
 unsigned long long xf_epoch(void);
 int xf_may_replay(void);
-int xf_is_answered(PyObject *question, int if_none);
 int xf_is_current(const device_entry *e, call_stream *on);
 int xf_read_stream(PyObject *stream, call_stream *on);
-void xf_forget_stream(const call_stream *on);
 int xf_follow(void);
 device_entry *xf_default_device(void);
 device_entry *xf_find_device(PyObject *device);
@@ -222,9 +213,9 @@ device_entry *xf_resolve_device(PyObject *device, PyObject *backend);
 const library *xf_find_library(PyObject *array);
 device_entry *xf_device_of(const library *l, const description *d);
 
-/* --- arrays.c: descriptions */
+/* --- arrays.c: descriptions of arrays, and new ones */
 
-int xf_is_mapped(PyObject *array);
+int xf_is_unusual(PyObject *question, PyObject *array, PyObject *usual);
 int xf_describe_host(PyObject *array, description *d);
 int xf_describe_swapped(PyObject *array, description *d);
 int xf_describe(const library *l, PyObject *array, description *d);
@@ -232,58 +223,27 @@ int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
 int xf_may_overlap_itself(const description *d);
 void xf_describe_again(description *other, const description *d);
-int xf_is_converted(const description *src, int number, description *arriving);
-int xf_element_of(PyObject *dtype);
+int xf_is_converted(const description *src, PyObject *dtype, description *arriving);
 void xf_lay_out(const description *d, int wanted, Layout *layout);
-
-/* --- results.c: new arrays */
-
 PyObject *xf_tuple_of(const int64_t *numbers, int count);
-PyObject *xf_host_array(const description *d, void *memory, PyObject *base);
 PyObject *xf_make_on_cpu(const device_entry *e, const description *d);
-PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between);
-word xf_address_of(const device_entry *e, PyObject *array);
-PyObject *xf_pinned_array(const device_entry *e, const description *d);
-PyObject *xf_host_result(const description *d, Py_ssize_t most, int *is_fresh);
-int xf_note_write(const library *l, PyObject *array);
+PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between, word *address);
+PyObject *xf_make_pinned(const device_entry *e, const description *d);
+PyObject *xf_make_host_result(const description *d, Py_ssize_t most, int *is_fresh);
 
-/* --- ways.c */
+/* --- copies.c and host_copies.c */
 
-int xf_find_way(device_entry *e, const description *host, int wanted, int is_upload, way *found);
-int xf_launch(const ways *w, const kernel_launch *kernel, uint64_t dst, uint64_t src, void *stream);
-
-/* --- stager.c and moves.c: copies between an array in host memory and a device */
-
-int xf_stage(stager *s, const copier *c, const Region *region, const call_stream *on, int may_be_drivers, int is_looped);
-int xf_is_looped(const stager *s);
-void xf_note_end(stager *s);
-int xf_move(device_entry *e, spreader *s, const description *host, int wanted, word device, const call_stream *on, int is_fresh,
-            int flags);
-int xf_is_held(device_entry *e, const call_stream *on, PyObject *array, PyObject *source);
-int xf_send(device_entry *e, const call_stream *on, PyObject *x, const description *src, int wanted, word device, PyObject *array,
-            int is_new, const way *w);
-int xf_move_in_steps(device_entry *e, PyObject *x, const description *host, word device, const call_stream *on, int is_fresh,
-                     int is_upload, const way *w);
-
-/* --- host_copies.c and transfers.c */
-
+int xf_find_way(const device_copy *c, way *found);
+int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
+int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
-PyObject *xf_copied_on_host(PyObject *x, const description *src, const description *arriving);
-PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
-PyObject *xf_upload(PyObject *x, PyObject *device, PyObject *backend, PyObject *out, PyObject *dtype, call_stream *on);
-PyObject *xf_download(PyObject *d, PyObject *out, int is_pinned, PyObject *dtype, call_stream *on);
+PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);
 
 /* --- questions that take no call */
 
-/* The stream that a call names, for Python; None for the current one. */
-static inline PyObject *stream_of(const call_stream *on)
+static inline int is_of(PyObject *object, PyObject *type)
 {
-    return on->named ? on->named : Py_None;
-}
-
-static inline Py_ssize_t bytes_there(const description *host, int wanted)
-{
-    return host->count * replay.elements[wanted].itemsize;
+    return (PyObject *)Py_TYPE(object) == type;
 }
 
 static inline int is_plain(const description *host, int wanted)
@@ -294,6 +254,15 @@ static inline int is_plain(const description *host, int wanted)
 static inline int is_changed(const description *src, const description *arriving)
 {
     return src->is_swapped || arriving->element != src->element;
+}
+
+/* The last object under the bases of a NumPy array that is not one itself; NULL: it owns its memory. */
+static inline PyObject *owner_of(PyObject *array)
+{
+    PyObject *base = ((const ndarray *)array)->base;
+    while (base && is_of(base, replay.ndarray))
+        base = ((const ndarray *)base)->base;
+    return base;
 }
 
 #endif

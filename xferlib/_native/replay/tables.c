@@ -1,6 +1,8 @@
-/* What Python tells: the functions that C asks, the limits, the elements of arrays, the libraries, and the devices.
+/* What a call depends on beside its arrays: whether it may be replayed, its device, and its stream.
 
-   xferlib/_api/replay.py gives them, by the names that stand in the lists here. */
+   xferlib/_transfer/replay.py tells it, by the names of the fields below: once for the process, and of a library or a device
+   when a call first meets it. Each thread keeps the answers for one epoch of the fast path, the generation counter that Python
+   bumps whenever something that they rely on changes. */
 
 #include "replay.h"
 
@@ -12,6 +14,13 @@ enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 
 
 struct tables replay;
 
+static _Thread_local struct { /* of a thread of the system */
+    unsigned long long asked, settled; /* the epochs in which the answers were given */
+    int may_replay, number;
+    PyObject *scope;
+    PyObject *blocks, *moves; /* those that were made true here, and the number of then */
+} mine;
+
 /* --- dictionaries, whose values go to the fields of a struct */
 
 typedef struct {
@@ -20,101 +29,55 @@ typedef struct {
 } field;
 
 #define LENGTH(list) ((int)(sizeof(list) / sizeof *(list)))
+#define T(name) {#name, offsetof(struct tables, name)}
+#define N(name) {#name, offsetof(struct tables, names.name)}
+#define L(name) {#name, offsetof(library, name)}
+#define D(name) {#name, offsetof(device_entry, name)}
 
 static const field objects[] = {
-    {"epoch", offsetof(struct tables, epoch)},         {"scopes", offsetof(struct tables, scopes)},
-    {"scope", offsetof(struct tables, scope)},         {"may_replay", offsetof(struct tables, may_replay)},
-    {"moves", offsetof(struct tables, moves)},         {"follow", offsetof(struct tables, follow)},
-    {"settle", offsetof(struct tables, settle)},       {"register", offsetof(struct tables, register_)},
-    {"resolve", offsetof(struct tables, resolve)},     {"to_device", offsetof(struct tables, to_device)},
-    {"to_host", offsetof(struct tables, to_host)},     {"ndarray", offsetof(struct tables, ndarray)},
-    {"device", offsetof(struct tables, device)},       {"stream", offsetof(struct tables, stream)},
-    {"dtype", offsetof(struct tables, dtype)},         {"dtypes", offsetof(struct tables, dtypes)},
-    {"swapped", offsetof(struct tables, swapped)},     {"memmap", offsetof(struct tables, memmap)},
-    {"mmap", offsetof(struct tables, mmap)},           {"between", offsetof(struct tables, between)},
-    {"result", offsetof(struct tables, result)},
+    T(epoch), T(scopes), T(scope), T(may_replay), T(moves), T(follow), T(settle), {"register", offsetof(struct tables, register_)},
+    T(resolve), T(to_device), T(to_host), T(ndarray), T(device), T(stream), T(dtype), T(dtypes), T(swapped), T(memmap), T(mmap),
+    T(between), T(result),
 };
-
-static const field functions_of_library[] = {
-    {"whole", offsetof(library, whole)},               {"is_negated", offsetof(library, is_negated)},
-    {"is_conjugate", offsetof(library, is_conjugate)}, {"recording", offsetof(library, recording)},
-    {"maker", offsetof(library, maker)},               {"note_write", offsetof(library, note_write)},
+static const field names[] = {
+    N(backend), N(capture), N(copy), N(device), N(dtype), N(handle), N(out), N(pinned), N(_raw), N(_reuses), N(stream),
 };
-
+static const field functions_of_library[] = {L(whole), L(is_negated), L(is_conjugate), L(recording), L(maker), L(note_write)};
 static const field functions_of_device[] = {
-    {"empty", offsetof(device_entry, empty)},
-    {"empty_on", offsetof(device_entry, empty_on)},
-    {"empty_between", offsetof(device_entry, empty_between)},
-    {"hold", offsetof(device_entry, hold)},
-    {"pointer", offsetof(device_entry, pointer)},
-    {"stream", offsetof(device_entry, stream)},
-    {"is_current", offsetof(device_entry, is_current)},
-    {"pinned", offsetof(device_entry, pinned)},
-    {"scratch", offsetof(device_entry, scratch)},
-    {"lease", offsetof(device_entry, lease)},
-    {"free", offsetof(device_entry, free)},
-    {"dead", offsetof(device_entry, dead)},
-    {"pool", offsetof(device_entry, pool)},
-    {"is_followed", offsetof(device_entry, is_followed)},
-    {"stage_setup", offsetof(device_entry, staged.prepare)},
-    {"stage_finish", offsetof(device_entry, staged.finish)},
-    {"prepare", offsetof(device_entry, ways.prepare)},
+    D(empty), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
+    D(free), D(dead), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
 };
-
-static const field addresses_of_device[] = { /* of functions in C; one may be for both directions */
-    {"send", offsetof(device_entry, up.copier.copy)},
-    {"fetch", offsetof(device_entry, down.copier.copy)},
-    {"enqueue", offsetof(device_entry, up.copier.enqueue)},
-    {"fetch_later", offsetof(device_entry, down.copier.enqueue)},
-    {"current", offsetof(device_entry, up.copier.current)},
-    {"query", offsetof(device_entry, up.copier.query)},
-    {"attribute", offsetof(device_entry, up.copier.attribute)},
-    {"attribute", offsetof(device_entry, down.copier.attribute)},
-    {"wait", offsetof(device_entry, up.copier.wait)},
-    {"wait", offsetof(device_entry, down.copier.wait)},
-    {"is_captured", offsetof(device_entry, up.copier.is_captured)},
-    {"launch", offsetof(device_entry, ways.launch)},
-    {"gather", offsetof(device_entry, up.c.gather)},
-    {"scatter", offsetof(device_entry, down.c.scatter)},
-    {"stage", offsetof(device_entry, staged.copy)},
-    {"is_crowded", offsetof(device_entry, staged.is_crowded)},
+static const field addresses_of_device[] = { /* of functions in C */
+    D(send), D(fetch), D(enqueue), D(fetch_later), D(current), D(query), D(attribute), D(wait), D(is_captured), D(launch),
+    D(spread), D(stage), D(is_crowded),
 };
 
 enum { OBJECT, ADDRESS };
 
-/* Write a value to a field: whether that is possible. */
-static int keep(PyObject *value, int kind, char *place)
-{
-    if (kind == OBJECT) {
-        PyObject *object = value == Py_None ? NULL : Py_NewRef(value);
-        memcpy(place, &object, sizeof object);
-    } else {
-        void *address = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(value); /* a function's is as wide: POSIX says so */
-        memcpy(place, &address, sizeof address);
-    }
-    return !PyErr_Occurred();
-}
-
-/* Write the values of a dictionary to the fields of those names; one that is absent, where it may be, stays as it is. A name
-   may have two fields, one behind the other in the list. */
+/* Write the values of a dictionary to the fields of those names; one that is absent, where it may be, stays as it is. Whether
+   that is possible. */
 static int fill(const field *fields, int count, PyObject *values, int kind, int may_be_absent, void *target)
 {
     Py_ssize_t known = 0;
     for (int i = 0; i < count; ++i) {
         PyObject *value = PyDict_GetItemString(values, fields[i].name);
-        known += value && (!i || strcmp(fields[i].name, fields[i - 1].name));
-        if (value && !keep(value, kind, (char *)target + fields[i].offset))
-            return 0;
-        if (!value && !may_be_absent) {
+        void *kept;
+        if (!value && !may_be_absent)
             PyErr_SetString(PyExc_KeyError, fields[i].name);
-            return 0;
+        else if (value) {
+            if (kind == OBJECT)
+                kept = value == Py_None ? NULL : Py_NewRef(value);
+            else
+                kept = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(value); /* a function's is as wide: POSIX says so */
+            memcpy((char *)target + fields[i].offset, &kept, sizeof kept);
+            ++known;
         }
+        if (PyErr_Occurred())
+            return 0;
     }
-    if (known == PyDict_Size(values))
-        return 1;
-    if (!PyErr_Occurred())
+    if (known != PyDict_Size(values))
         PyErr_Format(PyExc_KeyError, "%R has names that C does not know", values);
-    return 0;
+    return known == PyDict_Size(values);
 }
 
 /* --- what does not change while the process lives */
@@ -128,27 +91,9 @@ static int takes_numpy(PyObject *capsule)
         PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
         return 0;
     }
-    replay.new_copy = (PyObject * (*)(PyObject *, int)) table[NEW_COPY];
-    replay.new_array = (PyObject * (*)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *))
-        table[NEW_FROM_DTYPE];
-    replay.set_base = (int (*)(PyObject *, PyObject *))table[SET_BASE];
-    return 1;
-}
-
-static int intern_names(void)
-{
-    const struct {
-        PyObject **name;
-        const char *text;
-    } all[] = {
-        {&replay.names.backend, "backend"}, {&replay.names.capture, "capture"}, {&replay.names.copy, "copy"},
-        {&replay.names.device, "device"},   {&replay.names.dtype, "dtype"},     {&replay.names.handle, "handle"},
-        {&replay.names.out, "out"},         {&replay.names.pinned, "pinned"},   {&replay.names.raw, "_raw"},
-        {&replay.names.reuses, "_reuses"},  {&replay.names.stream, "stream"},
-    };
-    for (int i = 0; i < LENGTH(all); ++i)
-        if (!*all[i].name && !(*all[i].name = PyUnicode_InternFromString(all[i].text)))
-            return 0;
+    memcpy(&replay.new_copy, &table[NEW_COPY], sizeof(void *));
+    memcpy(&replay.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
+    memcpy(&replay.set_base, &table[SET_BASE], sizeof(void *));
     return 1;
 }
 
@@ -165,44 +110,45 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
         Py_INCREF(each->dtype);
         replay.element_count = (int)i + 1;
     }
-    return takes_numpy(numpy) && intern_names();
+    for (int i = 0; i < LENGTH(names); ++i) {
+        PyObject **name = (PyObject **)(void *)((char *)&replay + names[i].offset);
+        if (!*name && !(*name = PyUnicode_InternFromString(names[i].name)))
+            return 0;
+    }
+    return takes_numpy(numpy);
 }
 
 /* --- libraries and devices */
 
-static void *kept(const void *entry, size_t size)
+static void *duplicate(const void *entry, size_t size)
 {
     void *copy = malloc(size);
-    if (!copy)
-        return PyErr_NoMemory();
-    return memcpy(copy, entry, size);
+    return copy ? memcpy(copy, entry, size) : PyErr_NoMemory();
 }
 
 /* (type of arrays, whether they are known here, capsule of the exchange API or None, functions, the library's dtypes) -> its
    number, -1 where there is no room */
 PyObject *xf_add_library(PyObject *module, PyObject *arguments)
 {
-    PyObject *type, *exchange, *functions, *dtypes;
+    PyObject *exchange, *functions;
     library l = {0};
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OpOO!O!", &type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type, &dtypes))
+    if (!PyArg_ParseTuple(arguments, "OpOO!O!", &l.type, &l.is_known, &exchange, &PyDict_Type, &functions, &PyTuple_Type,
+                          &l.dtypes))
         return NULL;
     if (replay.library_count == MOST_ENTRIES)
         return PyLong_FromLong(-1);
-    if (exchange != Py_None) {
-        l.exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
-        if (!l.exchange)
-            return NULL;
-        if (l.exchange->major != 1 || !l.exchange->describe || !l.exchange->current_stream)
-            l.exchange = NULL;
-    }
+    if (exchange != Py_None && !(l.exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api")))
+        return NULL;
+    if (l.exchange && (l.exchange->major != 1 || !l.exchange->describe || !l.exchange->current_stream))
+        l.exchange = NULL;
     if (!fill(functions_of_library, LENGTH(functions_of_library), functions, OBJECT, 1, &l))
         return NULL;
-    l.type = Py_NewRef(type);
-    l.dtypes = Py_NewRef(dtypes);
-    if (PyTuple_Size(dtypes) != replay.element_count)
+    Py_INCREF(l.type);
+    Py_INCREF(l.dtypes);
+    if (PyTuple_Size(l.dtypes) != replay.element_count)
         l.maker = NULL; /* it would not know which one is meant */
-    replay.libraries[replay.library_count] = kept(&l, sizeof l);
+    replay.libraries[replay.library_count] = duplicate(&l, sizeof l);
     return replay.libraries[replay.library_count] ? PyLong_FromLong(replay.library_count++) : NULL;
 }
 
@@ -210,12 +156,12 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments)
    in DLPack, 0 for a device that is left to Python */
 PyObject *xf_add_device(PyObject *module, PyObject *arguments)
 {
-    PyObject *device, *functions, *addresses;
+    PyObject *functions, *addresses;
     unsigned long long context;
     int number;
-    device_entry e = {0};
+    device_entry e = {0}, *added;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OiiiO!O!K", &device, &number, &e.index, &e.kind, &PyDict_Type, &functions, &PyDict_Type,
+    if (!PyArg_ParseTuple(arguments, "OiiiO!O!K", &e.device, &number, &e.index, &e.kind, &PyDict_Type, &functions, &PyDict_Type,
                           &addresses, &context))
         return NULL;
     if (replay.device_count == MOST_ENTRIES || e.index < 0 || e.index >= MOST_INDEX || number >= replay.library_count)
@@ -227,22 +173,206 @@ PyObject *xf_add_device(PyObject *module, PyObject *arguments)
     if (!fill(functions_of_device, LENGTH(functions_of_device), functions, OBJECT, 1, &e) ||
         !fill(addresses_of_device, LENGTH(addresses_of_device), addresses, ADDRESS, 1, &e))
         return NULL;
-    e.device = Py_NewRef(device);
+    Py_INCREF(e.device);
     e.context = context;
-    e.up.copier.is_upward = 1;
-    replay.devices[replay.device_count] = kept(&e, sizeof e);
-    if (!replay.devices[replay.device_count])
+    added = replay.devices[replay.device_count] = duplicate(&e, sizeof e);
+    if (!added)
         return NULL;
     if (e.kind != ON_CPU && number >= 0)
-        replay.libraries[number]->devices[e.index] = replay.devices[replay.device_count];
+        replay.libraries[number]->devices[e.index] = added;
     return PyLong_FromLong(replay.device_count++);
 }
 
 /* Know no library and no device any more: some are gone, or other ones now. */
 PyObject *xf_forget_devices(PyObject *module, PyObject *ignored)
 {
-    (void)module;
-    (void)ignored;
+    (void)module, (void)ignored;
     replay.library_count = replay.device_count = 0;
     Py_RETURN_NONE;
+}
+
+/* Let Python tell of a type or a device that a call meets for the first time. */
+static int register_(PyObject *thing, int index)
+{
+    return is_done(PyObject_CallFunction(replay.register_, "Oi", thing, index));
+}
+
+device_entry *xf_find_device(PyObject *device)
+{
+    for (int twice = 0; twice < 2; ++twice) {
+        for (int i = 0; i < replay.device_count; ++i)
+            if (replay.devices[i]->device == device)
+                return replay.devices[i]->kind ? replay.devices[i] : NULL;
+        if (twice || !is_of(device, replay.device) || !register_(device, 0))
+            break;
+    }
+    return NULL;
+}
+
+/* The device that is named by a specification, or as a backend's; NULL where Python is to find it. */
+device_entry *xf_resolve_device(PyObject *device, PyObject *backend)
+{
+    PyObject *found;
+    device_entry *e;
+    if (device && !backend && is_of(device, replay.device))
+        return xf_find_device(device);
+    if ((device && !PyUnicode_CheckExact(device) && !PyLong_CheckExact(device)) || (backend && !PyUnicode_CheckExact(backend)))
+        return NULL;
+    found = PyObject_CallFunctionObjArgs(replay.resolve, device ? device : Py_None, backend ? backend : Py_None, NULL);
+    e = found ? xf_find_device(found) : NULL;
+    Py_XDECREF(found);
+    return e;
+}
+
+const library *xf_find_library(PyObject *array)
+{
+    PyObject *type = (PyObject *)Py_TYPE(array);
+    for (int twice = 0; twice < 2; ++twice) {
+        for (int i = 0; i < replay.library_count; ++i)
+            if (replay.libraries[i]->type == type)
+                return replay.libraries[i]->is_known ? replay.libraries[i] : NULL;
+        if (twice || !register_(type, -1))
+            break;
+    }
+    return NULL;
+}
+
+/* The device that an array is on; NULL where Python is to copy it. */
+device_entry *xf_device_of(const library *l, const description *d)
+{
+    if (d->kind != ON_CUDA || (!l->devices[d->index] && !register_(l->type, d->index)))
+        return NULL;
+    return l->devices[d->index] && l->devices[d->index]->kind ? l->devices[d->index] : NULL;
+}
+
+/* --- what holds for an epoch */
+
+unsigned long long xf_epoch(void)
+{
+    return PyLong_AsUnsignedLongLong(PyList_GetItem(replay.epoch, 0));
+}
+
+/* Whether calls may be done here: the question's answer is then the address of xf_host_copy, its last arguments, and the most
+   bytes of a copy between host arrays, else None. */
+int xf_may_replay(void)
+{
+    unsigned long long now = xf_epoch(), copy = 0;
+    if (now != mine.asked) {
+        PyObject *answer = PyObject_CallNoArgs(replay.may_replay);
+        mine.may_replay = answer && answer != Py_None &&
+                          PyArg_ParseTuple(answer, "KLLLLn", &copy, &replay.helper_nbytes, &replay.helpers, &replay.most_threads,
+                                           &replay.spin_ns, &replay.host_most);
+        if (mine.may_replay)
+            memcpy(&replay.copy, &(void *){(void *)(uintptr_t)copy}, sizeof replay.copy);
+        if (!is_done(answer) || PyErr_Occurred())
+            return mine.may_replay = 0;
+        mine.asked = now;
+    }
+    return mine.may_replay;
+}
+
+static int is_entered(const device_entry *e)
+{
+    void *context = NULL;
+    return !e->current(&context) && (word)(uintptr_t)context == e->context;
+}
+
+/* Whether a copy can be made on a stream: CUDA has two more default ones of these numbers, and a graph that another library
+   records would read the memory at each of its launches. */
+static int is_served(const device_entry *e, const call_stream *on)
+{
+    enum { PER_THREAD = 2 };
+    int result, status = 0;
+    if (!on->handle)
+        return 1;
+    if ((uintptr_t)on->handle <= PER_THREAD || !e->wait || !e->enqueue || !e->fetch_later)
+        return 0;
+    if (!e->is_captured)
+        return 1;
+    WITHOUT_GIL(result = e->is_captured(on->handle, &status));
+    return !result && !status;
+}
+
+/* Whether the device is the thread's, by its context and to its library, and the call's stream one of its; the current one is
+   found here. */
+int xf_is_current(const device_entry *e, call_stream *on)
+{
+    const DLPackExchangeAPI *exchange = e->library->exchange;
+    PyObject *handle;
+    if (!is_entered(e) || xf_is_unusual(e->is_current, NULL, Py_True))
+        return 0;
+    if (on->named)
+        return on->device == e->device && is_served(e, on);
+    on->handle = NULL;
+    if (exchange)
+        return exchange->current_stream(ON_CUDA, e->index, &on->handle) == 0 && is_served(e, on);
+    handle = PyObject_CallNoArgs(e->stream);
+    if (!handle)
+        return 0;
+    on->handle = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle);
+    Py_DECREF(handle);
+    return !PyErr_Occurred() && is_served(e, on);
+}
+
+/* Read a stream that a call names, which is one of ours: 0 where Python is to look at it. */
+int xf_read_stream(PyObject *stream, call_stream *on)
+{
+    PyObject *handle, *capture;
+    if (!stream)
+        return 1;
+    if (!(on->named = PyObject_GetAttr(stream, replay.names._raw)))
+        return 0;
+    on->device = PyObject_GetAttr(on->named, replay.names.device);
+    handle = on->device ? PyObject_GetAttr(on->named, replay.names.handle) : NULL;
+    capture = handle ? PyObject_GetAttr(on->named, replay.names.capture) : NULL;
+    on->handle = handle ? (void *)(uintptr_t)PyLong_AsUnsignedLongLong(handle) : NULL;
+    Py_XDECREF(handle);
+    Py_XDECREF(capture);
+    return capture == Py_None && !PyErr_Occurred();
+}
+
+/* Make the thread's devices and streams those of its context, once a block has chosen any. */
+int xf_follow(void)
+{
+    PyObject *blocks;
+    if (!PyList_Size(replay.scopes))
+        return 1;
+    blocks = PyObject_CallNoArgs(replay.scope);
+    if (blocks && (blocks != mine.blocks || PyList_GetItem(replay.moves, 0) != mine.moves)) {
+        Py_DECREF(blocks);
+        blocks = PyObject_CallNoArgs(replay.follow);
+        if (blocks) {
+            Py_XDECREF(mine.blocks);
+            Py_XDECREF(mine.moves);
+            mine.blocks = Py_NewRef(blocks);
+            mine.moves = Py_XNewRef(PyList_GetItem(replay.moves, 0));
+        }
+    }
+    return is_done(blocks);
+}
+
+/* The device of a call that names none; NULL where Python is to find it. */
+device_entry *xf_default_device(void)
+{
+    unsigned long long now = xf_epoch();
+    PyObject *scope = NULL, *answer;
+    const device_entry *e;
+    if (PyList_Size(replay.scopes)) { /* each asynchronous task has its own */
+        scope = PyObject_CallNoArgs(replay.scope);
+        if (!scope)
+            return NULL;
+        Py_DECREF(scope); /* the context variable, or `mine`, holds it */
+    }
+    e = replay.device_count > mine.number && mine.number >= 0 ? replay.devices[mine.number] : NULL;
+    if (now != mine.settled || scope != mine.scope || (e && e->kind == ON_CUDA && !is_entered(e))) { /* it has another */
+        answer = PyObject_CallNoArgs(replay.settle);
+        if (!answer)
+            return NULL;
+        mine.number = (int)PyLong_AsLong(answer);
+        Py_DECREF(answer);
+        Py_XDECREF(mine.scope);
+        mine.scope = Py_XNewRef(scope);
+        mine.settled = now;
+    }
+    return mine.number < 0 || mine.number >= replay.device_count ? NULL : replay.devices[mine.number];
 }

@@ -231,7 +231,6 @@ void list_transfer(Staging *staging) {
     pthread_mutex_lock(&pool.lock);
     if (!pool.is_prepared) pool.is_prepared = at_fork_in_child(forget_threads);
     staging->behind = pool.all;
-    if (pool.all != NULL) pool.all->before = staging;
     pool.all = staging;
     pthread_mutex_unlock(&pool.lock);
 }
@@ -246,24 +245,17 @@ void unlist_transfer(Staging *staging) {
         pthread_mutex_lock(&pool.lock);
     }
     while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
-    if (staging->before != NULL) staging->before->behind = staging->behind;
-    else if (pool.all == staging) pool.all = staging->behind;
-    if (staging->behind != NULL) staging->behind->before = staging->before;
-    staging->before = staging->behind = NULL;
+    Staging **place = &pool.all;
+    while (*place != NULL && *place != staging) place = &(*place)->behind; /* a forked child has none of them */
+    if (*place != NULL) *place = staging->behind;
     pthread_mutex_unlock(&pool.lock);
 }
 
-/* A Python thread counts as one of those that work in its direction, up to end_work(). */
-void begin_work(int way) {
+/* A Python thread comes (1) or goes (-1): it counts as one of those that work in its direction. */
+void count_work(int way, int more) {
     pthread_mutex_lock(&pool.lock);
-    pool.working[way]++;
-    pthread_mutex_unlock(&pool.lock);
-}
-
-void end_work(int way) {
-    pthread_mutex_lock(&pool.lock);
-    pool.working[way]--;
-    int is_wanted = next_wanted() != NULL; /* a thread may have slept because of this one */
+    pool.working[way] += more;
+    int is_wanted = more < 0 && next_wanted() != NULL; /* a thread may have slept because of this one */
     pthread_mutex_unlock(&pool.lock);
     if (is_wanted) pthread_cond_signal(&pool.wanted);
 }

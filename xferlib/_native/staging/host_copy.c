@@ -27,14 +27,26 @@ int awaits_nothing(void *event) {
     return 0;
 }
 
-/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. */
-static Staging *open_alone(const Setup *setup, Chunk *chunk) {
+/* A transfer of one block, whose chunk is memory that nothing else uses; NULL where there is no memory for its state. Outside a
+   loop its pieces have `late_piece` bytes, if not 0. */
+static Staging *open_alone(const Setup *setup, Chunk *chunk, const Region *region, int64_t late_piece) {
     Staging *staging = xf_open(setup);
     if (staging == NULL) return NULL;
     rest(staging); /* no transfer in the other direction has less of the link by it */
     staging->blocks[0].chunk = chunk;
     push(&staging->free, &staging->blocks[0]);
-    return staging;
+    if (staging->spin_ns == 0 && late_piece) staging->setup.most_piece = late_piece;
+    if (xf_add(staging, region, 1, 1, 0)) return staging;
+    xf_end(staging);
+    xf_close(staging, 0);
+    return NULL;
+}
+
+/* Do what is left in the calling thread too, and wait for the others. */
+static void end_alone(Staging *staging) {
+    while (xf_run(staging, INT64_MAX));
+    xf_end(staging);
+    xf_close(staging, 0);
 }
 
 /* Copy between two host arrays, and convert: `nbytes` of `plain`, which is in C order, from or to `host`, which is so too
@@ -59,12 +71,9 @@ EXPORT void xf_host_copy(
         .each_way = helpers + 1, .clearing = helpers + 1, .both_ways = most_threads,
     };
     Chunk chunk = {.memory = plain};
-    Staging *staging = open_alone(&setup, &chunk);
-    if (staging != NULL && staging->spin_ns == 0 && layout == NULL) staging->setup.most_piece = least(piece, LATE_PIECE);
-    if (staging != NULL && xf_add(staging, &region, 1, 1, 0)) {
-        while (xf_run(staging, INT64_MAX));
-    } else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
-    if (staging != NULL) xf_end(staging), xf_close(staging, 0);
+    Staging *staging = open_alone(&setup, &chunk, &region, layout == NULL ? least(piece, LATE_PIECE) : 0);
+    if (staging != NULL) end_alone(staging);
+    else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
 }
 
 #define FILL_PIECE (128 << 10)
@@ -92,24 +101,17 @@ static Filling *begin_filling(
     Setup setup = {
         .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
         .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
-        .helper_nbytes = FILL_PIECE, .spin_ns = is_loop ? spin_ns : 0,
-        .each_way = each_way + 1, .both_ways = most_threads,
+        .helper_nbytes = FILL_PIECE, .each_way = 1, .both_ways = most_threads, /* none is called for the region; below are */
     };
     Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
     filling->chunk.memory = pinned;
-    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk);
+    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk, &region, 0);
     if (staging == NULL) {
         free(filling);
         return NULL;
     }
-    staging->spin_ns = setup.spin_ns;
-    staging->setup.each_way = 1; /* none is called for the region; as many as are wanted here */
-    if (!xf_add(staging, &region, 1, 1, 0)) {
-        xf_end(staging);
-        xf_close(staging, 0);
-        free(filling);
-        return NULL;
-    }
+    staging->spin_ns = is_loop ? spin_ns : 0;
+    staging->setup.spin_ns = staging->spin_ns;
     staging->setup.each_way = each_way + 1;
     int64_t others = (nbytes + FILL_PIECE - 1) / FILL_PIECE - 1;
     call_helpers(staging, least(is_loop ? helpers : least(helpers, FEW), others));
@@ -122,11 +124,9 @@ EXPORT Filling *xf_fill_begin(
     return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
 }
 
-/* Do what is left in the calling thread too, and wait for the others. */
+/* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Filling *filling) {
-    while (xf_run(filling->staging, INT64_MAX));
-    xf_end(filling->staging);
-    xf_close(filling->staging, 0);
+    end_alone(filling->staging);
     free(filling);
 }
 

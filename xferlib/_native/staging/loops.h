@@ -4,88 +4,30 @@
 
 /* --- words of one size: on the host `step` bytes apart, elsewhere one behind the other */
 
-#define EVERY(SIZE, STEP)                                                                               \
-    if (step == (STEP)) {                                                                               \
-        for (int64_t i = 0; i < count; i++) memcpy(TO(SIZE, STEP), FROM(SIZE, STEP), SIZE);             \
-        return;                                                                                         \
+/* Some steps are constants, for which the compiler shuffles vectors. */
+#define IF_STEP(SIZE, STEP, COPY)                           \
+    if (HAS_STEPS(SIZE) && step == (STEP)) {                \
+        COPY(SIZE, STEP, copy_words);                       \
+        return;                                             \
     }
-/* Some steps are constants, for which the compiler shuffles vectors; with others four words at a time take the counting out
-   of the way, a fifth of the time for single bytes. */
-#define WORDS_OF(SIZE)                                                                                        \
-    TARGET static void NAME(SIZE)(char *restrict to, const char *restrict from, int64_t count, int64_t step) { \
-        SPECIAL_##SIZE int64_t i = 0;                                                                         \
-        for (; i + 4 <= count; i += 4) {                                                                      \
-            char *there = TO(SIZE, step);                                                                     \
-            const char *here = FROM(SIZE, step);                                                              \
-            memcpy(there, here, SIZE);                                                                        \
-            memcpy(there + TO_STEP(SIZE), here + FROM_STEP(SIZE), SIZE);                                      \
-            memcpy(there + 2 * TO_STEP(SIZE), here + 2 * FROM_STEP(SIZE), SIZE);                              \
-            memcpy(there + 3 * TO_STEP(SIZE), here + 3 * FROM_STEP(SIZE), SIZE);                              \
-        }                                                                                                     \
-        for (; i < count; i++) memcpy(TO(SIZE, step), FROM(SIZE, step), SIZE);                                \
+#define GATHER(SIZE, STEP, COPY) COPY(to, SIZE, from, STEP, count, SIZE)
+#define SCATTER(SIZE, STEP, COPY) COPY(to, STEP, from, SIZE, count, SIZE)
+#define WORDS_OF(NAME, SIZE, COPY)                                                                               \
+    TARGET static void NAMED(NAME##_##SIZE)(char *restrict to, const char *restrict from, int64_t count, int64_t step) { \
+        IF_STEP(SIZE, 2 * SIZE, COPY)                                                                            \
+        IF_STEP(SIZE, 3 * SIZE, COPY)                                                                            \
+        IF_STEP(SIZE, 4 * SIZE, COPY)                                                                            \
+        IF_STEP(SIZE, -SIZE, COPY)                                                                               \
+        COPY(SIZE, step, hop_words);                                                                              \
     }
-#define SPECIAL_1 EVERY(1, 2) EVERY(1, 3) EVERY(1, 4) EVERY(1, -1)
-#define SPECIAL_2 EVERY(2, 4) EVERY(2, 6) EVERY(2, 8) EVERY(2, -2)
-#define SPECIAL_4 EVERY(4, 8) EVERY(4, 12) EVERY(4, 16) EVERY(4, -4)
-#define SPECIAL_3
-#define SPECIAL_6
-#define SPECIAL_8 EVERY(8, 16) EVERY(8, -8)
-#define SPECIAL_12
-#define SPECIAL_16
-#define SPECIAL_24
-#define SPECIAL_32
-#define ALL_WORDS                                                                                                   \
-    WORDS_OF(1)                                                                                                     \
-    WORDS_OF(2)                                                                                                     \
-    WORDS_OF(3)                                                                                                     \
-    WORDS_OF(4)                                                                                                     \
-    WORDS_OF(6)                                                                                                     \
-    WORDS_OF(8)                                                                                                     \
-    WORDS_OF(12)                                                                                                    \
-    WORDS_OF(16)                                                                                                    \
-    WORDS_OF(24)                                                                                                    \
-    WORDS_OF(32)
-
-#define NAME(SIZE) NAMED(gather_##SIZE)
-#define TO_STEP(SIZE) (SIZE)
-#define FROM_STEP(SIZE) step
-#define TO(SIZE, STEP) to + i * (SIZE)
-#define FROM(SIZE, STEP) from + i * (STEP)
-ALL_WORDS
-#undef NAME
-#undef TO
-#undef FROM
-#define NAME(SIZE) NAMED(scatter_##SIZE)
-#undef TO_STEP
-#undef FROM_STEP
-#define TO_STEP(SIZE) step
-#define FROM_STEP(SIZE) (SIZE)
-#define TO(SIZE, STEP) to + i * (STEP)
-#define FROM(SIZE, STEP) from + i * (SIZE)
-ALL_WORDS
-#undef NAME
-#undef TO
-#undef FROM
-#undef TO_STEP
-#undef FROM_STEP
+#define BOTH_WAYS(SIZE) WORDS_OF(gather, SIZE, GATHER) WORDS_OF(scatter, SIZE, SCATTER)
+EACH_SIZE(BOTH_WAYS)
 
 /* The loops for words of that size; NULLs if there are none. */
 static WordLoops NAMED(words_of)(int64_t size) {
-#define CASE(SIZE) \
-    case SIZE: return (WordLoops){NAMED(gather_##SIZE), NAMED(scatter_##SIZE)}
-    switch (size) {
-        CASE(1);
-        CASE(2);
-        CASE(3);
-        CASE(4);
-        CASE(6);
-        CASE(8);
-        CASE(12);
-        CASE(16);
-        CASE(24);
-        CASE(32);
-    }
-#undef CASE
+#define WORDS_CASE(SIZE) \
+    case SIZE: return (WordLoops){NAMED(gather_##SIZE), NAMED(scatter_##SIZE)};
+    switch (size) { EACH_SIZE(WORDS_CASE) }
     return (WordLoops){NULL, NULL};
 }
 
@@ -171,55 +113,26 @@ TARGET static void NAMED(f64_to_f16)(char *restrict to, const char *restrict fro
     }
     f64_to_f16_anywhere(to + i * 2, from + i * 8, count - i);
 }
-/* Integers of 64 bits, from and to floats: AVX2 has no instruction for them. The sum of 2^52 + 2^51 and an integer that is
-   nearer to 0 than 2^51 is exact, and has it in its low bits. Four with another number among them are converted one by one. */
-#define MAGIC 6755399441055744.0
-#define NEAR 2251799813685248
-TARGET static inline __m256d NAMED(doubles_of)(__m256i x) {
-    __m256d magic = _mm256_set1_pd(MAGIC);
-    return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_add_epi64(x, _mm256_castpd_si256(magic))), magic);
-}
-TARGET static inline __m256i NAMED(integers_of)(__m256d x) {
-    __m256d magic = _mm256_set1_pd(MAGIC), whole = _mm256_round_pd(x, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-    return _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(whole, magic)), _mm256_castpd_si256(magic));
-}
-/* Whether all are near: an integer to which `shift` is added is less than `limit`; a float is between `least` and NEAR. */
-TARGET static inline int NAMED(are_near)(__m256i x, int64_t shift, int64_t limit) {
-    return _mm256_testz_si256(_mm256_add_epi64(x, _mm256_set1_epi64x(shift)), _mm256_set1_epi64x(-limit));
-}
-TARGET static inline int NAMED(are_between)(__m256d x, double least) {
-    __m256d above = _mm256_cmp_pd(x, _mm256_set1_pd(least), _CMP_GE_OQ);
-    __m256d below = _mm256_cmp_pd(x, _mm256_set1_pd(NEAR), _CMP_LT_OQ);
-    return _mm256_movemask_pd(_mm256_and_pd(above, below)) == 15;
-}
-#define IN_FOURS(FROM, TO, LOAD, IS_NEAR, STORE)                                                                  \
+/* In parts of which each element is near enough for a formula that vectors know: none has one of the bits FAR in BITS. The
+   elements of other parts are converted one by one. */
+#define IN_PARTS(FROM, TO, VALUE, BITS, FAR, NEAR_VALUE)                                                           \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
-        int64_t i = 0;                                                                                            \
-        for (; i + 4 <= count; i += 4) {                                                                          \
-            LOAD(from + i * size);                                                                                \
-            if (IS_NEAR) STORE(to + i * there);                                                                   \
-            else FROM##_to_##TO##_anywhere(to + i * there, from + i * size, 4);                                   \
+        C_##FROM x = 0;                                                                                           \
+        for (int64_t part; count > 0; count -= part, to += part * there, from += part * size) {                   \
+            __typeof__(BITS) all = 0;                                                                             \
+            part = count < PART ? count : PART;                                                                   \
+            for (int64_t i = 0; i < part; i++) memcpy(&x, from + i * size, sizeof x), all |= BITS;                \
+            for (int64_t i = 0; i < part && !(all & FAR); i++) {                                                  \
+                memcpy(&x, from + i * size, sizeof x);                                                            \
+                C_##TO y = (C_##TO)NEAR_VALUE;                                                                    \
+                memcpy(to + i * there, &y, sizeof y);                                                             \
+            }                                                                                                     \
+            if (all & FAR) FROM##_to_##TO##_anywhere(to, from, part);                                             \
         }                                                                                                         \
-        FROM##_to_##TO##_anywhere(to + i * there, from + i * size, count - i);                                    \
     }
-#define INTEGERS(FROM) __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(FROM))
-#define DOUBLES(FROM) __m256d x = _mm256_loadu_pd((const double *)(const void *)(FROM))
-#define SINGLES(FROM) __m256d x = _mm256_cvtps_pd(_mm_loadu_ps((const float *)(const void *)(FROM)))
-#define AS_DOUBLES(TO) _mm256_storeu_pd((double *)(void *)(TO), NAMED(doubles_of)(x))
-#define AS_SINGLES(TO) _mm_storeu_ps((float *)(void *)(TO), _mm256_cvtpd_ps(NAMED(doubles_of)(x)))
-#define AS_INTEGERS(TO) _mm256_storeu_si256((__m256i *)(void *)(TO), NAMED(integers_of)(x))
-#define WIDE_INTEGERS                                                              \
-    IN_FOURS(i64, f64, INTEGERS, NAMED(are_near)(x, NEAR, 2 * NEAR), AS_DOUBLES)   \
-    IN_FOURS(i64, f32, INTEGERS, NAMED(are_near)(x, NEAR, 2 * NEAR), AS_SINGLES)   \
-    IN_FOURS(u64, f64, INTEGERS, NAMED(are_near)(x, 0, NEAR), AS_DOUBLES)          \
-    IN_FOURS(u64, f32, INTEGERS, NAMED(are_near)(x, 0, NEAR), AS_SINGLES)          \
-    IN_FOURS(f64, i64, DOUBLES, NAMED(are_between)(x, -(double)NEAR), AS_INTEGERS) \
-    IN_FOURS(f32, i64, SINGLES, NAMED(are_between)(x, -(double)NEAR), AS_INTEGERS) \
-    IN_FOURS(f64, u64, DOUBLES, NAMED(are_between)(x, 0), AS_INTEGERS)             \
-    IN_FOURS(f32, u64, SINGLES, NAMED(are_between)(x, 0), AS_INTEGERS)
 /* Floats to integers that a float holds exactly: between their limits first, which compilers do by several comparisons. */
-TARGET static inline __m256i NAMED(of_singles)(const char *from, float least, float most) {
+TARGET static inline __m256i NAMED(of_f32)(const char *from, float least, float most) {
     __m256 x = _mm256_loadu_ps((const float *)(const void *)from);
     x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q)); /* 0 for NaN */
     return _mm256_cvttps_epi32(_mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(least)), _mm256_set1_ps(most)));
@@ -229,60 +142,25 @@ TARGET static inline __m128i NAMED(of_four_doubles)(const char *from, double lea
     x = _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q));
     return _mm256_cvttpd_epi32(_mm256_min_pd(_mm256_max_pd(x, _mm256_set1_pd(least)), _mm256_set1_pd(most)));
 }
-TARGET static inline __m256i NAMED(of_doubles)(const char *from, double least, double most) {
+TARGET static inline __m256i NAMED(of_f64)(const char *from, double least, double most) {
     return _mm256_set_m128i(NAMED(of_four_doubles)(from + 32, least, most), NAMED(of_four_doubles)(from, least, most));
 }
-#define HALF(X, WHICH) _mm256_extracti128_si256(X, WHICH)
-#define STORE_32(TO, X) _mm256_storeu_si256((__m256i *)(void *)(TO), X)
-#define STORE_16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packs_epi32(HALF(X, 0), HALF(X, 1)))
-#define STORE_U16(TO, X) _mm_storeu_si128((__m128i *)(void *)(TO), _mm_packus_epi32(HALF(X, 0), HALF(X, 1)))
-#define STORE_BYTES(TO, X, PACK)                                    \
-    do {                                                            \
-        __m128i words = _mm_packs_epi32(HALF(X, 0), HALF(X, 1));    \
-        _mm_storel_epi64((__m128i *)(void *)(TO), PACK(words, words)); \
-    } while (0)
-#define STORE_8(TO, X) STORE_BYTES(TO, X, _mm_packs_epi16)
-#define STORE_U8(TO, X) STORE_BYTES(TO, X, _mm_packus_epi16)
-#define IN_EIGHTS(FROM, TO, LOAD, LEAST, MOST, STORE)                                                             \
+#define NARROW(FROM, TO, LEAST, MOST)                                                                             \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
         const int64_t size = (int64_t)sizeof(C_##FROM), there = (int64_t)sizeof(C_##TO);                          \
-        int64_t i = 0;                                                                                            \
-        for (; i + 8 <= count; i += 8) {                                                                          \
-            __m256i x = NAMED(LOAD)(from + i * size, LEAST, MOST);                                                \
-            STORE(to + i * there, x);                                                                             \
+        int32_t block[FLOATS];                                                                                    \
+        for (int64_t part; count >= 8; count -= part, to += part * there, from += part * size) {                  \
+            int32_t *integers = there < 4 ? block : (int32_t *)(void *)to;                                        \
+            part = count < FLOATS ? count / 8 * 8 : FLOATS;                                                       \
+            for (int64_t i = 0; i < part; i += 8)                                                                 \
+                _mm256_storeu_si256((__m256i *)(void *)(integers + i), NAMED(of_##FROM)(from + i * size, LEAST, MOST)); \
+            if (there < 4) NAMED(i32_to_##TO)(to, (const char *)block, part);                                     \
         }                                                                                                         \
-        FROM##_to_##TO##_anywhere(to + i * there, from + i * size, count - i);                                    \
+        FROM##_to_##TO##_anywhere(to, from, count);                                                               \
     }
-#define NARROW_INTEGERS                                                           \
-    IN_EIGHTS(f32, i8, of_singles, -128.0f, 127.0f, STORE_8)                      \
-    IN_EIGHTS(f32, i16, of_singles, -32768.0f, 32767.0f, STORE_16)                \
-    IN_EIGHTS(f32, u8, of_singles, 0.0f, 255.0f, STORE_U8)                        \
-    IN_EIGHTS(f32, u16, of_singles, 0.0f, 65535.0f, STORE_U16)                    \
-    IN_EIGHTS(f64, i8, of_doubles, -128.0, 127.0, STORE_8)                        \
-    IN_EIGHTS(f64, i16, of_doubles, -32768.0, 32767.0, STORE_16)                  \
-    IN_EIGHTS(f64, i32, of_doubles, -2147483648.0, 2147483647.0, STORE_32)        \
-    IN_EIGHTS(f64, u8, of_doubles, 0.0, 255.0, STORE_U8)                          \
-    IN_EIGHTS(f64, u16, of_doubles, 0.0, 65535.0, STORE_U16)
 #else
-#define NARROW_INTEGERS                                                           \
-    CONVERSION(f32, i8, SATURATED(x, 127.0f, INT8_MAX, INT8_MIN, int8_t))         \
-    CONVERSION(f32, i16, SATURATED(x, 32767.0f, INT16_MAX, INT16_MIN, int16_t))   \
-    CONVERSION(f32, u8, SATURATED(x, 255.0f, UINT8_MAX, 0, uint8_t))              \
-    CONVERSION(f32, u16, SATURATED(x, 65535.0f, UINT16_MAX, 0, uint16_t))         \
-    CONVERSION(f64, i8, SATURATED(x, 127.0, INT8_MAX, INT8_MIN, int8_t))          \
-    CONVERSION(f64, i16, SATURATED(x, 32767.0, INT16_MAX, INT16_MIN, int16_t))    \
-    CONVERSION(f64, i32, SATURATED(x, 2147483647.0, INT32_MAX, INT32_MIN, int32_t)) \
-    CONVERSION(f64, u8, SATURATED(x, 255.0, UINT8_MAX, 0, uint8_t))               \
-    CONVERSION(f64, u16, SATURATED(x, 65535.0, UINT16_MAX, 0, uint16_t))
-#define WIDE_INTEGERS                                                                              \
-    CONVERSION(i64, f64, (double)x)                                                                \
-    CONVERSION(i64, f32, (float)x)                                                                 \
-    CONVERSION(u64, f64, (double)x)                                                                \
-    CONVERSION(u64, f32, (float)x)                                                                 \
-    CONVERSION(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t))       \
-    CONVERSION(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t))      \
-    CONVERSION(f64, u64, double_to_u64(x))                                                         \
-    CONVERSION(f32, u64, float_to_u64(x))
+#define IN_PARTS(FROM, TO, VALUE, BITS, FAR, NEAR_VALUE) CONVERSION(FROM, TO, VALUE)
+#define NARROW(FROM, TO, LEAST, MOST) CONVERSION(FROM, TO, SATURATED(x, MOST, (C_##TO)(MOST), (C_##TO)(LEAST), C_##TO))
 CONVERSION(f32, f16, float_to_half(x))
 CONVERSION(f16, f32, half_to_float(x))
 CONVERSION(f64, f16, double_to_half(x))
@@ -340,9 +218,28 @@ FROM_INTEGER(u16, x)
 FROM_INTEGER(u32, x)
 FROM_REAL(u64, x)
 TO_INTEGERS(u64, x)
-WIDE_INTEGERS
+/* Integers of 64 bits, from and to floats: AVX2 has no instruction for them. The sum of 2^52 + 2^51 and an integer that is
+   nearer to 0 than 2^51 is exact, and has it in its low bits. */
+IN_PARTS(i64, f64, (double)x, (int64_t)((uint64_t)x + NEAR), -(2 * NEAR), near_double(x))
+IN_PARTS(i64, f32, (float)x, (int64_t)((uint64_t)x + NEAR), -(2 * NEAR), near_double(x))
+IN_PARTS(u64, f64, (double)x, (int64_t)x, -NEAR, near_double((int64_t)x))
+IN_PARTS(u64, f32, (float)x, (int64_t)x, -NEAR, near_double((int64_t)x))
+IN_PARTS(f64, i64, SATURATED(x, 9223372036854774784.0, INT64_MAX, INT64_MIN, int64_t),
+         NEAR_DOUBLE - (bits_of(x) & INT64_MAX), INT64_MIN, near_integer(x))
+IN_PARTS(f32, i64, SATURATED(x, 9223371487098961920.0f, INT64_MAX, INT64_MIN, int64_t),
+         NEAR_SINGLE - (single_bits(x) & INT32_MAX), INT32_MIN, near_integer(x))
+IN_PARTS(f64, u64, double_to_u64(x), bits_of(x) | (NEAR_DOUBLE - (bits_of(x) & INT64_MAX)), INT64_MIN, near_integer(x))
+IN_PARTS(f32, u64, double_to_u64(x), single_bits(x) | (NEAR_SINGLE - (single_bits(x) & INT32_MAX)), INT32_MIN, near_integer(x))
 
-NARROW_INTEGERS
+NARROW(f32, i8, -128.0f, 127.0f)
+NARROW(f32, i16, -32768.0f, 32767.0f)
+NARROW(f32, u8, 0.0f, 255.0f)
+NARROW(f32, u16, 0.0f, 65535.0f)
+NARROW(f64, i8, -128.0, 127.0)
+NARROW(f64, i16, -32768.0, 32767.0)
+NARROW(f64, i32, -2147483648.0, 2147483647.0)
+NARROW(f64, u8, 0.0, 255.0)
+NARROW(f64, u16, 0.0, 65535.0)
 CONVERSION(f32, i32, SATURATED(x, 2147483520.0f, INT32_MAX, INT32_MIN, int32_t))
 CONVERSION(f32, u32, SATURATED(x, 4294967040.0f, UINT32_MAX, 0, uint32_t))
 CONVERSION(f64, u32, SATURATED(x, 4294967295.0, UINT32_MAX, 0, uint32_t))
@@ -380,7 +277,7 @@ static const Convert NAMED(conversions)[TYPES][TYPES] = {
 };
 
 /* The other macros are the same the second time, which C allows. */
-#undef WIDE_INTEGERS
-#undef NARROW_INTEGERS
+#undef IN_PARTS
+#undef NARROW
 #undef NAMED
 #undef TARGET

@@ -10,15 +10,11 @@
 
    `lock` protects everything here; nothing else is locked while it is held. */
 
-#include "threads.h"
-
-#include "ring.h"
+#include "state.h"
 
 #include <stdlib.h>
 
-#include "strided.h"
-
-#define MOST 64 /* chunks: one bit each */
+enum { MOST = 64 }; /* chunks: one bit each */
 
 struct Ring {
     pthread_mutex_t lock;

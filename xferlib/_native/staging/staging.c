@@ -34,16 +34,7 @@
 
 static int64_t last_ns; /* when the last transfer ended; atomic */
 
-static int is_shared(const Staging *staging) {
-    return __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
-}
-
 /* --- chunks */
-
-/* How many chunks it may have. Those of two directions at work fit the processor's caches only if each has few. */
-static int64_t chunk_limit(const Staging *staging) {
-    return is_shared(staging) ? staging->setup.shared_chunks : staging->setup.most_chunks;
-}
 
 /* Give a free chunk back to the ring, with the lock held. */
 static void give_back(Staging *staging) {
@@ -57,7 +48,9 @@ static void give_back(Staging *staging) {
 static int has_free(Staging *staging) {
     const Setup *setup = &staging->setup;
     if (setup->ring == NULL) return staging->free.count > 0;
-    int64_t limit = chunk_limit(staging);
+    /* Those of two directions at work fit the processor's caches only if each has few. */
+    int is_shared = __atomic_load_n(&at_work[!way_of(staging)], __ATOMIC_RELAXED) > 0;
+    int64_t limit = is_shared ? setup->shared_chunks : setup->most_chunks;
     while (held(staging) > limit && staging->free.count) give_back(staging);
     if (staging->free.count) return 1;
     if (held(staging) >= limit) return 0;
@@ -173,15 +166,10 @@ static int send(Staging *staging, Block *block) {
 
 /* --- pieces */
 
-/* Wait, with the lock held, until something has changed; 0 after a while in which nothing has. */
-static int await_change(Staging *staging) {
-    return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
-}
-
 /* Wait, with the lock held, for a chunk: one of its own, or any. 0 after a while in which none has come. */
 static int await_chunk(Staging *staging) {
     const Setup *setup = &staging->setup;
-    if (held(staging) || setup->ring == NULL) return await_change(staging);
+    if (held(staging) || setup->ring == NULL) return wait_at_most(&staging->changed, &staging->lock, PATIENCE_NS);
     pthread_mutex_unlock(&staging->lock);
     int has_come = !help_another(staging) && ring_await(setup->ring, way_of(staging), setup->way_chunks, PATIENCE_NS);
     pthread_mutex_lock(&staging->lock);
@@ -221,8 +209,7 @@ void move_part(
     int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes) {
     if (layout != NULL) {
         int64_t first = offset / layout->device_size, count = nbytes / layout->device_size;
-        if (is_upward) xf_gather(layout, host, first, count, pinned, is_streamed);
-        else xf_scatter(layout, host, first, count, pinned, is_streamed);
+        xf_spread(layout, host, first, count, pinned, is_upward, is_streamed);
     } else if (is_upward) chunk_fill(is_streamed, pinned, host + offset, (size_t)nbytes);
     else chunk_empty(is_streamed, host + offset, pinned, (size_t)nbytes);
 }
@@ -242,10 +229,6 @@ static void move_parts(
         int64_t left = least(part->nbytes - skipped, nbytes - place);
         if (left > 0) move_part(is_upward, is_streamed, part->layout, part->host, pinned + place, skipped, left);
     }
-}
-
-static int64_t this_thread(int64_t number) {
-    return number ? number : thread_number();
 }
 
 /* Fill or empty one piece's share of its chunk; `mark` says when, for a recording. */
@@ -324,7 +307,7 @@ int run_pieces(Staging *staging, int64_t count, int64_t number) {
         pthread_mutex_lock(&staging->lock);
         if (result && !staging->error) staging->error = result;
         if (result) pthread_cond_broadcast(&staging->changed);
-        else if (setup->is_marked) mark.thread = this_thread(number), note(staging, &mark);
+        else if (setup->is_marked) mark.thread = number ? number : thread_number(), note(staging, &mark);
         finish(staging, block);
     }
     int is_over = is_handed_out(staging);
@@ -420,16 +403,9 @@ EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cu
     cut[3] = threads_for(&staging);
 }
 
-/* No region will be added, with the lock held. */
-static void close_regions(Staging *staging) {
-    staging->is_closed = 1;
-    note_last(staging);
-    if (is_complete(staging) && !staging->error) complete(staging);
-}
-
 /* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants; none are added after `is_last`. Returns 0, and nothing
-   has been added, where there is no memory for them. */
+   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns
+   0, and nothing has been added, where there is no memory for them. */
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
     pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
@@ -454,7 +430,11 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
         staging->work += work_of(&regions[each]);
         staging->is_fresh |= regions[each].is_fresh != 0;
     }
-    if (is_last) close_regions(staging);
+    if (is_last) {
+        staging->is_closed = 1;
+        note_last(staging);
+        if (is_complete(staging) && !staging->error) complete(staging);
+    }
     int64_t threads = staging->threads = threads_for(staging);
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);
@@ -463,19 +443,11 @@ EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is
     return 1;
 }
 
-/* No region will be added. */
-EXPORT void xf_close_regions(Staging *staging) {
-    pthread_mutex_lock(&staging->lock);
-    close_regions(staging);
-    pthread_mutex_unlock(&staging->lock);
-}
-
 /* `run_pieces` in a Python thread, which counts as one of those that work in its direction. */
 EXPORT int xf_run(Staging *staging, int64_t count) {
-    int way = way_of(staging);
-    begin_work(way);
+    count_work(way_of(staging), 1);
     int is_left = run_pieces(staging, count, 0);
-    end_work(way);
+    count_work(way_of(staging), -1);
     return is_left;
 }
 

@@ -1,4 +1,4 @@
-/* The description of a staged transfer, which Python or stager.c fills in: see staging.c. */
+/* Copies of elements: see strided.c. And the description of a staged transfer, which Python or copies.c fills in: see staging.c. */
 
 #ifndef XFERLIB_STAGING_H
 #define XFERLIB_STAGING_H
@@ -6,8 +6,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ring.h"
-#include "strided.h"
+#ifdef _WIN32
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+#define XF_MOST_AXES 32
+
+typedef struct {
+    int64_t axes;
+    int64_t extents[XF_MOST_AXES]; /* in C order, the last one fastest */
+    int64_t strides[XF_MOST_AXES]; /* of the host, in bytes */
+    int64_t host_size, device_size; /* bytes of an element */
+    int64_t host_type, device_type; /* places in the tables of loops.h */
+    int64_t is_swapped;             /* the host's elements are in the other byte order */
+} Layout; /* what Python fills in, and keeps for arrays alike: see xferlib/_native/__init__.py */
+
+void chunk_fill(int is_streamed, char *restrict pinned, const char *restrict host, size_t nbytes);
+void chunk_empty(int is_streamed, char *restrict host, const char *restrict pinned, size_t nbytes);
+EXPORT int64_t xf_unit(const Layout *layout);
+EXPORT void xf_spread(
+    const Layout *layout, char *host, int64_t first, int64_t count, char *device, int is_gather, int is_streamed);
+
+/* --- staged transfers */
+
+typedef struct {
+    char *memory;
+    void *event;
+    int64_t is_busy; /* a copy may still use it until the event completes */
+    int64_t next;    /* where in it the next block of a download begins, if there is room */
+} Chunk;
+
+typedef struct Ring Ring;
 
 typedef struct {
     char *host;

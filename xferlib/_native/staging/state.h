@@ -61,7 +61,7 @@ struct Staging {
     int64_t added;  /* how often regions were; atomic */
     int64_t wanted, called, helping; /* helpers that may still come, that were called, and that are here */
     Staging *following_wanted;       /* the next one that wants helpers */
-    Staging *before, *behind;        /* in the list of all */
+    Staging *behind;                 /* in the list of all */
 };
 
 extern int64_t at_work[2]; /* downloads and uploads that are open; atomic */
@@ -121,6 +121,13 @@ EXPORT int xf_run(Staging *staging, int64_t count);
 EXPORT int64_t xf_end(Staging *staging);
 EXPORT int64_t xf_close(Staging *staging, int is_lost);
 
+/* --- of ring.c */
+
+Chunk *ring_take(Ring *ring, int way, int64_t most);
+void ring_give(Ring *ring, Chunk *chunk, int way);
+void ring_lose(Ring *ring, int way);
+int ring_await(Ring *ring, int way, int64_t most, int64_t patience_ns);
+
 /* --- of helpers.c */
 
 EXPORT int xf_is_crowded(void);
@@ -129,8 +136,7 @@ void call_helpers(Staging *staging, int64_t count);
 int help_another(Staging *staging);
 void list_transfer(Staging *staging);
 void unlist_transfer(Staging *staging);
-void begin_work(int way);
-void end_work(int way);
+void count_work(int way, int more);
 
 /* --- of host_copy.c */
 

@@ -13,7 +13,7 @@
 
 #include "elements.h"
 #include "plain.h"
-#include "strided.h"
+#include "staging.h"
 #include "words.h"
 
 #include <string.h>
@@ -85,6 +85,16 @@ typedef struct {
     int64_t extent, stride; /* on the host */
 } Axis;
 
+static int64_t distance(int64_t stride) {
+    return stride < 0 ? -stride : stride;
+}
+
+/* How many neighbours along an axis a line of the cache holds. */
+static int64_t held_by_line(int64_t stride, int64_t extent) {
+    int64_t step = distance(stride), count = step == 0 ? LINE : step < LINE ? LINE / step : 1;
+    return count < extent ? count : extent;
+}
+
 static void run(const Work *work, char *host, char *other, int64_t nbytes) {
     if (work->is_gather) chunk_fill(work->is_streamed, other, host, (size_t)nbytes);
     else chunk_empty(work->is_streamed, host, other, (size_t)nbytes);
@@ -151,8 +161,8 @@ static void move(const Work *work, char *host, char *other, Axis rows, int64_t o
         else lines(work, host, other, rows, other_stride, nbytes);
         return;
     }
-    int64_t near = rows.stride < 0 ? -rows.stride : rows.stride, far = columns.stride < 0 ? -columns.stride : columns.stride;
-    if (near >= far || rows.extent == 1) {
+    int64_t near = distance(rows.stride);
+    if (near >= distance(columns.stride) || rows.extent == 1) {
         for (int64_t row = 0; row < rows.extent; row++)
             line(work, &work->elements, host + row * rows.stride, other + row * other_stride, columns.extent, columns.stride);
         return;
@@ -172,16 +182,13 @@ static void move(const Work *work, char *host, char *other, Axis rows, int64_t o
 
 /* Elements that are contiguous on both sides; `spare` has room for them. */
 static void turn(const Work *work, char *host, char *device, char *spare, int64_t count) {
-    int64_t numbers = count * work->numbers;
-    if (work->convert == NULL) {
-        if (work->is_gather) work->swap(device, host, numbers);
-        else work->swap(host, device, numbers);
-    } else if (work->is_gather) {
-        if (work->swap != NULL) work->swap(spare, host, numbers);
-        work->convert(device, work->swap != NULL ? spare : host, count);
+    char *between = work->convert == NULL ? device : work->swap == NULL ? host : spare;
+    if (work->is_gather) {
+        if (work->swap != NULL) work->swap(between, host, count * work->numbers);
+        if (work->convert != NULL) work->convert(device, between, count);
     } else {
-        work->convert(work->swap != NULL ? spare : host, device, count);
-        if (work->swap != NULL) work->swap(host, spare, numbers);
+        if (work->convert != NULL) work->convert(between, device, count);
+        if (work->swap != NULL) work->swap(host, between, count * work->numbers);
     }
 }
 
@@ -233,7 +240,7 @@ static int next(char **host, char **device, const Axis *axes, const int64_t *str
 
 /* How many bytes of the cache's lines each step along an axis takes, on both sides. */
 static int64_t lines_of(Axis axis, int64_t device_stride) {
-    int64_t host = axis.stride < 0 ? -axis.stride : axis.stride;
+    int64_t host = distance(axis.stride);
     return (host < 64 ? host : 64) + (device_stride < 64 ? device_stride : 64);
 }
 
@@ -297,9 +304,7 @@ static void box_through(const Work *work, char *host, char *device, const Axis *
     int64_t size = work->layout->host_size, device_size = work->layout->device_size, indices[XF_MOST_AXES] = {0};
     Layout layout = {.host_size = size, .device_size = size};
     Work inside = {&layout, work->is_gather, 0, NULL, NULL, 1, work->elements};
-    int64_t most = size < 8 ? ELEMENTS_MOST : BLOCK_NBYTES / size, step = axes[near].stride < 0 ? -axes[near].stride : axes[near].stride;
-    int64_t height = step == 0 ? LINE : step < LINE ? LINE / step : 1;
-    if (height > axes[near].extent) height = axes[near].extent;
+    int64_t most = size < 8 ? ELEMENTS_MOST : BLOCK_NBYTES / size, height = held_by_line(axes[near].stride, axes[near].extent);
     Block parts = block_of(axes, count, most);
     int64_t cut = parts.outer - 1, is_tall = near < cut || (near == cut && most / parts.inner < height);
     if (is_tall) { /* less room for inner axes, so that `near` is before them and the one that is cut */
@@ -336,11 +341,8 @@ static void box(const Work *work, char *host, char *device, const Axis *axes, in
     /* Rows: of the outer axes the one whose neighbours are nearest, if nearer than columns; else the innermost. */
     int64_t last = count - 1, row = last - 1;
     if (axes[last].stride != work->layout->host_size)
-        for (int64_t axis = last - 1; axis-- > 0;) {
-            int64_t found = axes[axis].stride < 0 ? -axes[axis].stride : axes[axis].stride;
-            int64_t best = axes[row].stride < 0 ? -axes[row].stride : axes[row].stride;
-            if (found < best) row = axis;
-        }
+        for (int64_t axis = last - 1; axis-- > 0;)
+            if (distance(axes[axis].stride) < distance(axes[row].stride)) row = axis;
     int is_converted = work->convert != NULL || work->swap != NULL, is_run = axes[last].stride == work->layout->host_size;
     int are_many = row >= 0 && is_run && axes[row].extent * axes[last].extent >= RUNS_LEAST;
     if (is_converted && row >= 0 && axes[last].extent < SHORT_ROW && !are_many) {
@@ -392,30 +394,20 @@ static Work work_of(const Layout *layout, int is_gather) {
    host are of an outer axis, as many of its rows as a line holds parts of. */
 int64_t xf_unit(const Layout *layout) {
     int64_t near = 0, row = layout->device_size;
-    for (int64_t axis = 1; axis < layout->axes; axis++) {
-        int64_t one = layout->strides[axis], best = layout->strides[near];
-        if ((one < 0 ? -one : one) < (best < 0 ? -best : best)) near = axis;
-    }
+    for (int64_t axis = 1; axis < layout->axes; axis++)
+        if (distance(layout->strides[axis]) < distance(layout->strides[near])) near = axis;
     for (int64_t axis = near + 1; axis < layout->axes; axis++) row *= layout->extents[axis];
     if (near == layout->axes - 1 || row > UNIT_MOST) return layout->device_size;
-    int64_t step = layout->strides[near] < 0 ? -layout->strides[near] : layout->strides[near];
-    int64_t rows = step == 0 ? LINE : step < LINE ? LINE / step : 1;
-    if (rows > layout->extents[near]) rows = layout->extents[near];
+    int64_t rows = held_by_line(layout->strides[near], layout->extents[near]);
     if (rows > UNIT_MOST / row) rows = UNIT_MOST / row;
     return row * rows;
 }
 
-/* Elements `first` to `first + count` in C order, into contiguous memory; `host` is the one whose indices are all 0. */
-void xf_gather(
-    const Layout *layout, const char *host, int64_t first, int64_t count, char *device, int is_streamed) {
-    Work work = work_of(layout, 1);
+/* Copy elements `first` to `first + count` in C order to contiguous memory, or from there to their places; `host` is the element
+   whose indices are all 0. */
+void xf_spread(
+    const Layout *layout, char *host, int64_t first, int64_t count, char *device, int is_gather, int is_streamed) {
+    Work work = work_of(layout, is_gather);
     work.is_streamed = is_streamed;
-    range(&work, (char *)(uintptr_t)host, first, count, device);
-}
-
-/* The same from contiguous memory back to their places. */
-void xf_scatter(const Layout *layout, char *host, int64_t first, int64_t count, const char *device, int is_streamed) {
-    Work work = work_of(layout, 0);
-    work.is_streamed = is_streamed;
-    range(&work, host, first, count, (char *)(uintptr_t)device);
+    range(&work, host, first, count, device);
 }

@@ -13,7 +13,7 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._core.arrays import Array, ArrayInfo, matching
+from xferlib._core.arrays import Array, ArrayInfo, make_matcher
 from xferlib._core.backend import PlainArrays
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress, bind_alike
@@ -77,7 +77,7 @@ class CupyBackend(CudaBackend):
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
-            return bind_alike(_CONTIGUOUS, arrays) or matching(attrgetter("__class__", *_CONTIGUOUS), arrays)
+            return bind_alike(_CONTIGUOUS, arrays) or make_matcher(attrgetter("__class__", *_CONTIGUOUS), arrays)
         return super().matcher(arrays)
 
     address = ArrayAddress(("data", "ptr"))

@@ -6,10 +6,9 @@ bits, and computed with in a wider dtype; those of 64 bits by the functions at t
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat.torch as compat
 import numpy as np
@@ -113,7 +112,7 @@ def torch_dtype(dtype: Any) -> torch.dtype | None:
 
 def names_of(module: Any) -> set[str]:
     """The public names of a module of array-api-compat, not all of whose versions list them."""
-    return set(getattr(module, "__all__", None) or (each for each in dir(module) if not each.startswith("_")))
+    return {each for each in getattr(module, "__all__", None) or dir(module) if not each.startswith("_")}
 
 
 def is_foreign(x: Any) -> bool:
@@ -300,40 +299,28 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(compat.isdtype(torch_dtype(dtype), plain))
 
 
-@dataclasses.dataclass(frozen=True)
-class FloatInfo:
-    """The result of `finfo`; of the real part, for complex dtypes."""
-
-    dtype: torch.dtype
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-
-
-@dataclasses.dataclass(frozen=True)
-class IntegerInfo:
+class IntegerLimits(NamedTuple):
     """The result of `iinfo`."""
 
-    dtype: torch.dtype
     bits: int
     max: int
     min: int
+    dtype: torch.dtype
 
 
-def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the Array API's name
+def finfo(type: Any, /) -> arrays.FloatLimits:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of a tensor's."""
     found: Any = torch.finfo(_dtype_of(type))
-    dtype = getattr(torch, found.dtype)
-    return FloatInfo(dtype, found.bits, found.eps, found.max, found.min, found.smallest_normal)
+    return arrays.FloatLimits(
+        found.bits, found.eps, found.max, found.min, found.smallest_normal, getattr(torch, found.dtype)
+    )
 
 
-def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the Array API's name
+def iinfo(type: Any, /) -> IntegerLimits:  # noqa: A002 - the Array API's name
     """Limits of an integer dtype, or of a tensor's."""
     dtype = _dtype_of(type)
     found: Any = torch.iinfo(dtype)
-    return IntegerInfo(dtype, found.bits, found.max, found.min)
+    return IntegerLimits(found.bits, found.max, found.min, dtype)
 
 
 def _dtype_of(x: Any) -> torch.dtype:

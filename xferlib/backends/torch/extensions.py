@@ -11,12 +11,20 @@ import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
-from xferlib._core.arrays import PRODUCTS, axes_of, axis_of, integer_of
+from xferlib._core.arrays import (
+    PRODUCTS,
+    axes_of,
+    axis_of,
+    check_frequencies,
+    check_matrix,
+    integer_of,
+    steps_to_shift,
+)
 from xferlib.backends.torch import dtypes
 from xferlib.backends.torch.dtypes import SIGNED, check_call
 from xferlib.backends.torch.elementwise import binary
 from xferlib.backends.torch.functions import FUNCTIONS, by_default, place_of, roll, tensor_of
-from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError, quote
+from xferlib.errors import LayoutError, LayoutTypeError, UnsupportedDTypeError, quote
 
 # Products.
 
@@ -199,8 +207,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 def _matrices(name: str, x: Tensor) -> Tensor:
     x = tensor_of(name, x)
-    if x.dim() < 2:
-        raise LayoutError(f"{name}: an array of shape {tuple(x.shape)} is not a matrix; reshape it to two axes or more")
+    check_matrix(name, x.shape)
     return x
 
 
@@ -292,11 +299,11 @@ def _transform(name: str) -> Callable[..., Tensor]:
     return operate
 
 
-def _make_shift(name: str, sign: int) -> Callable[..., Tensor]:
+def _make_shift(name: str) -> Callable[..., Tensor]:
     def operate(x: Tensor, /, axes: Any = None) -> Tensor:
         x = tensor_of(name, x)
-        places = axes_of(f"fft.{name}", tuple(axes) if isinstance(axes, list) else axes, x.dim())
-        return roll(x, tuple([sign * (x.shape[place] // 2) for place in places]), axis=places)
+        places, steps = steps_to_shift(name, x.shape, axes)
+        return roll(x, steps, axis=places)
 
     operate.__doc__ = f"``fft.{name}`` of the Array API."
     return operate
@@ -306,8 +313,7 @@ def _frequencies(name: str) -> Callable[..., Tensor]:
     compute = getattr(torch.fft, name)
 
     def operate(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
-        if n < 1:
-            raise ArgumentError(f"fft.{name}: n={n} is not a number of elements; give 1 or more")
+        check_frequencies(name, n)
         wanted = dtypes.torch_dtype(dtype) or by_default()
         found: Tensor = compute(n, d, dtype=wanted, device=place_of(device))
         return found
@@ -321,7 +327,7 @@ FFT: dict[str, Callable[..., Tensor]] = {
         name: _transform(name)
         for name in ("fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft")
     },
-    "fftshift": _make_shift("fftshift", 1), "ifftshift": _make_shift("ifftshift", -1),
+    **{name: _make_shift(name) for name in ("fftshift", "ifftshift")},
     **{name: _frequencies(name) for name in ("fftfreq", "rfftfreq")},
 }  # fmt: skip
 """The functions of ``xp.fft``."""

@@ -5,6 +5,7 @@ Torch's own functions take what NumPy refuses, such as an axis of a tensor witho
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,12 +23,14 @@ from xferlib._core.arrays import (
     as_host_array,
     axes_of,
     axis_of,
+    axis_to_join,
+    check_matrix,
     integer_of,
     shape_of,
 )
 from xferlib._core.device import Device
 from xferlib._runtime import process
-from xferlib._runtime.checks import flag
+from xferlib._runtime.checks import choice, flag
 from xferlib.backends.torch import dtypes
 from xferlib.backends.torch.dtypes import FROM_TORCH, RANGES, SIGNED, torch_dtype
 from xferlib.backends.torch.tensors import TO_TORCH
@@ -336,13 +339,16 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     if all(isinstance(each, _INTEGERS) for each in (first, last, step)):
         first, last, step = (each.item() if isinstance(each, np.generic) else each for each in (first, last, step))
         return _of_integers(first, last, step, wanted, place_of(device))
-    extent = (float(last) - float(first)) / float(step)  # each as Python's: a float32 would round the difference
+    is_numpys = any(isinstance(each, np.generic) for each in (first, last, step))
+    with np.errstate(all="ignore") if is_numpys else contextlib.nullcontext():
+        difference = last - first  # in the numbers' own dtypes, whose rounding decides the length in NumPy, too
+        extent, second = float(difference / step), first + step
     if not math.isfinite(extent):
         raise ArgumentError(f"arange: from {quote(first)} to {quote(last)} by {quote(step)} has no end; give numbers")
     if not wanted.is_floating_point and not wanted.is_complex:
         return _by_host(first, last, step, wanted, place_of(device))
-    count = max(math.ceil(extent), 0)
-    return _of_floats(first, first + step, count, wanted, place_of(device))
+    is_underflow = extent == 0 and difference != 0 and math.copysign(1.0, extent) > 0  # the first number alone is left
+    return _of_floats(first, second, 1 if is_underflow else max(math.ceil(extent), 0), wanted, place_of(device))
 
 
 def _of_integers(first: Any, last: Any, step: Any, wanted: torch.dtype, place: Any) -> Tensor:
@@ -560,8 +566,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one tensor for each axis."""
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError(f"meshgrid: indexing={quote(indexing)} is neither 'xy' nor 'ij'")
+    choice(indexing, ("xy", "ij"), "meshgrid: indexing")
     flat = [tensor_of("meshgrid", each).reshape(-1) for each in arrays]
     if not flat:
         return ()
@@ -585,11 +590,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0) -> Tensor:
     given, wanted = _prepare_join("concat", arrays)
     if axis is None:
         return dtypes.back(torch.cat([each.reshape(-1) for each in given]), wanted)
-    along = axis_of("concat", axis, given[0].dim())
-    shapes = {(each.dim(), *each.shape[:along], *each.shape[along + 1 :]) for each in given}
-    if len(shapes) > 1:
-        listed = ", ".join([str(tuple(each.shape)) for each in given])
-        raise LayoutError(f"concat: shapes {listed} differ beside axis {axis}; reshape or cut one of the arrays")
+    along = axis_to_join("concat", [tuple(each.shape) for each in given], axis)
     return dtypes.back(torch.cat(given, along), wanted)
 
 
@@ -600,10 +601,8 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0) -> Tensor:
         LayoutError: The shapes differ, or there is no such axis.
     """
     given, wanted = _prepare_join("stack", arrays)
-    if len({each.shape for each in given}) > 1:
-        listed = ", ".join([str(tuple(each.shape)) for each in given])
-        raise LayoutError(f"stack: shapes {listed} differ; reshape one of them")
-    return dtypes.back(torch.stack(given, axis_of("stack", axis, given[0].dim() + 1)), wanted)
+    along = axis_to_join("stack", [tuple(each.shape) for each in given], axis)
+    return dtypes.back(torch.stack(given, along), wanted)
 
 
 def _prepare_join(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], torch.dtype]:
@@ -683,8 +682,7 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 
 def _triangle(name: str, x: Tensor, k: int) -> Tensor:
     x = tensor_of(name, x)
-    if x.dim() < 2:
-        raise LayoutError(f"{name}: an array of {x.dim()} axes is not a matrix; reshape it")
+    check_matrix(name, x.shape)
     return dtypes.back(getattr(torch, name)(dtypes.view_movable(x), integer_of(k, what=f"{name}: k")), x.dtype)
 
 
@@ -1009,8 +1007,7 @@ def searchsorted(
     x1: Tensor, x2: Any, /, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
-    if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side={quote(side)} is neither 'left' nor 'right'")
+    choice(side, ("left", "right"), "searchsorted: side")
     axes = x1.dim() if isinstance(x1, Tensor) else 0
     if axes != 1:
         raise LayoutError(f"searchsorted: x1 has {axes} axes, and one is needed; reshape it")

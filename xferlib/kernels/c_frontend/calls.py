@@ -8,19 +8,17 @@ no effect but its result, which is kept, so that a further call with the same va
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib.errors import KernelTypeError
+from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend import functions, tree
 from xferlib.kernels.c_frontend.memory import RefusedError
 from xferlib.kernels.c_frontend.scope import (
     VECTORS,
     ArrayType,
-    CompoundObject,
     CompoundValue,
     Either,
     Frame,
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 
 
 MOST_DEPTH = 32
-NO_TYPES: Mapping[str, Any] = MappingProxyType({})
 ATOMICS = {
     f"atomic{name}": name.lower() for name in ("Add", "Sub", "Min", "Max", "And", "Or", "Xor", "Exch", "CAS")
 }  # fmt: skip
@@ -90,12 +87,12 @@ class Calls:
     """Translates calls, for a translator."""
 
     def __init__(self, translator: Translation, types: Types) -> None:
-        self._t = translator
-        self._types = types
+        self.translator = translator
+        self.types = types
         self._names: set[str] = set()
         """Of all functions of structs and of all operators."""
-        self._results: dict[tuple[Any, ...], Any] = {}
-        self._has_loops = False
+        self.results: dict[tuple[Any, ...], Any] = {}
+        self.has_loops = False
 
     # --- definitions
     def define(self, scope: Scope, function: tree.FunctionTree) -> None:
@@ -108,7 +105,7 @@ class Calls:
 
     def note(self, function: tree.FunctionTree) -> None:
         self._names.add(function.name)
-        self._has_loops = self._has_loops or tree.has((tree.Loop,), function.body)
+        self.has_loops = self.has_loops or tree.has((tree.Loop,), function.body)
 
     def note_struct(self, struct: tree.StructTree) -> None:
         """Note the names of a struct's functions, which its types declare later."""
@@ -124,7 +121,7 @@ class Calls:
     def may_write(self, node: tree.CallExpression) -> bool:
         """Whether a call may write to its arguments."""
         name = getattr(node.function, "name", "")
-        entity = self._t.frame.scope.find(name)
+        entity = self.translator.frame.scope.find(name)
         if isinstance(entity, Overloads):
             return any(
                 each.type.pointers or each.type.extents or each.type.is_reference
@@ -139,7 +136,7 @@ class Calls:
     # --- calls
     def argument(self, given: Any) -> Argument:
         """An argument, an expression or a value."""
-        t = self._t
+        t = self.translator
         if isinstance(given, (Node, CompoundValue, Pointer)):
             return Argument(t, None, None, given)
         if isinstance(given, tree.Listed):
@@ -151,7 +148,7 @@ class Calls:
 
     def call(self, node: tree.CallExpression, *, is_used: bool) -> Any:
         """The value of a call, or the object that it stands for."""
-        t = self._t
+        t = self.translator
         t.count(1)
         try:
             return self._dispatch(node, is_used=is_used)
@@ -159,7 +156,7 @@ class Calls:
             raise t.error(node, str(problem), problem.kind) from None
 
     def _dispatch(self, node: tree.CallExpression, *, is_used: bool) -> Any:
-        t, function = self._t, node.function
+        t, function = self.translator, node.function
         if isinstance(function, tree.Member):
             return self._method(node, function)
         if not isinstance(function, tree.Name):
@@ -173,33 +170,32 @@ class Calls:
         if function.args is not None:
             t.fail(function, f"the preamble has no template {name}<> of {len(function.args)} type(s)")
         if isinstance(entity, (np.dtype, StructType)):
-            return self._types.construct(node, entity, node.args)
+            return self.types.construct(node, entity, node.args)
         if entity is not None and is_variable(entity):
             t.fail(function, f"{name!r} is a variable, and not a function", KernelTypeError)
         return self._call_known(node, name, is_used=is_used)
 
     def _call_overloads(self, node: tree.CallExpression, entity: Overloads, name: tree.Name) -> Any:
-        t = self._t
-        candidates, types = entity.functions, NO_TYPES
+        t = self.translator
+        candidates = entity.functions
         kinds: list[Any] = []
         if name.args is not None:
-            kinds = [self._types.resolve_argument(each) for each in name.args]
+            kinds = [self.types.resolve_argument(each) for each in name.args]
             candidates = [each for each in candidates if len(each.types) >= len(kinds)]
             if not candidates:
                 t.fail(name, f"the preamble has no template {name.name}<> of {len(kinds)} type(s)")
         args = [self.argument(each) for each in node.args]
-        function = self._choose(name, name.name, candidates, entity.scope, args, kinds)
-        types = dict(zip(function.types, kinds, strict=False))
-        this = None
+        chosen = self._choose(node, name, entity, args, candidates, kinds)
+        function, this = chosen.function, None
         if function.struct is not None and not function.is_static:
             this = entity.this if entity.this is not None else t.frame.this
             if this is None:
                 t.fail(name, f"{name.name}() is a function of a struct; call it of one", KernelTypeError)
-        return self._inline(node, entity.scope, function, args, types, this)
+        return chosen.run(this)
 
     def _call_known(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Any:
         """The value of a function of C, C++ or CUDA."""
-        t, given = self._t, node.args
+        t, given = self.translator, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
         if name in ("nan", "nanf"):  # its text says which bits, and any NaN is as good as any other
             return t.b.const(float("nan"), FLOAT64 if name == "nan" else FLOAT32)
@@ -222,24 +218,24 @@ class Calls:
         return functions.call(t.b, name, args, fail)
 
     def _limit(self, node: tree.CallExpression, name: tree.Name) -> Node:
-        t = self._t
+        t = self.translator
         assert name.owner is not None
         args = name.owner.parts[0][1] or ()
         if len(args) != 1 or node.args:
             t.fail(node, f"{name.owner}::{name.name}() takes one type and no argument")
-        kind = self._types.resolve_argument(args[0])
+        kind = self.types.resolve_argument(args[0])
         if not isinstance(kind, np.dtype):
             t.fail(node, f"numeric_limits of {kind} are not known; name a type of numbers")
         return functions.limit(t.b, name.name, kind, lambda message, error: t.fail(node, message, error))
 
     def _split(self, node: tree.CallExpression, name: str, split: functions.Split, *, is_single: bool) -> Node:
         """``frexp(x, &exponent)`` and its like: one part is the value, the other one goes behind the pointer."""
-        t, given = self._t, node.args
+        t, given = self.translator, node.args
         fail = lambda message, kind: t.fail(node.function, message, kind)
         functions.check_arity(name, given, split.operands + 1, fail)
         args = [t.value_of_number(each) for each in given[: split.operands]]
         pointer = t.pointer(given[-1])
-        operands = functions.real_operands(t.b, name, args, split.operands, is_single, fail)
+        operands = functions.real_operands(t.b, name, args, is_single, fail)
         value, other = split.make(t.b, *operands)
         if pointer.dtype != (split.second or value.dtype):  # C++ converts no pointers
             what = f"a pointer to {split.second or value.dtype}, and one to {pointer.dtype} is given"
@@ -249,7 +245,7 @@ class Calls:
 
     def _pair(self, node: tree.CallExpression, name: str, make: Callable[..., functions.Parts]) -> Node:
         """``sincos(x, &sine, &cosine)``: the pointers say the type of the operand, as C++ chooses the overload."""
-        t, given = self._t, node.args
+        t, given = self.translator, node.args
         functions.check_arity(name, given, 3, lambda *problem: t.fail(node, *problem))
         number = t.value_of_number(given[0])
         pointers = [t.pointer(each) for each in given[1:]]
@@ -262,7 +258,7 @@ class Calls:
 
     def _atomic(self, node: tree.CallExpression, name: str, *, is_used: bool) -> Node:
         """``atomicAdd(&x[k], v)`` and its like; the value before."""
-        t, given, kind = self._t, node.args, ATOMICS[name]
+        t, given, kind = self.translator, node.args, ATOMICS[name]
         count = 3 if kind == "cas" else 2
         if len(given) != count:
             t.fail(node.function, f"{name}() takes {count} argument(s), {len(given)} were given", KernelTypeError)
@@ -279,7 +275,7 @@ class Calls:
 
     # --- methods
     def _method(self, node: tree.CallExpression, function: tree.Member) -> Any:
-        t, name = self._t, function.name
+        t, name = self.translator, function.name
         owner = function.owner
         at = tree.Name(name, at=function.name_at, width=len(name))
         place = self._owner_of(function)
@@ -288,9 +284,8 @@ class Calls:
             entity = kind.scope.names.get(name) if kind.scope is not None else None
             if isinstance(entity, Overloads):
                 args = [self.argument(each) for each in node.args]
-                chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
-                this = None if chosen.is_static else place
-                return self._inline(node, entity.scope, chosen, args, NO_TYPES, this)
+                chosen = self._choose(node, at, entity, args, entity.functions)
+                return chosen.run(None if chosen.function.is_static else place)
         elif isinstance(kind, np.dtype) and name in ("real", "imag") and len(node.args) == 1:
             return self._set_part(node, place, kind, name)
         elif isinstance(kind, np.dtype) and is_complex(kind) and name in ("real", "imag") and not node.args:
@@ -306,7 +301,7 @@ class Calls:
 
     def _owner_of(self, function: tree.Member) -> Any:
         """The object whose method is called."""
-        t, owner = self._t, function.owner
+        t, owner = self.translator, function.owner
         if function.is_arrow:
             return t.memory.element(t.pointer(owner), t.b.const(0, INT64))
         if isinstance(owner, tree.Name) and owner.name in ("math", "np", "numpy", "cp", "cupy", "torch"):
@@ -322,7 +317,7 @@ class Calls:
 
     def _size(self, owner: tree.Name, place: Any) -> Node:
         """``_ind.size()`` and ``x.size()``."""
-        t, inner = self._t, plain(place)
+        t, inner = self.translator, plain(place)
         if isinstance(inner, ShapeOfCall):
             return inner.size
         if isinstance(inner, Raw):
@@ -333,7 +328,7 @@ class Calls:
 
     def _set_part(self, node: tree.CallExpression, place: Any, kind: Any, name: str) -> Node:
         """``z.real(x)`` and ``z.imag(x)``."""
-        t = self._t
+        t = self.translator
         if not is_complex(kind):
             t.fail(node, f"{kind} has no parts; declare the variable complex", KernelTypeError)
         part = t.b.cast(t.value_of_number(node.args[0]), part_dtype(kind))
@@ -349,28 +344,23 @@ class Calls:
         name = self.operator(sign)
         if name is None or not any(isinstance(each.kind, StructType) for each in args):
             return None
-        t, at = self._t, node
-        first = args[0].kind
+        t, first = self.translator, args[0].kind
         if isinstance(first, StructType) and first.scope is not None:
             entity = first.scope.names.get(name)
             if isinstance(entity, Overloads):
                 own = [each for each in entity.functions if len(each.params) == len(args) - 1]
                 if own:
-                    chosen = self._choose(at, name, own, entity.scope, args[1:], [])
-                    this = args[0].place if args[0].place is not None else t.memory.temporary(args[0].value)
-                    return self._inline(node, entity.scope, chosen, args[1:], NO_TYPES, this)
+                    chosen = self._choose(node, node, entity, args[1:], own)
+                    return chosen.run(args[0].place if args[0].place is not None else t.memory.temporary(args[0].value))
         entity = t.globals.names.get(name)
         if not isinstance(entity, Overloads):
             return None
-        chosen = self._choose(at, name, entity.functions, entity.scope, args, [])
-        return self._inline(node, entity.scope, chosen, args, NO_TYPES, None)
+        return self._choose(node, node, entity, args, entity.functions).run()
 
     # --- structs
     def has_constructor(self, kind: StructType) -> bool:
         """Whether a struct, or one within it, is made by constructors."""
-        if kind.definition is not None and kind.definition.constructors:
-            return True
-        return any(
+        return bool(_constructors(kind)) or any(
             self.has_constructor(inner)
             for inner in (each.element if isinstance(each, ArrayType) else each for _, each in kind.members)
             if isinstance(inner, StructType)
@@ -378,9 +368,8 @@ class Calls:
 
     def make(self, node: Any, kind: StructType, given: list[Any], *, is_implicit: bool = False) -> CompoundValue:
         """A struct from one of its own type, by a constructor, or from its members' values."""
-        t = self._t
-        constructors = kind.definition.constructors if kind.definition is not None else []
-        if not constructors:
+        t = self.translator
+        if not _constructors(kind):
             if is_implicit:
                 value = given[0]
                 what = value.dtype if not isinstance(value, Pointer) else "a pointer"
@@ -392,17 +381,17 @@ class Calls:
         if len(args) == 1 and args[0].kind is kind:
             found: CompoundValue = args[0].value
             return found
-        chosen = self._best(constructors, kind.scope, args, [])
+        chosen = _best(self._list_calls(node, _constructors(kind), kind.scope, args))
         if len(chosen) != 1:
             count = f"{kind} has {'more than one' if chosen else 'no'} constructor for these {len(args)} values"
             t.fail(node, f"{count}; cast them to the types of a constructor's parameters", KernelTypeError)
         record = t.memory.new("a value", kind)
-        self._inline(node, kind.scope, chosen[0], args, NO_TYPES, record)
+        chosen[0].run(record)
         return t.memory.load(record)  # type: ignore[no-any-return]
 
     def _aggregate(self, node: Any, kind: StructType, given: list[Any]) -> CompoundValue:
         """A struct from its members' expressions, or from one of its own type; what is missing is 0."""
-        t = self._t
+        t = self.translator
         if len(given) == 1 and not isinstance(given[0], tree.Listed):
             value = given[0] if not isinstance(given[0], tree.Tree) else t.value(given[0])
             if isinstance(value, CompoundValue):
@@ -422,12 +411,12 @@ class Calls:
         return CompoundValue(kind, tuple(self._part(node, each, waiting) for each in kind.parts))
 
     def _part(self, node: Any, kind: Any, waiting: list[Any]) -> Any:
-        t = self._t
+        t = self.translator
         if not waiting:
-            return self._types.zero(node, kind)
+            return self.types.zero(node, kind)
         if isinstance(waiting[-1], tree.Listed):
             listed = waiting.pop()
-            return self._types.construct(listed, kind, listed.items)
+            return self.types.construct(listed, kind, listed.items)
         if isinstance(waiting[-1], tree.Tree):
             waiting[-1] = t.value(waiting[-1])
         if isinstance(kind, ArrayType):
@@ -448,292 +437,265 @@ class Calls:
 
     # --- the choice among functions of one name
     def _choose(
-        self, node: Any, name: str, candidates: list[tree.FunctionTree], scope: Scope, args: Sequence[Argument],
-        kinds: list[Any],
-    ) -> tree.FunctionTree:  # fmt: skip
+        self, node: Any, at: Any, entity: Overloads, args: Sequence[Argument],
+        candidates: list[tree.FunctionTree], kinds: Sequence[Any] = (),
+    ) -> _Call:  # fmt: skip
         """The function that a call means; ``kinds`` are the types that it names."""
-        if len(candidates) == 1:
-            return candidates[0]
-        found = self._best(candidates, scope, args, kinds)
-        if len(found) != 1:
-            many = "more than one function" if found else "no function"
-            self._t.fail(node, f"{many} {name}() for these arguments; cast them to its types", KernelTypeError)
+        found = self._list_calls(node, candidates, entity.scope, args, kinds)
+        if len(found) > 1:
+            found = _best(found)
+            if len(found) != 1:
+                many = "more than one function" if found else "no function"
+                problem = f"{many} {candidates[0].name}() for these arguments; cast them to its types"
+                self.translator.fail(at, problem, KernelTypeError)
         return found[0]
 
-    def _best(
-        self, candidates: Sequence[tree.FunctionTree], scope: Scope, args: Sequence[Argument], kinds: list[Any]
-    ) -> list[tree.FunctionTree]:
-        """The function that fits the arguments best; none where none fits, several where C++ refuses to choose."""
-        ranks: dict[int, tuple[list[int], int]] = {}
-        for number, each in enumerate(candidates):
-            bound = dict(zip(each.types, kinds, strict=False))
-            found = self._ranks(each, scope, args, bound)
-            if found is not None:  # a function fits better than a template, and complex<S> better than S
-                ranks[number] = (found, _freedom(each, set(each.types) - bound.keys()))
-        best = [
-            number
-            for number, (own, freedom) in ranks.items()
-            if all(
-                all(one <= other for one, other in zip(own, others, strict=True))
-                and (own != others or freedom <= other_freedom)
-                for others, other_freedom in ranks.values()
-            )
-        ]
-        return [candidates[number] for number in best or ranks]
+    def _list_calls(
+        self, node: Any, candidates: Sequence[tree.FunctionTree], scope: Scope, args: Sequence[Argument],
+        kinds: Sequence[Any] = (),
+    ) -> list[_Call]:  # fmt: skip
+        return [_Call(self, node, each, scope, args, dict(zip(each.types, kinds, strict=False))) for each in candidates]
 
-    def _ranks(
-        self, function: tree.FunctionTree, scope: Scope, args: Sequence[Argument], bound: Mapping[str, Any]
-    ) -> list[int] | None:
+
+def _best(calls: Sequence[_Call]) -> list[_Call]:
+    """The call that fits the arguments best; none where none fits, several where C++ refuses to choose."""
+    ranks = [(each, found, each.freedom()) for each in calls if (found := each.rank()) is not None]
+    best = [
+        each
+        for each, own, freedom in ranks  # a function fits better than a template, and complex<S> better than S
+        if all(
+            all(one <= other for one, other in zip(own, others, strict=True))
+            and (own != others or freedom <= other_freedom)
+            for _, others, other_freedom in ranks
+        )
+    ]
+    return best or [each for each, _, _ in ranks]
+
+
+class _Call:
+    """A call of one function with some arguments: how well they fit, and the body in the place of the call."""
+
+    def __init__(
+        self, calls: Calls, node: Any, function: tree.FunctionTree, scope: Scope, args: Sequence[Argument],
+        bound: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """``bound`` are the types of a template that the call names."""
+        self._calls = calls
+        self._t = calls.translator
+        self._types = calls.types
+        self._node = node
+        self.function = function
+        self._args = args
+        self._bound = bound
+        self._open = set(function.types) - bound.keys()
+        self._scope = Scope(scope)
+        self._scope.names.update(bound)
+
+    def _pairs(self) -> Iterator[tuple[tree.Parameter, Argument]]:
+        return zip(self.function.params, self._args, strict=False)
+
+    def _fail(self, message: str, kind: type[Exception] | None = KernelTypeError) -> NoReturn:
+        self._t.fail(self._node, message, kind)
+
+    def _fail_within(self, message: str, kind: type[Exception] = KernelSyntaxError) -> NoReturn:
+        """Point an error at the function."""
+        function = self.function
+        raise function.source.error(message, function.at, function.width, kind)
+
+    def has_fitting_count(self) -> bool:
+        required = sum(each.default is None for each in self.function.params)
+        return required <= len(self._args) <= len(self.function.params)
+
+    # --- how well the arguments fit
+    def rank(self) -> list[int] | None:
         """How well each argument fits; None where one does not."""
-        required = sum(each.default is None for each in function.params)
-        if not required <= len(args) <= len(function.params):
+        if not self.has_fitting_count():
             return None
-        self._t.count(1 + len(args))
-        inner = Scope(scope)
-        inner.names.update(bound)
-        open_types = set(function.types) - bound.keys()
+        self._t.count(1 + len(self._args))
         found = []
-        for param, each in zip(function.params, args, strict=False):
-            rank = self._rank(function, inner, param.type, each, open_types)
+        for param, each in self._pairs():
+            rank = self._rank(param.type, each)
             if rank is None:
                 return None
             found.append(rank)
         return found
 
-    def _rank(
-        self,
-        function: tree.FunctionTree,
-        scope: Scope,
-        declared: tree.DeclaredType,
-        given: Argument,
-        open_types: set[str],
-    ) -> int | None:
+    def _rank(self, declared: tree.DeclaredType, given: Argument) -> int | None:
         kind = given.kind
         is_pointer = bool(declared.pointers or declared.extents)
         if is_pointer != isinstance(kind, PointerType):
             return None
         inner = kind.element if isinstance(kind, PointerType) else kind
-        if declared.is_reference and not declared.is_const and given.place is None:
+        is_changed = declared.is_reference and not declared.is_const
+        if is_changed and given.place is None:
             return None
         first, args = declared.base.parts[0]
-        if len(declared.base.parts) == 1 and args is None and first in open_types:
+        if len(declared.base.parts) == 1 and args is None and first in self._open:
             return _SAME
-        if args is not None and any(_names_of(each) & open_types for each in args):
+        if args is not None and any(_names_of(each) & self._open for each in args):
             base = inner.base if isinstance(inner, StructType) else inner.name[:7] if is_complex(inner) else ""
             return _SAME if base == first else None
-        t = self._t
-        with t.inside(scope, function.source):
+        with self._t.inside(self._scope, self.function.source):
             own = self._types.resolve_name(declared.base)
         if own == inner:
             return _SAME
-        if is_pointer or not isinstance(own, np.dtype) or not isinstance(inner, np.dtype):
-            return None
-        if declared.is_reference and not declared.is_const:
+        if is_pointer or is_changed or not isinstance(own, np.dtype) or not isinstance(inner, np.dtype):
             return None
         is_promoted = own == promote_c(inner) or (inner == FLOAT32 and own == FLOAT64)
         return _PROMOTED if is_promoted else _CONVERTED
 
-    def _deduce(
-        self, node: Any, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def freedom(self) -> int:
+        """0 for a plain function; else 1, and one more for each parameter that may be anything."""
+        parts = [each.type.base.parts[0] for each in self.function.params]
+        return 1 + sum(args is None and name in self._open for name, args in parts) if self._open else 0
+
+    def _deduce(self) -> dict[str, Any]:
         """The types of a template, by those of the arguments."""
-        found: dict[str, Any] = {**types}
-        for param, each in zip(function.params, args, strict=False):
+        found = dict(self._bound)
+        for param, each in self._pairs():
             kind = each.kind
             if isinstance(kind, PointerType):
                 if not (param.type.pointers or param.type.extents):
                     continue
                 kind = kind.element
-            self._match(node, function, param.type.base, kind, found, types)
-        if missing := set(function.types) - found.keys():
-            self._t.fail(node, f"no argument says what {min(missing)} of the template is", KernelTypeError)
+            self._match(param.type.base, kind, found)
+        if missing := set(self.function.types) - found.keys():
+            self._fail(f"no argument says what {min(missing)} of the template is")
         return found
 
-    def _match(
-        self, node: Any, function: tree.FunctionTree, name: tree.TypeName, kind: Any, found: dict[str, Any],
-        named: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    def _match(self, name: tree.TypeName, kind: Any, found: dict[str, Any]) -> None:
         """Find the types of a template in one parameter's, which a type is given for."""
         first, args = name.parts[0]
-        if len(name.parts) > 1 or first in named:
+        if len(name.parts) > 1 or first in self._bound:
             return
+        inner: Sequence[Any] = ()
         if args is None:
-            if first in function.types and found.setdefault(first, kind) != kind:
+            if first in self.function.types and found.setdefault(first, kind) != kind:
                 problem = f"{first} of the template is {found[first]} by one argument and {kind} by another"
-                self._t.fail(node, f"{problem}; cast one", KernelTypeError)
-            return
-        if first == "complex" and len(args) == 1 and isinstance(kind, np.dtype):
+                self._fail(f"{problem}; cast one")
+        elif first == "complex" and len(args) == 1 and isinstance(kind, np.dtype):
             if not is_complex(kind):
-                self._t.fail(node, f"a complex number is wanted, and {kind} is given", KernelTypeError)
-            self._match_inner(node, function, args[0], part_dtype(kind), found, named)
+                self._fail(f"a complex number is wanted, and {kind} is given")
+            inner = [part_dtype(kind)]
         elif isinstance(kind, StructType) and (kind.base, len(kind.args)) == (first, len(args)):
-            for each, given in zip(args, kind.args, strict=True):
-                self._match_inner(node, function, each, given, found, named)
-
-    def _match_inner(
-        self,
-        node: Any,
-        function: tree.FunctionTree,
-        given: Any,
-        kind: Any,
-        found: dict[str, Any],
-        named: Mapping[str, Any],
-    ) -> None:
-        if isinstance(given, tree.DeclaredType):
-            self._match(node, function, given.base, kind, found, named)
+            inner = kind.args
+        for each, given in zip(args or (), inner, strict=False):
+            if isinstance(each, tree.DeclaredType):
+                self._match(each.base, given, found)
 
     # --- inlining
-    def _inline(
-        self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: Mapping[str, Any],
-        this: Any,
-    ) -> Any:  # fmt: skip
-        """The value of a call, or the object that it stands for."""
-        t = self._t
+    def run(self, this: Any = None) -> Any:
+        """The value of the call, or the object that it stands for."""
+        t, function = self._t, self.function
         if t.frame.depth >= MOST_DEPTH:
-            t.fail(node, f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself")
-        required = sum(each.default is None for each in function.params)
-        if not required <= len(args) <= len(function.params):
-            name = function.name
-            self._fail(
-                function, f"{name}() takes {len(function.params)} argument(s), {len(args)} were given", KernelTypeError
-            )
-        found = self._deduce(node, function, args, types) if function.types else dict(types)
-        inner = Scope(scope)
-        inner.names.update(found)
-        returns = self._return_type(function, inner)
+            self._fail(f"calls are nested more than {MOST_DEPTH} deep; a function must not call itself", None)
+        if not self.has_fitting_count():
+            count = f"{len(function.params)} argument(s), {len(self._args)} were given"
+            self._fail_within(f"{function.name}() takes {count}", KernelTypeError)
+        types = self._deduce() if function.types else self._bound
+        self._scope.names.update(types)
+        returns = self._return_type()
         is_reference = function.returns is not None and function.returns.is_reference
         is_pure = this is None and not is_reference and not isinstance(returns, PointerType) and all(
             not each.type.pointers and not each.type.extents and (not each.type.is_reference or each.type.is_const)
             for each in function.params
         )  # fmt: skip
         if is_pure:
-            return self._pure(node, inner, function, args, found, returns)
-        names = {
-            param.name: self._bind(node, inner, function, param, each)
-            for param, each in zip(function.params, args, strict=False)
-        }
-        return self._run(node, inner, function, names, returns, this, is_apart=False)
+            return self._pure(types, returns)
+        names = {param.name: self._bind(param, each) for param, each in self._pairs()}
+        return self._inline(names, returns, this, is_apart=False)
 
-    def _pure(
-        self, node: Any, scope: Scope, function: tree.FunctionTree, args: Sequence[Argument], types: dict[str, Any],
-        returns: Any,
-    ) -> Any:  # fmt: skip
+    def _pure(self, types: Mapping[str, Any], returns: Any) -> Any:
         """The value of a function that has no effect but its result."""
-        t = self._t
-        values = [
-            self._as_value(node, scope, function, param, each)
-            for param, each in zip(function.params, args, strict=False)
-        ]
-        is_apart = not self._has_loops  # a loop must not run where it is not reached
+        memory, results = self._t.memory, self._calls.results
+        values = [self._value(param, each) for param, each in self._pairs()]
+        is_apart = not self._calls.has_loops  # a loop must not run where it is not reached
         numbers = [leaf for each in values for leaf in leaves(each)]
-        path = None if is_apart else t.memory.path
-        key = (id(function), id(path), *types.values(), *(each.dtype for each in values), *map(id, numbers))
-        if key not in self._results:
-            names = {}
-            mark = len(t.memory.created)
-            for param, value in zip(function.params, values, strict=False):
-                if param.name:
-                    names[param.name] = t.memory.new(param.name, value.dtype)
-                    t.memory.store(names[param.name], value, param.name)
-            result = self._run(node, scope, function, names, returns, None, is_apart=is_apart)
-            t.memory.forget(mark)
-            self._results[key] = result, (path, numbers)  # which live on, and keep their identities
-        return self._results[key][0]
+        path = None if is_apart else memory.path
+        key = (id(self.function), id(path), *types.values(), *(each.dtype for each in values), *map(id, numbers))
+        if key not in results:
+            mark = len(memory.created)
+            pairs = zip(self.function.params, values, strict=False)
+            names = {param.name: self._declare(param.name, value) for param, value in pairs if param.name}
+            result = self._inline(names, returns, None, is_apart=is_apart)
+            memory.forget(mark)
+            results[key] = result, (path, numbers)  # which live on, and keep their identities
+        return results[key][0]
 
-    def _as_value(
-        self, node: Any, scope: Scope, function: tree.FunctionTree, param: tree.Parameter, given: Argument
-    ) -> Any:
-        t = self._t
-        with t.inside(scope, function.source):
+    def _declare(self, name: str, value: Any) -> Any:
+        """A new variable."""
+        found = self._t.memory.new(name, value.dtype)
+        self._t.memory.store(found, value, name)
+        return found
+
+    def _value(self, param: tree.Parameter, given: Argument) -> Any:
+        """The value of an argument, converted to the parameter's type."""
+        with self._t.inside(self._scope, self.function.source):
             kind = self._types.resolve(param.type)
         value = given.value
         if isinstance(value, CompoundValue) and value.dtype is kind:
             return value
         if isinstance(value, Node) and isinstance(kind, np.dtype):
-            return t.b.cast(value, kind)
+            return self._t.b.cast(value, kind)
+        if isinstance(value, Node) and isinstance(kind, StructType) and _constructors(kind):
+            return self._calls.make(self._node, kind, [value], is_implicit=True)
         what = "a pointer" if isinstance(value, Pointer) else f"a {value.dtype}"
-        if (
-            isinstance(kind, StructType)
-            and isinstance(value, Node)
-            and kind.definition is not None
-            and kind.definition.constructors
-        ):
-            return self.make(node, kind, [value], is_implicit=True)
-        raise t.error(node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
+        raise self._t.error(self._node, f"argument {param.name!r} is {what}, and must be {kind}", KernelTypeError)
 
-    def _bind(
-        self, node: Any, scope: Scope, function: tree.FunctionTree, param: tree.Parameter, given: Argument
-    ) -> Any:
+    def _bind(self, param: tree.Parameter, given: Argument) -> Any:
         """The meaning of a parameter's name."""
         t, declared = self._t, param.type
-        with t.inside(scope, function.source):
+        with t.inside(self._scope, self.function.source):
             extents = tuple(None if each is None else self._types.extent(declared, each) for each in declared.extents)
             kind = self._types.resolve(
                 tree.DeclaredType(declared.base, declared.pointers, is_const=declared.is_const, at=declared.at)
             )
-        if extents and (declared.is_reference or len(extents) > 1):
-            place = plain(given.place)
+        is_array = bool(extents) and (declared.is_reference or len(extents) > 1)
+        if is_array:
+            found = getattr(plain(given.place), "dtype", None)
             wanted = ArrayType(kind, tuple(each or 0 for each in extents))
-            found = getattr(place, "dtype", None)
             if not declared.is_reference and isinstance(found, ArrayType):  # a pointer to rows, of any number
                 wanted = ArrayType(kind, (found.extents[0], *wanted.extents[1:]))
-            if place is None or found != wanted:
-                t.fail(node, f"argument {param.name!r} must be an array of the declared length", KernelTypeError)
-            return ReadOnly(given.place) if declared.is_const else given.place
-        if declared.pointers or extents:
+            if given.place is None or found != wanted:
+                self._fail(f"argument {param.name!r} must be an array of the declared length")
+        elif declared.pointers or extents:
             value = given.value
             if not isinstance(value, Pointer):
-                t.fail(
-                    node,
-                    f"argument {param.name!r} is {given.kind}, and must be a pointer; write &x, &x[k] or an array",
-                    KernelTypeError,
-                )
+                what = f"argument {param.name!r} is {given.kind}, and must be a pointer"
+                self._fail(f"{what}; write &x, &x[k] or an array")
             pointer = kind if isinstance(kind, PointerType) else PointerType(kind, declared.is_const)
-            self._types.check_pointer(node, pointer, value)
+            self._types.check_pointer(self._node, pointer, value)
             is_const = value.is_const or pointer.is_const
             return t.memory.pointer_variable(param.name, Pointer(value.base, value.index, value.dtype, is_const))
-        if not declared.is_reference:
-            value = self._as_value(node, scope, function, param, given)
-            found = t.memory.new(param.name, value.dtype)
-            t.memory.store(found, value, param.name)
-            return found
-        if given.place is not None and given.kind == kind:
+        elif not declared.is_reference:
+            return self._declare(param.name, self._value(param, given))
+        if is_array or (given.place is not None and given.kind == kind):
             return ReadOnly(given.place) if declared.is_const else given.place
         if not declared.is_const:
             what = f"a reference to {kind} cannot lead to {given.kind}; convert"
             if given.place is None:
                 what = f"reference {param.name!r} may change what it leads to, and is given a value; pass a variable"
-            t.fail(node, what, KernelTypeError)
-        return ReadOnly(t.memory.temporary(self._as_value(node, scope, function, param, given)))
+            self._fail(what)
+        return ReadOnly(t.memory.temporary(self._value(param, given)))
 
-    def _return_type(self, function: tree.FunctionTree, scope: Scope) -> Any:
+    def _return_type(self) -> Any:
         """The type that a function returns; None of ``void`` and of constructors."""
-        t, declared = self._t, function.returns
+        declared = self.function.returns
         if declared is None or (declared.base.name == "void" and not declared.pointers):
             return None
         if declared.base.name == "auto":
-            self._fail(function, f"{function.name}() returns auto; name the type")
-        with t.inside(scope, function.source):
+            self._fail_within(f"{self.function.name}() returns auto; name the type")
+        with self._t.inside(self._scope, self.function.source):
             return self._types.resolve(declared)
 
-    def _fail(self, function: tree.FunctionTree, message: str, kind: type[Exception] | None = None) -> Any:
-        kinds: dict[str, Any] = {"kind": kind} if kind else {}
-        raise function.source.error(message, function.at, function.width, **kinds)
-
-    def _run(
-        self, node: Any, scope: Scope, function: tree.FunctionTree, names: dict[str, Any], returns: Any, this: Any,
-        *, is_apart: bool,
-    ) -> Any:  # fmt: skip
-        """Translate a function's body; its value, or the object that it stands for."""
-        t, memory = self._t, self._t.memory
+    def _inline(self, names: dict[str, Any], returns: Any, this: Any, *, is_apart: bool) -> Any:
+        """Translate the function's body; its value, or the object that it stands for."""
+        t, memory, function = self._t, self._t.memory, self.function
         outside, path, jumps = t.frame, memory.path, memory.state.jumps
         mark = len(memory.created)
-        params = Scope(scope)
+        params = Scope(self._scope)
         if this is not None:
-            owner = plain(this)
-            kind = t.type_at(this)
-            params.names.update({name: memory.member(this, name) for name, _ in kind.members})
-            assert isinstance(owner, (CompoundObject, Either))
+            params.names.update({name: memory.member(this, name) for name, _ in t.type_at(this).members})
         own = Scope(params)
         own.names.update({name: each for name, each in names.items() if name})
         frame = Frame(function.source, own, Jump("return"), is_function=True, this=this, depth=outside.depth + 1)
@@ -748,16 +710,15 @@ class Calls:
         memory.state.jumps = {}
         if is_apart:
             memory.path = None
-        for param in function.params[len(names) :] if function.params else ():
-            self._default(function, param)
+        for param in function.params[len(names) :]:
+            self._set_default(param)
         if returns is None and function.returns is None and this is not None:
-            self._set_members(node, function, this)
+            self._set_members(this)
         frame.scope = Scope(own)
         t.statements(function.body.statements)
-        is_whole = memory.jump_condition() is memory.true
         found: Any = t.b.const(False, BOOL)
         if returns is not None:
-            if not is_whole:
+            if memory.jump_condition() is not memory.true:
                 t.fail(function, "a path through the function ends without return")
             found = self._outcome(frame)
         t.frame, memory.path, memory.state.jumps = outside, path, jumps
@@ -765,18 +726,15 @@ class Calls:
             memory.forget(mark)
         return found
 
-    def _default(self, function: tree.FunctionTree, param: tree.Parameter) -> None:
+    def _set_default(self, param: tree.Parameter) -> None:
         """Declare a parameter that the call leaves out."""
-        t = self._t
         if param.type.is_reference and not param.type.is_const:
-            t.fail(param, f"{param.name!r} needs a variable, and has a default value")
-        kind = self._types.resolve(param.type)
-        found = t.memory.new(param.name, kind)
-        t.memory.store(found, self._types.convert(param.default, kind), param.name)
-        t.frame.scope.names[param.name] = found
+            self._t.fail(param, f"{param.name!r} needs a variable, and has a default value")
+        value = self._types.convert(param.default, self._types.resolve(param.type))
+        self._t.frame.scope.names[param.name] = self._declare(param.name, value)
 
     def _outcome(self, frame: Frame) -> Any:
-        """The result of a function."""
+        """The result of the function."""
         t, memory = self._t, self._t.memory
         if frame.references is None:
             return memory.load(frame.result, is_whole=True)
@@ -792,29 +750,32 @@ class Calls:
         rest: Node | None = None
         for condition, each in frame.references[:-1]:
             assert condition is not None
-            taken = condition if rest is None else t.b.op("and", rest, condition)
-            choices.append((taken, each))
+            choices.append((condition if rest is None else t.b.op("and", rest, condition), each))
             no = t.b.op("not", condition)
             rest = no if rest is None else t.b.op("and", rest, no)
         assert rest is not None
         return Either((*choices, (rest, found)), t.type_at(found))
 
-    def _set_members(self, node: Any, function: tree.FunctionTree, this: Any) -> None:
+    def _set_members(self, this: Any) -> None:
         """The members' values before a constructor's body, in the order of the members."""
-        t, memory = self._t, self._t.memory
+        t, memory, function, make = self._t, self._t.memory, self.function, self._calls.make
         kind: StructType = t.type_at(this)
         given = dict(function.sets)
         if kind.definition.name in given:  # another constructor makes it
             if len(given) != 1:
                 t.fail(function, f"a constructor of {kind} that calls another one sets no member itself")
-            memory.store(this, self.make(function, kind, list(given[kind.definition.name].items)))
+            memory.store(this, make(function, kind, list(given[kind.definition.name].items)))
             return
         for name, inner in kind.members:
             place = memory.member(this, name)
             if name in given:
                 memory.store(place, self._types.construct(given[name], inner, given[name].items), name)
-            elif isinstance(inner, StructType) and self.has_constructor(inner):
-                memory.store(place, self.make(function, inner, []), name)
+            elif isinstance(inner, StructType) and self._calls.has_constructor(inner):
+                memory.store(place, make(function, inner, []), name)
+
+
+def _constructors(kind: StructType) -> list[tree.FunctionTree]:
+    return kind.definition.constructors if kind.definition is not None else []
 
 
 def _names_of(given: Any) -> set[str]:
@@ -823,15 +784,5 @@ def _names_of(given: Any) -> set[str]:
         return {given.name}
     if not isinstance(given, tree.DeclaredType):
         return set()
-    found = set()
-    for name, args in given.base.parts:
-        found.add(name)
-        for each in args or ():
-            found |= _names_of(each)
-    return found
-
-
-def _freedom(function: tree.FunctionTree, open_types: set[str]) -> int:
-    """0 for a plain function; else 1, and one more for each parameter that may be anything."""
-    names = [each.type.base.parts[0][0] for each in function.params if each.type.base.parts[0][1] is None]
-    return 1 + sum(name in open_types for name in names) if open_types else 0
+    inner = [_names_of(each) for _, args in given.base.parts for each in args or ()]
+    return {name for name, _ in given.base.parts}.union(*inner)

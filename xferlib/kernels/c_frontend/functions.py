@@ -6,6 +6,7 @@ the ones that write behind pointers.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sized
@@ -19,6 +20,7 @@ from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
 from xferlib.kernels.ir import (
     BOOL,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
     INT8,
@@ -188,40 +190,7 @@ NAMED: Mapping[str, tuple[Any, DType]] = MappingProxyType({**_limits(), **_numbe
 """The numbers that C's headers name, and the words for the truth: constants of the outermost scope."""
 
 
-# --- functions of floats
-
-_rlength = formulas.inverse(formulas.length)
-
-
-def _quotient(b: Builder, x: Node, y: Node) -> Node:
-    return formulas.remquo(b, x, y)[0]
-
-
-def _nearest(b: Builder, x: Node) -> Node:
-    return b.cast(b.op("rint", x), INT64)
-
-
-def _round_to_int64(b: Builder, x: Node) -> Node:
-    return b.cast(formulas.round_half_away(b, x), INT64)
-
-
-def _saturate(b: Builder, x: Node) -> Node:
-    """CUDA's ``saturate``: the number between 0 and 1; 0 of NaN."""
-    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
-    return formulas.fmin(b, formulas.fmax(b, x, zero), one)
-
-
-REAL_FUNCTIONS: dict[str, tuple[int, Callable[..., Node]]] = {
-    "fdim": (2, formulas.fdim), "remainder": (2, _quotient), "logb": (1, formulas.logb),
-    "ilogb": (1, formulas.ilogb), "lrint": (1, _nearest), "llrint": (1, _nearest), "lround": (1, _round_to_int64),
-    "llround": (1, _round_to_int64), "rhypot": (2, _rlength), "norm3d": (3, formulas.length),
-    "norm4d": (4, formulas.length), "rnorm3d": (3, _rlength), "rnorm4d": (4, _rlength),
-    "__saturate": (1, _saturate),
-}  # fmt: skip
-"""Functions of floats: how many, and the formula. A final ``f`` makes their operands float."""
-
-SCALINGS = frozenset({"ldexp", "scalbn", "scalbln"})
-"""Functions of a float and an integer exponent."""
+# --- functions whose second result goes behind a pointer
 
 Parts = tuple[Node, Node]
 
@@ -254,10 +223,8 @@ SPLITS = {
 PAIRS = {"sincos": _turns, "sincospi": _half_turns}
 """The functions that give both parts behind pointers."""
 
-SPLIT_NAMES = frozenset({*REAL_FUNCTIONS, *SCALINGS, *SPLITS, *PAIRS})
 
-
-# --- calls
+# --- functions of numbers
 
 FailAs = Callable[[str, type[Exception] | None], NoReturn]
 
@@ -272,54 +239,147 @@ FLOAT_FUNCTIONS: dict[str, str] = {
 }  # fmt: skip
 """C name to table name; a name with a final ``f`` converts its operands to float."""
 
+
+Convert = Callable[[Builder, list[Node], DType | None], list[Node]]
+"""Converts operands; the dtype is float for the form of a function whose name ends with ``f``."""
+
+
+class CFunction(NamedTuple):
+    """A function of C: the conversion of its operands, and the formula."""
+
+    arity: int
+    convert: Convert
+    make: Callable[..., Node]
+    kinds: str
+    """Those of its first operand."""
+    has_single: bool = False
+    """Whether there is a form for float, by the name with a final ``f``."""
+    remedy: str = "cast the operand"
+
+
+def _convert_floats(b: Builder, args: list[Node], dtype: DType | None) -> list[Node]:
+    """The operands in C++'s common floating type: an integer counts as double."""
+    if dtype is None:
+        dtype = functools.reduce(c_common, (c_float(each.dtype) for each in args))
+    return [b.cast(each, dtype) for each in args]
+
+
+def _convert_to_common(b: Builder, args: list[Node], _: DType | None) -> list[Node]:
+    dtype = functools.reduce(c_common, (each.dtype for each in args))
+    return [b.cast(each, dtype) for each in args]
+
+
+def _convert_exponent(kind: DType) -> Convert:
+    """A float and an integer exponent, which C converts to the declared type."""
+
+    def convert(b: Builder, args: list[Node], dtype: DType | None) -> list[Node]:
+        exponent = args[1] if args[1].dtype.kind in "iuc" else b.cast(args[1], kind)
+        return [*_convert_floats(b, args[:1], dtype), exponent]
+
+    return convert
+
+
+def _convert_to(target: Callable[[DType], DType]) -> Convert:
+    return lambda b, args, _: [b.cast(each, target(each.dtype)) for each in args]
+
+
+def _of_table(name: str, convert: Convert, *, has_single: bool = False) -> CFunction:
+    entry = TABLE[name]
+    return CFunction(entry.arity, convert, entry.lowering, entry.kinds, has_single)
+
+
+def _of_floats(arity: int, make: Callable[..., Node]) -> CFunction:
+    return CFunction(arity, _convert_floats, make, "f", has_single=True)
+
+
+def _special(name: str) -> Callable[..., Node]:
+    return lambda b, x: formulas.lower(b, name, x)
+
+
+def _saturate(b: Builder, x: Node) -> Node:
+    """CUDA's ``saturate``: the number between 0 and 1; 0 of NaN."""
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    return formulas.fmin(b, formulas.fmax(b, x, zero), one)
+
+
+def _polar(b: Builder, size: Node, angle: Node) -> Node:
+    """The complex number ``size * cos(angle) + i size * sin(angle)``."""
+    return b.complex(b.op("mul", size, b.call("cos", angle)), b.op("mul", size, b.call("sin", angle)))
+
+
+def _norm(b: Builder, x: Node) -> Node:
+    return b.op("add", *(b.op("mul", part, part) for part in (b.real(x), b.imag(x))))
+
+
+def _nearest(b: Builder, x: Node) -> Node:
+    return b.cast(b.op("rint", x), INT64)
+
+
+def _round_to_int64(b: Builder, x: Node) -> Node:
+    return b.cast(formulas.round_half_away(b, x), INT64)
+
+
+_rlength = formulas.inverse(formulas.length)
+_as_is = _convert_to(lambda dtype: dtype)
+_as_c_float = _convert_to(c_float)
+_as_int64 = _convert_to(lambda _: INT64)
+
+_FUNCTIONS: dict[str, CFunction] = {
+    **{name: _of_table(entry, _convert_floats, has_single=True) for name, entry in FLOAT_FUNCTIONS.items()},
+    **{name: _of_table(name, _convert_floats) for name in ("isnan", "isinf", "isfinite", "signbit")},
+    **{name: _of_table(name, _as_c_float) for name in ("real", "imag", "conj")},
+    **{name: _of_table("absolute", _as_int64) for name in ("labs", "llabs")},
+    **{
+        name: _of_table(entry, _convert_to_common)
+        for name, entry in {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}.items()
+    },
+    **{name: _of_floats(1, _special(name)) for name in formulas.SPECIAL_FORMULAS},
+    **{
+        name: _of_floats(arity, make)
+        for name, arity, make in (
+            ("fdim", 2, formulas.fdim), ("remainder", 2, lambda b, x, y: formulas.remquo(b, x, y)[0]),
+            ("logb", 1, formulas.logb), ("ilogb", 1, formulas.ilogb), ("lrint", 1, _nearest), ("llrint", 1, _nearest),
+            ("lround", 1, _round_to_int64), ("llround", 1, _round_to_int64), ("rhypot", 2, _rlength),
+            ("norm3d", 3, formulas.length), ("norm4d", 4, formulas.length), ("rnorm3d", 3, _rlength),
+            ("rnorm4d", 4, _rlength), ("round", 1, formulas.round_half_away), ("__saturate", 1, _saturate),
+        )
+    },
+    **{
+        name: CFunction(2, _convert_exponent(kind), formulas.ldexp, "f", has_single=True)
+        for name, kind in (("ldexp", INT32), ("scalbn", INT32), ("scalbln", INT64))
+    },
+    "abs": _of_table("absolute", _convert_to(promote_c)),
+    "polar": CFunction(2, _convert_floats, _polar, "f", remedy="cast the operands to float or double"),
+    "norm": CFunction(1, _as_is, _norm, "c", remedy="it takes complex numbers"),
+    "arg": CFunction(
+        1, _as_is, lambda b, x: TABLE["arctan2"].lowering(b, b.imag(x), b.real(x)), "c",
+        remedy="it takes complex numbers",
+    ),
+}  # fmt: skip
+"""The functions of C and C++."""
+_OF_BITS = {name: CFunction(1, _as_is, make, formulas.TAKES[name]) for name, make in formulas.FUNCTIONS.items()}
 _INTRINSICS = {f"__{name}f": f"{name}f" for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan", "pow")}
 """CUDA's approximate functions of float, each by its accurate name: the same bits everywhere leave no room for them."""
-
-_COMMON = {"min": "fmin", "max": "fmax", "minimum": "minimum", "maximum": "maximum"}
-_PLAIN = ("abs", "labs", "llabs", "round", "real", "imag", "conj", "norm", "arg", "polar")
-_PREDICATES = ("isnan", "isinf", "isfinite", "signbit")
 
 
 def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     """Emit a call of C function ``name``; ``fail`` reports an unknown name, arity or dtype."""
-    if name in ("round", "roundf"):
-        check_arity(name, args, 1, fail)
-        operand = _floats(b, args, name == "roundf")[0]
-        if is_complex(operand.dtype):
-            fail(f"{name}() is not defined for {operand.dtype}; cast the operand", KernelTypeError)
-        return formulas.round_half_away(b, operand)
-    if (base := find_name(name, formulas.SPECIAL_FORMULAS)) is not None:
-        (operand,) = real_operands(b, name, args, 1, name != base, fail)
-        return formulas.lower(b, base, operand)
-    if (base := find_name(name, REAL_FUNCTIONS)) is not None:
-        count, function = REAL_FUNCTIONS[base]
-        return function(b, *real_operands(b, name, args, count, name != base, fail))
-    if (base := find_name(name, SCALINGS)) is not None:
-        return _scale_by_power(b, name, args, name != base, fail)
-    if name in formulas.FUNCTIONS:
-        check_arity(name, args, 1, fail)
-        if args[0].dtype.kind not in formulas.TAKES[name]:
-            fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
-        return formulas.FUNCTIONS[name](b, args[0])
-    if name == "polar":
-        return _polar(b, args, fail)
-    if name in ("abs", "labs", "llabs", "conj", "real", "imag", "norm", "arg"):
-        return _plain(b, name, args, fail)
-    if name in _COMMON:
-        return _common(b, name, args, fail)
-    if name in _PREDICATES:
-        check_arity(name, args, 1, fail)
-        return _apply(b, name, name, _floats(b, args, False), fail)
-    c_name = _INTRINSICS.get(name, name)
-    is_single = c_name.endswith("f") and c_name[:-1] in FLOAT_FUNCTIONS and c_name not in FLOAT_FUNCTIONS
-    base = c_name[:-1] if is_single else c_name
-    if base not in FLOAT_FUNCTIONS:
-        own = {*formulas.SPECIAL_FORMULAS, *SPLIT_NAMES}
-        known = sorted({*FLOAT_FUNCTIONS, *_COMMON, *_PREDICATES, *_PLAIN, *own})
-        fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
-    named = FLOAT_FUNCTIONS[base]
-    check_arity(name, args, TABLE[named].arity, fail)
-    return _apply(b, name, named, _floats(b, args, is_single), fail)
+    own = _INTRINSICS.get(name, name)
+    found = _OF_BITS.get(own) or _FUNCTIONS.get(own)
+    is_single = found is None
+    if found is None:
+        found = _FUNCTIONS.get(own.removesuffix("f"))
+        if found is None or not found.has_single:
+            known = sorted({*_FUNCTIONS, *SPLITS, *PAIRS})
+            fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
+    check_arity(name, args, found.arity, fail)
+    operands = found.convert(b, args, FLOAT32 if is_single else None)
+    first = operands[0].dtype
+    if first.kind not in found.kinds or (found.make is _polar and first == FLOAT16):
+        fail(f"{name}() is not defined for {first}; {found.remedy}", KernelTypeError)
+    if is_complex(operands[-1].dtype) and found.make is formulas.ldexp:
+        fail(f"{name}() needs an integer exponent, and {operands[-1].dtype} is given; cast it", KernelTypeError)
+    return found.make(b, *operands)
 
 
 def find_name(name: str, names: Collection[str]) -> str | None:
@@ -334,25 +394,12 @@ def check_arity(name: str, args: Sized, count: int, fail: FailAs) -> None:
         fail(f"{name}() takes {count} argument(s), {len(args)} were given", KernelTypeError)
 
 
-def real_operands(b: Builder, name: str, args: list[Node], count: int, is_single: bool, fail: FailAs) -> list[Node]:
-    """The operands of a function of ``count`` real floats, in their common type."""
-    check_arity(name, args, count, fail)
-    operands = _floats(b, args, is_single)
+def real_operands(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> list[Node]:
+    """The operands of a function of real floats, in their common type."""
+    operands = _convert_floats(b, args, FLOAT32 if is_single else None)
     if is_complex(operands[0].dtype):
         fail(f"{name}() is not defined for {operands[0].dtype}; cast the operand", KernelTypeError)
     return operands
-
-
-def _scale_by_power(b: Builder, name: str, args: list[Node], is_single: bool, fail: FailAs) -> Node:
-    """``ldexp(x, exponent)``."""
-    check_arity(name, args, 2, fail)
-    (operand,) = real_operands(b, name, args[:1], 1, is_single, fail)
-    exponent = args[1]
-    if is_complex(exponent.dtype):
-        fail(f"{name}() needs an integer exponent, and {exponent.dtype} is given; cast it", KernelTypeError)
-    if exponent.dtype.kind not in "iu":  # C converts it to the declared type
-        exponent = b.cast(exponent, INT64 if name.startswith("scalbln") else INT32)
-    return formulas.ldexp(b, operand, exponent)
 
 
 _FLOAT_LIMITS = {
@@ -373,54 +420,3 @@ def limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
     if dtype.kind == "b" and name in ("max", "min", "lowest"):
         return b.const(name == "max", dtype)
     return fail(f"numeric_limits of {dtype} have no {name}(); write the number", None)
-
-
-def _floats(b: Builder, args: list[Node], is_single: bool) -> list[Node]:
-    """The operands in C++'s common floating type: an integer counts as double."""
-    dtype = FLOAT32 if is_single else c_float(args[0].dtype)
-    if not is_single:
-        for each in args[1:]:
-            dtype = c_common(dtype, c_float(each.dtype))
-    return [b.cast(each, dtype) for each in args]
-
-
-def _plain(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
-    check_arity(name, args, 1, fail)
-    operand = args[0]
-    if name in ("norm", "arg"):
-        if not is_complex(operand.dtype):
-            fail(f"{name}() is not defined for {operand.dtype}; it takes complex numbers", KernelTypeError)
-        if name == "arg":
-            return _apply(b, name, "arctan2", [b.imag(operand), b.real(operand)], fail)
-        squares = [b.op("mul", part, part) for part in (b.real(operand), b.imag(operand))]
-        return b.op("add", *squares)
-    if name in ("labs", "llabs"):
-        operand = b.cast(operand, INT64)
-    elif name == "abs":
-        operand = b.cast(operand, promote_c(operand.dtype))
-    elif not is_complex(operand.dtype) and not is_float(operand.dtype):
-        operand = b.cast(operand, c_float(operand.dtype))
-    return _apply(b, name, "absolute" if name.endswith("abs") else name, [operand], fail)
-
-
-def _polar(b: Builder, args: list[Node], fail: FailAs) -> Node:
-    """``polar(size, angle)``: the complex number ``size * cos(angle) + i size * sin(angle)``."""
-    check_arity("polar", args, 2, fail)
-    size, angle = _floats(b, args, False)
-    if size.dtype not in (FLOAT32, FLOAT64):
-        fail(f"polar() is not defined for {size.dtype}; cast the operands to float or double", KernelTypeError)
-    return b.complex(b.op("mul", size, b.call("cos", angle)), b.op("mul", size, b.call("sin", angle)))
-
-
-def _common(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
-    check_arity(name, args, 2, fail)
-    dtype = c_common(args[0].dtype, args[1].dtype)
-    return _apply(b, name, _COMMON[name], [b.cast(each, dtype) for each in args], fail)
-
-
-def _apply(b: Builder, name: str, function: str, args: list[Node], fail: FailAs) -> Node:
-    entry: Any = TABLE[function]
-    if args[0].dtype.kind not in entry.kinds.replace("i", "iu"):
-        fail(f"{name}() is not defined for {args[0].dtype}; cast the operand", KernelTypeError)
-    result: Node = entry.lowering(b, *args)
-    return result

@@ -16,7 +16,6 @@ from xferlib.kernels import ir as loops
 from xferlib.kernels.c_frontend import functions, tree
 from xferlib.kernels.c_frontend.memory import (
     UNTOUCHED,
-    Branch,
     MemoryState,
     OrderNeededError,
     SsaValue,
@@ -98,37 +97,41 @@ class Loops:
 
     def _unroll(self, node: tree.Loop, stop: Jump, following: Jump) -> None:
         """Write the turns of a loop out; the rest of it runs from where its condition is not known."""
-        memory = self._t.memory
-        opened: list[tuple[Node, Branch]] = []
         begun, turns = self._t.b.work, 0
         expected = self._count_turns(node)
         if expected is not None and expected > MOST_TURNS:
             raise UnrolledError
+
         goes: bool | None = True
-        while (not turns and node.is_late) or (goes := self._test(node.condition)):
-            turns += 1
-            if turns > MOST_TURNS or self._t.b.work - begun > MOST_WRITTEN_OUT:
-                raise UnrolledError
-            before = memory.jump_condition()
-            with self._t.block():
-                self._t.statement(node.body)
-            memory.end_jump(following)
-            memory.fold()
-            jumped = memory.jump_condition()
-            goes = True
-            if jumped is memory.true:
-                break
-            if jumped is not None and jumped is not before:
-                opened.append((jumped, memory.enter(self._t.b.op("not", jumped))))
-            if node.after is not None:
-                self._t.effect(node.after)
-                memory.fold()
-            if turns == 1 and expected and (self._t.b.work - begun) * expected > MOST_WRITTEN_OUT:
-                raise UnrolledError
-        if goes is None:
-            self._run(node, stop, following, is_late=False)
-        for jumped, outside in reversed(opened):
-            self._t.resume(jumped, outside)
+
+        def runs() -> Iterator[Callable[[], Any]]:
+            nonlocal turns, goes
+            while (not turns and node.is_late) or (goes := self._test(node.condition)):
+                turns += 1
+                if turns > MOST_TURNS or self._t.b.work - begun > MOST_WRITTEN_OUT:
+                    raise UnrolledError
+                yield lambda: self._body(node, following)
+                if node.after is not None:
+                    yield lambda: self._after(node)
+                if turns == 1 and expected and (self._t.b.work - begun) * expected > MOST_WRITTEN_OUT:
+                    raise UnrolledError
+
+        def last() -> None:
+            if goes is None:
+                self._run(node, stop, following, is_late=False)
+
+        self._t.follow(runs(), last)
+
+    def _body(self, node: tree.Loop, following: Jump) -> None:
+        """A turn's body, after which a counter is a constant again."""
+        with self._t.block():
+            self._t.statement(node.body)
+        self._t.memory.end_jump(following)
+        self._t.memory.fold()
+
+    def _after(self, node: tree.Loop) -> None:
+        self._t.effect(node.after)
+        self._t.memory.fold()
 
     def _count_turns(self, node: tree.Loop) -> int | None:
         """The turns of a loop that counts between constants; None where they are not plain to see."""
@@ -350,11 +353,7 @@ class Loops:
     def _turn(self, node: tree.Loop, following: Jump) -> Node:
         b = self._t.b
         goes = b.const(True, BOOL) if node.condition is None else b.truth(self._t.value_of_number(node.condition))
-        with self._t.branch(goes) as yes:
-            again = self._rest(node, following, None)
-        with self._t.branch(b.op("not", goes)) as no:
-            pass
-        self._t.memory.merge(goes, yes[0], no[0])
+        again, _ = self._t.where(goes, lambda: self._rest(node, following, None))
         return b.op("and", goes, again)
 
     def _rest(self, node: tree.Loop, following: Jump, condition: Any) -> Node:
@@ -365,13 +364,13 @@ class Loops:
         memory.end_jump(following)
         stopped = memory.jump_condition()
         stays = b.const(True, BOOL) if stopped is None else b.op("not", stopped)
-        with self._t.branch(stays) as rest:
+
+        def rest() -> Node:
             if node.after is not None:
                 self._t.effect(node.after)
-            again = b.const(True, BOOL) if condition is None else b.truth(self._t.value_of_number(condition))
-        with self._t.branch(b.op("not", stays)) as skipped:
-            pass
-        memory.merge(stays, rest[0], skipped[0])
+            return b.const(True, BOOL) if condition is None else b.truth(self._t.value_of_number(condition))
+
+        again, _ = self._t.where(stays, rest)
         return b.op("and", stays, again)
 
 

@@ -12,10 +12,13 @@ tree-sitter, whose text has a plain number in their place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NoReturn
 
+from xferlib.kernels.c_frontend import tree
 from xferlib.kernels.c_frontend.preprocess import (
     LEVELS,
     NONE,
@@ -36,41 +39,7 @@ from xferlib.kernels.c_frontend.syntax import (
     read_syntax,
     templates_in,
 )
-from xferlib.kernels.c_frontend.tree import (
-    Alias,
-    Arguments,
-    Assignment,
-    Binary,
-    CallExpression,
-    Cast,
-    Comma,
-    Compound,
-    Conditional,
-    Construct,
-    Declaration,
-    DeclaredType,
-    Enumeration,
-    Evaluate,
-    FunctionTree,
-    If,
-    Index,
-    JumpStatement,
-    Listed,
-    Literal,
-    Loop,
-    Member,
-    Name,
-    Parameter,
-    Return,
-    SizeOf,
-    StructTree,
-    Switch,
-    SwitchCase,
-    This,
-    TypeName,
-    Unary,
-    Variable,
-)
+from xferlib.kernels.c_frontend.tree import DeclaredType, TypeName
 from xferlib.kernels.functions import C_TYPES
 
 # --- reading
@@ -98,6 +67,25 @@ _NOT_SUPPORTED = {
     "operator_cast": "a conversion operator", "null": "a null pointer",
     "variadic_parameter_declaration": "a parameter of any number",
 }  # fmt: skip
+
+
+_PREAMBLE = "write functions, macros, structs, constants with their values, and names of types"
+_DECLARING = frozenset({
+    "declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier",
+})  # fmt: skip
+_DECLARED = frozenset({
+    "identifier", "field_identifier", "type_identifier", "operator_name", "primitive_type", "template_function",
+    "qualified_identifier",
+})  # fmt: skip
+"""The nodes of names in the middle of a declarator."""
+_IGNORED_NODES = frozenset({
+    "attribute_declaration", "alignas_qualifier", "alignas_specifier", "default_method_clause", "delete_method_clause",
+})  # fmt: skip
+_POSTFIX = {"call_expression": "function", "subscript_expression": "argument", "field_expression": "argument"}
+"""The expressions that stand behind their operand, and the field of the operand."""
+_OWN_OPERATORS = frozenset(f"operator{each}" for each in ("=", "()", "[]", "->", ",", "&&", "||", "++", "--"))
+"""The operators that a struct may not define."""
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -149,7 +137,7 @@ class Snippet:
     @property
     def is_empty(self) -> bool:
         """Whether it does nothing."""
-        return all(isinstance(each, Compound) and not each.statements for each in self.statements)
+        return all(isinstance(each, tree.Compound) and not each.statements for each in self.statements)
 
 
 def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, TokenMacro] = NONE) -> Preamble:
@@ -184,6 +172,23 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
     return Snippet(source, tuple(reader.expression() if is_expression else reader.statements()))
 
 
+# --- nodes of tree-sitter
+
+
+def _part(node: Any, name: str) -> Any:
+    """The child of a field; None where there is none."""
+    return node.child_by_field_name(name)
+
+
+def _declarators(node: Any) -> list[Any]:
+    return list(node.children_by_field_name("declarator"))
+
+
+def _is_behind(node: Any) -> bool:
+    """Whether the operator of ``p++`` stands behind the operand."""
+    return bool(_part(node, "operator").start_byte > _part(node, "argument").start_byte)
+
+
 class _Reading:
     """Makes the tree of one text."""
 
@@ -214,47 +219,47 @@ class _Reading:
         self._is_in_function = True
         if not tokens:
             raise self.source.error("must be one expression; it is empty")
-        if any(each.text == ";" for each in tokens):
-            raise self.source.error("must be one expression; it has several statements")
-        found = self._safely(lambda: self._body(tokens, "void kernel(){ return ", ";}"))
-        if len(found) != 1 or not isinstance(found[0], Return) or isinstance(found[0].value, Comma):
+        found = []
+        if not any(each.text == ";" for each in tokens):
+            found = self._safely(lambda: self._body(tokens, "void kernel(){ return ", ";}"))
+        if len(found) != 1 or not isinstance(found[0], tree.Return) or isinstance(found[0].value, tree.Comma):
             raise self.source.error("must be one expression; it has several statements")
         return found
 
-    def _safely(self, make: Any) -> list[Any]:
+    def _safely(self, make: Callable[[], list[Any]]) -> list[Any]:
         try:
-            found: list[Any] = make()
+            return make()
         except RecursionError:
             raise self.source.error("is nested too deeply; use local variables for parts of it") from None
-        return found
 
     def _body(self, tokens: list[Token], before: str, after: str) -> list[Any]:
         root = self._parse(tokens, before, after)
         kernel: Any = root.children[0] if root.children else None
         if len(root.children) != 1 or kernel.type != "function_definition":
             raise self.source.error("a closing brace without its opening one", find_closing_brace(self.source, tokens))
-        return self._block(kernel.child_by_field_name("body"))
+        return self._block(_part(kernel, "body"))
 
     def _parse(self, tokens: list[Token], before: str, after: str) -> Any:
         self.text, root = read_syntax(self.source, tokens, before, after, self.templates)
         return root
 
-    # --- positions
+    # --- positions and names
     def _at(self, node: Any) -> int:
         number = self.text.token(node.start_byte)
         return self.text.tokens[number].at if number < len(self.text.tokens) else len(self.source.text)
 
-    def _token(self, node: Any) -> Token:
-        return self.text.tokens[self.text.token(node.start_byte)]
+    def _span(self, node: Any) -> tuple[int, int]:
+        return self.text.token(node.start_byte), self.text.token(node.end_byte)
+
+    def _texts(self, node: Any) -> list[str]:
+        return [self.text.tokens[number].text for number in range(*self._span(node))]
 
     def fail(self, node: Any, message: str) -> NoReturn:
         raise self.source.error(message, self._at(node))
 
     def _unknown_error(self, node: Any) -> Exception:
-        what = _NOT_SUPPORTED.get(node.type, node.type.replace("_", " "))
-        return self.source.error(
-            f"{what} is not supported in a snippet; use raw_module for such a kernel", self._at(node)
-        )
+        what = f"{_NOT_SUPPORTED.get(node.type, node.type.replace('_', ' '))} is not supported in a snippet"
+        return self.source.error(f"{what}; use raw_module for such a kernel", self._at(node))
 
     def _unknown(self, node: Any) -> NoReturn:
         raise self._unknown_error(node)
@@ -273,35 +278,40 @@ class _Reading:
     def _declare(self, name: str, kind: str = "") -> None:
         self.names.known[name] = kind
 
+    @contextmanager
+    def _scope(self, known: Mapping[str, str] = NO_NAMES) -> Iterator[None]:
+        """Read a block, whose names end with it."""
+        outside = self.names
+        self.names = NameKinds(dict(known), outside)
+        yield
+        self.names = outside
+
+    @contextmanager
+    def _inside(self, *, is_function: bool) -> Iterator[None]:
+        """Read the body of a function, or of a struct."""
+        outside, self._is_in_function = self._is_in_function, is_function
+        yield
+        self._is_in_function = outside
+
     # --- types
     def _type(self, node: Any) -> TypeName:
-        kind = node.type
-        if kind == "sized_type_specifier":
+        if node.type == "sized_type_specifier":
             words = self._texts(node)
-            name = number_type(words)
-            if name is None:
+            sized = number_type(words)
+            if sized is None:
                 self.fail(node, f"{' '.join(words)!r} is not a type of a kernel; long double exists on no GPU")
-            return TypeName(((name, None),), at=self._at(node), width=len(words[0]))
-        if kind in ("struct_specifier", "enum_specifier", "class_specifier"):
-            if node.child_by_field_name("body") is not None or node.child_by_field_name("name") is None:
+            return TypeName(((sized, None),), at=self._at(node), width=len(words[0]))
+        if node.type in ("struct_specifier", "enum_specifier", "class_specifier"):
+            if _part(node, "body") is not None or _part(node, "name") is None:
                 self.fail(node, "a struct or an enum is defined in the preamble, or in front of its variables")
-            return self._type(node.child_by_field_name("name"))
-        if kind == "union_specifier":
+            return self._type(_part(node, "name"))
+        if node.type == "union_specifier":
             self.fail(node, "union is not supported; use numbers, and functions such as __float_as_int for their bits")
-        return self._type_of_name(node)
-
-    def _type_of_name(self, node: Any) -> TypeName:
         parts = self._parts(node)
         (name, args), *others = parts
         if args is None and not others:
             parts = ((number_type([name]) or name, None),)
         return TypeName(parts, at=self._at(node), width=len(name))
-
-    def _texts(self, node: Any) -> list[str]:
-        return [self.text.tokens[number].text for number in range(*self._span(node))]
-
-    def _span(self, node: Any) -> tuple[int, int]:
-        return self.text.token(node.start_byte), self.text.token(node.end_byte)
 
     def _parts(self, node: Any) -> tuple[tuple[str, tuple[Any, ...] | None], ...]:
         """The names between ``::`` of a type or a value, without namespaces, each with its template's arguments."""
@@ -310,11 +320,11 @@ class _Reading:
             (inner,) = [each for each in node.children if each.type not in ("typename", "template")]
             return self._parts(inner)
         if node.type == "qualified_identifier":
-            scope, parts = node.child_by_field_name("scope"), self._parts(node.child_by_field_name("name"))
+            scope, parts = _part(node, "scope"), self._parts(_part(node, "name"))
             return parts if self._is_namespace(scope) else (*self._parts(scope), *parts)
         if node.type in ("template_type", "template_function"):
-            args = tuple(self._template_args(node.child_by_field_name("arguments")))
-            return ((self._word(node.child_by_field_name("name")), args),)
+            args = tuple(self._template_args(_part(node, "arguments")))
+            return ((self._word(_part(node, "name")), args),)
         if node.type in ("primitive_type", "namespace_identifier") or text in ("auto", *_SIZED):
             return ((text, None),)
         if node.type in ("type_identifier", "identifier"):
@@ -327,61 +337,37 @@ class _Reading:
 
     def _template_args(self, node: Any) -> Iterator[Any]:
         for each in node.named_children:
-            if each.type == "type_descriptor":
-                yield self._descriptor(each)
-            else:
-                yield self._expr(each)
+            yield self._descriptor(each) if each.type == "type_descriptor" else self._expr(each)
 
     def _descriptor(self, node: Any) -> DeclaredType:
         """The type of a cast, of ``sizeof``, or an argument of a template."""
-        found: DeclaredType | None = None
-        is_const = False
-        for each in node.named_children:
-            if each.type == "type_qualifier":
-                is_const = is_const or each.text == b"const"
-            elif found is None:
-                found = DeclaredType(self._type(each), at=self._at(node))
-            else:
-                found = self._abstract(each, found)
-        assert found is not None
-        found.is_const = is_const
-        return found
-
-    def _abstract(self, node: Any, found: DeclaredType) -> DeclaredType:
-        """A declarator without a name."""
-        while node is not None:
-            if node.type == "abstract_pointer_declarator":
-                found.pointers += 1
-            elif node.type == "abstract_reference_declarator":
-                found.is_reference = True
-            elif node.type == "abstract_array_declarator":
-                size = node.child_by_field_name("size")
-                found.extents = (None if size is None else self._expr(size), *found.extents)
-            else:
-                self._unknown(node)
-            inner = [each for each in node.named_children if each.type.startswith("abstract_")]
-            node = inner[0] if inner else None
+        kind, is_const, _ = self._specifiers(node)
+        found = DeclaredType(self._type(kind), is_const=is_const, at=self._at(node))
+        _, function = self._declarator(_part(node, "declarator"), found)
+        if function is not None:
+            self._unknown(function)
         return found
 
     def _is_type(self, node: Any) -> bool:
         """Whether a name, or a name with a template's arguments, is that of a type."""
-        if node.type in ("primitive_type", "sized_type_specifier"):
+        if node.type in ("primitive_type", "sized_type_specifier", "dependent_type"):
             return True
         if node.type in ("identifier", "type_identifier"):
             return self.names.find(node.text.decode()) in ("type", "both") or node.text.decode() in _SIZED
         if node.type in ("template_function", "template_type"):
-            return self.names.find(node.child_by_field_name("name").text.decode()) in ("template", "both")
-        if node.type == "dependent_type":
-            return True
-        if node.type == "qualified_identifier":
-            scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
-            if self._is_namespace(scope):
-                return self._is_type(name)
-            last = name
-            while last.type == "qualified_identifier":
-                last = last.child_by_field_name("name")
-            return bool(last.text == b"value_type" or (last.text == b"type" and scope.type != "namespace_identifier"))
-        return False
+            return self.names.find(_part(node, "name").text.decode()) in ("template", "both")
+        if node.type != "qualified_identifier":
+            return False
+        scope, last = _part(node, "scope"), _part(node, "name")
+        if self._is_namespace(scope):
+            return self._is_type(last)
+        while last.type == "qualified_identifier":
+            last = _part(last, "name")
+        return bool(last.text == b"value_type" or (last.text == b"type" and scope.type != "namespace_identifier"))
+
+    def _is_known(self, name: TypeName) -> bool:
+        first = name.parts[0][0]
+        return self.names.find(first) in ("type", "template", "both") or " " in first
 
     # --- expressions
     def _expr(self, node: Any) -> Any:
@@ -390,46 +376,29 @@ class _Reading:
             self._unknown(node)
         return handler(self, node)
 
-    def _name(self, node: Any) -> Any:
-        name = self._word(node)
-        return Name(name, at=self._at(node), width=len(name))
-
-    def _constant(self, node: Any) -> Any:
-        name = node.text.decode()
-        return Name(name, at=self._at(node), width=len(name))
-
-    def _number(self, node: Any) -> Any:
-        token = self._token(node)
-        return Literal(token.text, at=token.at)
-
-    def _this(self, node: Any) -> Any:
-        return This(at=self._at(node), width=4)
+    def _leaf(self, node: Any) -> Any:
+        at = self._at(node)
+        if node.type in ("number_literal", "string_literal"):
+            return tree.Literal(self.text.tokens[self.text.token(node.start_byte)].text, at=at)
+        if node.type == "this":
+            return tree.This(at=at, width=4)
+        name = node.text.decode() if node.type in ("true", "false") else self._word(node)
+        return tree.Name(name, at=at, width=len(name))
 
     def _parentheses(self, node: Any) -> Any:
         (inner,) = node.named_children
         return self._expr(inner)
 
-    def _parse_scoped_name(self, node: Any) -> Any:
+    def _name_in_scope(self, node: Any) -> Any:
         *owner, (name, args) = self._parts(node)
-        found = Name(name, args, at=self._at(node), width=len(name))
-        if owner:
-            found.owner = TypeName(tuple(owner), at=found.at)
-        return found
+        at = self._at(node)
+        return tree.Name(name, args, TypeName(tuple(owner), at=at) if owner else None, at=at, width=len(name))
 
     def _unary(self, node: Any) -> Any:
-        op = node.child_by_field_name("operator").type
-        expr = self._expr(node.child_by_field_name("argument"))
-        return Unary(_WORDS.get(op, op), expr, at=self._at(node))
-
-    def _update(self, node: Any) -> Any:
-        op = node.child_by_field_name("operator")
-        argument = node.child_by_field_name("argument")
-        if op.start_byte > argument.start_byte:
+        if node.type == "update_expression" and _is_behind(node):
             return self._postfix(node)
-        return Unary(op.type, self._expr(argument), at=self._at(node))
-
-    def _binary(self, node: Any) -> Any:
-        return self._by_precedence(self._chain(node))
+        op = _part(node, "operator").type
+        return tree.Unary(_WORDS.get(op, op), self._expr(_part(node, "argument")), at=self._at(node))
 
     def _chain(self, node: Any) -> list[Any]:
         """The operands and operators of nested binary expressions, in the order of the text."""
@@ -437,15 +406,15 @@ class _Reading:
         stack = [node]
         while stack:
             each = stack.pop()
-            if isinstance(each, str) or each is None:
+            if isinstance(each, str):
                 found.append(each)
             elif each.type == "binary_expression":
-                op = self._token(each.child_by_field_name("operator")).text
-                stack += [each.child_by_field_name("right"), _WORDS.get(op, op), each.child_by_field_name("left")]
+                (op,) = self._texts(_part(each, "operator"))
+                stack += [_part(each, "right"), _WORDS.get(op, op), _part(each, "left")]
             elif self._is_no_cast(each):
-                value = each.child_by_field_name("value")
-                stack += [value.child_by_field_name("argument"), value.child_by_field_name("operator").type]
-                found.append(each.child_by_field_name("type"))
+                value = _part(each, "value")
+                stack += [_part(value, "argument"), _part(value, "operator").type]
+                found.append(_part(each, "type"))
             else:
                 found.append(each)
         return found
@@ -454,35 +423,11 @@ class _Reading:
         """Whether ``(a) - b`` was read as a cast, though ``a`` is no type."""
         if node.type != "cast_expression":
             return False
-        kind = node.child_by_field_name("type")
+        kind, value = _part(node, "type"), _part(node, "value")
         if kind.child_count != 1 or kind.children[0].type != "type_identifier" or self._is_type(kind.children[0]):
             return False
-        value = node.child_by_field_name("value")
-        return value.type in ("unary_expression", "pointer_expression") and (
-            value.child_by_field_name("operator").type in ("+", "-", "*", "&")
-        )
-
-    def _operand(self, node: Any) -> Any:
-        """An operand of a chain; the type in brackets of a cast that was read as an operator."""
-        if node.type == "parenthesized_expression" and (inner := self._type_in(node)) is not None:
-            return self._type_of_name(inner)
-        if node.type == "call_expression" and (inner := self._cast_within(node)) is not None:
-            return (
-                self._type_of_name(node.child_by_field_name("function").named_children[0]),
-                self._type_of_name(inner),
-            )
-        if node.type == "type_descriptor":
-            child = node.children[0]
-            if node.child_count != 1 or child.type != "type_identifier":
-                self._unknown(node)
-            return self._name(child)
-        return self._expr(node)
-
-    def _cast_within(self, node: Any) -> Any:
-        """The node of the type ``U``, of ``(T)(U)`` that was read as a call."""
-        function = node.child_by_field_name("function")
-        is_cast = function.type == "parenthesized_expression" and self._is_head(node)
-        return self._type_in(node.child_by_field_name("arguments")) if is_cast else None
+        is_signed = value.type in ("unary_expression", "pointer_expression")
+        return is_signed and _part(value, "operator").type in ("+", "-", "*", "&")
 
     def _type_in(self, node: Any) -> Any:
         """The node of the type that stands alone in brackets; None of anything else."""
@@ -490,32 +435,49 @@ class _Reading:
         is_name = len(inner) == 1 and inner[0].type in ("identifier", "qualified_identifier")
         return inner[0] if is_name and self._is_type(inner[0]) else None
 
-    def _by_precedence(self, chain: list[Any]) -> Any:
-        """The tree of a chain, by the precedence of its operators."""
+    def _casts(self, node: Any) -> list[TypeName]:
+        """The types of ``(T)``, or of ``(T)(U)``: an operand of a chain that is casts of what follows."""
+        if node.type == "parenthesized_expression":
+            types = [self._type_in(node)]
+        elif node.type == "call_expression" and _part(node, "function").type == "parenthesized_expression":
+            types = [self._type_in(_part(node, each)) for each in ("function", "arguments")]
+        else:
+            types = [None]
+        return [] if None in types else [self._type(each) for each in types]
+
+    def _binary(self, node: Any) -> Any:
+        """The tree of a chain of operands and operators, by the precedence of the operators."""
+        chain = self._chain(node)
         place = 0
 
         def operand() -> Any:
             nonlocal place
-            found = self._operand(chain[place])
-            if isinstance(found, Name) and place and chain[place - 1] == "<" and self.names.find(found.name) == "type":
-                name = self._operand(chain[place - 2])
-                shown = name.name if isinstance(name, Name) else "of this name"
+            node = chain[place]
+            if casts := self._casts(node):
+                op = chain[place + 1] if place + 1 < len(chain) else ""
+                if op not in ("+", "-", "*", "&"):
+                    raise self.source.error(
+                        f"type {str(casts[0])!r} is not a value; C cannot be read here", casts[0].at, casts[0].width
+                    )
+                place += 2
+                value: Any = tree.Unary(op, operand(), at=casts[0].at)
+                for each in reversed(casts):
+                    value = tree.Cast(DeclaredType(each, at=each.at), value, at=each.at)
+                return value
+            if node.type == "type_descriptor" and (node.child_count, node.children[0].type) != (1, "type_identifier"):
+                self._unknown(node)
+            found = self._leaf(node) if node.type == "type_descriptor" else self._expr(node)
+            if (
+                isinstance(found, tree.Name)
+                and place
+                and chain[place - 1] == "<"
+                and self.names.find(found.name) == "type"
+            ):
+                name = self._expr(chain[place - 2])
+                shown = name.name if isinstance(name, tree.Name) else "of this name"
                 raise self.source.error(f"the preamble has no template {shown}<>", name.at, name.width)
             place += 1
-            casts = [found] if isinstance(found, TypeName) else list(found) if isinstance(found, tuple) else []
-            if not casts:
-                return found
-            found = casts[0]
-            if place >= len(chain) or chain[place] not in ("+", "-", "*", "&"):
-                raise self.source.error(
-                    f"type {str(found)!r} is not a value; C cannot be read here", found.at, found.width
-                )
-            op = chain[place]
-            place += 1
-            value: Any = Unary(op, operand(), at=found.at)
-            for each in reversed(casts):
-                value = Cast(DeclaredType(each, at=each.at), value, at=each.at)
-            return value
+            return found
 
         def level(least: int) -> Any:
             nonlocal place
@@ -523,8 +485,7 @@ class _Reading:
             while place < len(chain) and LEVELS.get(chain[place], -1) >= least:
                 op = chain[place]
                 place += 1
-                right = level(LEVELS[op] + 1)
-                left = Binary(op, left, right, at=left.at)
+                left = tree.Binary(op, left, level(LEVELS[op] + 1), at=left.at)
             return left
 
         found = level(0)
@@ -533,245 +494,213 @@ class _Reading:
         return found
 
     def _assign(self, node: Any) -> Any:
-        op = node.child_by_field_name("operator").type
-        target = self._expr(node.child_by_field_name("left"))
-        value = self._expr(node.child_by_field_name("right"))
-        return Assignment(_WORDS.get(op, op), target, value, at=self._at(node))
+        op = _part(node, "operator").type
+        target, value = self._expr(_part(node, "left")), self._expr(_part(node, "right"))
+        return tree.Assignment(_WORDS.get(op, op), target, value, at=self._at(node))
 
-    def _choice(self, node: Any) -> Any:
-        names = ("condition", "consequence", "alternative")
-        parts = [node.child_by_field_name(each) for each in names]
+    def _conditional(self, node: Any) -> Any:
+        parts = [_part(node, each) for each in ("condition", "consequence", "alternative")]
         if parts[1] is None:
             self.fail(node, "?: has a value on each side of the colon")
-        return Conditional(*(self._expr(each) for each in parts), at=self._at(node))
+        return tree.Conditional(*map(self._expr, parts), at=self._at(node))
 
     def _comma(self, node: Any) -> Any:
         parts: list[Any] = []
         at = self._at(node)
         while node.type == "comma_expression":
-            parts.append(self._expr(node.child_by_field_name("left")))
-            node = node.child_by_field_name("right")
-        return Comma((*parts, self._expr(node)), at=at)
+            parts.append(self._expr(_part(node, "left")))
+            node = _part(node, "right")
+        return tree.Comma((*parts, self._expr(node)), at=at)
 
     def _list(self, node: Any) -> Any:
-        return Listed(tuple(self._items(node)), at=self._at(node))
+        return tree.Listed(self._items(node), at=self._at(node))
 
-    def _items(self, node: Any) -> list[Any]:
+    def _items(self, node: Any) -> tuple[Any, ...]:
         """The values of a list, or of the arguments of a call."""
         for each in node.named_children:
             if each.type in ("initializer_pair", "parameter_pack_expansion"):
                 self._unknown(each)
-        return [self._expr(each) for each in node.named_children]
+        return tuple(map(self._expr, node.named_children))
 
     def _cast(self, node: Any) -> Any:
         if self._is_no_cast(node):
             return self._binary(node)
-        kind = self._descriptor(node.child_by_field_name("type"))
+        kind = self._descriptor(_part(node, "type"))
         if not kind.pointers and not self._is_known(kind.base):
             raise self.source.error(f"{str(kind.base)!r} is not a type here", kind.base.at, kind.base.width)
-        value = self._expr(node.child_by_field_name("value"))
-        return Cast(kind, value, at=self._at(node))
+        return tree.Cast(kind, self._expr(_part(node, "value")), at=self._at(node))
 
-    def _is_known(self, name: TypeName) -> bool:
-        first = name.parts[0][0]
-        return self.names.find(first) in ("type", "template", "both") or " " in first
-
-    def _compound(self, node: Any) -> Any:
+    def _compound_literal(self, node: Any) -> Any:
         """``T{a, b}`` and ``(T){a, b}``."""
-        kind = node.child_by_field_name("type")
+        kind = _part(node, "type")
         name = self._descriptor(kind).base if kind.type == "type_descriptor" else self._type(kind)
-        return Construct(name, tuple(self._items(node.child_by_field_name("value"))), at=self._at(node))
+        return tree.Construct(name, self._items(_part(node, "value")), at=self._at(node))
 
     def _sizeof(self, node: Any) -> Any:
-        kind = node.child_by_field_name("type")
+        kind, value, at = _part(node, "type"), _part(node, "value"), self._at(node)
         if kind is not None:
-            return SizeOf(self._descriptor(kind), at=self._at(node))
-        value = node.child_by_field_name("value")
+            return tree.SizeOf(self._descriptor(kind), at=at)
         inner = value.named_children[0] if value.type == "parenthesized_expression" else value
         if inner.type in ("identifier", "qualified_identifier", "template_function") and self._is_type(inner):
-            named = self._type_of_name(inner)
-            return SizeOf(DeclaredType(named, at=named.at), at=self._at(node))
-        return SizeOf(self._expr(value), at=self._at(node))
+            name = self._type(inner)
+            return tree.SizeOf(DeclaredType(name, at=name.at), at=at)
+        return tree.SizeOf(self._expr(value), at=at)
 
     def _postfix(self, node: Any) -> Any:
-        """Calls, indices and members: their chain, and a cast in front of it that was read as a call."""
+        """Calls, indices and members: their chain, and casts in front of it that were read as calls."""
         chain = []
-        while node.type in ("call_expression", "subscript_expression", "field_expression") or (
-            node.type == "update_expression"
-            and node.child_by_field_name("operator").start_byte > node.child_by_field_name("argument").start_byte
-        ):
-            if node.type == "call_expression" and self._is_head(node):
+        while node.type in _POSTFIX or (node.type == "update_expression" and _is_behind(node)):
+            if node.type == "call_expression" and self._is_conversion(node):
                 break
             chain.append(node)
-            inner = node.child_by_field_name("function" if node.type == "call_expression" else "argument")
-            node = inner
+            node = _part(node, _POSTFIX.get(node.type, "argument"))
         casts: list[TypeName] = []
-        if node.type == "call_expression":
-            function = node.child_by_field_name("function")
-            if function.type == "parenthesized_expression":
-                casts.append(self._type_of_name(function.named_children[0]))
-                while (inner := self._type_in(node.child_by_field_name("arguments"))) is not None:  # (T)(U)(x)
-                    casts.append(self._type_of_name(inner))
-                    if not chain or chain[-1].type != "call_expression":
-                        self.fail(node, f"a cast to {casts[-1]} needs a value")
-                    node = chain.pop()
-                args = self._items(node.child_by_field_name("arguments"))
-                if not args:
-                    self.fail(node, f"a cast to {casts[-1]} needs a value")
-                found = args[0] if len(args) == 1 else Comma(tuple(args), at=self._at(node))
-            else:
-                found = self._construct(node, function)
-        else:
+        if node.type != "call_expression":
             found = self._expr(node)
+        elif (head := _part(node, "function")).type != "parenthesized_expression":
+            found = self._construct(node, head)
+        else:
+            inner = self._type_in(head)
+            while inner is not None:  # (T)(U)(x)
+                casts.append(self._type(inner))
+                args = _part(node, "arguments")
+                inner = self._type_in(args)
+                if not args.named_children or (inner is not None and not (chain and chain[-1].type == node.type)):
+                    name = casts[-1] if inner is None else self._type(inner)
+                    self.fail(node, f"a cast to {name} needs a value")
+                node = node if inner is None else chain.pop()
+            items = self._items(args)
+            found = items[0] if len(items) == 1 else tree.Comma(items, at=self._at(node))
         for each in reversed(chain):
             found = self._apply(each, found)
         for cast in reversed(casts):
-            found = Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
+            found = tree.Cast(DeclaredType(cast, at=cast.at), found, at=cast.at)
         return found
 
-    def _is_head(self, node: Any) -> bool:
+    def _is_conversion(self, node: Any) -> bool:
         """Whether a call is a conversion ``T(x)``, or a cast ``(T)(x)``."""
-        function = node.child_by_field_name("function")
+        function = _part(node, "function")
         if function.type == "parenthesized_expression":
             return self._type_in(function) is not None
-        if function.type == "template_function" and function.child_by_field_name("name").text.decode() in CASTS:
+        if function.type == "template_function" and _part(function, "name").text.decode() in CASTS:
             return True
         return self._is_type(function)
 
     def _construct(self, node: Any, function: Any) -> Any:
-        args = self._items(node.child_by_field_name("arguments"))
-        at = self._at(node)
-        if function.type == "template_function":
-            name = function.child_by_field_name("name").text.decode()
-            if name in CASTS:
-                kinds = list(self._template_args(function.child_by_field_name("arguments")))
-                if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
-                    self.fail(node, f"{name} takes one type and one value")
-                return Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
-        return Construct(self._type_of_name(function), tuple(args), at=at)
+        args, at = self._items(_part(node, "arguments")), self._at(node)
+        name = _part(function, "name").text.decode() if function.type == "template_function" else ""
+        if name not in CASTS:
+            return tree.Construct(self._type(function), args, at=at)
+        kinds = list(self._template_args(_part(function, "arguments")))
+        if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
+            self.fail(node, f"{name} takes one type and one value")
+        return tree.Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
 
     def _apply(self, node: Any, inner: Any) -> Any:
         """A call, an index, a member or ``++`` of what stands in front of it."""
         at = inner.at
         if node.type == "update_expression":
-            return Unary(f"p{node.child_by_field_name('operator').type}", inner, at=at)
+            return tree.Unary(f"p{_part(node, 'operator').type}", inner, at=at)
+        if node.type == "call_expression":
+            return tree.CallExpression(inner, self._items(_part(node, "arguments")), at=at)
         if node.type == "subscript_expression":
-            items = self._items(node.child_by_field_name("indices"))
+            items = self._items(_part(node, "indices"))
             if not items:
                 self.fail(node, "an index is missing between the brackets")
-            return Index(inner, items[0] if len(items) == 1 else Comma(tuple(items), at=at), at=at)
-        if node.type == "call_expression":
-            args = node.child_by_field_name("arguments")
-            return CallExpression(inner, tuple(self._items(args)), at=at)
-        field_node = node.child_by_field_name("field")
-        if field_node.type not in ("field_identifier", "dependent_name"):
-            self._unknown(field_node)
-        name = self._word(field_node)
-        is_arrow = node.child_by_field_name("operator").type == "->"
-        return Member(inner, name, is_arrow, self._at(field_node), at=at)
+            return tree.Index(inner, items[0] if len(items) == 1 else tree.Comma(items, at=at), at=at)
+        member = _part(node, "field")
+        if member.type not in ("field_identifier", "dependent_name"):
+            self._unknown(member)
+        return tree.Member(inner, self._word(member), _part(node, "operator").type == "->", self._at(member), at=at)
 
     # --- statements
-    def _in_block(self, make: Any) -> Any:
-        outer = self.names
-        self.names = NameKinds({}, outer)
-        found = make()
-        self.names = outer
-        return found
-
     def _block(self, node: Any) -> list[Any]:
         return [found for each in node.named_children for found in self._statement(each)]
 
     def _statement(self, node: Any) -> list[Any]:
         at, kind = self._at(node), node.type
-        if kind == "compound_statement":
-            return [Compound(tuple(self._in_block(lambda: self._block(node))), at=at)]
-        if kind == "expression_statement":
-            inner = node.named_children
-            return [Evaluate(self._expr(inner[0]), at=at) if inner else Compound((), at=at)]
-        if kind in ("declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier"):
+        if kind in _DECLARING:
             return self._declaration(node)
-        if kind == "if_statement":
-            return [self._in_block(lambda: self._if(node))]
-        if kind in ("for_statement", "while_statement", "do_statement"):
-            return [self._in_block(lambda: self._loop(node))]
-        if kind == "switch_statement":
-            return [self._in_block(lambda: self._switch(node))]
-        if kind in ("break_statement", "continue_statement"):
-            return [JumpStatement(kind.partition("_")[0], at=at)]
-        if kind == "return_statement":
-            value = node.named_children
-            return [Return(self._expr(value[0]) if value else None, at=at)]
-        if kind in ("empty_declaration", ";"):
-            return [Compound((), at=at)]
         if kind == "attributed_statement":
             return self._statement(node.named_children[-1])
-        raise self._unknown_error(node)
+        if kind in ("break_statement", "continue_statement"):
+            return [tree.JumpStatement(kind.partition("_")[0], at=at)]
+        inner = node.named_children
+        if kind in ("empty_declaration", ";") or (kind == "expression_statement" and not inner):
+            return [tree.Compound((), at=at)]
+        if kind == "expression_statement":
+            return [tree.Evaluate(self._expr(inner[0]), at=at)]
+        if kind == "return_statement":
+            return [tree.Return(self._expr(inner[0]) if inner else None, at=at)]
+        if kind not in _COMPOUND:
+            self._unknown(node)
+        with self._scope():
+            return [_COMPOUND[kind](self, node)]
+
+    def _compound(self, node: Any) -> Any:
+        return tree.Compound(tuple(self._block(node)), at=self._at(node))
 
     def _one(self, node: Any) -> Any:
         """A statement as the body of another."""
-        found = self._in_block(lambda: self._statement(node))
-        return found[0] if len(found) == 1 else Compound(tuple(found), at=self._at(node))
+        with self._scope():
+            found = self._statement(node)
+        return found[0] if len(found) == 1 else tree.Compound(tuple(found), at=self._at(node))
 
     def _condition(self, node: Any) -> tuple[Any, Any]:
         """The declaration in front of a condition, and the condition."""
         if node.type != "condition_clause":
             return None, self._expr(node)
-        begin, value = node.child_by_field_name("initializer"), node.child_by_field_name("value")
+        begin, value = _part(node, "initializer"), _part(node, "value")
         found = None
         if begin is not None:
-            inner = begin.named_children[0] if begin.type == "init_statement" else begin
-            found = self._statement(inner)[0]
+            (found,) = self._statement(begin.named_children[0] if begin.type == "init_statement" else begin)[:1]
         if value.type == "declaration":
             self.fail(value, "a condition that declares a variable is not supported; declare it in front")
         return found, self._expr(value)
 
     def _if(self, node: Any) -> Any:
-        begin, condition = self._condition(node.child_by_field_name("condition"))
-        yes = self._one(node.child_by_field_name("consequence"))
-        other = node.child_by_field_name("alternative")
+        begin, condition = self._condition(_part(node, "condition"))
+        yes, other = self._one(_part(node, "consequence")), _part(node, "alternative")
         no = None if other is None else self._one(other.named_children[0])
-        return If(condition, yes, no, begin, at=self._at(node))
+        return tree.If(condition, yes, no, begin, at=self._at(node))
 
-    def _loop(self, node: Any) -> Any:
-        at = self._at(node)
-        part = node.child_by_field_name
-        if node.type == "for_statement":
-            begin = part("initializer")
-            first = None
-            if begin is not None:
-                is_statement = begin.type in ("declaration", "expression_statement", "alias_declaration")
-                found = self._statement(begin) if is_statement else [Evaluate(self._expr(begin), at=at)]
-                first = found[0] if len(found) == 1 else Declaration(tuple(found), at=at)
-            condition = None if part("condition") is None else self._expr(part("condition"))
-            after = None if part("update") is None else self._expr(part("update"))
-            return Loop(first, condition, after, self._one(part("body")), at=at)
-        if node.type == "do_statement":
-            body = self._one(part("body"))
-            return Loop(None, self._expr(part("condition")), None, body, is_late=True, at=at)
-        begin, condition = self._condition(part("condition"))
-        return Loop(begin, condition, None, self._one(part("body")), at=at)
+    def _for(self, node: Any) -> Any:
+        at, begin = self._at(node), _part(node, "initializer")
+        first = None
+        if begin is not None:
+            is_statement = begin.type in ("declaration", "expression_statement", "alias_declaration")
+            found = self._statement(begin) if is_statement else [tree.Evaluate(self._expr(begin), at=at)]
+            first = found[0] if len(found) == 1 else tree.Declaration(tuple(found), at=at)
+        parts = [_part(node, each) for each in ("condition", "update")]
+        condition, after = (None if each is None else self._expr(each) for each in parts)
+        return tree.Loop(first, condition, after, self._one(_part(node, "body")), at=at)
+
+    def _while(self, node: Any) -> Any:
+        begin, condition = self._condition(_part(node, "condition"))
+        return tree.Loop(begin, condition, None, self._one(_part(node, "body")), at=self._at(node))
+
+    def _do(self, node: Any) -> Any:
+        body = self._one(_part(node, "body"))
+        return tree.Loop(None, self._expr(_part(node, "condition")), None, body, is_late=True, at=self._at(node))
 
     def _switch(self, node: Any) -> Any:
-        begin, value = self._condition(node.child_by_field_name("condition"))
+        begin, value = self._condition(_part(node, "condition"))
         if begin is not None:
             self.fail(node, "a switch that declares a variable is not supported; declare it in front")
-        body = node.child_by_field_name("body")
-        cases = body.named_children if body.type == "compound_statement" else [body]
+        body = _part(node, "body")
         found = []
-        for each in cases:
+        for each in body.named_children if body.type == "compound_statement" else [body]:
             if each.type != "case_statement":
                 self.fail(each, "a statement in a switch stands behind no case; move it, or add one")
-            label = each.child_by_field_name("value")
+            label = _part(each, "value")
             inner = [other for other in each.named_children if label is None or other.id != label.id]
             statements = tuple(one for other in inner for one in self._statement(other))
-            value_of = None if label is None else self._expr(label)
-            found.append(SwitchCase(value_of, statements, at=self._at(each)))
-        return Switch(value, tuple(found), at=self._at(node))
+            found.append(tree.SwitchCase(None if label is None else self._expr(label), statements, at=self._at(each)))
+        return tree.Switch(value, tuple(found), at=self._at(node))
 
     # --- declarations
     def _specifiers(self, node: Any) -> tuple[Any, bool, set[str]]:
         """The node of a declaration's type, whether it is constant, and its other words."""
-        kind = node.child_by_field_name("type")
         words: set[str] = set()
         for number, each in enumerate(node.children):
             if node.field_name_for_child(number) or each.type in (",", ";", "field_initializer_list", "typedef"):
@@ -780,154 +709,132 @@ class _Reading:
                 words.update(self._texts(each))
             elif each.type == "virtual_function_specifier":
                 words.add("virtual")
-            elif each.type in ("attribute_declaration", "alignas_qualifier", "alignas_specifier"):
-                pass
-            elif each.is_named and each.type not in ("default_method_clause", "delete_method_clause"):
+            elif each.is_named and each.type not in _IGNORED_NODES:
                 self._unknown(each)
-        return kind, bool(words & {"const", "constexpr"}), words - IGNORED_WORDS
+        return _part(node, "type"), bool(words & {"const", "constexpr"}), words - IGNORED_WORDS
+
+    def _declarator(self, node: Any, kind: DeclaredType) -> tuple[Any, Any]:
+        """Add what stands around a declared name to its type.
+
+        Returns:
+            The node of the name, None where there is none, and that of a function's parameters.
+        """
+        function = None
+        while node is not None and node.type not in _DECLARED:
+            shape = node.type.removeprefix("abstract_")
+            if shape == "destructor_name":
+                self.fail(node, "a destructor is not supported; write it outside of it")
+            elif shape == "pointer_declarator":
+                kind.pointers += 1
+            elif shape == "reference_declarator":
+                kind.is_reference = True
+            elif shape == "array_declarator":
+                size = _part(node, "size")
+                kind.extents = (None if size is None else self._expr(size), *kind.extents)
+            elif shape == "function_declarator" and function is None:
+                function = node
+            elif shape != "parenthesized_declarator":
+                self._unknown(node)
+            inner = _part(node, "declarator")
+            if inner is None and shape != "array_declarator":
+                ends = ("declarator", "identifier", "_name")
+                inner = next((each for each in node.named_children if each.type.endswith(ends)), None)
+            if inner is None and shape == node.type:
+                self._unknown(node)
+            node = inner
+        if node is not None and node.type in ("template_function", "qualified_identifier"):
+            self.fail(node, f"{node.text.decode()!r} is defined for special types, which is not supported")
+        return node, function
 
     def _declaration(self, node: Any) -> list[Any]:
         """The statements that a declaration is."""
-        at = self._at(node)
         if node.type == "alias_declaration":
             return [self._alias(node)]
         if node.type in ("enum_specifier", "struct_specifier"):
             return self._definition_of(node, "")[0]
         if node.type == "type_definition":
             return self._typedef(node)
+        at = self._at(node)
         kind, is_const, words = self._specifiers(node)
         if kind is None:
             self._unknown(node)
         if words & {"__shared__", "extern", "thread_local", "__managed__"}:
-            word = min(words)
-            self.fail(node, f"{word} is not supported in a snippet, whose elements share nothing; use raw_module")
-        before: list[Any] = []
-        if kind.type in ("enum_specifier", "struct_specifier") and kind.child_by_field_name("body") is not None:
-            before, base = self._definition_of(kind, "")
-        else:
-            base = self._type(kind)
-            is_known = base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
-            if self._is_in_function and not is_known:
-                declarator = node.child_by_field_name("declarator")
-                kind_of = "" if declarator is None else declarator.type
-                is_product = kind_of in ("pointer_declarator", "reference_declarator")
-                if is_product and self.names.find(str(base)) == "":  # a * b; of values
-                    raise self.source.error("a statement without effect; assign its value", at)
-                raise self.source.error(
-                    f"unknown type {str(base)!r}; use a C or NumPy type name", base.at, max(base.width, 1)
-                )
-        variables: list[Any] = []
-        for number, each in enumerate(node.children):
-            if node.field_name_for_child(number) == "declarator":
-                found = self._variable(each, base, is_const=is_const)
-                if found is not None:
-                    found.is_static = "static" in words
-                    variables.append(found)
-        return [*before, *([Declaration(tuple(variables), at=at)] if variables else [])]
+            what = f"{min(words)} is not supported in a snippet"
+            self.fail(node, f"{what}, whose elements share nothing; use raw_module")
+        before, base = self._base_type(kind, "")
+        is_known = before or base.name == "auto" or self._is_known(base) or base.parts[0][0] in C_TYPES
+        if self._is_in_function and not is_known:
+            declarator = _part(node, "declarator")
+            is_product = declarator is not None and declarator.type in ("pointer_declarator", "reference_declarator")
+            if is_product and self.names.find(str(base)) == "":  # a * b; of values
+                raise self.source.error("a statement without effect; assign its value", at)
+            message = f"unknown type {str(base)!r}; use a C or NumPy type name"
+            raise self.source.error(message, base.at, max(base.width, 1))
+        variables = []
+        for each in _declarators(node):
+            found = self._variable(each, DeclaredType(base, is_const=is_const, at=base.at))
+            if found is not None:
+                found.is_static = "static" in words
+                variables.append(found)
+        return [*before, *([tree.Declaration(tuple(variables), at=at)] if variables else [])]
 
-    def _variable(self, node: Any, base: TypeName, *, is_const: bool) -> Variable | None:
+    def _base_type(self, kind: Any, name: str) -> tuple[list[Any], TypeName]:
+        """The struct or the enumeration that a declaration defines, if it does, and the name of its type."""
+        is_definition = kind.type in ("enum_specifier", "struct_specifier") and _part(kind, "body") is not None
+        return self._definition_of(kind, name) if is_definition else ([], self._type(kind))
+
+    def _variable(self, node: Any, kind: DeclaredType) -> tree.Variable | None:
         """One declarator; None of a function that is declared only."""
         value: Any = None
-        value_node = None
-        if node.type == "init_declarator":
-            value_node = node.child_by_field_name("value")
-            declarator = node.child_by_field_name("declarator")
-        else:
-            declarator = node
-        kind = DeclaredType(base, is_const=is_const, at=base.at)
-        name_node, function = self._declarator(declarator, kind)
+        value_node = _part(node, "value") if node.type == "init_declarator" else None
+        name_node, function = self._declarator(_part(node, "declarator") if value_node is not None else node, kind)
         if function is not None:
             if not self._is_in_function:
                 return None
-            params = function.child_by_field_name("parameters")
+            params = _part(function, "parameters")
             if self._declares_function(params):
                 self.fail(function, "a function is declared here; functions stand in the preamble")
             value = self._as_arguments(params)
         name = self._word(name_node)
         self._declare(name)
-        if value_node is not None:
-            if value_node.type == "argument_list":
-                value = Arguments(tuple(self._items(value_node)), at=self._at(value_node))
-            else:
-                value = self._expr(value_node)
-        return Variable(name, kind, value, at=self._at(name_node), width=len(name))
+        if value_node is not None and value_node.type == "argument_list":
+            value = tree.Arguments(self._items(value_node), at=self._at(value_node))
+        elif value_node is not None:
+            value = self._expr(value_node)
+        return tree.Variable(name, kind, value, at=self._at(name_node), width=len(name))
 
     def _declares_function(self, params: Any) -> bool:
         """Whether the brackets of a declarator hold parameters, and not the arguments of a constructor."""
-        given = params.named_children
-        if not given:
-            return True
-        for each in given:
+        for each in params.named_children:
             if each.type != "parameter_declaration":
                 return True
-            kind = each.child_by_field_name("type")
+            kind = _part(each, "type")
             if kind.type in ("type_identifier", "template_type", "qualified_identifier") and not self._is_type(kind):
                 return False
         return True
 
-    def _as_arguments(self, params: Any) -> Arguments:
+    def _as_arguments(self, params: Any) -> tree.Arguments:
         """The brackets of a declarator, read again as arguments."""
-        first, last = self._span(params)
-        tokens = self.text.tokens[first:last]
         outside = self.text
+        tokens = outside.tokens[slice(*self._span(params))]
         root = self._parse(tokens, "void kernel(){ xf ", ";}")
-        statement = root.children[0].child_by_field_name("body").named_children
+        statement = _part(root.children[0], "body").named_children
         call = statement[0].named_children[0] if len(statement) == 1 and statement[0].named_children else None
         if call is None or call.type != "call_expression":
             self.fail(root, "these are not arguments; C cannot be read here")
-        found = Arguments(tuple(self._items(call.child_by_field_name("arguments"))), at=tokens[0].at)
+        found = tree.Arguments(self._items(_part(call, "arguments")), at=tokens[0].at)
         self.text = outside
         return found
 
-    def _declarator(self, node: Any, kind: DeclaredType) -> tuple[Any, Any]:
-        """The node of the name, and that of a function's parameters; what stands around it is added to ``kind``."""
-        function = None
-        while node.type not in (
-            "identifier", "field_identifier", "type_identifier", "operator_name", "primitive_type", "template_function",
-            "qualified_identifier",
-        ):  # fmt: skip
-            if node.type == "destructor_name":
-                self.fail(node, "a destructor is not supported; write it outside of it")
-            if node.type == "pointer_declarator":
-                kind.pointers += 1
-            elif node.type == "reference_declarator":
-                kind.is_reference = True
-            elif node.type == "array_declarator":
-                size = node.child_by_field_name("size")
-                kind.extents = (None if size is None else self._expr(size), *kind.extents)
-            elif node.type == "function_declarator":
-                if function is not None:
-                    self._unknown(node)
-                function = node
-            elif node.type != "parenthesized_declarator":
-                self._unknown(node)
-            inner = [each for each in node.named_children if each.type.endswith(("declarator", "identifier", "_name"))]
-            declared = node.child_by_field_name("declarator")
-            if declared is None and not inner:
-                self._unknown(node)
-            node = declared if declared is not None else inner[0]
-        if node.type in ("template_function", "qualified_identifier"):
-            self.fail(node, f"{node.text.decode()!r} is defined for special types, which is not supported")
-        return node, function
-
-    def _alias(self, node: Any) -> Alias:
-        name = self._word(node.child_by_field_name("name"))
-        kind = self._descriptor(node.child_by_field_name("type"))
+    def _alias(self, node: Any) -> tree.Alias:
+        name = self._word(_part(node, "name"))
+        kind = self._descriptor(_part(node, "type"))
         self._declare(name, "type")
-        return Alias(name, kind, at=self._at(node), width=len(name))
+        return tree.Alias(name, kind, at=self._at(node), width=len(name))
 
     def _typedef(self, node: Any) -> list[Any]:
-        kind_node = node.child_by_field_name("type")
-        before: list[Any] = []
-        declarators = [each for n, each in enumerate(node.children) if node.field_name_for_child(n) == "declarator"]
-        if (
-            kind_node.type in ("enum_specifier", "struct_specifier")
-            and kind_node.child_by_field_name("body") is not None
-        ):
-            before, base = self._definition_of(kind_node, declarators[0].text.decode())
-        else:
-            base = self._type(kind_node)
-        found: list[Any] = []
+        declarators = _declarators(node)
+        found, base = self._base_type(_part(node, "type"), declarators[0].text.decode())
         for each in declarators:
             kind = DeclaredType(base, at=base.at)
             name_node, function = self._declarator(each, kind)
@@ -937,38 +844,36 @@ class _Reading:
             if kind.base.parts == ((name, None),) and not kind.pointers and not kind.extents:
                 continue  # typedef struct P { ... } P
             self._declare(name, "type")
-            found.append(Alias(name, kind, at=self._at(each), width=len(name)))
-        return [*before, *found]
+            found.append(tree.Alias(name, kind, at=self._at(each), width=len(name)))
+        return found
 
     def _definition_of(self, node: Any, name: str) -> tuple[list[Any], TypeName]:
         """The definition of an enumeration or a struct, and its name; ``name`` is that of a typedef."""
-        at = self._at(node)
-        name_node = node.child_by_field_name("name")
+        at, name_node = self._at(node), _part(node, "name")
         own = self._word(name_node) if name_node is not None else ""
-        body = node.child_by_field_name("body")
-        if body is None:
+        if _part(node, "body") is None:
             if not own:
                 self._unknown(node)
             self._declare(own, "type")  # declared only
             return [], TypeName(((own, None),), at=at)
         label = own or name or f"(unnamed at {at})"
-        kind = TypeName(((label, None),), at=at, width=len(own) or 1)
-        if node.type == "enum_specifier":
-            is_scoped = any(each.type in ("class", "struct") for each in node.children)
-            base = node.child_by_field_name("base")
-            self._declare(label, "type")
-            numbers = []
-            for each in body.named_children:
-                if each.type != "enumerator":
-                    self._unknown(each)
-                word = self._word(each.child_by_field_name("name"))
-                value = each.child_by_field_name("value")
-                numbers.append((word, None if value is None else self._expr(value)))
-                if not is_scoped:
-                    self._declare(word)
-            found = Enumeration(label, tuple(numbers), is_scoped, None if base is None else self._type(base), at=at)
-            return [found], kind
-        return [self._struct_tree(node, label, ())], kind
+        define = self._enumeration if node.type == "enum_specifier" else self._struct_tree
+        return [define(node, label)], TypeName(((label, None),), at=at, width=len(own) or 1)
+
+    def _enumeration(self, node: Any, label: str) -> tree.Enumeration:
+        is_scoped = any(each.type in ("class", "struct") for each in node.children)
+        base = _part(node, "base")
+        self._declare(label, "type")
+        numbers = []
+        for each in _part(node, "body").named_children:
+            if each.type != "enumerator":
+                self._unknown(each)
+            word, value = self._word(_part(each, "name")), _part(each, "value")
+            numbers.append((word, None if value is None else self._expr(value)))
+            if not is_scoped:
+                self._declare(word)
+        kind = None if base is None else self._type(base)
+        return tree.Enumeration(label, tuple(numbers), is_scoped, kind, at=self._at(node))
 
     # --- definitions of a preamble
     def _definition(self, node: Any) -> list[Any]:
@@ -976,287 +881,239 @@ class _Reading:
         if kind == "template_declaration":
             return self._template(node)
         if kind == "function_definition":
-            return [self._function(node, ())]
-        if kind in ("declaration", "type_definition", "alias_declaration", "enum_specifier", "struct_specifier"):
+            return [self._function(node)]
+        if kind in _DECLARING:
             found = self._declaration(node)
             for each in found:
-                for variable in each.variables if isinstance(each, Declaration) else ():
+                for variable in each.variables if isinstance(each, tree.Declaration) else ():
                     if variable.value is None or variable.type.pointers or variable.type.is_reference:
-                        raise self.source.error(
-                            f"{variable.name!r} is a variable of all elements; write functions, macros, structs, "
-                            "constants with their values, and names of types", variable.at, variable.width,
-                        )  # fmt: skip
+                        what = f"{variable.name!r} is a variable of all elements"
+                        raise self.source.error(f"{what}; {_PREAMBLE}", variable.at, variable.width)
             return found
         if kind in (";", "empty_declaration") or (kind == "expression_statement" and not node.named_children):
             return []
         if kind == "linkage_specification":
-            body = node.child_by_field_name("body")
+            body = _part(node, "body")
             inner = body.named_children if body.type == "declaration_list" else [body]
             return [found for each in inner for found in self._definition(each)]
-        raise self.source.error(
-            f"the preamble holds {_NOT_SUPPORTED.get(kind, kind.replace('_', ' '))}; write functions, macros, structs, "
-            "constants with their values, and names of types",
-            self._at(node),
-        )
+        what = _NOT_SUPPORTED.get(kind, kind.replace("_", " "))
+        raise self.source.error(f"the preamble holds {what}; {_PREAMBLE}", self._at(node))
 
     def _template(self, node: Any) -> list[Any]:
         types: list[str] = []
-        for each in node.child_by_field_name("parameters").named_children:
+        for each in _part(node, "parameters").named_children:
             if each.type != "type_parameter_declaration" or len(each.named_children) != 1:
                 self.fail(each, "a parameter of a template: its parameters must be types; write a template of types")
             types.append(self._word(each.named_children[0]))
         if not types:
             self.fail(node, "a template for special types is not supported; write a template of types")
         inner = node.named_children[-1]
-        outer = self.names
-        self.names = NameKinds(dict.fromkeys(types, "type"), outer)
-        found: list[Any]
         if inner.type == "function_definition":
-            self.names = outer
-            found = [self._function(inner, tuple(types))]
-        elif inner.type == "struct_specifier":
-            self.names = outer
-            name = self._word(inner.child_by_field_name("name"))
+            return [self._function(inner, tuple(types))]
+        if inner.type == "struct_specifier":
+            name = self._word(_part(inner, "name"))
             self._declare(name, "template")
-            found = [self._struct_tree(inner, name, tuple(types))]
-        elif inner.type == "alias_declaration":
-            alias = self._alias(inner)
-            alias.types = tuple(types)
-            outer.known[alias.name] = "template"
-            found = [alias]
-        elif inner.type == "declaration":
-            declarator = inner.child_by_field_name("declarator")
-            name_node, function = self._declarator(declarator, DeclaredType(TypeName((("", None),), at=0), at=0))
-            if function is None:
-                self.fail(inner, "a template of variables is not supported")
-            outer.known[self._word(name_node)] = "function"
-            found = []
-        else:
+            return [self._struct_tree(inner, name, tuple(types))]
+        if inner.type not in ("alias_declaration", "declaration"):
             self._unknown(inner)
-        self.names = outer
-        return found
+        with self._scope(dict.fromkeys(types, "type")):
+            if inner.type == "alias_declaration":
+                alias = self._alias(inner)
+                alias.types = tuple(types)
+            else:
+                name_node, function = self._declarator(_part(inner, "declarator"), _nameless())
+                if function is None:
+                    self.fail(inner, "a template of variables is not supported")
+        if inner.type == "declaration":  # of a function, which follows
+            self._declare(self._word(name_node), "function")
+            return []
+        self._declare(alias.name, "template")
+        return [alias]
 
-    def _function(self, node: Any, types: tuple[str, ...], struct: str | None = None) -> Any:
-        outer = self.names
-        declarator = node.child_by_field_name("declarator")
+    def _function(self, node: Any, types: tuple[str, ...] = (), *, is_method: bool = False) -> tree.FunctionTree:
+        declarator = _part(node, "declarator")
         if declarator is None or declarator.type == "operator_cast":
             self.fail(node, "a conversion operator is not supported; write a function outside of the struct")
-        if types and struct is None:
+        outer = self.names
+        if types and not is_method:
             name_node = declarator
             while name_node.type.endswith("declarator"):
-                inner = name_node.child_by_field_name("declarator")
+                inner = _part(name_node, "declarator")
                 name_node = inner if inner is not None else name_node.named_children[-1]
             if name_node.type in ("identifier", "field_identifier"):
-                outer.known[self._word(name_node)] = "function"
-        self.names = NameKinds(dict.fromkeys(types, "type"), outer)
-        kind, _, words = self._specifiers(node)
-        if "virtual" in words:
-            self.fail(node, "virtual is not supported; write a function outside of the struct")
-        result = None if kind is None else DeclaredType(self._type(kind), at=self._at(node))
-        shape = result or DeclaredType(TypeName((("", None),), at=0), at=0)
-        name_node, function = self._declarator(declarator, shape)
-        if function is None:
-            self.fail(node, "C cannot be read here; a function has its parameters in brackets")
-        if name_node.type == "destructor_name":
-            self._unknown(name_node)
-        name = "".join(self._texts(name_node)) if name_node.type == "operator_name" else self._word(name_node)
-        if struct is None and name_node.type != "operator_name" and not types and outer.known.get(name) != "function":
-            outer.known[name] = ""
-        if any(each.type == "trailing_return_type" for each in function.named_children):
-            self.fail(function, "a type behind the parameters is not supported; write it in front of the function")
-        params = self._parameters(function.child_by_field_name("parameters"))
-        body = node.child_by_field_name("body")
-        if body is None:
-            self.fail(node, f"function {name!r} has no body of its own; write one, or leave it out")
-        is_in_function, self._is_in_function = self._is_in_function, True
-        sets = self._sets(node)
-        self.names = NameKinds({}, self.names)
-        statements = tuple(self._block(body))
-        self._is_in_function = is_in_function
-        self.names = outer
-        return FunctionTree(
-            name, result, params, Compound(statements, at=self._at(body)), types, sets, "static" in words,
-            source=self.source, at=self._at(name_node), width=len(name),
+                self._declare(self._word(name_node), "function")
+        with self._scope(dict.fromkeys(types, "type")):
+            kind, _, words = self._specifiers(node)
+            if "virtual" in words:
+                self.fail(node, "virtual is not supported; write a function outside of the struct")
+            result = None if kind is None else DeclaredType(self._type(kind), at=self._at(node))
+            name_node, function = self._declarator(declarator, result or _nameless())
+            if function is None:
+                self.fail(node, "C cannot be read here; a function has its parameters in brackets")
+            is_operator = name_node.type == "operator_name"
+            name = "".join(self._texts(name_node)) if is_operator else self._word(name_node)
+            if not is_method and not is_operator and not types and outer.known.get(name) != "function":
+                outer.known[name] = ""
+            if any(each.type == "trailing_return_type" for each in function.named_children):
+                self.fail(function, "a type behind the parameters is not supported; write it in front of the function")
+            params = self._parameters(_part(function, "parameters"))
+            body = _part(node, "body")
+            if body is None:
+                self.fail(node, f"function {name!r} has no body of its own; write one, or leave it out")
+            with self._inside(is_function=True):
+                sets = tuple(self._sets(node))
+                with self._scope():
+                    statements = self._compound(body)
+        return tree.FunctionTree(
+            name, result, params, statements, types, sets, "static" in words, source=self.source,
+            at=self._at(name_node), width=len(name),
         )  # fmt: skip
 
-    def _parameters(self, node: Any) -> tuple[Parameter, ...]:
-        found: list[Parameter] = []
+    def _parameters(self, node: Any) -> tuple[tree.Parameter, ...]:
+        found: list[tree.Parameter] = []
         for each in node.named_children:
             if each.type not in ("parameter_declaration", "optional_parameter_declaration"):
                 self._unknown(each)
             kind_node, is_const, _ = self._specifiers(each)
             base = self._type(kind_node)
             kind = DeclaredType(base, is_const=is_const, at=base.at)
-            declarator, name, at = each.child_by_field_name("declarator"), "", self._at(each)
-            if declarator is not None and declarator.type == "abstract_function_declarator":
-                inner = declarator.child_by_field_name("parameters").named_children  # R(v)
-                only = inner[0].child_by_field_name("type") if len(inner) == 1 else None
-                if only is None or only.type != "type_identifier" or inner[0].child_count != 1:
+            declarator, name_node = _part(each, "declarator"), None
+            if declarator is not None and declarator.type == "abstract_function_declarator":  # R(v)
+                inner = _part(declarator, "parameters").named_children
+                name_node = _part(inner[0], "type") if len(inner) == 1 else None
+                if name_node is None or name_node.type != "type_identifier" or inner[0].child_count != 1:
                     self._unknown(declarator)
-                name = self._word(only)
-            elif declarator is not None and declarator.type.startswith("abstract_"):
-                kind = self._abstract(declarator, kind)
-            elif declarator is not None:
+            else:
                 name_node, function = self._declarator(declarator, kind)
+                if function is not None and name_node is None:
+                    self._unknown(function)
                 if function is not None:
                     self.fail(function, "a parameter must be a number, a struct, or a pointer or reference to them")
-                name, at = self._word(name_node), self._at(name_node)
+            name = "" if name_node is None else self._word(name_node)
             if base.name == "void" and not kind.pointers and not name:
                 continue
             if name:
                 self._declare(name)
-            default = each.child_by_field_name("default_value")
+            is_named = name_node is not None and declarator.type != "abstract_function_declarator"
+            default = _part(each, "default_value")
+            value = None if default is None else self._expr(default)
             found.append(
-                Parameter(name, kind, None if default is None else self._expr(default), at=at, width=max(len(name), 1))
+                tree.Parameter(name, kind, value, at=self._at(name_node if is_named else each), width=len(name) or 1)
             )
         return tuple(found)
 
-    def _sets(self, node: Any) -> tuple[tuple[str, Any], ...]:
+    def _sets(self, node: Any) -> Iterator[tuple[str, tree.Arguments]]:
         """The members' values before a constructor's body."""
-        found: list[tuple[str, Any]] = []
         for each in node.named_children:
-            if each.type != "field_initializer_list":
-                continue
-            for one in each.named_children:
+            for one in each.named_children if each.type == "field_initializer_list" else ():
                 name, value = one.named_children
-                args = Arguments(tuple(self._items(value)), at=self._at(one))
-                found.append((name.text.decode().partition("<")[0].strip(), args))
-        return tuple(found)
+                args = tree.Arguments(self._items(value), at=self._at(one))
+                yield name.text.decode().partition("<")[0].strip(), args
 
-    def _struct_tree(self, node: Any, name: str, types: tuple[str, ...]) -> StructTree:
-        at = self._at(node)
+    def _struct_tree(self, node: Any, name: str, types: tuple[str, ...] = ()) -> tree.StructTree:
         if any(each.type == "base_class_clause" for each in node.children):
             self.fail(node, f"struct {name} has a base, which is not supported; make it a member")
-        outer = self.names
         if not types:
             self._declare(name, "type")
-        inside = NameKinds(dict.fromkeys(types, "type"), outer)
-        inside.known[name] = "both" if types else "type"
-        self.names = inside
-        is_in_function, self._is_in_function = self._is_in_function, False
-        members: list[Variable] = []
-        aliases: list[Any] = []
-        functions: dict[str, list[FunctionTree]] = {}
-        constructors: list[FunctionTree] = []
-        bodies = []
-        for each in node.child_by_field_name("body").named_children:
-            kind = each.child_by_field_name("type")
-            if each.type == "field_declaration" and self._is_constant(each):
-                aliases += self._constant_members(each)
-            elif each.type == "field_declaration" and kind is not None and kind.type == "enum_specifier":
-                aliases += self._definition_of(kind, "")[0]
-                if each.child_by_field_name("declarator") is not None:
-                    self.fail(each, f"struct {name}: give the enumeration a name, and declare its members behind it")
-            elif each.type == "field_declaration":
-                members += self._members(each, name, types)
-            elif each.type in ("type_definition", "alias_declaration", "enum_specifier"):
-                aliases += self._declaration(each)
-            elif each.type == "function_definition":
-                bodies.append(each)
-            elif each.type == "declaration":  # a constructor without a body
-                self.fail(each, f"struct {name}: a function has no body here; write one, or leave it out")
-            elif each.type != "access_specifier":
-                what = _NOT_SUPPORTED.get(each.type, each.type.replace("_", " "))
-                self.fail(each, f"struct {name} has {what}, which is not supported; write it outside of it")
-        if not members or len({each.name for each in members}) < len(members):
-            self.fail(node, f"struct {name} must have members, each with a name of its own")
-        found = StructTree(
-            name, tuple(members), types, functions, constructors, tuple(aliases), source=self.source, at=at,
-            width=len(name),
+        found = tree.StructTree(
+            name, (), types, {}, [], (), source=self.source, at=self._at(node), width=len(name)
         )  # fmt: skip
-        for each in bodies:
-            self._own(found, each)
-        self._is_in_function = is_in_function
-        self.names = outer
+        names = {**dict.fromkeys(types, "type"), name: "both" if types else "type"}
+        with self._scope(names), self._inside(is_function=False):
+            bodies = []
+            for each in _part(node, "body").named_children:
+                if each.type == "field_declaration":
+                    self._field(found, each)
+                elif each.type in ("type_definition", "alias_declaration", "enum_specifier"):
+                    found.aliases += tuple(self._declaration(each))
+                elif each.type == "function_definition":
+                    bodies.append(each)
+                elif each.type == "declaration":  # a constructor without a body
+                    self.fail(each, f"struct {name}: a function has no body here; write one, or leave it out")
+                elif each.type != "access_specifier":
+                    what = _NOT_SUPPORTED.get(each.type, each.type.replace("_", " "))
+                    self.fail(each, f"struct {name} has {what}, which is not supported; write it outside of it")
+            if not found.members or len({each.name for each in found.members}) < len(found.members):
+                self.fail(node, f"struct {name} must have members, each with a name of its own")
+            for each in bodies:
+                self._method(found, each)
         return found
 
-    def _is_constant(self, node: Any) -> bool:
-        """Whether a member is one constant for all structs of the type."""
-        _, is_const, words = self._specifiers(node)
-        return is_const and "static" in words and node.child_by_field_name("default_value") is not None
-
-    def _constant_members(self, node: Any) -> list[Variable]:
-        kind = DeclaredType(self._type(node.child_by_field_name("type")), is_const=True, at=self._at(node))
-        name_node, function = self._declarator(node.child_by_field_name("declarator"), kind)
-        if function is not None or kind.pointers or kind.extents or kind.is_reference:
-            self.fail(node, "a constant within a struct must be a number")
-        name = self._word(name_node)
-        self._declare(name)
-        value = self._expr(node.child_by_field_name("default_value"))
-        return [Variable(name, kind, value, at=self._at(name_node), width=len(name))]
-
-    def _members(self, node: Any, name: str, types: tuple[str, ...]) -> list[Variable]:
+    def _field(self, struct: tree.StructTree, node: Any) -> None:
+        """Add members, a constant or an enumeration to a struct."""
         kind_node, is_const, words = self._specifiers(node)
-        what = " ".join(self._texts(node)).removesuffix(" ;")
-        if "static" in words or kind_node is None or kind_node.child_by_field_name("body") is not None:
-            self.fail(node, f"struct {name}: {what!r} is neither a number nor a struct, which each element has")
+        default, declarators = _part(node, "default_value"), _declarators(node)
+        what = f"struct {struct.name}: {' '.join(self._texts(node)).removesuffix(' ;')!r}"
+        is_constant = is_const and "static" in words and default is not None
+        if not is_constant and kind_node is not None and kind_node.type == "enum_specifier":
+            struct.aliases += tuple(self._definition_of(kind_node, "")[0])
+            if declarators:
+                self.fail(node, f"struct {struct.name}: give the enumeration a name, and declare its members behind it")
+            return
+        if not is_constant and ("static" in words or kind_node is None or _part(kind_node, "body") is not None):
+            self.fail(node, f"{what} is neither a number nor a struct, which each element has")
         base = self._type(kind_node)
-        if base.name == name:
-            self.fail(node, f"struct {name}: unknown type {str(base)!r} of a member: it holds itself")
-        found = []
-        for number, each in enumerate(node.children):
-            if node.field_name_for_child(number) != "declarator":
-                continue
-            kind = DeclaredType(base, is_const=is_const, at=base.at)
+        if base.name == struct.name and not is_constant:
+            self.fail(node, f"struct {struct.name}: unknown type {str(base)!r} of a member: it holds itself")
+        for each in declarators:
+            kind = DeclaredType(base, is_const=is_const, at=self._at(node) if is_constant else base.at)
             name_node, function = self._declarator(each, kind)
-            if function is not None or kind.pointers or kind.is_reference:
-                self.fail(each, f"struct {name}: {what!r} is neither a number nor a struct, nor an array of them")
+            is_plain = function is None and not kind.pointers and not kind.is_reference
+            if is_constant and not (is_plain and not kind.extents):
+                self.fail(node, "a constant within a struct must be a number")
+            if not is_plain:
+                self.fail(each, f"{what} is neither a number nor a struct, nor an array of them")
             word = self._word(name_node)
             self._declare(word)
-            found.append(Variable(word, kind, at=self._at(name_node), width=len(word)))
-        default = node.child_by_field_name("default_value")
-        if default is not None or any(each.type == "bitfield_clause" for each in node.children):
-            self.fail(node, f"struct {name}: {what!r} has a value or a width of its own; set members in a constructor")
-        return found
+            value = self._expr(default) if is_constant else None
+            found = tree.Variable(word, kind, value, at=self._at(name_node), width=len(word))
+            if is_constant:
+                struct.aliases += (found,)
+            else:
+                struct.members += (found,)
+        if not is_constant and (default is not None or any(each.type == "bitfield_clause" for each in node.children)):
+            self.fail(node, f"{what} has a value or a width of its own; set members in a constructor")
 
-    def _own(self, struct: StructTree, node: Any) -> None:
-        """Add a function of a struct."""
+    def _method(self, struct: tree.StructTree, node: Any) -> None:
+        """Add a function to a struct."""
         if any(each.type == "default_method_clause" for each in node.children):
             return
-        function = self._function(node, (), struct.name)
+        function = self._function(node, is_method=True)
         function.struct = struct
-        if function.name == struct.name or function.name.startswith("~"):
-            if function.returns is not None or function.name.startswith("~"):
-                self.fail(node, f"struct {struct.name}: {function.name} is not supported; write it outside of it")
-            other = _other(struct, function)
+        name, what = function.name, f"struct {struct.name}"
+        other = _other(struct, function)
+        is_copy = other is not None and _is_copy(struct, function, other)
+        if name == struct.name:
+            if function.returns is not None:
+                self.fail(node, f"{what}: {name} is not supported; write it outside of it")
+            if other is not None and not is_copy:
+                self.fail(
+                    node, f"{what} copies in a way of its own, which is not supported; write a function outside of it"
+                )
             if other is not None:
-                if not _is_copy(struct, function, other):
-                    self.fail(
-                        node, f"struct {struct.name} copies in a way of its own, which is not supported; write a "
-                        "function outside of it",
-                    )  # fmt: skip
                 return
-            for name, value in function.sets:
-                if name not in {struct.name, *(each.name for each in struct.members)}:
+            for member, value in function.sets:
+                if member not in {struct.name, *(each.name for each in struct.members)}:
                     text = self.source.text[value.at :].partition(")")[0]
-                    raise self.source.error(f"struct {struct.name}: '{text})' sets no member", value.at)
+                    raise self.source.error(f"{what}: '{text})' sets no member", value.at)
             struct.constructors.append(function)
-            return
-        if function.returns is None:
-            self.fail(node, f"struct {struct.name}: {function.name} has no type; write what it returns")
-        if function.name == "operator=":
-            other = _other(struct, function)
-            if other is not None and _is_copy(struct, function, other):
-                return
-        if function.name in (
-            "operator=",
-            "operator()",
-            "operator[]",
-            "operator->",
-            "operator,",
-            "operator&&",
-            "operator||",
-            "operator++",
-            "operator--",
-        ):
-            self.fail(
-                node, f"struct {struct.name} has a function {function.name}, which is not supported; write it outside "
-                "of it under a name of its own",
-            )  # fmt: skip
-        struct.functions.setdefault(function.name, []).append(function)
+        elif function.returns is None:
+            self.fail(node, f"{what}: {name} has no type; write what it returns")
+        elif name != "operator=" or not is_copy:
+            if name in _OWN_OPERATORS:
+                self.fail(
+                    node, f"{what} has a function {name}, which is not supported; write it outside of it under a name "
+                    "of its own",
+                )  # fmt: skip
+            struct.functions.setdefault(name, []).append(function)
 
 
-def _other(struct: StructTree, function: FunctionTree) -> str | None:
+def _nameless() -> DeclaredType:
+    """A declared type for a function that has none, such as a constructor."""
+    return DeclaredType(TypeName((("", None),), at=0), at=0)
+
+
+def _other(struct: tree.StructTree, function: tree.FunctionTree) -> str | None:
     """The parameter of a function that takes another such struct alone; None if it takes anything else."""
     if len(function.params) != 1:
         return None
@@ -1265,45 +1122,52 @@ def _other(struct: StructTree, function: FunctionTree) -> str | None:
     return param.name if is_struct else None
 
 
-def _is_copy(struct: StructTree, function: FunctionTree, other: str) -> bool:
+def _is_copy(struct: tree.StructTree, function: tree.FunctionTree, other: str) -> bool:
     """Whether a constructor or an assignment copies each member of ``other``, and does nothing else."""
     copied: list[tuple[str, Any]] = [
         (name, value.items[0] if len(value.items) == 1 else None) for name, value in function.sets
     ]
-    for number, each in enumerate(function.body.statements):
-        expr = each.expr if isinstance(each, Evaluate) else None
-        if isinstance(expr, Assignment) and expr.op == "=":
-            target: Any = expr.target
-            own = (
-                target.name
-                if isinstance(target, Name)
-                else (target.name if isinstance(target, Member) and isinstance(target.owner, This) else "")
-            )
-            copied.append((own, expr.value))
-        elif not (isinstance(each, Return) and number == len(function.body.statements) - 1 and (
-            isinstance(each.value, Unary) and each.value.op == "*" and isinstance(each.value.expr, This)
-        )):  # fmt: skip
+    *statements, last = [*function.body.statements, None]
+    if statements and isinstance(statements[-1], tree.Return):
+        last = statements.pop()
+    for each in statements:
+        expr = each.expr if isinstance(each, tree.Evaluate) else None
+        if not isinstance(expr, tree.Assignment) or expr.op != "=":
+            return False
+        target = expr.target
+        is_own = isinstance(target, tree.Name) or (
+            isinstance(target, tree.Member) and isinstance(target.owner, tree.This)
+        )
+        copied.append((target.name if is_own else "", expr.value))
+    if last is not None:  # return *this;
+        value = last.value
+        if not (isinstance(value, tree.Unary) and value.op == "*" and isinstance(value.expr, tree.This)):
             return False
     pairs = [
         (name, value.name)
         for name, value in copied
-        if isinstance(value, Member) and isinstance(value.owner, Name) and value.owner.name == other
+        if isinstance(value, tree.Member) and isinstance(value.owner, tree.Name) and value.owner.name == other
     ]
     names = sorted(each.name for each in struct.members)
     return len(pairs) == len(copied) and sorted(pairs) == [(name, name) for name in names]
 
 
 _EXPRESSIONS: dict[str, Any] = {
-    "identifier": _Reading._name, "number_literal": _Reading._number, "string_literal": _Reading._number,
-    "true": _Reading._constant, "false": _Reading._constant, "this": _Reading._this,
-    "parenthesized_expression": _Reading._parentheses, "qualified_identifier": _Reading._parse_scoped_name,
-    "template_function": _Reading._parse_scoped_name, "unary_expression": _Reading._unary,
-    "pointer_expression": _Reading._unary,
-    "update_expression": _Reading._update, "binary_expression": _Reading._binary,
-    "assignment_expression": _Reading._assign,
-    "conditional_expression": _Reading._choice, "comma_expression": _Reading._comma,
-    "initializer_list": _Reading._list,
-    "cast_expression": _Reading._cast, "compound_literal_expression": _Reading._compound,
-    "sizeof_expression": _Reading._sizeof, "call_expression": _Reading._postfix, "field_expression": _Reading._postfix,
-    "subscript_expression": _Reading._postfix, "argument_list": _Reading._list,
+    **dict.fromkeys(
+        ("identifier", "number_literal", "string_literal", "true", "false", "this"), _Reading._leaf
+    ),
+    **dict.fromkeys(("qualified_identifier", "template_function"), _Reading._name_in_scope),
+    **dict.fromkeys(("unary_expression", "pointer_expression", "update_expression"), _Reading._unary),
+    **dict.fromkeys(("initializer_list", "argument_list"), _Reading._list),
+    **dict.fromkeys(_POSTFIX, _Reading._postfix),
+    "parenthesized_expression": _Reading._parentheses, "binary_expression": _Reading._binary,
+    "assignment_expression": _Reading._assign, "conditional_expression": _Reading._conditional,
+    "comma_expression": _Reading._comma, "cast_expression": _Reading._cast,
+    "compound_literal_expression": _Reading._compound_literal, "sizeof_expression": _Reading._sizeof,
 }  # fmt: skip
+
+_COMPOUND: dict[str, Any] = {
+    "compound_statement": _Reading._compound, "if_statement": _Reading._if, "for_statement": _Reading._for,
+    "while_statement": _Reading._while, "do_statement": _Reading._do, "switch_statement": _Reading._switch,
+}  # fmt: skip
+"""The statements that are blocks of their own."""

@@ -15,7 +15,8 @@ ends it with an error; a loop that would be too long written out is run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -29,7 +30,6 @@ from xferlib.kernels.c_frontend.loops import Loops, may_change, owner_of
 from xferlib.kernels.c_frontend.memory import (
     Branch,
     Memory,
-    MemoryState,
     RefusedError,
     SsaValue,
 )
@@ -186,7 +186,7 @@ class Translator:
             elif returned is not self.memory.true:
                 before = self.memory.enter(self.b.op("not", returned))
                 self._run_in_block(snippet)
-                self.resume(returned, before)
+                self._resume(returned, before)
 
         self._safely(run)
 
@@ -230,6 +230,14 @@ class Translator:
     def fail(self, node: Any, message: str, kind: type[Exception] | None = None) -> NoReturn:
         raise self.error(node, message, kind)
 
+    @contextmanager
+    def _point_at(self, node: Any) -> Iterator[None]:
+        """Point what memory refuses at an expression."""
+        try:
+            yield
+        except RefusedError as problem:
+            raise self.error(node, str(problem), problem.kind) from None
+
     # --- the preamble
     def _define(self, preamble: parse.Preamble) -> None:
         """Declare what a preamble defines."""
@@ -249,7 +257,6 @@ class Translator:
             if is_variable(each) and not isinstance(each, (ReadOnly, Constant)):
                 self.globals.names[name] = ReadOnly(each)
 
-    # --- types
     # --- frames and blocks
     @contextmanager
     def inside(self, scope: Scope, source: SourceText) -> Any:
@@ -270,34 +277,41 @@ class Translator:
         frame.scope = outside
         memory.forget(mark)
 
-    @contextmanager
-    def branch(self, condition: Node) -> Any:
-        """Translate under ``condition``; gives a list that gets the state at the end."""
-        before = self.memory.enter(condition)
-        found: list[MemoryState] = []
-        yield found
-        found.append(self.memory.leave(before))
+    def where(self, condition: Node, yes: Callable[[], Any], no: Callable[[], Any] = lambda: None) -> list[Any]:
+        """Run one function under ``condition`` and one under its opposite; returns their values, and merges states."""
+        memory, states, found = self.memory, [], []
+        for each, run in ((condition, yes), (self.b.op("not", condition), no)):
+            before = memory.enter(each)
+            found.append(run())
+            states.append(memory.leave(before))
+        memory.merge(condition, *states)
+        return found
 
-    def resume(self, jumped: Node, before: Branch) -> None:
+    def follow(self, runs: Iterable[Callable[[], Any]], last: Callable[[], Any] = lambda: None) -> None:
+        """Run functions in order, and ``last``; after one that may have jumped, the rest runs where it has not."""
+        memory = self.memory
+        opened: list[tuple[Node, Branch]] = []
+        for run in runs:
+            before = memory.jump_condition()
+            if before is not memory.true:
+                run()
+            jumped = memory.jump_condition()
+            if jumped is memory.true:
+                break  # every path has jumped; the next function may not even be asked for
+            if jumped is not None and jumped is not before:
+                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
+        last()
+        for jumped, outside in reversed(opened):
+            self._resume(jumped, outside)
+
+    def _resume(self, jumped: Node, before: Branch) -> None:
         """End a branch that ran where nothing had ``jumped``, and merge its state."""
         rest = self.memory.leave(before)
         self.memory.merge(jumped, self.memory.state, rest)
 
     # --- statements
     def statements(self, statements: Sequence[Any]) -> None:
-        """Translate statements in order; after one that may have jumped, the rest runs where it has not."""
-        memory = self.memory
-        opened: list[tuple[Node, Branch]] = []
-        for statement in statements:
-            before = memory.jump_condition()
-            if before is memory.true:
-                break  # every path has jumped
-            self.statement(statement)
-            jumped = memory.jump_condition()
-            if jumped is not None and jumped is not before and jumped is not memory.true:
-                opened.append((jumped, memory.enter(self.b.op("not", jumped))))
-        for jumped, outside in reversed(opened):
-            self.resume(jumped, outside)
+        self.follow(functools.partial(self.statement, each) for each in statements)
 
     def statement(self, node: Any) -> None:
         self.count(1)
@@ -353,10 +367,8 @@ class Translator:
     def _declaration(self, node: tree.Declaration) -> None:
         for each in node.variables:
             self.count(1)
-            try:
+            with self._point_at(each):
                 self._declare(each)
-            except RefusedError as problem:
-                raise self.error(each, str(problem), problem.kind) from None
 
     def _declare(self, node: tree.Variable) -> None:
         frame, name, kind = self.frame, node.name, node.type
@@ -502,17 +514,14 @@ class Translator:
         condition = self.b.truth(self.value_of_number(node.condition))
         known = self.memory.constant(condition)
         if known is not None:
-            taken = node.yes if known else node.no
-            if taken is not None:
-                with self.block():
-                    self.statement(taken)
-            return
-        with self.branch(condition) as yes, self.block():
-            self.statement(node.yes)
-        with self.branch(self.b.op("not", condition)) as no, self.block():
-            if node.no is not None:
-                self.statement(node.no)
-        self.memory.merge(condition, yes[0], no[0])
+            self._branch(node.yes if known else node.no)
+        else:
+            self.where(condition, lambda: self._branch(node.yes), lambda: self._branch(node.no))
+
+    def _branch(self, statement: Any) -> None:
+        if statement is not None:
+            with self.block():
+                self.statement(statement)
 
     def _jump(self, node: tree.JumpStatement) -> None:
         frame = self.frame
@@ -537,27 +546,15 @@ class Translator:
         value = self.value_of_number(node.value)
         if value.dtype.kind not in "biu":
             self.fail(node.value, f"switch needs an integer, not {value.dtype}; cast it", KernelTypeError)
-        opened: list[tuple[Node, Branch]] = []
+
+        def run(condition: Node | None, case: tree.SwitchCase) -> None:
+            if condition is None or condition is memory.true:
+                self.statements(case.statements)
+            elif (known := memory.constant(condition)) is None or known:
+                self.where(condition, lambda: self.statements(case.statements))
+
         with self.block():
-            for condition, case in self._cases(node, value):
-                before = memory.jump_condition()
-                if before is memory.true:
-                    break
-                if condition is None or condition is memory.true:
-                    self.statements(case.statements)
-                elif memory.constant(condition) is not None and not memory.constant(condition):
-                    continue
-                else:
-                    with self.branch(condition) as yes:
-                        self.statements(case.statements)
-                    with self.branch(self.b.op("not", condition)) as no:
-                        pass
-                    memory.merge(condition, yes[0], no[0])
-                jumped = memory.jump_condition()
-                if jumped is not None and jumped is not before and jumped is not memory.true:
-                    opened.append((jumped, memory.enter(self.b.op("not", jumped))))
-            for jumped, branch in reversed(opened):
-                self.resume(jumped, branch)
+            self.follow(functools.partial(run, *each) for each in self._cases(node, value))
         memory.end_jump(stop)
         frame.loops = outside
 
@@ -625,13 +622,6 @@ class Translator:
         if isinstance(node, (tree.Index, tree.Member)):
             self.fail(node, "a part of a value is read-only; assign to an output or a local variable")
         raise self.error(node, "this is neither a variable nor an element, has no address, and cannot be assigned to")
-
-    def _locate(self, node: Any, make: Callable[[], Any]) -> Any:
-        """Point what memory refuses at an expression."""
-        try:
-            return make()
-        except RefusedError as problem:
-            raise self.error(node, str(problem), problem.kind) from None
 
     def read(self, found: Any) -> Any:
         """The value of an object, or a value itself."""
@@ -803,10 +793,8 @@ class Translator:
         left: Any = self._either_side(node) if isinstance(node, tree.Binary) else None
         for each in reversed(chain):
             self.count(1)
-            try:
+            with self._point_at(each):
                 left = self._of_two(each, each.left if left is None else left, each.right)
-            except RefusedError as problem:
-                raise self.error(each, str(problem), problem.kind) from None
         return left
 
     def _of_two(self, node: tree.Binary, left: Any, right: Any) -> Any:
@@ -833,18 +821,12 @@ class Translator:
         taken = left if node.op == "&&" else self.b.op("not", left)
         if known is not None:
             return self.b.truth(self.value_of_number(node.right))
-        if not may_change(node.right):
+        if may_change(node.right):
+            right, _ = self.where(taken, lambda: self.b.truth(self.value_of_number(node.right)))
+        else:
             with self.memory.guard(taken):
                 right = self.b.truth(self.value_of_number(node.right))
-        else:
-            with self.branch(taken) as ran:
-                right = self.b.truth(self.value_of_number(node.right))
-            self._merge(taken, ran[0])
         return self.b.op("and" if node.op == "&&" else "or", left, right)
-
-    def _merge(self, condition: Node, yes: MemoryState, no: MemoryState | None = None) -> None:
-        """Set the state after operands that ran under ``condition`` and, if there is one, its opposite."""
-        self.memory.merge(condition, yes, self.memory.state if no is None else no)
 
     def _step(self, node: Any, op: str, value: Any, count: Any) -> Any:
         """A variable's value after ``++`` or ``+=``."""
@@ -917,12 +899,7 @@ class Translator:
         opposite = b.op("not", condition)
         sides: list[tuple[Any, Any]] = []
         if may_change(node.yes) or may_change(node.no):
-            states = []
-            for each, side in ((condition, node.yes), (opposite, node.no)):
-                with self.branch(each) as ran:
-                    sides.append(evaluate(side))
-                states += ran
-            memory.merge(condition, *states)
+            sides = self.where(condition, lambda: evaluate(node.yes), lambda: evaluate(node.no))
         else:
             for each, side in ((condition, node.yes), (opposite, node.no)):
                 with memory.guard(each):
@@ -984,10 +961,8 @@ class Translator:
             kind = self.type_at(place)
             if self.calls.has_constructor(kind):
                 value = self.calls.make(node, kind, [value], is_implicit=True)
-        try:
+        with self._point_at(target):
             return place, self.memory.store(place, value, _find_variable_name(target))
-        except RefusedError as problem:
-            raise self.error(target, str(problem), problem.kind) from None
 
     def _update(self, target: Any, change: Callable[[Any], Any], place: Any = None) -> tuple[Any, Any, Any]:
         """Assign to what ``target`` stands for its changed value; the object, and its values before and after.
@@ -995,13 +970,11 @@ class Translator:
         The target is evaluated once: ``x[k++] += 1`` counts ``k`` by one.
         """
         place = self.lvalue(target) if place is None else place
-        try:
+        with self._point_at(target):
             value = self.memory.load(place)
             if is_struct(value):
                 self.fail(target, f"a {value.dtype} is not a number; take a member of it", KernelTypeError)
             return place, value, self.memory.store(place, change(value), _find_variable_name(target))
-        except RefusedError as problem:
-            raise self.error(target, str(problem), problem.kind) from None
 
     def _sizeof(self, node: tree.SizeOf) -> Node:
         if isinstance(node.of, tree.DeclaredType):
@@ -1136,7 +1109,8 @@ class Translator:
             self.fail(node, f"{_find_variable_name(node.owner)!r} is a pointer; write -> in place of the dot")
         owner = self.memory.temporary(value) if place is None else place
         at = tree.Name(node.name, at=node.name_at, width=len(node.name))
-        found = self._locate(at, lambda: self.memory.member(owner, node.name))
+        with self._point_at(at):
+            found = self.memory.member(owner, node.name)
         return found if place is not None else self.memory.load(found)
 
     def _index(self, node: tree.Index) -> Any:
