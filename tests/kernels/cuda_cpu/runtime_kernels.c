@@ -387,6 +387,14 @@ KERNEL(only_warps) {
     for (u32 i = 0; i < a->count; i++) SYNC_WARP(ALL);
 }
 
+/* One atomic after the other on out[0..3], by one thread: operation value % 16, type value / 16; operands of 16 bytes. */
+KERNEL(atomic_sequence) {
+    ARGUMENTS();
+    for (u32 i = 0; i < a->count; i++)
+        t->run->atomic(t, (u64)a->out, a->value % 16, a->value / 16, a->in + 4 * i, a->in + 4 * (i + 1), a->more + 4 * i,
+                       XF_READ | XF_WRITE | XF_STRONG | XF_GLOBAL, HERE);
+}
+
 /* --- one bug each; MARK(a) is the place of the report, MARK(b) the other one */
 
 KERNEL(bug_out_of_bounds) {

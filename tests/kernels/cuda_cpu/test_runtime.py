@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xferlib import _native
 from xferlib._native import build
 
-FOLDER = Path(_native.__file__).parent
+FOLDER = build.FOLDER
 KERNELS = Path(__file__).with_name("runtime_kernels.c")
 LIBRARY = FOLDER / build.LIBRARIES.get("emulator.c", "")
 pytestmark = [
@@ -291,6 +290,81 @@ def test_the_operations_of_a_warp_give_what_ptx_says(machine: Machine) -> None:
         ]  # fmt: skip
         for i, column in enumerate(columns):
             np.testing.assert_array_equal(found[:, i], np.asarray(column).astype(np.uint32), err_msg=f"{i} {schedule}")
+
+
+ADD, MIN, MAX, INC, DEC, AND, OR, XOR, EXCH, CAS = range(10)
+INTEGERS = {0: np.uint16, 1: np.uint32, 2: np.uint64, 3: np.int32, 4: np.int64}
+FLOATS = {5: np.float16, 9: np.float32, 10: np.float64}
+B128 = 11
+
+
+def _step(operation: int, old: Any, x: Any, y: Any) -> Any:
+    results = {
+        ADD: lambda: old + x, MIN: lambda: np.fmin(old, x), MAX: lambda: np.fmax(old, x),
+        INC: lambda: x * 0 if old >= x else old + 1, DEC: lambda: x if old == 0 or old > x else old - 1,
+        AND: lambda: old & x, OR: lambda: old | x, XOR: lambda: old ^ x, EXCH: lambda: x,
+        CAS: lambda: y if old == x else old,
+    }  # fmt: skip
+    return results[operation]()
+
+
+def _atomics() -> list[tuple[int, int, Any]]:
+    integers = [(op, number, kind) for number, kind in INTEGERS.items() for op in range(10)]
+    signed = [each for each in integers if each[2] in (np.int32, np.int64) and each[0] in (INC, DEC)]
+    return [each for each in integers if each not in signed] + [
+        (op, number, kind) for number, kind in FLOATS.items() for op in (ADD, MIN, MAX)
+    ]
+
+
+@pytest.mark.parametrize(("operation", "number", "kind"), _atomics())
+def test_atomics_of_every_type_compute_as_numpy_does(machine: Machine, operation: int, number: int, kind: Any) -> None:
+    count, random = 200, np.random.default_rng(operation)
+    slots = np.zeros((count + 1, 16 // np.dtype(kind).itemsize), kind)
+    if np.issubdtype(kind, np.floating):
+        slots[:, 0] = random.normal(size=count + 1).astype(kind)
+        slots[3, 0], slots[50, 0], slots[60, 0] = -0.0, 0.0, np.nan if operation != ADD else 1
+    else:
+        slots[:, 0] = random.integers(0, 5, count + 1)
+        slots[5, 0] = np.iinfo(kind).max
+    report, arrays = machine.run(
+        "atomic_sequence", grid=1, block=1, count=count, value=operation + 16 * number, output_size=4,
+        more_size=4 * count, data=slots.view(np.uint32).ravel(),
+    )  # fmt: skip
+    assert report.kind == 0, show(report)
+    expected, old = [], kind(0)
+    with np.errstate(over="ignore"):
+        for i in range(count):
+            expected.append(old)
+            old = kind(_step(operation, old, slots[i, 0], slots[i + 1, 0]))
+    np.testing.assert_array_equal(arrays["more"].view(kind).reshape(count, -1)[:, 0], np.array(expected, kind))
+    np.testing.assert_array_equal(arrays["output"].view(kind)[0], old)
+
+
+def test_atomics_of_pairs_bfloat16_and_128_bits(machine: Machine) -> None:
+    def run(operation: int, number: int, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        report, arrays = machine.run(
+            "atomic_sequence", grid=1, block=1, count=len(rows) - 1, value=operation + 16 * number, output_size=4,
+            more_size=4 * len(rows), data=rows.view(np.uint32).ravel(),
+        )  # fmt: skip
+        assert report.kind == 0, show(report)
+        return arrays["output"]
+
+    pairs = np.zeros((40, 8), np.float16)
+    pairs[:, :2] = np.random.default_rng(1).normal(size=(40, 2))
+    sums = [np.float16(0), np.float16(0)]
+    for row in pairs[:-1]:
+        sums = [np.float16(total + x) for total, x in zip(sums, row, strict=False)]
+    np.testing.assert_array_equal(run(ADD, 6, pairs).view(np.float16)[:2], sums)
+    # 1 + 2**-8 is halfway between two bfloat16: to the even one; 1 + 2**-8 + 2**-8 as well.
+    halves = np.zeros((4, 8), np.uint16)
+    halves[:, 0] = [0x3F80, 0x3B80, 0x3B80, 0]
+    assert run(ADD, 7, halves).view(np.uint16)[0] == 0x3F80
+    assert run(MAX, 7, halves).view(np.uint16)[0] == 0x3F80
+    wide = np.arange(16, dtype=np.uint32).reshape(4, 4)
+    np.testing.assert_array_equal(run(EXCH, B128, wide), wide[2])
+    # Each row is what the next one is compared with.
+    np.testing.assert_array_equal(run(CAS, B128, wide - wide[0]), wide[3] - wide[0])
+    np.testing.assert_array_equal(run(CAS, B128, wide), [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(("steps", "value"), [(20_000, 1), (40_000, 0)], ids=["barriers", "warps"])

@@ -12,8 +12,12 @@ static pthread_mutex_t wide[LOCKS] = {[0 ... LOCKS - 1] = PTHREAD_MUTEX_INITIALI
 
 u32 type_nbytes(u32 type) {
     switch (type) {
-    case XF_U16: case XF_F16: case XF_BF16: return 2;
-    case XF_U64: case XF_S64: case XF_F64: return 8;
+    case XF_U16:
+    case XF_F16:
+    case XF_BF16: return 2;
+    case XF_U64:
+    case XF_S64:
+    case XF_F64: return 8;
     case XF_B128: return 16;
     default: return 4;
     }
@@ -123,14 +127,16 @@ static u64 next_value(u32 operation, u32 type, u64 old, u64 first, u64 second, i
             memcpy(&old, &x, sizeof x);
             return old;
         }
-        case XF_F16: case XF_BF16: return combine_small(operation, type, (u32)old & 0xffff, (u32)first & 0xffff);
-        case XF_F16X2: case XF_BF16X2: {
+        case XF_F16:
+        case XF_BF16: return combine_small(operation, type, (u32)old & 0xffff, (u32)first & 0xffff);
+        case XF_F16X2:
+        case XF_BF16X2: {
             u32 small = type == XF_F16X2 ? XF_F16 : XF_BF16;
             u32 low = combine_small(operation, small, (u32)old & 0xffff, (u32)first & 0xffff);
             return low | combine_small(operation, small, (u32)(old >> 16) & 0xffff, (u32)(first >> 16) & 0xffff) << 16;
         }
         default: break;
-    }
+        }
     return combine(operation, old, first, second, first < old);
 }
 
@@ -150,34 +156,35 @@ static int change_wide(char *memory, u32 operation, const void *first, const voi
 }
 
 /* A loop of compare-and-swap; the fast operations of the processor where there is one. */
-#define DEFINE_CHANGE(NAME, TYPE)                                                                                            \
-    static int NAME(TYPE *memory, u32 operation, u32 type, TYPE first, TYPE second, TYPE *before, int is_shared) {           \
-        if (type != XF_F32 && type != XF_F64 && operation == XF_ADD && type != XF_F16 && type != XF_BF16 &&                  \
-            type != XF_F16X2 && type != XF_BF16X2) {                                                                         \
-            *before = __atomic_fetch_add(memory, first, __ATOMIC_SEQ_CST);                                                   \
-            return first != 0;                                                                                               \
-        }                                                                                                                    \
-        TYPE old = __atomic_load_n(memory, __ATOMIC_SEQ_CST), value;                                                         \
-        do value = (TYPE)next_value(operation, type, old, first, second, is_shared);                                         \
-        while (!__atomic_compare_exchange_n(memory, &old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));                    \
-        *before = old;                                                                                                       \
-        return value != old;                                                                                                 \
+#define DEFINE_CHANGE(NAME, TYPE)                                                                                  \
+    static int NAME(TYPE *memory, u32 operation, u32 type, TYPE first, TYPE second, TYPE *before, int is_shared) { \
+        if (type != XF_F32 && type != XF_F64 && operation == XF_ADD && type != XF_F16 && type != XF_BF16 &&        \
+            type != XF_F16X2 && type != XF_BF16X2) {                                                               \
+            *before = __atomic_fetch_add(memory, first, __ATOMIC_SEQ_CST);                                         \
+            return first != 0;                                                                                     \
+        }                                                                                                          \
+        TYPE old = __atomic_load_n(memory, __ATOMIC_SEQ_CST), value;                                               \
+        do value = (TYPE)next_value(operation, type, old, first, second, is_shared);                               \
+        while (!__atomic_compare_exchange_n(memory, &old, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));          \
+        *before = old;                                                                                             \
+        return value != old;                                                                                       \
     }
 
 DEFINE_CHANGE(change_2, u16)
 DEFINE_CHANGE(change_4, u32)
 DEFINE_CHANGE(change_8, u64)
 
-#define CHANGE(FUNCTION, TYPE)                                                                        \
-    do {                                                                                              \
-        TYPE one = 0, two = 0, before;                                                                \
-        if (first) memcpy(&one, first, sizeof one);                                                   \
-        if (second) memcpy(&two, second, sizeof two);                                                 \
+#define CHANGE(FUNCTION, TYPE)                                                                         \
+    do {                                                                                               \
+        TYPE one = 0, two = 0, before;                                                                 \
+        if (first) memcpy(&one, first, sizeof one);                                                    \
+        if (second) memcpy(&two, second, sizeof two);                                                  \
         has_changed = FUNCTION((TYPE *)(void *)memory, operation, type, one, two, &before, is_shared); \
-        if (old) memcpy(old, &before, sizeof before);                                                 \
+        if (old) memcpy(old, &before, sizeof before);                                                  \
     } while (0)
 
-int change_memory(char *memory, u32 operation, u32 type, const void *first, const void *second, void *old, int is_shared) {
+int change_memory(
+    char *memory, u32 operation, u32 type, const void *first, const void *second, void *old, int is_shared) {
     int has_changed = 0;
     switch (type_nbytes(type)) {
     case 2: CHANGE(change_2, u16); break;
@@ -188,7 +195,14 @@ int change_memory(char *memory, u32 operation, u32 type, const void *first, cons
     return has_changed;
 }
 
-void run_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+void run_atomic(xf_thread *t,
+                u64 address,
+                u32 operation,
+                u32 type,
+                const void *first,
+                const void *second,
+                void *old,
+                u32 flags,
                 u32 site) {
     Thread *thread = as_thread(t);
     const Launch *launch = thread->worker->launch;
@@ -196,5 +210,6 @@ void run_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *
     int is_shared = (flags & XF_SHARED) != 0 || offset < launch->shared_nbytes;
     if (flags & XF_SHARED) address += t->shared;
     poll(thread, site);
-    if (change_memory((char *)(uintptr_t)address, operation, type, first, second, old, is_shared)) note_progress(thread->worker);
+    if (change_memory((char *)(uintptr_t)address, operation, type, first, second, old, is_shared))
+        note_progress(thread->worker);
 }

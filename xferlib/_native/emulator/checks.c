@@ -11,18 +11,20 @@
  * - in one block, where a barrier of all threads lies between them (its interval differs), or synchronisations of the
  *   warp (`lanes`);
  * - anywhere, where the one's thread has released and the other's has acquired. A fence makes a thread's knowledge ready;
- *   the next strong write publishes it at its address, and whoever reads that address by an atomic or a strong load learns
- *   it. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
+ *   the next strong write publishes it at its address, and a thread that reads that address by an atomic or a strong load
+ *   learns it. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
  *   synchronise, and let one thread set the flag.
  *
  * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
  * thread that has left before a barrier; a plain read next to an atomic of another thread, if an atomic of the reader's on
  * the same item follows, for a loop of compare-and-swap begins with a plain read, and what it has read is verified. That
- * is a suspicion until the reader comes to such an atomic, to a barrier or to its end, or has looped for long. The relation is that of the whole program, not of one run's order, so that most
- * races are found under any schedule.
+ * is a suspicion until the reader comes to such an atomic, to a barrier or to its end, or has looped for long.
+ *
+ * The relation is that of the whole program, not of one run's order, so that most races are found under any schedule.
  *
  * The shadow takes 8 bytes a byte that is touched, and 32 more in words whose bytes have been accessed so differently that
- * each has a cell of its own. It is mapped in chunks, by the first access. One worker runs a checked launch: the cells have no locks.
+ * each has a cell of its own. It is mapped in chunks, by the first access. One worker runs a checked launch: the cells have
+ * no locks.
  *
  * Global state: none; the heap's is in services.c.
  */
@@ -53,7 +55,7 @@ enum { SLOTS = 3, PART_BITS = 5, PART_BEGIN = SLOTS * SITE_BITS, HALVES = 17, BY
    that of the next thread: so accesses of neighbours to bytes and halves need no cells of their own. */
 typedef struct {
     u64 slots[SLOTS]; /* slots[0] is SPLIT where the bytes have cells of their own */
-    u64 notes;        /* the sites of the slots, 16 bits each; their parts, 5 bits each; a flag */
+    u64 notes; /* the sites of the slots, 16 bits each; their parts, 5 bits each; a flag */
 } Cell;
 
 #define SPLIT (~0ull)
@@ -66,17 +68,17 @@ typedef struct {
 typedef struct Area {
     struct Area *next; /* of those of the heap */
     u64 begin, end;
-    u64 word_begin;    /* begin, down to a multiple of 4 */
+    u64 word_begin; /* begin, down to a multiple of 4 */
     Chunk *chunks;
     u64 chunk_count;
-    u32 first, count;  /* regions, in Checks.order */
-    int is_plain;      /* one region, neither tracked nor with bits of what is written */
-    int is_read_only;  /* all of its regions: nothing to race with */
+    u32 first, count; /* regions, in Checks.order */
+    int is_plain; /* one region, neither tracked nor with bits of what is written */
+    int is_read_only; /* all of its regions: nothing to race with */
 } Area;
 
 typedef struct {
     u64 address;
-    Knowledge *wide;   /* of releases for the grid */
+    Knowledge *wide; /* of releases for the grid */
     Knowledge *narrow; /* for a block alone */
     u32 narrow_name;
 } Point;
@@ -90,7 +92,7 @@ struct Checks {
     Launch *launch;
     Area *areas;
     u32 area_count;
-    u32 *order;          /* regions by their begin */
+    u32 *order; /* regions by their begin */
     Area *recent[RECENT]; /* by site */
     Area *heap_areas;
     u64 serial;
@@ -99,7 +101,8 @@ struct Checks {
     u32 *block_of, *later_name; /* by name: the block's number; the name that the block has had afterwards, or 0 */
     u32 names, name_room;
     int is_ordering; /* XF_CHECKED, not only XF_TRACK */
-    u16 *short_sites; /* where a program has more sites than cells can name: those that the launch comes to, from 1 on */
+    u16 *
+        short_sites; /* where a program has more sites than cells can name: those that the launch comes to, from 1 on */
     u32 *long_sites, short_count;
 };
 
@@ -109,12 +112,12 @@ struct BlockChecks {
     u64 *initialised; /* of the shared window, a bit a byte */
     Area shared;
     u32 last_variable;
-    u16 *lanes;          /* by warp, lane and lane: clocks that a lane knows of another */
+    u16 *lanes; /* by warp, lane and lane: clocks that a lane knows of another */
     u32 *lanes_interval; /* by warp: where `lanes` counts */
-    Knowledge *base;     /* of every thread */
-    Knowledge *ready;    /* what any thread may publish */
+    Knowledge *base; /* of every thread */
+    Knowledge *ready; /* what any thread may publish */
     Knowledge *left_knowledge, *left_ready; /* of threads that are gone: they count at the next barrier */
-    Points points;       /* in shared memory */
+    Points points; /* in shared memory */
     int has_releases, has_knowledge; /* of single threads, since the last barrier */
 };
 
@@ -181,7 +184,9 @@ static void locate_shared(const Block *block, u32 offset, xf_report *report) {
     }
     /* Dynamic memory has no number of a variable. */
     u32 begin = block->worker->launch->dynamic_begin;
-    u32 distance = offset < begin ? begin - offset : offset >= begin + given->dynamic_nbytes ? offset - begin - given->dynamic_nbytes + 1 : 0;
+    u32 distance = offset < begin                            ? begin - offset
+                   : offset >= begin + given->dynamic_nbytes ? offset - begin - given->dynamic_nbytes + 1
+                                                             : 0;
     if (given->dynamic_nbytes && distance < nearest) report->variable = -1;
 }
 
@@ -263,8 +268,6 @@ static void require_alignment(const Access *access, u64 address, u32 nbytes) {
 static u16 *lanes_of(const struct BlockChecks *own, u32 warp) {
     return own->lanes + (size_t)warp * WARP * WARP;
 }
-
-
 
 static int is_known(const Checks *checks, const Knowledge *knowledge, u64 stamp) {
     if (!knowledge) return 0;
@@ -351,7 +354,6 @@ void settle_suspicions(Thread *thread, u64 ticks) {
     if (first && thread->ticks >= first->ticks + ticks) fail(thread, &first->report);
 }
 
-
 static u32 site_in(const Cell *cell, u32 which) {
     return (u32)(cell->notes >> (SITE_BITS * which)) & SITE_MASK;
 }
@@ -408,7 +410,8 @@ static void note_write(const Access *access, Cell *cell) {
     }
     cell->slots[0] = stamp;
     set_site(cell, 0, access->short_site);
-    /* Whatever happens after this write happens after those readers, for they were before it; strong ones may not have been. */
+    /* What happens after this write happens after those readers too, for they were before it; of strong ones it is not
+       known. */
     if (!(stamp & STRONG_BIT)) {
         cell->slots[1] = cell->slots[2] = 0;
         cell->notes &= ~IS_SECOND_WRITE;
@@ -515,9 +518,13 @@ static int pack(Cell *cell, const Cell *bytes) {
             if (!(mask >> i & 1)) continue;
             if (site_in(&bytes[i], slot) != site_in(&bytes[first], slot)) return 0;
             for (u32 j = 0; j < 3; j++)
-                if (bytes[i].slots[slot] - step_of(steps[j], i) != bytes[first].slots[slot] - step_of(steps[j], first)) fits &= ~(1u << j);
+                if (bytes[i].slots[slot] - step_of(steps[j], i) != bytes[first].slots[slot] - step_of(steps[j], first))
+                    fits &= ~(1u << j);
         }
-        u32 part = fits & 1 ? mask & (mask == 15 ? 0 : 15) : fits & 2 ? BY_BYTE | mask : fits & 4 && mask == 15 ? HALVES : 32;
+        u32 part = fits & 1                 ? mask & (mask == 15 ? 0 : 15)
+                   : fits & 2               ? BY_BYTE | mask
+                   : fits & 4 && mask == 15 ? HALVES
+                                            : 32;
         if (part == 32) return 0;
         word.slots[slot] = bytes[first].slots[slot] - step_of(part, first);
         word.notes |= (u64)part << (PART_BEGIN + PART_BITS * slot);
@@ -529,7 +536,8 @@ static int pack(Cell *cell, const Cell *bytes) {
 }
 
 /* Note an access to some bytes of a word, or to a word of which parts are noted. */
-static void note_part(Access *access, Cell *cell, u64 from, u64 to, const char *memory, const char *value, Cell *bytes) {
+static void note_part(
+    Access *access, Cell *cell, u64 from, u64 to, const char *memory, const char *value, Cell *bytes) {
     access->nbytes = 1;
     if (cell->slots[0] != SPLIT) unpack(access, cell, bytes);
     for (u64 i = from; i < to; i++) {
@@ -542,7 +550,8 @@ static void note_part(Access *access, Cell *cell, u64 from, u64 to, const char *
 /* The cells of the four bytes of a word. */
 static Cell *split_word(Area *area, Chunk *chunk, u64 word, Thread *thread) {
     Cell *cell = &chunk->words[word % CHUNK_WORDS];
-    if (!chunk->bytes && !(chunk->bytes = map_cells(4 * words_of_chunk(area, word / CHUNK_WORDS), &chunk->bytes_nbytes)))
+    if (!chunk->bytes &&
+        !(chunk->bytes = map_cells(4 * words_of_chunk(area, word / CHUNK_WORDS), &chunk->bytes_nbytes)))
         fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of checked execution");
     Cell *bytes = &chunk->bytes[4 * (word % CHUNK_WORDS)];
     cell->slots[0] = SPLIT;
@@ -557,14 +566,16 @@ static void shade(Access *access, Area *area, u64 address, u32 nbytes) {
     while (offset < end) {
         u64 word = offset / 4, from = offset % 4, to = end - word * 4 < 4 ? end - word * 4 : 4;
         Chunk *chunk = &area->chunks[word / CHUNK_WORDS];
-        if (!chunk->words && !(chunk->words = map_cells(words_of_chunk(area, word / CHUNK_WORDS), &chunk->words_nbytes)))
+        if (!chunk->words &&
+            !(chunk->words = map_cells(words_of_chunk(area, word / CHUNK_WORDS), &chunk->words_nbytes)))
             fail_at(access->thread, XF_OUT_OF_MEMORY, access->site, "the shadow of checked execution");
         Cell *cell = &chunk->words[word % CHUNK_WORDS];
         u64 done = nbytes - (end - offset);
         access->memory = memory + done;
         access->value = value ? value + done : NULL;
         if (cell->slots[0] == SPLIT) {
-            note_part(access, cell, from, to, memory + done, value ? value + done : NULL, split_word(area, chunk, word, access->thread));
+            note_part(access, cell, from, to, memory + done, value ? value + done : NULL,
+                      split_word(area, chunk, word, access->thread));
         } else if (from == 0 && to == 4 && !(cell->notes & PARTS)) {
             access->nbytes = 4;
             note_access(access, cell);
@@ -586,10 +597,12 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
     const Launch *launch = thread->worker->launch;
     const xf_launch *given = launch->given;
     const xf_variable *variable = &given->variables[own->last_variable];
-    int is_in = given->variable_count && is_within(offset, nbytes, variable->offset, variable->offset + variable->nbytes);
+    int is_in =
+        given->variable_count && is_within(offset, nbytes, variable->offset, variable->offset + variable->nbytes);
     is_in = is_in || is_within(offset, nbytes, launch->dynamic_begin, launch->dynamic_begin + given->dynamic_nbytes);
     is_in = is_in || is_within(offset, nbytes, RESERVED_BEGIN, XF_SHARED_BEGIN);
-    is_in = is_in || (!given->variable_count && is_within(offset, nbytes, XF_SHARED_BEGIN, XF_SHARED_BEGIN + given->static_nbytes));
+    is_in = is_in || (!given->variable_count &&
+                      is_within(offset, nbytes, XF_SHARED_BEGIN, XF_SHARED_BEGIN + given->static_nbytes));
     for (u32 i = 0; !is_in && i < given->variable_count; i++) {
         variable = &given->variables[i];
         is_in = is_within(offset, nbytes, variable->offset, variable->offset + variable->nbytes);
@@ -628,7 +641,8 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes)) refuse_access(access, XF_UNINITIALISED);
+            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes))
+                refuse_access(access, XF_UNINITIALISED);
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
         }
@@ -694,10 +708,10 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
         if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
     }
-    u32 kind = !is_in                                  ? XF_OUT_OF_BOUNDS
-               : flags & XF_WRITE && !may_write        ? XF_READ_ONLY
+    u32 kind = !is_in                               ? XF_OUT_OF_BOUNDS
+               : flags & XF_WRITE && !may_write     ? XF_READ_ONLY
                : flags & XF_READ && !is_initialised ? XF_UNINITIALISED
-                                                       : XF_OK;
+                                                    : XF_OK;
     if (kind) {
         locate(checks, area, address, access->report);
         refuse_access(access, kind);
@@ -752,7 +766,13 @@ static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site,
     report.text[0] = 0;
     report.other.site = (u32)NO_SITE;
     Access access = {
-        .thread = thread, .stamp = stamp, .flags = flags, .site = site, .value = value, .report = &report, .all_nbytes = nbytes,
+        .thread = thread,
+        .stamp = stamp,
+        .flags = flags,
+        .site = site,
+        .value = value,
+        .report = &report,
+        .all_nbytes = nbytes,
     };
     if (flags & XF_SHARED) {
         access.memory = (const char *)(uintptr_t)(address + thread->seen.shared);
@@ -777,7 +797,8 @@ static Point *find_point(Points *points, u64 address, int is_new) {
     }
     for (;;) {
         u32 place = (u32)((address >> 1) * 0x9e3779b97f4a7c15ull >> 32) & (points->room - 1);
-        while (points->points[place].address && points->points[place].address != address) place = (place + 1) & (points->room - 1);
+        while (points->points[place].address && points->points[place].address != address)
+            place = (place + 1) & (points->room - 1);
         Point *point = &points->points[place];
         if (point->address || !is_new) return point->address ? point : NULL;
         if (2 * points->count < points->room) {
@@ -806,7 +827,8 @@ static void clear_points(KnowledgePool *pool, Points *points) {
 
 static Points *points_for(Thread *thread, u64 address) {
     const Launch *launch = thread->worker->launch;
-    return address - thread->seen.shared < launch->shared_nbytes ? &thread->block->checks->points : &launch->checks->points;
+    return address - thread->seen.shared < launch->shared_nbytes ? &thread->block->checks->points
+                                                                 : &launch->checks->points;
 }
 
 /* Learn what has been published at an address. */
@@ -918,7 +940,14 @@ void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *v
     note_progress(thread->worker);
 }
 
-void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+void check_atomic(xf_thread *t,
+                  u64 address,
+                  u32 operation,
+                  u32 type,
+                  const void *first,
+                  const void *second,
+                  void *old,
+                  u32 flags,
                   u32 site) {
     Thread *thread = as_thread(t);
     u32 nbytes = type_nbytes(type);
@@ -966,7 +995,8 @@ void begin_local(xf_thread *t, char *memory, u32 nbytes) {
 void end_local(xf_thread *t, char *memory, u32 nbytes) {
     Thread *thread = as_thread(t);
     (void)nbytes;
-    while (thread->frame_count && thread->frames[thread->frame_count - 1].begin != (u64)(uintptr_t)memory) thread->frame_count--;
+    while (thread->frame_count && thread->frames[thread->frame_count - 1].begin != (u64)(uintptr_t)memory)
+        thread->frame_count--;
     if (thread->frame_count) thread->frame_count--;
 }
 
@@ -979,7 +1009,8 @@ static void make_own_stamp(Thread *thread, u32 clock) {
 
 /* A name of its own for a block; 0 where they are used up. */
 static u32 new_name(Checks *checks, u32 block) {
-    if (!checks->is_ordering || checks->names >= MOST_NAME || checks->names + 1 >= 1u << (4 * checks->pool.levels)) return 0;
+    if (!checks->is_ordering || checks->names >= MOST_NAME || checks->names + 1 >= 1u << (4 * checks->pool.levels))
+        return 0;
     if (checks->names + 1 >= checks->name_room) {
         u32 room = 2 * checks->name_room;
         u32 *blocks = realloc(checks->block_of, room * sizeof(u32));
@@ -1009,7 +1040,7 @@ static void begin_interval(Block *block) {
     for (u32 i = 0; i < block->count; i++) make_own_stamp(&block->threads[i], 0);
 }
 
-/* At the end of the numbers an interval begins: accesses before count as ordered, which may miss a race, at a rare moment. */
+/* At the end of the numbers an interval begins: accesses before it count as ordered, which may miss a race. */
 static void set_clock(Thread *thread, u32 clock) {
     if (clock > MOST_CLOCK) begin_interval(thread->block);
     else make_own_stamp(thread, clock);
@@ -1039,8 +1070,10 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
         u32 lane = (u32)__builtin_ctz(rest);
         const Thread *thread = warp->lanes[lane];
         rows[lane * WARP + lane] = (u16)(clock_of(thread->stamp) + 1);
-        for (u32 i = 0; i < WARP; i++) together[i] = together[i] > rows[lane * WARP + i] ? together[i] : rows[lane * WARP + i];
-        if (thread->release) learn(&checks->pool, &ready, thread->release->wide), learn(&checks->pool, &narrow, thread->release->narrow);
+        for (u32 i = 0; i < WARP; i++)
+            together[i] = together[i] > rows[lane * WARP + i] ? together[i] : rows[lane * WARP + i];
+        if (thread->release)
+            learn(&checks->pool, &ready, thread->release->wide), learn(&checks->pool, &narrow, thread->release->narrow);
     }
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
@@ -1227,7 +1260,9 @@ static int make_areas(Checks *checks) {
         u64 begin = i < given->region_count ? given->regions[checks->order[i]].begin : ~0ull;
         if (!has_workspace && workspace < begin) {
             has_workspace = 1;
-            if (!describe_area(checks, &checks->areas[checks->area_count++], 0, 0, workspace, workspace + sizeof launch->workspace)) return 0;
+            if (!describe_area(checks, &checks->areas[checks->area_count++], 0, 0, workspace,
+                               workspace + sizeof launch->workspace))
+                return 0;
             continue;
         }
         if (i == given->region_count) break;

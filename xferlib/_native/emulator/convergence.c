@@ -320,7 +320,8 @@ void leave_convergence(Thread *thread) {
     warp->alive &= ~bit(thread->seen.lane);
     warp->lanes[thread->seen.lane] = NULL;
     for (u32 i = warp->meeting_count; i-- > 0;)
-        if (!(warp->meetings[i].mask & warp->alive & ~warp->meetings[i].arrived)) finish_meeting(block, warp, &warp->meetings[i]);
+        if (!(warp->meetings[i].mask & warp->alive & ~warp->meetings[i].arrived))
+            finish_meeting(block, warp, &warp->meetings[i]);
     for (u32 i = 0; i < BARRIERS; i++) {
         Barrier *barrier = &block->barriers[i];
         if (!barrier->count) continue;

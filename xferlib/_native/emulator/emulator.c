@@ -18,7 +18,13 @@
 
 #include <sched.h>
 
-enum { TICKS = 16384, POLL_TICKS = 64 /* a turn costs as much as so many branches */, MOST_RESIDENT_THREADS = 1 << 18, OUTPUT_NBYTES = 1 << 16, MOST_IDLE_POLLS = 2000000 };
+enum {
+    TICKS = 16384,
+    POLL_TICKS = 64 /* a turn costs as much as 64 branches */,
+    MOST_RESIDENT_THREADS = 1 << 18,
+    OUTPUT_NBYTES = 1 << 16,
+    MOST_IDLE_POLLS = 2000000
+};
 
 extern const xf_math xf_math_table; /* arithmetic.c */
 
@@ -100,7 +106,8 @@ static int make_room(Worker *worker, u32 threads) {
     if (wanted == room && worker->ready) return 1;
     Thread **ready = malloc(wanted * sizeof(Thread *));
     if (!ready) return 0;
-    for (u32 i = 0; i < worker->ready_count; i++) ready[i] = worker->ready[(worker->ready_first + i) & worker->ready_mask];
+    for (u32 i = 0; i < worker->ready_count; i++)
+        ready[i] = worker->ready[(worker->ready_first + i) & worker->ready_mask];
     free(worker->ready);
     worker->ready = ready;
     worker->ready_first = 0;
@@ -190,7 +197,7 @@ void poll(Thread *thread, u32 site) {
     Worker *worker = thread->worker;
     const xf_launch *given = worker->launch->given;
     if (!(given->flags & XF_FIBERS)) return;
-    /* Checked execution sees every change of memory. Where there has been none for so long, none will come. */
+    /* Checked execution sees every change of memory. Where all threads poll for long without one, none will come. */
     if (given->flags & XF_CHECKED && ++worker->idle_polls > MOST_IDLE_POLLS + 1000ull * worker->ready_count &&
         __atomic_load_n(&worker->launch->next_block, __ATOMIC_RELAXED) >= worker->launch->block_count)
         fail_at(thread, XF_ENDLESS, site, "");
@@ -255,8 +262,10 @@ static int take_block(Worker *worker, u64 *number) {
         u64 share = has_fibers(launch) ? 1 : launch->block_count / (16 * (u64)launch->worker_count);
         share = share < 1 ? 1 : share > 64 ? 64 : share;
         worker->chunk_begin = __atomic_fetch_add(&launch->next_block, share, __ATOMIC_RELAXED);
-        if (worker->chunk_begin >= launch->block_count) return worker->chunk_begin = worker->chunk_end = launch->block_count, 0;
-        worker->chunk_end = worker->chunk_begin + share < launch->block_count ? worker->chunk_begin + share : launch->block_count;
+        if (worker->chunk_begin >= launch->block_count)
+            return worker->chunk_begin = worker->chunk_end = launch->block_count, 0;
+        worker->chunk_end =
+            worker->chunk_begin + share < launch->block_count ? worker->chunk_begin + share : launch->block_count;
     }
     *number = block_at(launch, worker->chunk_begin++);
     return 1;
@@ -264,7 +273,8 @@ static int take_block(Worker *worker, u64 *number) {
 
 static void free_block(Block *block) {
     if (block->checks) close_block_checks(block);
-    for (u32 i = 0; block->threads && i < block->count; i++) free(block->threads[i].line.bytes), free(block->threads[i].frames);
+    for (u32 i = 0; block->threads && i < block->count; i++)
+        free(block->threads[i].line.bytes), free(block->threads[i].frames);
     free(block->threads);
     free(block->warps);
     free(block->shared_memory);
@@ -594,12 +604,29 @@ static Worker *new_worker(Launch *launch, u32 number) {
 static void fill_tables(Launch *launch) {
     int is_watched = (launch->given->flags & (XF_CHECKED | XF_TRACK)) != 0;
     launch->run = (xf_run){
-        .barrier = wait_at_barrier, .warp_sync = synchronize_warp, .shuffle = shuffle, .vote = vote, .match = match,
-        .redux = reduce, .active_mask = find_active_mask, .fence = check_fence,
-        .atomic = is_watched ? check_atomic : run_atomic, .access = check_access, .store = check_store,
-        .local_begin = begin_local, .local_end = end_local, .yield = yield_at_access, .tick = tick,
-        .printf = print_formatted, .assert_fail = fail_assertion, .trap = run_trap, .allocate = allocate_memory,
-        .release = free_memory, .clock = read_clock, .global_timer = read_global_timer, .environment = read_environment,
+        .barrier = wait_at_barrier,
+        .warp_sync = synchronize_warp,
+        .shuffle = shuffle,
+        .vote = vote,
+        .match = match,
+        .redux = reduce,
+        .active_mask = find_active_mask,
+        .fence = check_fence,
+        .atomic = is_watched ? check_atomic : run_atomic,
+        .access = check_access,
+        .store = check_store,
+        .local_begin = begin_local,
+        .local_end = end_local,
+        .yield = yield_at_access,
+        .tick = tick,
+        .printf = print_formatted,
+        .assert_fail = fail_assertion,
+        .trap = run_trap,
+        .allocate = allocate_memory,
+        .release = free_memory,
+        .clock = read_clock,
+        .global_timer = read_global_timer,
+        .environment = read_environment,
         .unsupported = refuse_instruction,
     };
     u64 bits = 2;

@@ -74,9 +74,9 @@ static void find_region(const xf_launch *given, u64 address, xf_report *report) 
     report->offset = (s64)address;
     for (u32 i = 0; i < given->region_count; i++) {
         const xf_region *region = &given->regions[i];
-        u64 distance = address < region->begin                      ? region->begin - address
+        u64 distance = address < region->begin                     ? region->begin - address
                        : address >= region->begin + region->nbytes ? address - region->begin - region->nbytes
-                                                                    : 0;
+                                                                   : 0;
         if (distance >= nearest) continue;
         nearest = distance;
         report->region = (s32)i;
@@ -114,7 +114,8 @@ static void handle(int number, siginfo_t *info, void *context) {
 /* Make the calling thread one whose faults end its launch; 0 where that is not possible. */
 int catch_faults(Worker *worker) {
     stack_t stack = {.ss_size = SIGNAL_STACK_NBYTES};
-    stack.ss_sp = mmap(NULL, SIGNAL_STACK_NBYTES + sizeof(stack_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    stack.ss_sp =
+        mmap(NULL, SIGNAL_STACK_NBYTES + sizeof(stack_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (stack.ss_sp == MAP_FAILED) return 0;
     worker->signal_stack = stack.ss_sp;
     worker->os_thread = pthread_self();
@@ -154,7 +155,8 @@ void release_faults(Worker *worker) {
             struct sigaction now;
             sigaction(fault_signals[i], NULL, &now);
             /* Another library may have put its handler in place meanwhile: it stays. */
-            if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle) sigaction(fault_signals[i], &table.before[i], NULL);
+            if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle)
+                sigaction(fault_signals[i], &table.before[i], NULL);
         }
     pthread_mutex_unlock(&table.lock);
     for (int i = 0; i < SLOTS; i++) {

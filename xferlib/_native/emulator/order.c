@@ -94,7 +94,8 @@ static void *unite_leaves(Leaf *one, Leaf *other) {
     ThreadClock merged[1024];
     u32 i = 0, j = 0, count = 0;
     while (i < one->count || j < other->count) {
-        if (j == other->count || (i < one->count && one->clocks[i].thread < other->clocks[j].thread)) merged[count] = one->clocks[i++];
+        if (j == other->count || (i < one->count && one->clocks[i].thread < other->clocks[j].thread))
+            merged[count] = one->clocks[i++];
         else if (i == one->count || other->clocks[j].thread < one->clocks[i].thread) merged[count] = other->clocks[j++];
         else {
             merged[count] = one->clocks[i].clock > other->clocks[j].clock ? one->clocks[i] : other->clocks[j];
@@ -157,7 +158,8 @@ Knowledge *make_knowledge(KnowledgePool *pool, u32 name, u32 interval, const Thr
 
 static const Leaf *find_leaf(const KnowledgePool *pool, const Knowledge *knowledge, u32 name) {
     const void *branch = knowledge;
-    for (u32 level = pool->levels; level && branch; level--) branch = ((const Knowledge *)branch)->branches[branch_of(name, level)];
+    for (u32 level = pool->levels; level && branch; level--)
+        branch = ((const Knowledge *)branch)->branches[branch_of(name, level)];
     return branch;
 }
 

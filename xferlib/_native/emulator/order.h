@@ -26,7 +26,8 @@ static inline u32 clock_of(u64 stamp) {
 }
 
 static inline u64 make_stamp(u32 name, u32 thread, u32 interval, u32 clock) {
-    return (u64)name << NAME_SHIFT | (u64)thread << THREAD_SHIFT | (u64)interval << INTERVAL_SHIFT | (u64)clock << CLOCK_SHIFT;
+    return (u64)name << NAME_SHIFT | (u64)thread << THREAD_SHIFT | (u64)interval << INTERVAL_SHIFT |
+           (u64)clock << CLOCK_SHIFT;
 }
 
 /* Accesses of one thread in an interval: those with a smaller clock are known. */

@@ -103,8 +103,7 @@ static void write_conversion(Thread *thread, const Conversion *found, const char
     int is_integer = strchr("diouxX", found->kind) != NULL, is_wide = is_integer && found->longs;
     if (is_real || is_string || found->kind == 'p' || is_wide) value = take_argument(arguments, offset, 8);
     else if (is_integer || found->kind == 'c') value = take_argument(arguments, offset, 4);
-    else { /* nothing that CUDA's printf knows: as it stands */
-        write_text(thread, found->text, strlen(found->text));
+    else { /* nothing that CUDA's printf knows: as it stands */ write_text(thread, found->text, strlen(found->text));
         return;
     }
     memcpy(&real, &value, sizeof real);
@@ -154,8 +153,8 @@ u32 print_formatted(xf_thread *t, const char *format, const char *arguments, u32
 void fail_assertion(xf_thread *t, const char *message, const char *file, u32 line, const char *function, u32 site) {
     char text[sizeof((xf_report *)NULL)->text];
     const char *name = function ? function : "";
-    snprintf(text, sizeof text, "%.200s:%u: %.100s%sassertion `%.180s` failed", file ? file : "", line, name, *name ? ": " : "",
-             message ? message : "");
+    snprintf(text, sizeof text, "%.200s:%u: %.100s%sassertion `%.180s` failed", file ? file : "", line, name,
+             *name ? ": " : "", message ? message : "");
     fail_at(as_thread(t), XF_ASSERT, site, text);
 }
 
@@ -223,7 +222,8 @@ static HeapBlock *join_trees(HeapBlock *low, HeapBlock *high) {
 
 static void insert_block(HeapBlock *block) {
     HeapBlock **place = &heap.root;
-    while (*place && (*place)->priority >= block->priority) place = block->begin < (*place)->begin ? &(*place)->left : &(*place)->right;
+    while (*place && (*place)->priority >= block->priority)
+        place = block->begin < (*place)->begin ? &(*place)->left : &(*place)->right;
     split(*place, block->begin, &block->left, &block->right);
     *place = block;
 }

@@ -78,7 +78,8 @@ Stack *take_stack(size_t nbytes) {
     }
     Stack **place = &pool.first, *stack;
     /* Not one of quite another size: a launch with large stacks must not leave all of its memory to those with small. */
-    while ((stack = *place) != NULL && (stack->nbytes < nbytes || stack->nbytes > nbytes + 3 * page)) place = &stack->next;
+    while ((stack = *place) != NULL && (stack->nbytes < nbytes || stack->nbytes > nbytes + 3 * page))
+        place = &stack->next;
     if (stack) {
         *place = stack->next;
         pool.kept--;

@@ -225,10 +225,18 @@ void describe_deadlock(const Block *block, xf_report *report);
 
 /* --- atomics.c */
 
-void run_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+void run_atomic(xf_thread *t,
+                u64 address,
+                u32 operation,
+                u32 type,
+                const void *first,
+                const void *second,
+                void *old,
+                u32 flags,
                 u32 site);
 /* The memory at `memory`; returns whether it has changed. */
-int change_memory(char *memory, u32 operation, u32 type, const void *first, const void *second, void *old, int is_shared);
+int change_memory(
+    char *memory, u32 operation, u32 type, const void *first, const void *second, void *old, int is_shared);
 u32 type_nbytes(u32 type);
 
 /* --- services.c: output, the heap, clocks */
@@ -261,7 +269,7 @@ void close_block_checks(Block *block);
 void begin_block_checks(Block *block);
 void begin_thread_checks(Thread *thread);
 void end_thread_checks(Thread *thread);
-/* The thread comes to a barrier or its end: a suspicion that nothing has cleared is a fault, if it is that many ticks old. */
+/* The thread comes to a barrier or its end: a suspicion that is not cleared is a fault, if it is that many ticks old. */
 void settle_suspicions(Thread *thread, u64 ticks);
 /* A barrier is complete; the threads in its queue are those that wait at it. */
 void order_barrier(Block *block, Barrier *barrier);
@@ -272,7 +280,14 @@ void order_warp(Block *block, const Warp *warp, u32 lanes);
 /* They have met in another operation. */
 void share_knowledge(Block *block, const Warp *warp, u32 lanes);
 void check_fence(xf_thread *t, u32 scope, u32 site);
-void check_atomic(xf_thread *t, u64 address, u32 operation, u32 type, const void *first, const void *second, void *old, u32 flags,
+void check_atomic(xf_thread *t,
+                  u64 address,
+                  u32 operation,
+                  u32 type,
+                  const void *first,
+                  const void *second,
+                  void *old,
+                  u32 flags,
                   u32 site);
 char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
 void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
