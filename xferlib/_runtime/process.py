@@ -127,12 +127,12 @@ class Config:
     )  # fmt: skip
     loop_turns: int = _variable(
         "XFERLIB_LOOP_TURNS", _parse_count(1 << 40, "turns"), 1 << 20,
-        "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. All loops "
-        "of a thread of CUDA source that is checked may have 64 times as many. A GPU does not count them.",
+        "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. "
+        "All loops of a thread of CUDA source that is checked may have 64 times as many. A GPU does not count them.",
     )  # fmt: skip
     kernel_check: str = _variable(
         "XFERLIB_KERNEL_CHECK", _one_of("auto", "1", "0"), "auto",
-        "'1': CUDA source on a CPU runs with every access checked; '0': without checks; 'auto': checked on sim alone.",
+        "'1': CUDA source on a CPU runs with every access checked; '0': unchecked; 'auto': checked on sim alone.",
     )  # fmt: skip
     kernel_schedule: str = _variable(
         "XFERLIB_KERNEL_SCHEDULE", _one_of("auto", "in-order", "reversed", "random"), "auto",

@@ -1156,7 +1156,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
 
 _CPU_ARCH = "compute_80"
-"""What is compiled for a CPU: the newest without clusters."""
+"""The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
 
 
@@ -1164,7 +1164,7 @@ def _decode_ptx(content: bytes, what: str) -> str:
     """PTX as text; machine code is refused."""
     text = content.rstrip(b"\0").decode(errors="replace")
     if ".version" not in text or "\0" in text:
-        raise UnsupportedError(f"{what} does not run on a CPU: it is no PTX; give its source or PTX")
+        raise UnsupportedError(f"{what} does not run on a CPU: it is not PTX; give its source or PTX")
     return text
 
 

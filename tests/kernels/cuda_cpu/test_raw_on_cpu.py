@@ -1,4 +1,4 @@
-"""CUDA source without a GPU: the same kernels on numpy, on torch's CPU and on the simulator, and what is wrong with them."""
+"""CUDA source without a GPU: the same kernels on numpy, torch's CPU and the simulator, and their faults."""
 
 from __future__ import annotations
 
@@ -227,7 +227,8 @@ def test_a_fault_is_reported_with_its_line(checked: None, kind: str, schedule: s
     assert error.line in line, str(error)
     assert str(error).startswith(f"k(), line {error.line}: thread (")
     if kind == "out of bounds":
-        assert error.index == 32 and "argument 'x'" in str(error)
+        assert error.index == 32
+        assert "argument 'x'" in str(error)
 
 
 def test_a_mistake_in_the_source_is_the_compilers_error(library: str) -> None:

@@ -44,7 +44,7 @@ def translate(text: str, *, checked: bool = False) -> emit.CTranslation:
 def evaluate(
     body: str, ptx_type: str, dtype: type, result: str, *, checked: bool = False, block: int = 1, before: str = ""
 ) -> np.ndarray:
-    """What register `result` holds at the end, for each thread."""
+    """The value of register `result` at the end, for each thread."""
     size = np.dtype(dtype).itemsize
     text = kernel(
         f"{body}\n mad.wide.u32 %address, %t, {size}, %out; st.global.{ptx_type} [%address], {result};", before=before

@@ -503,7 +503,7 @@ class _ModuleLayout:
         self.lay_out_block()
 
     def resolve(self, name: str, function: PtxFunction | None) -> PtxFunction | PtxVariable | None:
-        """What a name means, in a function."""
+        """The meaning of a name in a function."""
         name = function.aliases.get(name, name) if function else name
         name = self.module.aliases.get(name, name)
         return self.module.variables.get(name) or self.module.functions.get(name)
@@ -568,9 +568,9 @@ class _ModuleLayout:
         self.block_nbytes = max(_align_up(at, 16), 16)
         if self.block_nbytes > _MOST_BLOCK_NBYTES:
             raise PtxError(f"the module's variables take {self.block_nbytes} bytes: the most is {_MOST_BLOCK_NBYTES}")
-        self.lay_out_shared()
+        self.arrange_window()
 
-    def lay_out_shared(self) -> None:
+    def arrange_window(self) -> None:
         """Variables of the module and of functions have one offset for all kernels; those of kernels begin after."""
         self.common: list[PtxVariable] = [
             v for v in self.module.variables.values() if v.space == "shared" and not v.is_extern
@@ -583,15 +583,15 @@ class _ModuleLayout:
             else:
                 self.common.extend(variables)
         self.shared_end: dict[int, int] = {}
-        self.place_shared(self.common, SHARED_BEGIN)
+        self.assign_offsets(self.common, SHARED_BEGIN)
         self.reached: dict[str, list[str]] = {}
         for function in self.module.functions.values():
             if function.is_entry and function.body is not None:
                 self.reached[function.name] = self.reach([function.name])
                 begin = max((self.shared_end[id(v)] for v in self.used_common(function.name)), default=SHARED_BEGIN)
-                self.place_shared(self.own[function.name], begin)
+                self.assign_offsets(self.own[function.name], begin)
 
-    def place_shared(self, variables: list[PtxVariable], at: int) -> None:
+    def assign_offsets(self, variables: list[PtxVariable], at: int) -> None:
         for variable in variables:
             at = _align_up(at + self.gap, max(variable.align, 1))
             self.offsets[id(variable)] = at
@@ -604,7 +604,7 @@ class _ModuleLayout:
             used.update(self.uses[name][1])
         return [variable for variable in self.common if id(variable) in used]
 
-    def shared_of(self, kernel: str) -> list[PtxVariable]:
+    def find_window(self, kernel: str) -> list[PtxVariable]:
         return [*self.used_common(kernel), *self.own[kernel]]
 
     def dynamic_align(self, kernel: str) -> int:
@@ -734,7 +734,7 @@ class _ModuleWriter:
             offset = _align_up(offset, variable.align)
             params.append(KernelParameter(variable.name, offset, variable.nbytes, variable.align))
             offset += variable.nbytes
-        variables = layout.shared_of(entry.name)
+        variables = layout.find_window(entry.name)
         shared = tuple(SharedVariable(v.name, layout.offsets[id(v)], v.nbytes) for v in variables)
         end = max((layout.shared_end[id(v)] for v in variables), default=SHARED_BEGIN)
         static = 0
@@ -847,7 +847,7 @@ class _FunctionWriter:
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         raise PtxError(f"{where}: {message}: `{self.instruction.text}`", self.instruction.line)
 
-    def uncovered(self, what: str = "") -> NoReturn:
+    def refuse(self, what: str = "") -> NoReturn:
         site = self.module.site(self.function, self.instruction)
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         for call in site.inlined[-1:]:
@@ -920,7 +920,7 @@ class _FunctionWriter:
         return found
 
     def find_observed(self) -> None:
-        """Registers whose bits somebody looks at: only for these must a NaN be the canonical one."""
+        """Registers whose bits are observed: only for these must a NaN be the canonical one."""
         self.observed: set[int] = set()
         copies: list[tuple[Register, list[Operand]]] = []
         for item in self.function.body or ():
@@ -933,7 +933,7 @@ class _FunctionWriter:
             for operand in item.operands:
                 self.observe(operand)
         size = -1
-        while size != len(self.observed):  # whoever looks at a copy looks at its source
+        while size != len(self.observed):  # who observes a copy observes its source
             size = len(self.observed)
             for target, sources in copies:
                 if target.number in self.observed:
@@ -1144,7 +1144,7 @@ class _FunctionWriter:
     def write_instruction(self, item: Instruction) -> None:
         handler = _HANDLERS.get(item.opcode)
         if handler is None:
-            self.uncovered()
+            self.refuse()
         begin = len(self.lines)
         handler(self, item)
         if item.guard is not None:
@@ -1222,11 +1222,11 @@ class _FunctionWriter:
         offset = f" + {_integer_literal(symbol.offset, 'u64')}" if symbol.offset else ""
         if isinstance(found, PtxFunction):
             if found.body is None:
-                self.uncovered(f"the address of '{found.name}', which is not defined,")
+                self.refuse(f"the address of '{found.name}', which is not defined,")
             return f"(u64){self.module.c_name(found.name)}"
         if found is None:
             if isinstance(target, str) and target.startswith("%"):
-                self.uncovered(f"the register '{target}'")
+                self.refuse(f"the register '{target}'")
             self.fail(f"'{target}' is not defined")
         if found.space == "shared":
             if found.is_extern:
@@ -1251,7 +1251,7 @@ class _FunctionWriter:
         if name.startswith("pm"):
             return "0u", "u32"
         if name not in _SPECIAL:
-            self.uncovered(f"the register '%{operand.name}'")
+            self.refuse(f"the register '%{operand.name}'")
         return _SPECIAL[name]
 
     def pack(self, vector: Vector, ptx_type: str) -> str:
@@ -1337,9 +1337,9 @@ class _FunctionWriter:
         types = [word for word in item.modifiers if word in NBYTES]
         flags = {word for word in item.modifiers if word not in NBYTES}
         for word in flags.difference(allowed):
-            self.uncovered(f"'.{word}' of the instruction '{item.name}'")
+            self.refuse(f"'.{word}' of the instruction '{item.name}'")
         if count is not None and len(types) != count:
-            self.uncovered()
+            self.refuse()
         return types, flags
 
     def operands(self, least: int, most: int | None = None) -> list[Operand]:
@@ -1473,11 +1473,13 @@ def _covers(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def _unsigned(ptx_type: str) -> str:
+def _find_unsigned(ptx_type: str) -> str:
     return f"u{8 * NBYTES[ptx_type]}"
 
 
-def _packed(writer: _FunctionWriter, ptx_type: str, sources: list[Operand], scalar: Callable[[list[str]], str]) -> None:
+def _write_packed(
+    writer: _FunctionWriter, ptx_type: str, sources: list[Operand], scalar: Callable[[list[str]], str]
+) -> None:
     """An instruction on both halves of its operands; `scalar` writes it for one half, given the operands' halves."""
     part = _PACKED[ptx_type]
     nbytes = NBYTES[part]
@@ -1505,7 +1507,7 @@ _INTEGERS = {"u16", "s16", "u32", "s32", "u64", "s64", "b16", "b32", "b64"}
 
 
 def _wrap(ptx_type: str, expression: str) -> str:
-    return f"(({_unsigned(ptx_type)})({expression}))"
+    return f"(({_find_unsigned(ptx_type)})({expression}))"
 
 
 @_covers("add", "sub")
@@ -1519,16 +1521,16 @@ def _add(writer: _FunctionWriter, item: Instruction) -> None:
     operator = "+" if item.opcode == "add" else "-"
     _, a, b = writer.operands(3)
     if ptx_type in _PACKED:
-        _packed(writer, ptx_type, [a, b], lambda halves: f"{halves[0]} {operator} {halves[1]}")
+        _write_packed(writer, ptx_type, [a, b], lambda halves: f"{halves[0]} {operator} {halves[1]}")
     elif "sat" in flags:
         writer.assign(item.operands[0], "u32", f"xf_{item.opcode}s({writer.read(a, 's32')}, {writer.read(b, 's32')})")
     elif "cc" in flags:
-        x, y = writer.bind(_unsigned(ptx_type), [a, b])
-        writer.put(f"cc = {f'({_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};")
-        writer.assign(item.operands[0], _unsigned(ptx_type), f"{x} {operator} {y}")
+        x, y = writer.bind(_find_unsigned(ptx_type), [a, b])
+        writer.put(f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};")
+        writer.assign(item.operands[0], _find_unsigned(ptx_type), f"{x} {operator} {y}")
         writer.put("}")
     else:
-        kind = _unsigned(ptx_type)
+        kind = _find_unsigned(ptx_type)
         writer.assign(
             item.operands[0], kind, _wrap(ptx_type, f"{writer.read(a, kind)} {operator} {writer.read(b, kind)}")
         )
@@ -1537,7 +1539,7 @@ def _add(writer: _FunctionWriter, item: Instruction) -> None:
 @_covers("addc", "subc")
 def _add_carry(writer: _FunctionWriter, item: Instruction) -> None:
     types, flags = writer.split(item, {"cc"}, 1)
-    kind = _unsigned(types[0])
+    kind = _find_unsigned(types[0])
     d, a, b = writer.operands(3)
     x, y = writer.bind(kind, [a, b])
     if item.opcode == "addc":
@@ -1554,7 +1556,7 @@ def _add_carry(writer: _FunctionWriter, item: Instruction) -> None:
 
 def _product(ptx_type: str, part: str, a: str, b: str) -> str:
     """The part (lo, hi, wide) of a product; a and b have the type's own C type."""
-    unsigned, nbits, signed = _unsigned(ptx_type), 8 * NBYTES[ptx_type], ptx_type[0] == "s"
+    unsigned, nbits, signed = _find_unsigned(ptx_type), 8 * NBYTES[ptx_type], ptx_type[0] == "s"
     if part == "lo":
         return f"((u16)((u32){a} * (u32){b}))" if nbits == 16 else f"(({unsigned}){a} * ({unsigned}){b})"
     if nbits == 64:
@@ -1576,8 +1578,8 @@ def _multiply(writer: _FunctionWriter, item: Instruction) -> None:
     ptx_type = types[0]
     part = next((word for word in ("lo", "hi", "wide") if word in flags), "")
     if not part or (part == "wide" and NBYTES[ptx_type] == 8):
-        writer.uncovered()
-    result = f"u{16 * NBYTES[ptx_type]}" if part == "wide" else _unsigned(ptx_type)
+        writer.refuse()
+    result = f"u{16 * NBYTES[ptx_type]}" if part == "wide" else _find_unsigned(ptx_type)
     operands = writer.operands(3 if item.opcode == "mul" else 4)
     product = _product(ptx_type, part, writer.read(operands[1], ptx_type), writer.read(operands[2], ptx_type))
     if item.opcode == "mul":
@@ -1611,7 +1613,7 @@ def _multiply_carry(writer: _FunctionWriter, item: Instruction) -> None:
         writer.read(operands[1], types[0]),
         writer.read(operands[2], types[0]),
     )
-    _carry_product(writer, operands, _unsigned(types[0]), product, carry_in=True, carry_out="cc" in flags)
+    _carry_product(writer, operands, _find_unsigned(types[0]), product, carry_in=True, carry_out="cc" in flags)
 
 
 @_covers("mul24", "mad24")
@@ -1635,7 +1637,7 @@ def _multiply24(writer: _FunctionWriter, item: Instruction) -> None:
 def _sad(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.operands(4)
-    kind = _unsigned(ptx_type)
+    kind = _find_unsigned(ptx_type)
     third = writer.read(c, kind)
     x, y = writer.bind(ptx_type, [a, b])
     writer.assign(
@@ -1652,9 +1654,8 @@ def _divide(writer: _FunctionWriter, item: Instruction) -> None:
         return
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    writer.assign(
-        d, _unsigned(ptx_type), f"xf_{item.opcode}_{ptx_type}({writer.read(a, ptx_type)}, {writer.read(b, ptx_type)})"
-    )
+    x, y = writer.read(a, ptx_type), writer.read(b, ptx_type)
+    writer.assign(d, _find_unsigned(ptx_type), f"xf_{item.opcode}_{ptx_type}({x}, {y})")
 
 
 @_covers("abs", "neg")
@@ -1665,7 +1666,7 @@ def _absolute(writer: _FunctionWriter, item: Instruction) -> None:
         return
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a = writer.operands(2)
-    kind = _unsigned(ptx_type)
+    kind = _find_unsigned(ptx_type)
     (x,) = writer.bind(kind, [a])
     negated = f"({kind})(0 - {x})"
     writer.assign(d, kind, negated if item.opcode == "neg" else f"(({ptx_type}){x} < 0 ? {negated} : {x})")
@@ -1687,10 +1688,10 @@ def _extreme(writer: _FunctionWriter, item: Instruction) -> None:
 
     d, a, b = writer.operands(3)
     if ptx_type in _PACKED:
-        _packed(writer, ptx_type, [a, b], lambda halves: scalar(_PACKED[ptx_type], *halves))
+        _write_packed(writer, ptx_type, [a, b], lambda halves: scalar(_PACKED[ptx_type], *halves))
     else:
         x, y = writer.bind(ptx_type, [a, b])
-        writer.assign(d, _unsigned(ptx_type), f"({_unsigned(ptx_type)}){scalar(_ctype(ptx_type), x, y)}")
+        writer.assign(d, _find_unsigned(ptx_type), f"({_find_unsigned(ptx_type)}){scalar(_ctype(ptx_type), x, y)}")
         writer.put("}")
 
 
@@ -1698,7 +1699,7 @@ def _extreme(writer: _FunctionWriter, item: Instruction) -> None:
 def _bits(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a = writer.operands(2)
-    kind = _unsigned(ptx_type)
+    kind = _find_unsigned(ptx_type)
     value, nbits = writer.read(a, kind), 8 * NBYTES[ptx_type]
     if item.opcode == "popc":
         writer.assign(d, "u32", f"xf_popc({value})")
@@ -1714,7 +1715,7 @@ def _bits(writer: _FunctionWriter, item: Instruction) -> None:
 def _find_bit(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), flags = writer.split(item, {"shiftamt"}, 1)
     d, a = writer.operands(2)
-    value = writer.read(a, _unsigned(ptx_type))
+    value = writer.read(a, _find_unsigned(ptx_type))
     writer.assign(
         d, "u32", f"xf_bfind({value}, {8 * NBYTES[ptx_type]}, {int(ptx_type[0] == 's')}, {int('shiftamt' in flags)})"
     )
@@ -1733,7 +1734,7 @@ def _find_nth(writer: _FunctionWriter, item: Instruction) -> None:
 def _extract(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c = writer.operands(4)
-    kind, nbits = _unsigned(ptx_type), 8 * NBYTES[ptx_type]
+    kind, nbits = _find_unsigned(ptx_type), 8 * NBYTES[ptx_type]
     if isinstance(b, Immediate) and isinstance(c, Immediate) and not b.nbits and not c.nbits:
         begin, count = int(b.value) & 255, int(c.value) & 255
         if count and begin + count <= nbits:  # two shifts
@@ -1748,7 +1749,7 @@ def _extract(writer: _FunctionWriter, item: Instruction) -> None:
 def _insert(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b, c, e = writer.operands(5)
-    kind = _unsigned(ptx_type)
+    kind = _find_unsigned(ptx_type)
     parts = [writer.read(a, kind), writer.read(b, kind), writer.read(c, "u32"), writer.read(e, "u32")]
     writer.assign(d, kind, f"({kind})xf_bfi({', '.join(parts)}, {8 * NBYTES[ptx_type]})")
 
@@ -1784,7 +1785,7 @@ def _dot(writer: _FunctionWriter, item: Instruction) -> None:
 @_covers("and", "or", "xor", "not")
 def _logic(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
-    kind = "pred" if ptx_type == "pred" else _unsigned(ptx_type)
+    kind = "pred" if ptx_type == "pred" else _find_unsigned(ptx_type)
     if item.opcode == "not":
         d, a = writer.operands(2)
         value = writer.read(a, kind)
@@ -1827,7 +1828,7 @@ def _logic3(writer: _FunctionWriter, item: Instruction) -> None:
 def _shift(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    kind, nbits = _unsigned(ptx_type), 8 * NBYTES[ptx_type]
+    kind, nbits = _find_unsigned(ptx_type), 8 * NBYTES[ptx_type]
     signed = item.opcode == "shr" and ptx_type[0] == "s"
     value = writer.read(a, ptx_type if signed else kind)
     operator = "<<" if item.opcode == "shl" else ">>"
@@ -1947,7 +1948,7 @@ class _Float:
                 return self.finish_bits(f"m->fma_narrow({', '.join(values)}, {_NARROW[self.type]})")
             operator = {"add": "+", "sub": "-", "mul": "*"}.get(opcode)
             if operator is None:
-                self.writer.uncovered()
+                self.writer.refuse()
             return self.finish(f"(f64){values[0]} {operator} {values[1]}")
         bits = self.type[1:]
         if mode == "XF_RN":
@@ -1982,7 +1983,7 @@ def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
     operands = writer.operands(count + 1)
     if {"approx", "full"} & flags:
         if item.opcode != "div" or ptx_type != "f32":
-            writer.uncovered()
+            writer.refuse()
         kind = _Float(writer, ptx_type, flags)
         name = "div_approximate_f32" if "approx" in flags else "div_full_f32"
         writer.assign(
@@ -1998,9 +1999,9 @@ def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
         or item.opcode == "rem"
         or (kind.type in _NARROW and item.opcode == "div")
     ):
-        writer.uncovered()
+        writer.refuse()
     if part:
-        _packed(
+        _write_packed(
             writer, ptx_type, operands[1:],
             lambda halves: kind.compute(item.opcode, [kind.take(half) for half in halves], _mode(flags), None),
         )  # fmt: skip
@@ -2018,15 +2019,15 @@ def _unary(writer: _FunctionWriter, item: Instruction) -> None:
     number = f"XF_{item.opcode.upper()}"
     if "approx" not in flags:
         if item.opcode not in ("rcp", "sqrt") or ptx_type not in _FLOATS:
-            writer.uncovered()
+            writer.refuse()
         writer.assign(d, ptx_type, kind.compute(item.opcode, [kind.read(a)], _mode(flags), d))
     elif ptx_type == "f64":
         if item.opcode not in ("rcp", "rsqrt"):
-            writer.uncovered()
+            writer.refuse()
         name = "rsqrt_f64" if item.opcode == "rsqrt" and "ftz" not in flags else f"{item.opcode}_approximate_f64"
         writer.assign(d, ptx_type, f"m->{name}({writer.read(a, ptx_type)})")
     elif ptx_type in _PACKED:
-        _packed(
+        _write_packed(
             writer, ptx_type, [a], lambda halves: kind.finish(f"m->approximate_f32[{number}]({kind.take(halves[0])})")
         )
     else:
@@ -2046,7 +2047,7 @@ def _float_sign(writer: _FunctionWriter, item: Instruction) -> None:
     elif ptx_type == "f64":
         writer.assign(d, ptx_type, f"xf_{item.opcode}64({writer.read(a, ptx_type)})")
     elif ptx_type in _NARROW or ptx_type in ("f16x2", "bf16x2"):
-        bits, sign = _unsigned(ptx_type), 0x8000 if ptx_type in _NARROW else 0x80008000
+        bits, sign = _find_unsigned(ptx_type), 0x8000 if ptx_type in _NARROW else 0x80008000
         value = writer.read(a, bits)
         if "ftz" in flags:
             if ptx_type in _NARROW:
@@ -2056,7 +2057,7 @@ def _float_sign(writer: _FunctionWriter, item: Instruction) -> None:
         mask = _integer_literal(sign if negates else ~sign, bits)
         writer.assign(d, bits, _wrap(ptx_type, f"{value} {'^' if negates else '&'} {mask}"))
     else:
-        writer.uncovered()
+        writer.refuse()
 
 
 def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
@@ -2064,7 +2065,7 @@ def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
     operands = writer.operands(3, 4)
     part = _PACKED.get(ptx_type, ptx_type)
     if part not in ("f32", "f64", *_NARROW):
-        writer.uncovered()
+        writer.refuse()
     kind = _Float(writer, part, flags)
     bits = 64 if part == "f64" else 32
     float_type = f"f{bits}"
@@ -2092,7 +2093,7 @@ def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
         return kind.finish(scalar(values), operands[0])
 
     if ptx_type in _PACKED:
-        _packed(writer, ptx_type, operands[1:], lambda halves: finish([kind.take(half) for half in halves]))
+        _write_packed(writer, ptx_type, operands[1:], lambda halves: finish([kind.take(half) for half in halves]))
         return
     values = [kind.read(operand) for operand in operands[1:]]
     names = [writer.temporary() for _ in values]
@@ -2106,7 +2107,7 @@ def _float_extreme(writer: _FunctionWriter, item: Instruction) -> None:
 def _copy_sign(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), _ = writer.split(item, (), 1)
     d, a, b = writer.operands(3)
-    bits = _unsigned(ptx_type)
+    bits = _find_unsigned(ptx_type)
     top = _integer_literal(1 << (8 * NBYTES[ptx_type] - 1), bits)
     writer.assign(d, bits, f"(({writer.read(a, bits)} & {top}) | ({writer.read(b, bits)} & ~{top}))")
 
@@ -2115,7 +2116,7 @@ def _copy_sign(writer: _FunctionWriter, item: Instruction) -> None:
 def _test(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), flags = writer.split(item, {"finite", "infinite", "number", "notanumber", "normal", "subnormal"}, 1)
     d, a = writer.operands(2)
-    bits = _unsigned(ptx_type)
+    bits = _find_unsigned(ptx_type)
     top, exponent, least = (
         (0x7FFFFFFF, 0x7F800000, 0x00800000) if ptx_type == "f32" else ((1 << 63) - 1, 0x7FF << 52, 1 << 52)
     )
@@ -2148,10 +2149,10 @@ def _comparison(writer: _FunctionWriter, ptx_type: str, flags: set[str], word: s
         word = _UNORDERED.get(word, word)
         operator = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.get(word)
         if operator is None:
-            writer.uncovered()
+            writer.refuse()
         return lambda values: f"({values[0]} {operator} {values[1]})"
     if word not in _COMPARISONS or ptx_type not in ("f32", "f64", *_NARROW):
-        writer.uncovered()
+        writer.refuse()
     kind = _Float(writer, ptx_type, flags)
     return lambda values: f"({_COMPARISONS[word].format(*(kind.take(value) for value in values))})"
 
@@ -2163,10 +2164,10 @@ def _compare(writer: _FunctionWriter, item: Instruction) -> None:
     flags = {word for word in words if word == "ftz"}
     plain = [word for word in words if word != "ftz"]
     if not plain or len(plain) > 2 or len(types) != (1 if item.opcode == "setp" else 2):
-        writer.uncovered()
+        writer.refuse()
     word, boolean = plain[0], plain[1] if len(plain) > 1 else ""
     if boolean and boolean not in _BOOLEANS:
-        writer.uncovered()
+        writer.refuse()
     operands = writer.operands(4 if boolean else 3)
     d, ptx_type = operands[0], types[-1]
     part = _PACKED.get(ptx_type, ptx_type)
@@ -2204,7 +2205,7 @@ def _compare(writer: _FunctionWriter, item: Instruction) -> None:
         elif result in _NARROW:
             writer.assign(d, result, f"(u16)({test} ? {_ONE[result]} : 0)")
         else:
-            writer.assign(d, _unsigned(result), f"({_unsigned(result)})({test} ? -1 : 0)")
+            writer.assign(d, _find_unsigned(result), f"({_find_unsigned(result)})({test} ? -1 : 0)")
     elif isinstance(d, Pair):
         opposite = combine(f"!{compare([x, y])}")
         writer.put(f"const u32 p = {test}, q = {opposite};")
@@ -2255,7 +2256,7 @@ def _move(writer: _FunctionWriter, item: Instruction) -> None:
     elif isinstance(a, Vector):
         writer.assign(d, ptx_type, writer.pack(a, ptx_type))
     elif isinstance(a, Label):
-        writer.uncovered("the address of a label")
+        writer.refuse("the address of a label")
     else:
         writer.assign(d, ptx_type, writer.read(a, ptx_type))
 
@@ -2308,7 +2309,7 @@ def _cvt(writer: _FunctionWriter, item: Instruction) -> None:
     floats = ("f16", "bf16", "f32", "f64")
     if target in ("f16x2", "bf16x2") and source == "f32":
         part = _Float(writer, "f16" if target == "f16x2" else "bf16", flags & {"relu"})
-        high, low = (_narrowed(part, writer.read(operand, "f32"), flags) for operand in operands[1:])
+        high, low = (_narrow(part, writer.read(operand, "f32"), flags) for operand in operands[1:])
         writer.assign(d, "u32", f"((u32){high} << 16 | {low})")
     elif target in ("e4m3x2", "e5m2x2"):
         _cvt_to_8(writer, operands, target, source, flags)
@@ -2337,7 +2338,7 @@ def _cvt(writer: _FunctionWriter, item: Instruction) -> None:
             value = _clamp(writer, operands[1], source, target)
         writer.assign(d, target, value if _ctype(source) == _ctype(target) else f"(({_ctype(target)}){value})")
     else:
-        writer.uncovered()
+        writer.refuse()
 
 
 _INT_TYPES = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "b8", "b16", "b32", "b64"}
@@ -2347,7 +2348,7 @@ def _overflow(flags: set[str]) -> str:
     return "XF_SATFINITE" if "satfinite" in flags else "XF_INFINITE"
 
 
-def _narrowed(part: _Float, value: str, flags: set[str]) -> str:
+def _narrow(part: _Float, value: str, flags: set[str]) -> str:
     bits = f"m->narrow({value}, {_NARROW[part.type]}, {_mode(flags)}, {_overflow(flags)})"
     return part.finish_bits(bits)
 
@@ -2363,7 +2364,7 @@ def _cvt_to_8(writer: _FunctionWriter, operands: list[Operand], target: str, sou
         high, low = f"{wide}({x} >> 16)", f"{wide}({x} & 0xffff)"
         opened = True
     else:
-        writer.uncovered()
+        writer.refuse()
     parts = [f"m->narrow({value}, {name}, XF_RN, XF_SATFINITE)" for value in (high, low)]
     if "relu" in flags:
         parts = [f"({part} & 128 ? 0 : {part})" for part in parts]
@@ -2396,7 +2397,7 @@ def _cvt_float(
         writer.assign(operands[0], target, kind.finish_bits(bits))
     else:
         kind.flags = flags - {"ftz"}
-        writer.assign(operands[0], target, _narrowed(kind, value, flags))
+        writer.assign(operands[0], target, _narrow(kind, value, flags))
 
 
 def _cvt_to_int(
@@ -2431,7 +2432,7 @@ def _cvt_from_int(
     kind = _Float(writer, target, flags)
     if target in _NARROW:
         exact = f"m->f64_from_{wide}({value}, XF_ODD)" if NBYTES[source] == 8 else f"(f64){value}"
-        writer.assign(operands[0], target, _narrowed(kind, exact, flags))
+        writer.assign(operands[0], target, _narrow(kind, exact, flags))
     elif mode == "XF_RN":
         expression = f"xf_{target}_from_u64(m, {value})" if source == "u64" else f"({target}){value}"
         writer.assign(
@@ -2458,7 +2459,7 @@ def _clamp(writer: _FunctionWriter, operand: Operand, source: str, target: str) 
 def _cvt_pack(writer: _FunctionWriter, item: Instruction) -> None:
     types, _ = writer.split(item, {"pack", "sat"})
     if len(types) < 2 or types[1] != "s32" or types[0] not in ("u16", "s16", "u8", "s8", "u4", "s4"):
-        writer.uncovered()
+        writer.refuse()
     operands = writer.operands(3, 4)
     nbits = 8 * NBYTES[types[0]]
     mask = (1 << nbits) - 1
@@ -2493,7 +2494,7 @@ def _access(writer: _FunctionWriter, item: Instruction, direction: str) -> _Acce
             count = _VECTORS[word]
         elif base in _SPACES:
             if word == "shared::cluster" and item.opcode not in ("ld", "st", "atom", "red"):
-                writer.uncovered()
+                writer.refuse()
             space = base
         elif word in ("volatile", "relaxed", "mmio"):
             strong = True
@@ -2506,9 +2507,9 @@ def _access(writer: _FunctionWriter, item: Instruction, direction: str) -> _Acce
         elif word in _SCOPES or word in _CACHE or word == "weak" or base in ("L1", "L2"):
             strong = strong or word == "cv"
         else:
-            writer.uncovered(f"'.{word}' of the instruction '{item.name}'")
+            writer.refuse(f"'.{word}' of the instruction '{item.name}'")
     if len(types) != 1:
-        writer.uncovered()
+        writer.refuse()
     if strong:
         flags.append("XF_STRONG")
     if space in _SPACE_FLAG:
@@ -2522,7 +2523,7 @@ def _address(writer: _FunctionWriter, operand: Operand) -> str:
         writer.fail("an operand is not an address")
     base, offset = operand.base, operand.offset
     if isinstance(base, Register):
-        value = writer.read_register(base, _unsigned(base.type))
+        value = writer.read_register(base, _find_unsigned(base.type))
         if not offset:
             return value
         operator, size = ("+", offset) if offset > 0 else ("-", -offset)
@@ -2645,9 +2646,9 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
             flags += ["XF_ACQUIRE"] if word != "release" else []
             flags += ["XF_RELEASE"] if word != "acquire" else []
         elif word not in ("relaxed", "noftz") and word not in _SCOPES and base not in ("L1", "L2"):
-            writer.uncovered(f"'.{word}' of the instruction '{item.name}'")
+            writer.refuse(f"'.{word}' of the instruction '{item.name}'")
     if not operation or len(types) != 1:
-        writer.uncovered()
+        writer.refuse()
     if space:
         flags.append(_SPACE_FLAG[space])
     ptx_type, operands = types[0], item.operands
@@ -2744,7 +2745,7 @@ def _jump(writer: _FunctionWriter, label: Label) -> None:
 
 
 @_covers("brx")
-def _branch_indexed(writer: _FunctionWriter, item: Instruction) -> None:
+def _branch_by_index(writer: _FunctionWriter, item: Instruction) -> None:
     index, _ = writer.operands(2)
     labels = writer.targets(item)
     if not labels:
@@ -2848,7 +2849,7 @@ def _call_builtin(
     writer: _FunctionWriter, name: str, returns: tuple[Operand, ...], arguments: tuple[Operand, ...]
 ) -> None:
     if name not in _BUILTINS:
-        writer.uncovered(f"a call of '{name}', which is not defined in the module,")
+        writer.refuse(f"a call of '{name}', which is not defined in the module,")
     if len(arguments) < _BUILTINS[name]:
         writer.fail(f"'{name}' needs {_BUILTINS[name]} arguments")
 
@@ -2887,7 +2888,7 @@ def _call_builtin(
 def _barrier(writer: _FunctionWriter, item: Instruction) -> None:
     words = [word for word in item.modifiers if word not in ("cta", "aligned")]
     if "cluster" in words:
-        writer.uncovered()
+        writer.refuse()
     operands = item.operands
     if words[:2] == ["warp", "sync"]:
         writer.put(f"run->warp_sync(t, {writer.read(operands[0], 'u32')}, {writer.site});")
@@ -2907,7 +2908,7 @@ def _barrier(writer: _FunctionWriter, item: Instruction) -> None:
             operands[0], "u32" if words[1] == "popc" else "pred", call if words[1] == "popc" else f"({call} != 0)"
         )
     else:
-        writer.uncovered()
+        writer.refuse()
 
 
 def _lane_mask(writer: _FunctionWriter, item: Instruction, number: int) -> str:
@@ -2923,7 +2924,7 @@ def _shuffle(writer: _FunctionWriter, item: Instruction) -> None:
     operands = writer.operands(4, 5)
     mode = next((word for word in ("up", "down", "bfly", "idx") if word in flags), None)
     if mode is None:
-        writer.uncovered()
+        writer.refuse()
     d = operands[0]
     a, b, c = (writer.read(operand, "u32") for operand in operands[1:4])
     mask = _lane_mask(writer, item, 4)
@@ -2943,7 +2944,7 @@ def _vote(writer: _FunctionWriter, item: Instruction) -> None:
     operands = writer.operands(2, 3)
     mode = next((word for word in ("all", "any", "uni", "ballot") if word in flags), None)
     if mode is None:
-        writer.uncovered()
+        writer.refuse()
     mask = _lane_mask(writer, item, 2)
     call = f"run->vote(t, XF_VOTE_{mode.upper()}, {writer.read(operands[1], 'pred')}, {mask}, {writer.site})"
     writer.assign(operands[0], types[0], call if mode == "ballot" else f"({call} != 0)")
@@ -2970,7 +2971,7 @@ def _match(writer: _FunctionWriter, item: Instruction) -> None:
 def _reduce(writer: _FunctionWriter, item: Instruction) -> None:
     (ptx_type,), flags = writer.split(item, {"sync", "add", "min", "max", "and", "or", "xor"}, 1)
     if ptx_type == "f32":
-        writer.uncovered()
+        writer.refuse()
     d, a, mask = writer.operands(3)
     operation = next(word for word in ("add", "min", "max", "and", "or", "xor") if word in flags)
     kind = "XF_S32" if ptx_type == "s32" else "XF_U32"

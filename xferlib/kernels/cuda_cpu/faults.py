@@ -1,4 +1,4 @@
-"""What a fault of a kernel is in words: kernel, source line, threads and blocks, argument and index, and the remedy."""
+"""A fault of a kernel in words: kernel, source line, threads and blocks, argument and index, and the remedy."""
 
 from __future__ import annotations
 

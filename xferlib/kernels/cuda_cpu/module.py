@@ -125,7 +125,7 @@ class CpuModule:
         return found
 
     def attributes(self, name: str) -> dict[str, int]:
-        """What `KernelAttributes` holds of a kernel."""
+        """The values of `KernelAttributes`."""
         kernel = self.kernel(name)
         most = math.prod(kernel.maxntid) if kernel.maxntid else 1024
         constant = sum(each.nbytes for each in self._variables if each.space == "const")

@@ -46,7 +46,7 @@ class Relocation:
     nbytes: int
     target: str
     addend: int
-    shift: int = 0  # `mask(symbol)`: the address is shifted right by so many bits, and cut
+    shift: int = 0  # `mask(symbol)`: the address is shifted right by this number of bits, and cut
 
 
 @dataclass(slots=True, eq=False)
@@ -121,7 +121,7 @@ class OperandList:
 
 @dataclass(slots=True)
 class NoOperand:
-    """`_`: a result that nobody wants."""
+    """`_`: a result that is not used."""
 
 
 Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | Pair | Not | OperandList | NoOperand
@@ -229,7 +229,7 @@ def is_special(name: str) -> bool:
 
 
 class _Scope:
-    """What names mean between `{` and `}`."""
+    """The meaning of names between `{` and `}`."""
 
     __slots__ = ("labels", "names", "parent", "prefixes")
 
@@ -900,13 +900,13 @@ class _Operands:
                 self.parser.fail("'mask()' in an initialiser is not supported")
             return self.addend(self.relocation())
         if re.fullmatch(r"0[xX][fF][fF]0*", word) and self.tokens[self.at + 1 : self.at + 2] == ["("]:
-            return self.masked()
+            return self.parse_mask()
         value = self.read_expression(0)
         if value.nbits:
             return float_of(value)
         return value.value
 
-    def masked(self) -> Relocation:
+    def parse_mask(self) -> Relocation:
         """`0xFF00(symbol)`: one byte of an address, as old compilers write addresses into arrays of bytes."""
         mask = int(self.take(), 16)
         self.expect("(")
@@ -1071,7 +1071,7 @@ def merge(modules: Sequence[Module]) -> Module:
     for number, module in enumerate(modules):
         own = {
             name: f"{name}@{number}"
-            for name, found in _named(module)
+            for name, found in _find_by_name(module)
             if not found.is_visible and _is_defined(found) and len(owners[name]) > 1
         }
         for name, variable in module.variables.items():
@@ -1084,7 +1084,7 @@ def merge(modules: Sequence[Module]) -> Module:
             merged.functions[name] = _choose(merged.functions.get(name), replace(function, name=name, aliases=own))
         for name, target in module.aliases.items():
             merged.aliases[name] = own.get(target, target)
-    for name, found in _named(merged):
+    for name, found in _find_by_name(merged):
         is_system = name in SYSTEM_CALLS or name.startswith(("cuda", "__cuda"))
         is_window = isinstance(found, PtxVariable) and found.space == "shared"  # the dynamic part of it
         if not (_is_defined(found) or is_system or is_window or name in merged.aliases):
@@ -1092,7 +1092,7 @@ def merge(modules: Sequence[Module]) -> Module:
     return merged
 
 
-def _named(module: Module) -> list[tuple[str, PtxFunction | PtxVariable]]:
+def _find_by_name(module: Module) -> list[tuple[str, PtxFunction | PtxVariable]]:
     return [*module.variables.items(), *module.functions.items()]
 
 
@@ -1104,7 +1104,7 @@ _Named = TypeVar("_Named", PtxFunction, PtxVariable)
 
 
 def _choose(first: _Named | None, second: _Named) -> _Named:
-    """Which of two declarations or definitions of a name stays."""
+    """Choose which of two declarations or definitions of a name stays."""
     if first is None or not _is_defined(first):
         if isinstance(first, PtxVariable) and isinstance(second, PtxVariable) and not _is_defined(second):
             return replace(second, align=max(first.align, second.align))
