@@ -557,6 +557,14 @@ KERNEL(bug_lock_without_fence) {
     ATOMIC(XF_EXCH, a->more, 0, 0);
 }
 
+KERNEL(bug_lock_without_fence_behind) {
+    ARGUMENTS();
+    while (CAS(a->more, 0, 0, 1)) TICK();
+    PUT(a->out, 0, GET(a->out, 0) + GET(a->in, INDEX)); MARK(b)
+    FENCE();
+    ATOMIC(XF_EXCH, a->more, 0, 0);
+}
+
 KERNEL(bug_atomic_and_plain) {
     ARGUMENTS();
     if (TID == 40) PUT(a->out, 0, 5); MARK(b)

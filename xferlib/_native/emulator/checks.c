@@ -12,7 +12,7 @@
  *   warp (`lanes`);
  * - anywhere, where the one's thread has released and the other's has acquired. A fence makes a thread's knowledge ready;
  *   the next strong write publishes it at its address, and a thread that reads that address by an atomic or a strong load
- *   learns it. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
+ *   learns it, from its next fence or barrier on. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
  *   synchronise, and let one thread set the flag.
  *
  * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
@@ -831,16 +831,25 @@ static Points *points_for(Thread *thread, u64 address) {
                                                                  : &launch->checks->points;
 }
 
+/* What atomics have read counts from now on. */
+static void count_unfenced(Thread *thread) {
+    KnowledgePool *pool = &thread->worker->launch->checks->pool;
+    learn(pool, &thread->knowledge, thread->unfenced);
+    discard(pool, thread->unfenced);
+    thread->unfenced = NULL;
+}
+
 /* Learn what has been published at an address. */
-static void acquire(Thread *thread, u64 address) {
+static void acquire(Thread *thread, u64 address, u32 flags) {
     Points *points = points_for(thread, address);
     if (!points->count) return;
     struct BlockChecks *own = thread->block->checks;
     Point *point = find_point(points, address, 0);
     if (!point) return;
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
-    learn(pool, &thread->knowledge, point->wide);
-    if (point->narrow_name == own->name) learn(pool, &thread->knowledge, point->narrow);
+    learn(pool, &thread->unfenced, point->wide);
+    if (point->narrow_name == own->name) learn(pool, &thread->unfenced, point->narrow);
+    if (flags & XF_ACQUIRE) count_unfenced(thread);
     own->has_knowledge = 1;
 }
 
@@ -883,6 +892,7 @@ void check_fence(xf_thread *t, u32 scope, u32 site) {
     if (!thread->stamp) return;
     Checks *checks = thread->worker->launch->checks;
     struct Release *release = release_of(thread);
+    if (thread->unfenced) count_unfenced(thread);
     if (!release) return;
     Knowledge *all = sum_up(thread), **place = scope == XF_FENCE_BLOCK ? &release->narrow : &release->wide;
     discard(&checks->pool, *place);
@@ -921,7 +931,7 @@ char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site) {
     }
     char *memory = check(thread, address, nbytes, flags, site, NULL);
     if (flags & XF_STRONG && thread->stamp) {
-        if (flags & XF_READ) acquire(thread, (u64)(uintptr_t)memory);
+        if (flags & XF_READ) acquire(thread, (u64)(uintptr_t)memory, flags);
         if (flags & XF_WRITE) publish(thread, (u64)(uintptr_t)memory, flags);
     }
     return memory;
@@ -959,7 +969,7 @@ void check_atomic(xf_thread *t,
     char before[16];
     if (thread->suspicions) clear_suspicions(thread, (u64)(uintptr_t)memory, nbytes);
     int is_shared = (u64)(uintptr_t)memory - t->shared < thread->worker->launch->shared_nbytes;
-    if (thread->stamp) acquire(thread, (u64)(uintptr_t)memory);
+    if (thread->stamp) acquire(thread, (u64)(uintptr_t)memory, flags);
     int has_changed = change_memory(memory, operation, type, first, second, before, is_shared);
     int has_written = operation != XF_CAS || !memcmp(before, first, nbytes);
     if (thread->stamp && has_written) publish(thread, (u64)(uintptr_t)memory, flags);
@@ -1065,6 +1075,8 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     if (own->lanes_interval[number] != own->interval) memset(rows, 0, WARP * WARP * sizeof *rows);
     own->lanes_interval[number] = own->interval;
     Knowledge *ready = NULL, *narrow = NULL;
+    for (u32 rest = lanes; rest; rest &= rest - 1)
+        if (warp->lanes[__builtin_ctz(rest)]->unfenced) count_unfenced(warp->lanes[__builtin_ctz(rest)]);
     share_knowledge(block, warp, lanes);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
@@ -1108,6 +1120,7 @@ static void gather(Block *block) {
     KnowledgePool *pool = &block->worker->launch->checks->pool;
     for (u32 i = 0; i < block->count; i++) {
         Thread *thread = &block->threads[i];
+        if (thread->unfenced) count_unfenced(thread);
         if (thread->knowledge) {
             learn(pool, &own->base, thread->knowledge);
             discard(pool, thread->knowledge);
@@ -1135,6 +1148,7 @@ void order_barrier(Block *block, Barrier *barrier) {
         return;
     }
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
+        if (thread->unfenced) count_unfenced(thread);
         Knowledge *all = sum_up(thread);
         learn(&checks->pool, &barrier->knowledge, all);
         discard(&checks->pool, all);
@@ -1158,6 +1172,7 @@ void end_thread_checks(Thread *thread) {
     struct BlockChecks *own = thread->block->checks;
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
     settle_suspicions(thread, 0);
+    if (thread->unfenced) count_unfenced(thread);
     if (thread->knowledge || thread->release) {
         learn(pool, &own->left_knowledge, thread->knowledge);
         if (thread->release) learn(pool, &own->left_ready, thread->release->wide);
@@ -1202,6 +1217,7 @@ void close_block_checks(Block *block) {
     for (u32 i = 0; i < block->count; i++) {
         Thread *thread = &block->threads[i];
         discard(pool, thread->knowledge);
+        discard(pool, thread->unfenced);
         drop_release(pool, thread);
         clear_suspicions(thread, 0, ~0ull);
         for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);

@@ -75,6 +75,7 @@ struct Thread {
     /* Of checks.c: */
     u64 stamp;    /* who accesses, and when, as cells hold it */
     struct Knowledge *knowledge;
+    struct Knowledge *unfenced; /* of atomics and strong loads, which count from the next fence or barrier on */
     struct Release *release; /* what a fence has made ready to be published */
     struct Suspicion *suspicions;
     u32 frame_count, frame_room;

@@ -32,7 +32,6 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Address,
     Immediate,
     Instruction,
-    Label,
     Module,
     NoOperand,
     Not,
@@ -41,6 +40,7 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Pair,
     PtxError,
     PtxFunction,
+    PtxLabel,
     PtxVariable,
     Register,
     Special,
@@ -834,7 +834,7 @@ class _FunctionWriter:
                 self.assign(register, variable.type, f"*({_ctype(variable.type)} *)i{number}")
         body = function.body or []
         for index, item in enumerate(body):
-            if isinstance(item, Label):
+            if isinstance(item, PtxLabel):
                 self.lines.append(f"L{item.number}:;")
                 continue
             self.index, self.instruction, self.site_number = index, item, None
@@ -924,7 +924,7 @@ class _FunctionWriter:
         self.observed: set[int] = set()
         copies: list[tuple[Register, list[Operand]]] = []
         for item in self.function.body or ():
-            if isinstance(item, Label) or (item.opcode in _NAN_BLIND and "f32" in item.modifiers):
+            if isinstance(item, PtxLabel) or (item.opcode in _NAN_BLIND and "f32" in item.modifiers):
                 continue
             target = item.operands[0] if item.operands else None
             if item.opcode in ("mov", "selp") and item.modifiers == ("f32",) and isinstance(target, Register):
@@ -956,7 +956,7 @@ class _FunctionWriter:
         # Blocks: what they read before they write it, what they write for sure, and where they lead.
         reads: list[set[int]] = [set()]
         writes: list[set[int]] = [{register.number for register in self.function.param_registers.values()}]
-        follows: list[list[Label | int]] = [[]]
+        follows: list[list[PtxLabel | int]] = [[]]
         at_label: dict[int, int] = {}
 
         def begin_block(*, falls: bool) -> None:
@@ -967,7 +967,7 @@ class _FunctionWriter:
             follows.append([])
 
         for item in body:
-            if isinstance(item, Label):
+            if isinstance(item, PtxLabel):
                 begin_block(falls=True)
                 at_label[item.number] = len(reads) - 1
                 continue
@@ -990,7 +990,7 @@ class _FunctionWriter:
             for number in range(len(reads) - 1, -1, -1):
                 after: set[int] = set()
                 for target in follows[number]:
-                    after |= live[at_label[target.number] if isinstance(target, Label) else target]
+                    after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
                 before = live[number] | (after - writes[number])
                 if len(before) != len(live[number]):
                     live[number] = before
@@ -1001,7 +1001,7 @@ class _FunctionWriter:
 
     def find_loops(self) -> None:
         body = self.function.body or []
-        self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, Label)}
+        self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
         loops: set[tuple[int, int]] = set()
         for index, item in enumerate(body):
             if isinstance(item, Instruction):
@@ -1028,9 +1028,9 @@ class _FunctionWriter:
                 for begin, end in loops
             )
 
-    def targets(self, instruction: Instruction) -> list[Label]:
+    def targets(self, instruction: Instruction) -> list[PtxLabel]:
         if instruction.opcode == "bra":
-            return [operand for operand in instruction.operands if isinstance(operand, Label)]
+            return [operand for operand in instruction.operands if isinstance(operand, PtxLabel)]
         if instruction.opcode == "brx":
             operand = instruction.operands[-1]
             if isinstance(operand, Symbol) and isinstance(operand.target, str):
@@ -1349,9 +1349,9 @@ class _FunctionWriter:
         return operands
 
 
-def _is_source(item: Instruction | Label) -> bool:
+def _is_source(item: Instruction | PtxLabel) -> bool:
     """Whether an instruction may see what another thread wrote, as a loop that waits for it must."""
-    if isinstance(item, Label):
+    if isinstance(item, PtxLabel):
         return False
     return item.opcode in ("atom", "call") or (item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers))
 
@@ -2255,7 +2255,7 @@ def _move(writer: _FunctionWriter, item: Instruction) -> None:
             writer.assign(target, ptx_type, writer.read(source, ptx_type))
     elif isinstance(a, Vector):
         writer.assign(d, ptx_type, writer.pack(a, ptx_type))
-    elif isinstance(a, Label):
+    elif isinstance(a, PtxLabel):
         writer.refuse("the address of a label")
     else:
         writer.assign(d, ptx_type, writer.read(a, ptx_type))
@@ -2734,11 +2734,11 @@ def _nothing(writer: _FunctionWriter, item: Instruction) -> None:
 @_covers("bra")
 def _branch(writer: _FunctionWriter, _item: Instruction) -> None:
     label = writer.operands(1)[0]
-    assert isinstance(label, Label)
+    assert isinstance(label, PtxLabel)
     _jump(writer, label)
 
 
-def _jump(writer: _FunctionWriter, label: Label) -> None:
+def _jump(writer: _FunctionWriter, label: PtxLabel) -> None:
     if writer.positions[label.number] <= writer.index:
         writer.put(f"XF_TICK({writer.site});")
     writer.put(f"goto L{label.number};")

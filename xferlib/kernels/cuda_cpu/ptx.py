@@ -2,7 +2,7 @@
 
 Names are resolved here, since PTX has scopes: a register, a variable or a label in `{ }` hides one of the same name
 outside, and inline assembly opens such a scope wherever it is expanded. So an operand refers to a `Register` or a
-`Variable` by identity, and a label is a `Label` object. Only names of the module (variables, functions) may stay names:
+`PtxVariable` by identity, and a label is a `PtxLabel`. Only names of the module (variables, functions) may stay names:
 they may be declared later.
 """
 
@@ -66,7 +66,7 @@ class PtxVariable:
 
 
 @dataclass(slots=True, eq=False)
-class Label:
+class PtxLabel:
     name: str
     number: int
 
@@ -124,7 +124,7 @@ class NoOperand:
     """`_`: a result that is not used."""
 
 
-Operand = Register | Label | Immediate | Symbol | Special | Address | Vector | Pair | Not | OperandList | NoOperand
+Operand = Register | PtxLabel | Immediate | Symbol | Special | Address | Vector | Pair | Not | OperandList | NoOperand
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class PtxFunction:
     returns: list[PtxVariable]
     params: list[PtxVariable]
     line: int
-    body: list[Instruction | Label] | None = None
+    body: list[Instruction | PtxLabel] | None = None
     is_visible: bool = False
     is_weak: bool = False
     files: dict[int, str] = field(default_factory=dict)  # of its module
@@ -175,7 +175,7 @@ class PtxFunction:
     variables: list[PtxVariable] = field(default_factory=list)
     param_registers: dict[int, Register] = field(default_factory=dict)  # of parameters declared by `.reg`, by number
     prototypes: dict[str, Prototype] = field(default_factory=dict)
-    branch_targets: dict[str, list[Label]] = field(default_factory=dict)
+    branch_targets: dict[str, list[PtxLabel]] = field(default_factory=dict)
     call_targets: dict[str, list[str]] = field(default_factory=dict)
     attributes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -237,7 +237,7 @@ class _Scope:
         self.parent = parent
         self.names: dict[str, Register | PtxVariable | tuple[Register, ...]] = {}
         self.prefixes: dict[str, tuple[str, int]] = {}  # of `.reg .b32 %r<10>`: type and count
-        self.labels: dict[str, Label] = {}
+        self.labels: dict[str, PtxLabel] = {}
 
 
 class _Parser:
@@ -410,7 +410,7 @@ class _Parser:
             else:
                 self.scope.names[variable.name] = variable
         self.late: list[Callable[[], None]] = []  # lists of labels, which may stand later
-        body: list[Instruction | Label] = []
+        body: list[Instruction | PtxLabel] = []
         function.body = body
         pending: list[tuple[list[Operand], int, _Scope]] = []
         text = self.text
@@ -453,7 +453,7 @@ class _Parser:
                 item.place = first
         self.function = self.scope = None
 
-    def read_label(self, name: str, body: list[Instruction | Label]) -> None:
+    def read_label(self, name: str, body: list[Instruction | PtxLabel]) -> None:
         assert self.function is not None
         assert self.scope is not None
         function, scope, text = self.function, self.scope, self.text
@@ -481,10 +481,10 @@ class _Parser:
             if name in scope.labels:
                 self.fail(f"label '{name}' stands twice")
             self.numbers += 1
-            label = scope.labels[name] = Label(name, self.numbers)
+            label = scope.labels[name] = PtxLabel(name, self.numbers)
             body.append(label)
 
-    def find_label(self, operand: Operand, scope: _Scope | None) -> Label:
+    def find_label(self, operand: Operand, scope: _Scope | None) -> PtxLabel:
         name = operand.target if isinstance(operand, Symbol) and isinstance(operand.target, str) else "?"
         while scope:
             if name in scope.labels:
