@@ -62,8 +62,11 @@ class Emulator:
     def compiler_version(self) -> str:
         return "emulated"
 
+    _find_compiled: Callable[[str], bytes] | None = None
+
     def __init__(self, find_compiled: Callable[[str], bytes] | None = None) -> None:
-        self._find_compiled = find_compiled
+        if find_compiled is not None:
+            self._find_compiled = find_compiled
 
     def compile(self, source: str, *, device: Any, options: tuple[str, ...] = ()) -> _Compiled:
         if self._find_compiled is not None:
