@@ -1007,7 +1007,8 @@ def searchsorted(
     x1: Tensor, x2: Any, /, side: str = "left", sorter: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     """The indices at which the elements of ``x2``, or a number, belong in the sorted ``x1``."""
-    choice(side, ("left", "right"), "searchsorted: side")
+    if side not in ("left", "right"):  # `choice` would break the graph of torch.compile
+        raise ArgumentError(f"searchsorted: side={quote(side)} is neither 'left' nor 'right'; give one of them")
     axes = x1.dim() if isinstance(x1, Tensor) else 0
     if axes != 1:
         raise LayoutError(f"searchsorted: x1 has {axes} axes, and one is needed; reshape it")

@@ -18,6 +18,7 @@ import numpy as np
 from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
+from xferlib.kernels.functions import find as find_function
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -370,8 +371,7 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if found is None:
         found = _FUNCTIONS.get(own.removesuffix("f"))
         if found is None or not found.has_single:
-            known = sorted({*_FUNCTIONS, *SPLITS, *PAIRS})
-            fail(f"unknown function {name!r}{did_you_mean(name, known) or '; known are ' + ', '.join(known)}", None)
+            fail(f"unknown function {name!r}{_suggest(name)}", None)
     check_arity(name, args, found.arity, fail)
     operands = found.convert(b, args, FLOAT32 if is_single else None)
     first = operands[0].dtype
@@ -380,6 +380,18 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     if is_complex(operands[-1].dtype) and found.make is formulas.ldexp:
         fail(f"{name}() needs an integer exponent, and {operands[-1].dtype} is given; cast it", KernelTypeError)
     return found.make(b, *operands)
+
+
+def _suggest(name: str) -> str:
+    """The end of the message for a name that C has not; NumPy's name of a function may be meant."""
+    known = sorted({*_FUNCTIONS, *SPLITS, *PAIRS})
+    meant = find_function(name)
+    if meant is None:
+        return did_you_mean(name, known) or f"; known are {', '.join(known)}"
+    own = [each for each, function in _FUNCTIONS.items() if function.make is meant.lowering]
+    if own:
+        return f" (did you mean {own[0]!r}?)"
+    return ", which Python kernels alone know; write it by C's operators and functions"
 
 
 def find_name(name: str, names: Collection[str]) -> str | None:
