@@ -96,10 +96,10 @@ def raise_fault(
         "stack overflow": "has used up its stack",
         "segmentation fault": f"uses an address that is no memory of the launch{f', {where}' if where else ''}",
         "assertion": f"fails an assertion: {report.text.decode(errors='replace')}",
-        "trap": "executes a trap",
+        "trap": f"executes a trap{_in_brackets(report)}",
         "unsupported": f"reaches {_text_of(here, sites)!r}, which does not run on a CPU",
         "bad mask": "calls a warp function with a mask of threads that do not take part",
-        "out of memory": "gets no memory",
+        "out of memory": f"gets no memory{_in_brackets(report)}",
         "bad free": "frees what is not an allocation of a kernel",
     }[kind]
     if kind == "race":
@@ -123,6 +123,11 @@ def _line_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> int:
 
 def _text_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> str:
     return sites[place.site].instruction if place.site < len(sites) else "an instruction"
+
+
+def _in_brackets(report: runtime.FaultReport) -> str:
+    text = report.text.decode(errors="replace")
+    return f" ({text})" if text else ""
 
 
 def _demangle(name: str) -> str:
@@ -155,6 +160,8 @@ def _locate(
         elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
         return f"{memory.name} at index {index} of {elements}", index
     if report.region == _SHARED:
+        if report.offset < emit.SHARED_BEGIN:
+            return f"shared memory at byte {report.offset}, where no variable is", None
         if report.offset >= _end_of(shared):
             return f"dynamic shared memory at byte {report.offset - _end_of(shared)}", None
         # Redzones are as wide on both sides: an access between two variables is nearest to one of them.
@@ -165,4 +172,5 @@ def _locate(
         return f"shared variable {_demangle(nearest.name)!r} at byte {byte} of {nearest.nbytes}", None
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
-    return "in no array of the launch", None
+    text = report.text.decode(errors="replace")
+    return text or "in no array of the launch", None
