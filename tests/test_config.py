@@ -44,6 +44,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "XFERLIB_HOST_CACHE": ("2MiB", 2 << 20),
     "XFERLIB_THREADS": ("3", 3),
     "XFERLIB_LOOP_TURNS": ("4096", 4096),
+    "XFERLIB_KERNEL_CHECK": ("1", "1"),
+    "XFERLIB_KERNEL_SCHEDULE": ("random", "random"),
     "XFERLIB_NATIVE": ("off", "off"),
     "XFERLIB_STRICT": ("pageable", frozenset({"pageable"})),
     "XFERLIB_TORCH_FLOAT": ("torch", "torch"),

@@ -8,7 +8,6 @@ supported.refuse()  # before NumPy, which would fail in a way of its own
 
 from xferlib import errors as errors  # noqa: E402
 from xferlib._runtime import torch_compile  # noqa: E402
-from xferlib._runtime.version import __version__ as __version__  # noqa: E402
 
 torch_compile.keep_tracer_out()
 
@@ -44,6 +43,8 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 
 __all__ = sorted([*_MODULES, "errors"])  # noqa: PLE0605 - one table
+
+_MODULES["__version__"] = "xferlib._runtime.version"  # which reads files
 
 
 def __getattr__(name: str) -> Any:

@@ -103,13 +103,18 @@ class Emulator:
 def _memory_around(pointers: list[int]) -> list[tuple[str, np.ndarray[Any, Any], bool]]:
     """The parts of the process's memory that the pointers are in: plans do not say how long their arrays are."""
     found: dict[int, int] = {}
+    last = 0
     for line in Path("/proc/self/maps").read_text().splitlines():
         begin, end = (int(each, 16) for each in line.split(" ", 1)[0].split("-"))
-        if " rw" in line and any(begin <= each < end for each in pointers):
-            found[begin] = end - begin
+        if " rw" not in line:
+            continue
+        if last and found.get(last) and last + found[last] == begin:  # an array may lie in two
+            begin = last
+        found[begin], last = end - begin, begin
     return [
         ("memory", np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(begin)), False)
         for begin, nbytes in found.items()
+        if any(begin <= each < begin + nbytes for each in pointers)
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import platform
 import shutil
 import subprocess
@@ -108,10 +107,10 @@ def has_nvrtc() -> bool:
 
 @functools.cache
 def headers() -> tuple[str, ...]:
-    spec = importlib.util.find_spec("nvidia")
-    roots = list(spec.submodule_search_locations or ()) if spec else []
-    found = [str(path) for root in roots for path in Path(root).glob("*/include")]
-    return tuple(f"-I{path}" for path in found) + tuple(f"-I{path}/cccl" for path in found)
+    from cuda import pathfinder
+
+    found = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    return tuple(f"-I{path}{below}" for path in found if path for below in ("", "/cccl"))
 
 
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")

@@ -23,7 +23,8 @@ def library(request: pytest.FixtureRequest) -> Any:
     need_nvrtc()
     if request.param == "torch":
         need("torch")
-    with xl.use_backend(request.param), configured(kernel_check="1"):
+    device = {"numpy": "numpy:cpu", "torch": "torch:cpu", "sim": "sim:sim:0"}[request.param]
+    with xl.use_backend(request.param), xl.Device(device), configured(kernel_check="1"):
         yield request.param
 
 
@@ -280,7 +281,7 @@ def test_ptx_is_loaded_without_nvrtc(backend: str, tmp_path: Path) -> None:
         need("torch")
     path = tmp_path / "triple.ptx"
     path.write_text(PTX)
-    with xl.use_backend(backend):
+    with xl.use_backend(backend), xl.Device(f"{backend}:{'sim:0' if backend == 'sim' else 'cpu'}"):
         x = xl.to_device(np.arange(5, dtype=np.int32))
         xl.raw_module(path=path).get_function("triple", "int *x")(1, 5, (x,))
         assert_same_bits(xl.to_host(x), 3 * np.arange(5, dtype=np.int32))
