@@ -1168,20 +1168,41 @@ def _decode_ptx(content: bytes, what: str) -> str:
     return text
 
 
-def _compile_to_ptx(
-    source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
-) -> tuple[str, dict[str, str]]:
-    """PTX of a source from the cache or by NVRTC, and the mangled names."""
+def _load_compiler() -> Any:
+    """The module of NVRTC, which takes longer to import than a cached kernel takes to load.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed.
+    """
     try:
         from xferlib.backends.cuda import compiler
 
-        version = compiler.version()
+        compiler.version()
     except (ImportError, RuntimeError) as error:
         raise UnsupportedError(
             f"CUDA source runs on a CPU by NVRTC, which is not installed ({str(error).splitlines()[0]}); "
             f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
             "the same"
         ) from None
+    return compiler
+
+
+@functools.cache
+def _find_package_version(name: str) -> str:
+    """The version of an installed package; empty where it is not installed."""
+    from importlib import metadata
+
+    try:
+        return f"{name} {metadata.version(name)}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _compile_to_ptx(
+    source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
+) -> tuple[str, dict[str, str]]:
+    """PTX of a source from the cache or by NVRTC, and the mangled names."""
+    version = _find_package_version("nvidia-cuda-nvrtc") or _load_compiler().version()
     found = _include_options(source)
     whole = (*options, "--generate-line-info", *found)
     folders = [each.partition("=")[2] for each in found]
@@ -1189,7 +1210,7 @@ def _compile_to_ptx(
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
     cached = cuda_engine.read(name) if is_fixed else None
     if cached is None:
-        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
+        compiled = _load_compiler().compile_source(source, arch=arch, options=whole, names=names)
         if log_stream is not None:
             log_stream.write(compiled.log)
         head = "\t".join(compiled.names[each] for each in names).encode()
