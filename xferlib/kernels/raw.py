@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -617,8 +618,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         Raises:
             KernelTypeError: Argument count or type; extents that no launch can have; a tensor that torch follows.
             LayoutError: An array that is not in C order, not aligned to its elements, or written and read-only.
-            UnsupportedError: The arrays are on a CPU, and the kernel has no ``cpu=``.
-            KernelCompileError: NVRTC refused the source.
+            UnsupportedError: The arrays are on a CPU, and there is neither ``cpu=`` nor NVRTC; or the kernel has an
+                instruction that no CPU runs.
+            KernelCompileError: NVRTC refused the source, or there is no C compiler to run it on a CPU.
+            KernelFaultError: The kernel ran on a CPU and made a mistake; on the simulator where it is carried out.
         """
         blocks.follow()
         if named or others or args is _OMITTED:
@@ -763,7 +766,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         replacement = self._emulate(owner, device, values, launch) if self._cpu is None else self._cpu
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
-            engine.stand_in(self.name, replacement, args, values, [args[number] for number in written], stream)
+            outputs = [args[number] for number in written]
+            if self._cpu is None and (memory := self._module.find_variables(owner, device)) is not None:
+                args, values, outputs = [*args, memory], [*values, np.uint64(0)], [*outputs, memory]
+            engine.stand_in(self.name, replacement, args, values, outputs, stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -787,11 +793,12 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays."""
         module, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
-        module.check_sizes(name, self._sizes, self.name)
+        module.check_launch(name, self._sizes, block, is_cooperative=is_cooperative, label=self.name)
+        config = process.get()
 
         def run(*operands: Any) -> None:
             passed, arrays = [], []
-            for parameter, value, operand in zip(self.parameters, values, operands, strict=True):
+            for parameter, value, operand in zip(self.parameters, values, operands, strict=False):  # and the variables
                 if isinstance(operand, np.ndarray):
                     passed.append(np.uint64(operand.ctypes.data).tobytes())
                     arrays.append((parameter.name, operand, parameter.is_const))
@@ -799,7 +806,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                     passed.append(value.tobytes())
             module.launch(
                 name, grid, block, passed, arrays, label=self.name, shared_nbytes=shared_nbytes,
-                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu",
+                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
             )  # fmt: skip
 
         return run
@@ -847,6 +854,17 @@ def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., 
 # Raw CUDA modules: source or machine code, its kernels and its variables.
 
 
+_modules: weakref.WeakSet[RawModule] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for each in _modules:
+        each._lock = threading.Lock()  # another thread may have held it at the fork, through a compilation
+
+
+process.reset_in_child(_renew_locks)
+
+
 class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
     """CUDA source or machine code made by `raw_module`, loaded on a device at the first launch there."""
 
@@ -868,6 +886,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._lock = threading.Lock()
+        _modules.add(self)
         self._declarations: CudaSource | None = None
 
     if not TYPE_CHECKING:  # or every name would be an attribute for a type checker
@@ -1014,6 +1033,11 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         module, _, lowered = self._load_on_cpu(owner, device)
         return module, lowered.get(name, name)
 
+    def find_variables(self, owner: Any, device: Device) -> Any:
+        """The memory of the module's variables as an array of the device; None where it has none."""
+        module, memory, _ = self._load_on_cpu(owner, device)
+        return memory if module.has_variables else None
+
     # --- reading the source
 
     def _read(self) -> CudaSource:
@@ -1060,6 +1084,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             if not loaded:
                 code, lowered = self._translate(is_checked=is_checked)
                 stream = owner.stream_current(device)
+                if device.kind != "cpu" and owner.stream_is_recorded(stream):
+                    raise UnsupportedError(
+                        "a module cannot be loaded while its stream is captured; call module.compile() before"
+                    )
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
                 module = cuda_cpu.CpuModule(code, owner.host_view(memory))
                 owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
@@ -1158,6 +1186,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
+_HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1169,7 +1198,7 @@ def _decode_ptx(content: bytes, what: str) -> str:
 
 
 def _load_compiler() -> Any:
-    """The module of NVRTC, which takes longer to import than a cached kernel takes to load.
+    """The module of NVRTC.
 
     Raises:
         UnsupportedError: NVRTC is not installed.
@@ -1179,8 +1208,9 @@ def _load_compiler() -> Any:
 
         compiler.version()
     except (ImportError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UnsupportedError(
-            f"CUDA source runs on a CPU by NVRTC, which is not installed ({str(error).splitlines()[0]}); "
+            f"CUDA source runs on a CPU by NVRTC, which is not installed ({reason}); "
             f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
             "the same"
         ) from None
@@ -1202,7 +1232,8 @@ def _compile_to_ptx(
     source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
 ) -> tuple[str, dict[str, str]]:
     """PTX of a source from the cache or by NVRTC, and the mangled names."""
-    version = _find_package_version("nvidia-cuda-nvrtc") or _load_compiler().version()
+    compiler = _load_compiler()
+    version = " ".join((compiler.version(), *map(_find_package_version, _HEADER_PACKAGES)))
     found = _include_options(source)
     whole = (*options, "--generate-line-info", *found)
     folders = [each.partition("=")[2] for each in found]
@@ -1210,7 +1241,7 @@ def _compile_to_ptx(
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
     cached = cuda_engine.read(name) if is_fixed else None
     if cached is None:
-        compiled = _load_compiler().compile_source(source, arch=arch, options=whole, names=names)
+        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
         if log_stream is not None:
             log_stream.write(compiled.log)
         head = "\t".join(compiled.names[each] for each in names).encode()
@@ -1224,10 +1255,12 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)
 
 
 def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence[str]) -> bool:
-    """Whether all that a source includes are CUDA's headers, which change with the compiler's version alone."""
+    """Whether all that a source includes are CUDA's headers, which change with the version of a package."""
     if any(each.startswith(("-I", "--include-path", "-include", "--pre-include")) for each in options):
         return False
     names = [found.strip() for found in _INCLUDE.findall(source)]
+    if source.count("include") != len(names):  # one that is written in another way, or made by a macro
+        return False
     return all(
         name[:1] == "<" and any(Path(folder, name[1:].partition(">")[0]).is_file() for folder in folders)
         for name in names

@@ -565,11 +565,8 @@ def stand_in(
         if isinstance(each, SimArray):
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
-    if arrays:
-        arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
-        _declare(arrays, stream.stream)
-    else:
-        function(*operands)
+    arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
+    _declare(arrays, stream.stream)
 
 
 ENGINE = BackendEngine(SimCall, reduce, stand_in)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.kernels.targets import need_nvrtc
+from tests.kernels.targets import has_nvrtc, need_nvrtc
 from tests.needed import need
 from xferlib.errors import ArgumentError, KernelCompileError, KernelFaultError, KernelTypeError, UnsupportedError
 from xferlib.testing import assert_same_bits, configured
@@ -309,3 +311,92 @@ def test_without_nvrtc_the_error_names_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setattr(builtins, "__import__", refuse)
     with xl.use_backend("numpy"), pytest.raises(UnsupportedError, match=r"NVRTC.*No module named.*cuda-on-cpu.*cpu="):
         kernel(1, 1, (np.zeros(1, np.float32),))
+
+
+COUNTER = """
+__device__ int counter = 1;
+extern "C" __global__ void set(int n) { counter = n; }
+extern "C" __global__ void get(int *out) { *out = counter; }
+"""
+
+
+def test_kernels_without_arrays_keep_their_order_on_the_simulator(checked: None) -> None:
+    module, stream = xl.raw_module(COUNTER), xl.Stream()
+    with stream:
+        out = xl.to_device(np.zeros(1, np.int32))
+        module.get_function("set")(1, 1, (3,))
+        module.get_function("set")(1, 1, (7,))
+        module.get_function("get")(1, 1, (out,))
+    assert xl.to_host(out, stream=stream).tolist() == [7]
+
+
+def test_a_variable_that_streams_use_without_order_is_a_race(checked: None) -> None:
+    module = xl.raw_module(COUNTER)
+    module.compile()
+    first, second = xl.Stream(), xl.Stream()
+    with first:
+        module.get_function("set")(1, 1, (3,))
+    with pytest.raises(xl.sim.RaceError, match="set"), second:
+        out = xl.to_device(np.zeros(1, np.int32))
+        module.get_function("get")(1, 1, (out,))
+        xl.synchronize()
+
+
+def test_a_module_is_loaded_before_a_capture(checked: None) -> None:
+    stream = xl.Stream()
+    x = xl.to_device(np.zeros(1, np.int32), stream=stream)
+    stream.synchronize()
+    kernel = xl.raw_module(COUNTER).get_function("get")
+    with pytest.raises(UnsupportedError, match=r"module\.compile\(\) before"), stream.capture():
+        kernel(1, 1, (x,), stream=stream)
+
+
+def test_launch_bounds_and_cooperative_launches_are_checked_at_the_call(library: str) -> None:
+    source = """
+#include <cooperative_groups.h>
+extern "C" __global__ void __launch_bounds__(64) small(int *x) { x[0] = 1; }
+extern "C" __global__ void wide(int *x) { cooperative_groups::this_grid().sync(); x[0] = 1; }
+"""
+    module, x = xl.raw_module(source), xl.to_device(np.zeros(1, np.int32))
+    with pytest.raises(KernelTypeError, match=r"more threads than the 64 of the kernel's __launch_bounds__"):
+        module.get_function("small")(1, 128, (x,))
+    with pytest.raises(KernelTypeError, match="launch it with cooperative=True"):
+        module.get_function("wide")(2, 32, (x,))
+
+
+@pytest.mark.parametrize(
+    "line", ['#include "{}"', '/**/ #include "{}"', '%:include "{}"', '#define H "{}"\n#include H']
+)
+def test_a_header_that_changes_is_read_again(library: str, line: str, tmp_path: Path) -> None:
+    header = tmp_path / "value.h"
+    x = xl.to_device(np.zeros(1, np.int32))
+    for value in (1, 2):
+        header.write_text(f"#define VALUE {value}\n")
+        source = f'{line.format(header)}\nextern "C" __global__ void k(int *x) {{ x[0] = VALUE; }}'
+        xl.raw_module(source).get_function("k", "int *x")(1, 1, (x,))
+        assert xl.to_host(x).tolist() == [value]
+
+
+def test_settings_are_those_of_the_call(checked: None) -> None:
+    source = """
+extern "C" __global__ void k(int *x) { int turn = atomicAdd(x + 1, 1); if (threadIdx.x == 0) x[0] = turn; }"""
+    kernel = xl.raw_module(source).get_function("k")
+    x = xl.to_device(np.zeros(2, np.int32))
+    with configured(kernel_schedule="reversed", sim_schedule="lazy"):
+        kernel(1, 8, (x,))
+    assert xl.to_host(x).tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("named", ["nosuchcompiler", "gcc -x'"])
+def test_a_compiler_that_cannot_be_found_is_named(named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CC", named)
+    path = tmp_path / "triple.ptx"
+    path.write_text(f"// {named}\n{PTX}")  # a text that no other test has compiled
+    kernel = xl.raw_module(path=path).get_function("triple", "int *x")
+    with xl.use_backend("numpy"), configured(kernel_check="1"), pytest.raises(KernelCompileError, match="CC="):
+        kernel(1, 1, (np.zeros(3, np.int32),))
+
+
+@pytest.mark.skipif("CI" not in os.environ or sys.platform != "linux", reason="a machine that need not have NVRTC")
+def test_the_check_of_every_change_has_nvrtc() -> None:
+    assert has_nvrtc()

@@ -1,4 +1,4 @@
-/* What Python gives to a launch, and what it gets back. All pointers belong to the caller and live until xf_run returns. */
+/* What Python gives to a launch, and what it gets back. All pointers belong to the caller and live until xf_run_launch returns. */
 #ifndef XF_EMULATOR_H
 #define XF_EMULATOR_H
 

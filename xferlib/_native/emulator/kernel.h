@@ -2,7 +2,7 @@
  *
  * A kernel of PTX becomes one C function `void entry(xf_thread *t, const char *params)`, called once for each thread of
  * a block. This file stands before each translated kernel and includes nothing, so that libtcc compiles it as well;
- * whatever a kernel needs beyond plain C (barriers, shuffles, atomics, checks, rounding modes) it calls through the two
+ * what a kernel needs beyond plain C (barriers, shuffles, atomics, checks, rounding modes) it calls through the two
  * tables `t->run` and `t->math`: a compiled kernel has no unresolved symbol, and the runtime needs no compiler.
  *
  * Addresses: global, constant, local and generic addresses are the host's. An address in the shared window is an offset

@@ -163,7 +163,7 @@ def _locate(
         if report.offset < emit.SHARED_BEGIN:
             return f"shared memory at byte {report.offset}, where no variable is", None
         if report.offset >= _end_of(shared):
-            return f"dynamic shared memory at byte {report.offset - _end_of(shared)}", None
+            return "dynamic shared memory", None
         # Redzones are as wide on both sides: an access between two variables is nearest to one of them.
         nearest = min(
             shared, key=lambda each: max(each.offset - report.offset, report.offset - each.offset - each.nbytes)

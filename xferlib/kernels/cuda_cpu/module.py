@@ -6,7 +6,6 @@ import ctypes
 import functools
 import math
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -135,13 +134,31 @@ class CpuModule:
             "binary_version": 80,
         }  # fmt: skip
 
-    def check_sizes(self, name: str, sizes: Sequence[int], label: str) -> None:
-        """Compare the arguments with the compiled kernel's parameters, before anything is enqueued.
+    @property
+    def has_variables(self) -> bool:
+        """Whether launches may read or write memory of the module."""
+        return bool(self._variables)
+
+    def check_launch(
+        self, name: str, sizes: Sequence[int], block: tuple[int, int, int], *, is_cooperative: bool, label: str
+    ) -> None:
+        """Compare a launch with the compiled kernel, before anything is enqueued.
 
         Raises:
-            KernelTypeError: There are more or fewer, or one has another size.
+            KernelTypeError: There are more or fewer arguments than parameters, or one has another size; the block is
+                larger than the kernel's launch bounds; the kernel waits for the grid, and the launch is not
+                cooperative.
         """
-        params = self.kernel(name).params
+        kernel = self.kernel(name)
+        most = math.prod(kernel.maxntid or kernel.reqntid or (1024,))
+        if math.prod(block) > most:
+            raise KernelTypeError(
+                f"{label}(): block {block} has more threads than the {most} of the kernel's __launch_bounds__; make it "
+                "smaller"
+            )
+        if kernel.is_cooperative and not is_cooperative:
+            raise KernelTypeError(f"{label}(): the kernel waits for the whole grid; launch it with cooperative=True")
+        params = kernel.params
         if len(sizes) != len(params):
             raise KernelTypeError(
                 f"{label}(): the compiled kernel has {len(params)} parameter(s), and the signature {len(sizes)}; "
@@ -166,6 +183,7 @@ class CpuModule:
         shared_nbytes: int = 0,
         is_cooperative: bool = False,
         follows_sim: bool = False,
+        config: Config | None = None,
     ) -> None:
         """Run a kernel to its end.
 
@@ -178,13 +196,14 @@ class CpuModule:
             shared_nbytes: Dynamic shared memory of a block.
             is_cooperative: All blocks are resident.
             follows_sim: The schedule is that of the simulator where the setting is ``auto``.
+            config: The settings at the call, which the simulator carries out later; those in force if omitted.
 
         Raises:
             KernelFaultError: What the kernel did wrong.
         """
         if 0 in grid:
             return
-        kernel, config = self.kernel(name), process.get()
+        kernel, config = self.kernel(name), config or process.get()
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
@@ -211,7 +230,7 @@ class CpuModule:
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
         launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
-        report = runtime.run(launch, sys.stdout.write)
+        report = runtime.run(launch, _write)
         if report is not None:
             raise_fault(label, report, self._translation.sites, memories, kernel.shared)
 
@@ -233,6 +252,11 @@ class CpuModule:
         regions.append((params.ctypes.data, params.nbytes, runtime.READ_ONLY, 1, None, None, None))
         memories.append(NamedMemory("the arguments themselves", "bytes", 1, params.nbytes))
         return regions, memories
+
+
+def _write(text: str) -> None:
+    """Write what a kernel prints, as Python prints: nowhere if there is no standard output."""
+    print(text, end="")
 
 
 def _pack(kernel: Kernel, values: Sequence[bytes]) -> np.ndarray[Any, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xferlib import _native
+from xferlib._runtime.threads import deferred
 from xferlib.errors import UnsupportedError
 
 _LIBRARY = f"{_native._FOLDER}/emulator.{'dll' if sys.platform == 'win32' else 'so'}"
@@ -68,6 +69,9 @@ class FaultReport(ctypes.Structure):
         ("variable", ctypes.c_int32), ("here", ThreadPlace), ("other", ThreadPlace), ("text", ctypes.c_char * 512),
     )  # fmt: skip
 
+
+_PATIENCE_S = 0.05
+"""The longest time in seconds that a launch goes on behind Ctrl-C before it is told to end."""
 
 Print = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
 
@@ -122,25 +126,32 @@ def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | No
     stop = np.zeros(1, np.int32)
     report = FaultReport()
 
+    failures: list[BaseException] = []
+    result: list[int] = []
+
     def print_text(text: int, nbytes: int) -> None:
-        write(ctypes.string_at(text, nbytes).decode(errors="replace"))
+        try:
+            write(ctypes.string_at(text, nbytes).decode(errors="replace"))
+        except BaseException as error:  # C cannot pass it on: it is raised behind the launch
+            failures.append(error)
+
+    def run_launch() -> None:
+        result.append(library.xf_run_launch(launch, report))
 
     launch.stop = stop.ctypes.data
     launch.print = Print(print_text)
     if threading.current_thread() is not threading.main_thread():
-        return report if library.xf_run_launch(launch, report) else None
-    result: list[int] = []
-    thread = threading.Thread(
-        target=lambda: result.append(library.xf_run_launch(launch, report)), name="xferlib-kernel"
-    )
-    thread.start()
-    try:
-        thread.join()
-    except BaseException:
-        stop[0] = 1
-        thread.join()
-        raise
-    return report if result and result[0] else None
+        run_launch()
+    else:
+        thread = threading.Thread(target=run_launch, name="xferlib-kernel")
+        with deferred:  # the thread uses memory of this frame, and must not outlive it
+            thread.start()
+            while thread.is_alive():
+                thread.join(_PATIENCE_S)
+                stop[0] = deferred.is_noted
+    if failures:
+        raise failures[0]
+    return report if result[0] else None
 
 
 def array_of(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:
