@@ -128,7 +128,8 @@ class Config:
     loop_turns: int = _variable(
         "XFERLIB_LOOP_TURNS", _parse_count(1 << 40, "turns"), 1 << 20,
         "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. "
-        "All loops of a thread of CUDA source that is checked may have 64 times as many. A GPU does not count them.",
+        "The loops of a thread of CUDA source that is checked count together, up to 64 times as many in a small block. "
+        "A GPU does not count them.",
     )  # fmt: skip
     kernel_check: str = _variable(
         "XFERLIB_KERNEL_CHECK", _one_of("auto", "1", "0"), "auto",

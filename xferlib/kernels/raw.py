@@ -793,7 +793,9 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays."""
         module, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
-        module.check_launch(name, self._sizes, block, is_cooperative=is_cooperative, label=self.name)
+        module.check_launch(
+            name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
+        )
         config = process.get()
 
         def run(*operands: Any) -> None:

@@ -292,6 +292,14 @@ def test_ptx_is_loaded_without_nvrtc(backend: str, tmp_path: Path) -> None:
         assert_same_bits(xl.to_host(x), 3 * np.arange(5, dtype=np.int32))
 
 
+@pytest.mark.parametrize("line", ["bra ;", "bra.uni ;", "brx.idx;", "nonsense;", "add.u32 %r1, %r2;"])
+def test_what_is_not_ptx_is_an_error_of_the_compiler(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(PTX.replace("ret;", line))
+    with xl.use_backend("numpy"), pytest.raises((KernelCompileError, UnsupportedError)):
+        xl.raw_module(path=path).get_function("triple", "int *x")(1, 1, (np.zeros(1, np.int32),))
+
+
 def test_machine_code_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "k.cubin"
     path.write_bytes(b"\x7fELF" + bytes(60))
@@ -362,6 +370,8 @@ extern "C" __global__ void wide(int *x) { cooperative_groups::this_grid().sync()
         module.get_function("small")(1, 128, (x,))
     with pytest.raises(KernelTypeError, match="launch it with cooperative=True"):
         module.get_function("wide")(2, 32, (x,))
+    with pytest.raises(KernelTypeError, match="a cooperative launch of 25600000 threads is too large"):
+        module.get_function("wide")(100_000, 256, (x,), cooperative=True)
 
 
 @pytest.mark.parametrize(

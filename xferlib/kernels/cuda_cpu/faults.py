@@ -72,11 +72,8 @@ def raise_fault(
 
     Raises:
         KernelFaultError: Always.
-        KeyboardInterrupt: The launch was stopped.
     """
     kind = runtime.FAULTS[report.kind]
-    if kind == "stopped":
-        raise KeyboardInterrupt
     here, other = report.here, report.other
     line = _line_of(here, sites)
     where, index = _locate(report, memories, shared)
@@ -107,7 +104,8 @@ def raise_fault(
         fact += f", which {_thread_of(other)} {also} at line {_line_of(other, sites)} without order between them"
     elif other.site != runtime.NOWHERE:
         fact += f" ({_thread_of(other)}, line {_line_of(other, sites)})"
-    message = f"{kernel}(), line {line}: {_thread_of(here)} {fact}; {remedy}"
+    where_at = f", line {line}: {_thread_of(here)}" if line else ": a thread"  # without checks no thread is known
+    message = f"{kernel}(){where_at} {fact}; {remedy}"
     raise KernelFaultError(
         message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
     )

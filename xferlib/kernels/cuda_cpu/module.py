@@ -25,7 +25,10 @@ _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
 _RECURSIVE_STACK_NBYTES = 1 << 20
 _TURNS = 64
-"""The setting counts the turns of one loop; a thread may run many."""
+"""The setting counts the turns of one loop; a thread may run many, if it is alone."""
+_MOST_RESIDENT = 1 << 18
+"""Threads: 128 multiprocessors of 2048."""
+_MOST_SHARED_NBYTES = 227 << 10
 
 _SCHEDULES = {"in-order": runtime.IN_ORDER, "reversed": runtime.REVERSED, "random": runtime.RANDOM}
 _LIKE_SIM = {"eager": runtime.IN_ORDER, "lazy": runtime.IN_ORDER, "lifo": runtime.REVERSED, "random": runtime.RANDOM}
@@ -61,6 +64,8 @@ class CpuCode:
             self.translation = emit.translate(whole, checked=is_checked, partial=True)
         except ptx.PtxError as error:
             raise KernelCompileError(f"the PTX cannot be read: {error}") from None
+        except IndexError:
+            raise KernelCompileError("the PTX cannot be read: an instruction has too few operands") from None
         self.library = host_compiler.load_c(self.translation.text, flags=_c_options())
         self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
         self.library.xf_init_module.restype = None
@@ -140,14 +145,22 @@ class CpuModule:
         return bool(self._variables)
 
     def check_launch(
-        self, name: str, sizes: Sequence[int], block: tuple[int, int, int], *, is_cooperative: bool, label: str
+        self,
+        name: str,
+        sizes: Sequence[int],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        *,
+        shared_nbytes: int,
+        is_cooperative: bool,
+        label: str,
     ) -> None:
         """Compare a launch with the compiled kernel, before anything is enqueued.
 
         Raises:
             KernelTypeError: There are more or fewer arguments than parameters, or one has another size; the block is
-                larger than the kernel's launch bounds; the kernel waits for the grid, and the launch is not
-                cooperative.
+                larger than the kernel's launch bounds, or has more shared memory than any GPU; the kernel waits for
+                the grid, and the launch is not cooperative, or has more threads than any GPU runs at a time.
         """
         kernel = self.kernel(name)
         most = math.prod(kernel.maxntid or kernel.reqntid or (1024,))
@@ -158,6 +171,17 @@ class CpuModule:
             )
         if kernel.is_cooperative and not is_cooperative:
             raise KernelTypeError(f"{label}(): the kernel waits for the whole grid; launch it with cooperative=True")
+        threads = math.prod(grid) * math.prod(block)
+        if is_cooperative and threads > _MOST_RESIDENT:
+            raise KernelTypeError(
+                f"{label}(): a cooperative launch of {threads} threads is too large, since all run at a time and a GPU "
+                f"has room for {_MOST_RESIDENT}; use fewer blocks"
+            )
+        if kernel.static_nbytes + shared_nbytes > _MOST_SHARED_NBYTES:
+            raise KernelTypeError(
+                f"{label}(): a block needs {kernel.static_nbytes + shared_nbytes} bytes of shared memory, and the most "
+                f"on any GPU are {_MOST_SHARED_NBYTES}; use less"
+            )
         params = kernel.params
         if len(sizes) != len(params):
             raise KernelTypeError(
@@ -222,7 +246,8 @@ class CpuModule:
         launch.stack_nbytes = 2 * kernel.local_nbytes + (
             _RECURSIVE_STACK_NBYTES if kernel.is_recursive else _STACK_NBYTES
         )
-        launch.most_ticks = _TURNS * config.loop_turns if self._code.is_checked else 0
+        if self._code.is_checked:
+            launch.most_ticks = config.loop_turns * max(1, _TURNS // math.prod(block))
         regions, memories = self._list_regions(operands, params)
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
         region_array = runtime.array_of(runtime.MemoryRegion, regions)

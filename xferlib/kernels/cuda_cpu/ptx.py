@@ -442,6 +442,8 @@ class _Parser:
             else:
                 self.fail(f"{self.excerpt()!r} is not an instruction")
         for operands, index, scope in pending:
+            if not -len(operands) <= index < len(operands):
+                self.fail("a branch names no label")
             operands[index] = self.find_label(operands[index], scope)
         for resolve in self.late:
             resolve()

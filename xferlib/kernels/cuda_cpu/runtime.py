@@ -70,6 +70,7 @@ class FaultReport(ctypes.Structure):
     )  # fmt: skip
 
 
+_STOPPED = FAULTS.index("stopped")
 _PATIENCE_S = 0.05
 """The longest time in seconds that a launch goes on behind Ctrl-C before it is told to end."""
 
@@ -151,7 +152,7 @@ def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | No
                 stop[0] = deferred.is_noted
     if failures:
         raise failures[0]
-    return report if result[0] else None
+    return report if result[0] not in (0, _STOPPED) else None  # Ctrl-C is raised where `deferred` ends
 
 
 def array_of(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:
