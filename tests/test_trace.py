@@ -295,8 +295,8 @@ def test_a_picture_of_many_operations_stays_small(tmp_path: Path) -> None:
     assert (tmp_path / "run.svg").stat().st_size < 2_000_000
 
 
-def drawn(found: xl.trace, path: Path) -> tuple[int, list[str]]:
-    """Draw a picture of one row; the number of its bars, and what is written into them."""
+def drawn(found: xl.trace, path: Path) -> tuple[list[float], list[str]]:
+    """Draw a picture of one row; where its bars begin, in pixels, and the texts in them."""
     axes = pytest.importorskip("matplotlib.axes").Axes
     corners: list[Any] = []
     labels: list[str] = []
@@ -314,15 +314,19 @@ def drawn(found: xl.trace, path: Path) -> tuple[int, list[str]]:
         patched.setattr(axes, "add_collection", add)
         patched.setattr(axes, "text", text)
         found.plot(path)
-    heights = [np.ptp(each[:, 1]) for each in corners]
-    return sum(height > 12 for height in heights), labels  # those of the legend are lower
+    bars = [each for each in corners if np.ptp(each[:, 1]) > 12]  # those of the legend are lower
+    return [float(each[:, 0].min()) for each in bars], labels
 
 
 def test_pieces_of_one_transfer_are_one_bar(tmp_path: Path) -> None:
     pieces = [operation("h2d", k, k + 0.99, nbytes=4 << 20) for k in range(16)]
-    assert drawn(recorded(pieces), tmp_path / "copies.svg") == (1, ["64 MiB"])
+    starts, labels = drawn(recorded(pieces), tmp_path / "copies.svg")
+    assert (len(starts), labels) == (1, ["64 MiB"])
     kernels = [operation("kernel", k, k + 0.99, name="f") for k in range(16)]
-    assert drawn(recorded(kernels), tmp_path / "kernels.svg") == (16, ["f"] * 16)
+    starts, labels = drawn(recorded(kernels), tmp_path / "kernels.svg")
+    assert labels == ["f"] * 16
+    assert np.allclose(np.diff(starts), (starts[-1] - starts[0]) / 15)  # each begins as long behind the one before
+    assert starts[0] < starts[-1]
 
 
 def texts(found: xl.trace, path: Path, **options: Any) -> list[Any]:
@@ -398,7 +402,9 @@ def test_lanes_are_in_the_order_of_the_work(tmp_path: Path) -> None:
 def test_sizes_are_short(tmp_path: Path) -> None:
     sizes = {"0 B": 0, "1000 B": 1000, "1.5 KiB": 1536, "64 MiB": 64 << 20, "2000 GiB": 2000 << 30}
     copies = [operation("d2d", k, k + 0.9, nbytes=nbytes, line=k) for k, nbytes in enumerate(sizes.values())]
-    assert drawn(recorded(copies), tmp_path / "run.svg") == (len(sizes), list(sizes))
+    starts, labels = drawn(recorded(copies), tmp_path / "run.svg")
+    assert (len(starts), labels) == (len(sizes), list(sizes))
+    assert starts == sorted(starts)
 
 
 def test_the_summary_has_a_line_for_each_kind(t: xl.trace) -> None:

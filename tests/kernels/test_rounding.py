@@ -10,6 +10,7 @@ from tests.kernels.bits import same_bits, specials
 from tools import digest
 from tools.kernel_ulp import kernel_of
 from xferlib.kernels import elementwise
+from xferlib.kernels import numpy_functions as rounding
 from xferlib.kernels.cuda_source import CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.formulas import IDENTICAL, expand
 from xferlib.kernels.functions import CALLS, guarantee, hard_cases
@@ -86,6 +87,15 @@ def test_a_wrong_last_bit_is_caught():
     assert before != one_less
 
 
+def test_nearness_is_detected_on_both_sides():
+    table = hard_cases()["log"]
+    function = rounding.round_correctly("log", np.log)
+    x, out = table.inputs.view(np.float32).copy(), np.empty(table.inputs.size, np.float32)
+    with np.errstate(all="ignore"):
+        function(x, out)
+    assert same_bits(out, table.results.view(np.float32))
+
+
 def test_special_values():
     x = specials("float32")
     with np.errstate(all="ignore"):
@@ -130,6 +140,11 @@ def test_no_engine_calls_the_platform(name):
     )
     assert f"{name}(" not in elementwise_source(program(name), shape)
     assert guarantee(name, "float64").is_identical
+
+
+def test_a_program_without_them_stays_what_it_is():
+    plain = program("exp")
+    assert expand(plain) is plain
 
 
 def test_special_values_of_float64():
