@@ -1,4 +1,4 @@
-"""`prefetch` with several devices: batches in turn, in order, whatever the source, errors and ends in their place.
+"""`prefetch` with several devices: batches in turn, in order, from any source, errors and ends in their place.
 
 And of a device that lags behind its loop: how many batches are in its memory.
 """
@@ -223,7 +223,7 @@ def test_devices_that_cannot_be_are_refused() -> None:
 def test_a_loop_that_the_device_lags_behind_has_few_batches_in_its_memory(kind: str) -> None:
     """Without the event that each slot waits for, all 24 would be there at once.
 
-    Where Python stages, the double's memory is let go of too late to tell.
+    Where Python stages, the double frees memory too late to tell.
     """
     if not native().is_on:
         pytest.skip("the C is not compiled")
@@ -235,4 +235,4 @@ def test_a_loop_that_the_device_lags_behind_has_few_batches_in_its_memory(kind: 
             for batch in ahead:
                 xl.to_device(batch, out=out)  # the loop's work, which nothing waits for
                 most = max(most, left.machine.held("device"))
-    assert most <= 9 * data[0].nbytes  # those of three slots, the loop's two, `out`, and some that are soon let go of
+    assert most <= 9 * data[0].nbytes  # those of three slots, the loop's two, `out`, and some that are soon freed

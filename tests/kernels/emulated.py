@@ -86,7 +86,7 @@ class Emulator:
         self._run(kernel, grid, block, params)
 
     def _run(self, kernel: Kernel, grid: Any, block: Any, params: int) -> None:
-        sizes = [each.nbytes for each in kernel.module.kernel(kernel.name).params]
+        sizes = [each.nbytes for each in kernel.module.find_kernel(kernel.name).params]
         table = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
         values = [ctypes.string_at(table[number], nbytes) for number, nbytes in enumerate(sizes)]
         pointers = [int.from_bytes(each, "little") for each in values if len(each) == 8]

@@ -119,6 +119,11 @@ def _info(*, clears: bool) -> CacheInfo:
 
 THREADS = 256
 MOST_THREADS = 1024
+"""Of a block, on any GPU."""
+MOST_SHARED_NBYTES = 227 << 10
+"""Of a block, on any GPU, if the launch asks for it; on a GPU, its driver checks the exact limit."""
+USUAL_SHARED_NBYTES = 48 << 10
+"""The most without asking, and of static variables."""
 UNROLL = 1
 _INT_MAX = 2**31 - 1
 

@@ -14,7 +14,6 @@ import platform
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +22,8 @@ from xferlib.errors import KernelCompileError
 from xferlib.kernels import cuda_engine as cache
 
 _TIMEOUT_S = 120
-_SUFFIX = ".dll" if sys.platform == "win32" else ".so"
+SHARED = ("-shared", "-fPIC", "-nostdlib")
+"""For every compiler: a library that needs no other."""
 
 
 class Compiler(NamedTuple):
@@ -90,7 +90,7 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
     name = cache.key("host", source, " ".join((*compiler.command, *words)), compiler.identity)
     payload = cache.read(name)
     with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
-        library = Path(folder, f"{name[:16]}{_SUFFIX}")
+        library = Path(folder, f"{name[:16]}.so")
         if payload is not None:
             library.write_bytes(payload)
             try:
@@ -99,17 +99,20 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
                 pass
         _compile(compiler, words, source, library)
         cache.write(name, library.read_bytes())
-        return ctypes.CDLL(str(library))
+        try:
+            return ctypes.CDLL(str(library))
+        except OSError as error:
+            raise KernelCompileError(
+                f"the compiled kernel cannot be loaded ({error}); set TMPDIR to a folder that may hold programs"
+            ) from None
 
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
     unit = library.with_suffix(".c")
     unit.write_text(source, encoding="utf-8")
-    shared = ("-shared",) if sys.platform == "win32" else ("-shared", "-fPIC")
-    extra = ("-nostdlib",) if compiler.is_tcc else ()
     try:
         done = subprocess.run(  # noqa: S603 - the user's own compiler
-            [*compiler.command, *shared, *flags, *extra, "-o", str(library), str(unit)],
+            [*compiler.command, *SHARED, *flags, "-o", str(library), str(unit)],
             capture_output=True,
             text=True,
             errors="replace",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 import numpy as np
 
 from xferlib._core import blocks, observe, registry, streams
-from xferlib._core.arrays import SUPPORTED, check_dtype, is_c_contiguous
+from xferlib._core.arrays import SUPPORTED, c_strides, check_dtype, is_c_contiguous
 from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream
 from xferlib._native import LaunchField
@@ -40,7 +40,7 @@ from xferlib.errors import (
 )
 from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
-from xferlib.kernels.cuda_engine import ParameterBlock
+from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
     Piece,
@@ -289,11 +289,7 @@ def _keep_alive(owner: Any, stream: RawStream, arrays: Sequence[Any]) -> None:
 
 # Checks the arguments of a raw kernel's launch: extents, shared memory, and the value of each parameter.
 
-_MOST_THREADS = 1024
 _MOST_THREADS_Z = 64
-_MOST_SHARED_NBYTES = 227 << 10
-"""The most dynamic shared memory of a block on any GPU; on a GPU, its driver checks the exact limit."""
-
 _MOST_STRUCT_NBYTES = 32764
 """All parameters of a kernel, on any GPU."""
 
@@ -439,8 +435,8 @@ def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
 
 
 def check_block(kernel: str, block: tuple[int, int, int]) -> None:
-    if math.prod(block) > _MOST_THREADS:
-        raise KernelTypeError(f"{kernel}(): block {block} has more than {_MOST_THREADS} threads; make it smaller")
+    if math.prod(block) > MOST_THREADS:
+        raise KernelTypeError(f"{kernel}(): block {block} has more than {MOST_THREADS} threads; make it smaller")
     if block[2] > _MOST_THREADS_Z:
         raise KernelTypeError(
             f"{kernel}(): block {block} has more than {_MOST_THREADS_Z} threads along z; move them to x or y"
@@ -450,9 +446,9 @@ def check_block(kernel: str, block: tuple[int, int, int]) -> None:
 def check_shared(kernel: str, nbytes: Any, device: Device) -> None:
     if type(nbytes) is not int or nbytes < 0:
         raise KernelTypeError(f"{kernel}(): shared_nbytes={quote(nbytes)} must be an int, 0 or more")
-    if nbytes > _MOST_SHARED_NBYTES and device.kind != "cuda":
+    if nbytes > MOST_SHARED_NBYTES and device.kind != "cuda":
         raise KernelTypeError(
-            f"{kernel}(): shared_nbytes={nbytes} is beyond the {_MOST_SHARED_NBYTES} bytes that a block can have on "
+            f"{kernel}(): shared_nbytes={nbytes} is beyond the {MOST_SHARED_NBYTES} bytes that a block can have on "
             "any GPU; use less"
         )
 
@@ -542,8 +538,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """
         place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
-            module, name = self._module.load_on_cpu(registry.get(place.backend).at(place), place, self.name)
-            return KernelAttributes(**module.attributes(name))
+            module, _, name = self._module.load_on_cpu(registry.part_of(place), place, self.name)
+            return KernelAttributes(**module.get_attributes(name))
         owner, place, kernel = self._load(backend, device)
         return KernelAttributes(**owner.kernel_attributes(kernel, place))
 
@@ -574,8 +570,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"kernel {self.name!r} is CUDA source, and uses no resources of {place}; name a CUDA device: "
                 "device='cuda:0'"
             )
-        owner = registry.get(place.backend).at(place)
-        owner.attach(place)
+        owner = _attach(place)
         return owner, place, self._module.load(owner, place, self.name)
 
     @overload
@@ -763,11 +758,15 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         stream: RawStream,
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        replacement = self._emulate(owner, device, values, launch) if self._cpu is None else self._cpu
+        memory = None
+        if self._cpu is None:
+            replacement, memory = self._emulate(owner, device, values, launch)
+        else:
+            replacement = self._cpu
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
             outputs = [args[number] for number in written]
-            if self._cpu is None and (memory := self._module.find_variables(owner, device)) is not None:
+            if memory is not None:
                 args, values, outputs = [*args, memory], [*values, np.uint64(0)], [*outputs, memory]
             engine.stand_in(self.name, replacement, args, values, outputs, stream)
             return
@@ -789,9 +788,12 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         device: Device,
         values: Sequence[np.generic],
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
-    ) -> Callable[..., None]:
-        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays."""
-        module, name = self._module.load_on_cpu(owner, device, self.name)
+    ) -> tuple[Callable[..., None], Any]:
+        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays.
+
+        Behind it the memory of the module's variables as an array of the device; None where it has none.
+        """
+        module, memory, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
         module.check_launch(
             name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
@@ -811,7 +813,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
             )  # fmt: skip
 
-        return run
+        return run, memory if module.has_variables else None
 
     def _launch(
         self,
@@ -827,7 +829,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         """Load and enqueue the kernel, and return it; None where the grid has no blocks."""
         grid, block = extents
         kernel = self._module.load(owner, device, self.name)
-        if shared_nbytes > 48 << 10:
+        if shared_nbytes > cuda_engine.USUAL_SHARED_NBYTES:
             owner.allow_shared(kernel, shared_nbytes, device)
         if 0 in grid:
             return None
@@ -854,6 +856,13 @@ def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., 
 
 
 # Raw CUDA modules: source or machine code, its kernels and its variables.
+
+
+def _attach(place: Device) -> Any:
+    """The part of a CUDA backend that serves a device, whose context is current afterwards."""
+    owner = registry.part_of(place)
+    owner.attach(place)
+    return owner
 
 
 _modules: weakref.WeakSet[RawModule] = weakref.WeakSet()
@@ -973,7 +982,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             return self._find_on_cpu(name, kind, place)
-        owner, place = self._at(backend, device, f"variable {name!r}")
+        owner = _attach(place)
         library, lowered = self._library(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
         pointer, nbytes = owner.global_of(library, known, place)
@@ -983,7 +992,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
     def _find_on_cpu(self, name: str, kind: DType | None, place: Device) -> Array:
         """A variable of the module on a CPU or a simulated device."""
-        owner = registry.get(place.backend).at(place)
+        owner = registry.part_of(place)
         module, memory, lowered = self._load_on_cpu(owner, place)
         known = next((lowered[each] for each in (name, f"&{name}") if each in lowered), name)
         found = module.find_variable(known)
@@ -994,8 +1003,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         offset, nbytes = found
         shape, kind = self._extents(name, nbytes, kind)
         if place.kind != "cpu":
-            strides = tuple(math.prod(shape[axis + 1 :]) * kind.itemsize for axis in range(len(shape)))
-            viewed: Array = owner.strided_view(memory, offset, shape, strides, kind)
+            viewed: Array = owner.strided_view(memory, offset, shape, c_strides(shape, kind.itemsize), kind)
             return viewed
         view = owner.host_view(memory)[offset : offset + nbytes].view(kind).reshape(shape)
         array: Array = owner.namespace().from_dlpack(view)
@@ -1016,9 +1024,9 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if place.kind != "cuda":
             if log_stream is not None:
                 self._write_ptx(_CPU_ARCH, log_stream)
-            self._load_on_cpu(registry.get(place.backend).at(place), place)
+            self._load_on_cpu(registry.part_of(place), place)
             return
-        owner, place = self._at(backend, device, "a module")
+        owner = _attach(place)
         self._library(owner, place, log_stream)
 
     def load(self, backend: Any, device: Device, name: str) -> Any:
@@ -1030,15 +1038,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                 kernels[name] = backend.kernel_of(library, lowered.get(name, name))
             return kernels[name]
 
-    def load_on_cpu(self, owner: Any, device: Device, name: str) -> tuple[CpuModule, str]:
-        """The module translated for a CPU, and the mangled name of one of its kernels."""
-        module, _, lowered = self._load_on_cpu(owner, device)
-        return module, lowered.get(name, name)
-
-    def find_variables(self, owner: Any, device: Device) -> Any:
-        """The memory of the module's variables as an array of the device; None where it has none."""
-        module, memory, _ = self._load_on_cpu(owner, device)
-        return memory if module.has_variables else None
+    def load_on_cpu(self, owner: Any, device: Device, name: str) -> tuple[CpuModule, Any, str]:
+        """The module translated for a CPU, the memory of its variables, and the mangled name of one of its kernels."""
+        module, memory, lowered = self._load_on_cpu(owner, device)
+        return module, memory, lowered.get(name, name)
 
     # --- reading the source
 
@@ -1064,15 +1067,6 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         return (nbytes // kind.itemsize,), kind
 
     # --- loading
-
-    def _at(self, backend: str | None, device: DeviceSpec, what: str) -> tuple[Any, Device]:
-        """The backend's part and the device, which runs CUDA source."""
-        place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
-        if place.kind != "cuda":
-            raise UnsupportedError(f"{what} of CUDA source is not on {place}; name a CUDA device: device='cuda:0'")
-        owner = registry.get(place.backend).at(place)
-        owner.attach(place)
-        return owner, place
 
     def _load_on_cpu(self, owner: Any, device: Device) -> tuple[CpuModule, Any, dict[str, str]]:
         """The module, the memory of its variables as an array of the device, and the mangled names."""
@@ -1116,13 +1110,16 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                     return other, other_names
         return code, lowered
 
+    def _list_options(self) -> tuple[str, ...]:
+        """The compiler's options: what is linked must be relocatable."""
+        is_given = any(map(cuda_signature.is_relocatable, self._options))
+        return self._options if is_given or not self._pieces else (*self._options, "--relocatable-device-code=true")
+
     def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
         """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
         if self._binary:
             return [_decode_ptx(self._binary, "machine code")], {}
-        options = self._options
-        if self._pieces and not any(map(cuda_signature.is_relocatable, options)):
-            options = (*options, "--relocatable-device-code=true")
+        options = self._list_options()
         text, lowered = _compile_to_ptx(self.source, arch, options, self._names, log_stream)
         texts = [text]
         for each in self._pieces:
@@ -1151,10 +1148,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
-        options = (*self._options, *_include_options("".join([self.source, *sources])))
-        is_linked = bool(self._pieces) or any(map(cuda_signature.is_relocatable, options))
-        if self._pieces and not any(map(cuda_signature.is_relocatable, options)):
-            options = (*options, "--relocatable-device-code=true")
+        options = (*self._list_options(), *_include_options("".join([self.source, *sources])))
+        is_linked = any(map(cuda_signature.is_relocatable, options))
         parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
         name = cuda_engine.key(
             "raw", self.source, arch, "\0".join((*options, *self._names, *parts)), backend.compiler_version()
@@ -1163,8 +1158,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         is_fixed = not has_headers and log_stream is None  # a header may change under the same source
         cached = cuda_engine.read(name) if is_fixed else None
         if cached is not None:
-            head, _, cubin = cached.partition(b"\n")
-            return cubin, dict(zip(self._names, head.decode().split("\t"), strict=True)) if self._names else {}
+            return _unpack(cached, self._names)
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
         if is_linked:
             given = [("the source", "CUBIN", compiled.cubin)]
@@ -1180,9 +1174,20 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             compiled = compiled._replace(cubin=cubin, log="\n".join(filter(None, logs)))
         if log_stream is not None:
             log_stream.write(compiled.log)
-        head = "\t".join(compiled.names[each] for each in self._names).encode()
-        cuda_engine.write(name, head + b"\n" + compiled.cubin)
+        cuda_engine.write(name, _pack(compiled, self._names))
         return compiled.cubin, compiled.names
+
+
+def _pack(compiled: Any, names: Sequence[str]) -> bytes:
+    """Code with its mangled names, for the cache."""
+    content: bytes = "\t".join(compiled.names[each] for each in names).encode() + b"\n" + compiled.cubin
+    return content
+
+
+def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
+    """The code that `_pack` was given, and the mangled names."""
+    head, _, code = content.partition(b"\n")
+    return code, dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
 
 
 _CPU_ARCH = "compute_80"
@@ -1239,18 +1244,18 @@ def _compile_to_ptx(
     found = _include_options(source)
     whole = (*options, "--generate-line-info", *found)
     folders = [each.partition("=")[2] for each in found]
-    is_fixed = log_stream is None and _has_only_own_headers(source, options, folders)
+    is_fixed = _has_only_own_headers(source, options, folders)
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
-    cached = cuda_engine.read(name) if is_fixed else None
+    cached = cuda_engine.read(name) if is_fixed and log_stream is None else None
     if cached is None:
         compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
         if log_stream is not None:
             log_stream.write(compiled.log)
-        head = "\t".join(compiled.names[each] for each in names).encode()
-        cached = head + b"\n" + compiled.cubin.rstrip(b"\0")
-        cuda_engine.write(name, cached)
-    head, _, text = cached.partition(b"\n")
-    return text.decode(), dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
+        cached = _pack(compiled, names)
+        if is_fixed:
+            cuda_engine.write(name, cached)
+    code, lowered = _unpack(cached, names)
+    return code.rstrip(b"\0").decode(), lowered
 
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)

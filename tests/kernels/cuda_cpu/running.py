@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -13,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.kernels.targets import has_nvrtc
 from xferlib.kernels.cuda_cpu import emit, ptx
+from xferlib.kernels.cuda_cpu.module import list_c_options
+from xferlib.kernels.host_compiler import SHARED
 
 EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
 COUNTS = ("accesses", "stores", "atomics", "begun", "ended", "printed", "traps", "ticks", "fences", "yields")
@@ -49,10 +51,6 @@ def runner() -> ctypes.CDLL:
     return compile_c("runner", *sources, *options, "-lm")
 
 
-def fused() -> tuple[str, ...]:
-    return ("-mfma",) if platform.machine() == "x86_64" and "fma" in Path("/proc/cpuinfo").read_text() else ()
-
-
 class Program:
     """A translated module, loaded."""
 
@@ -63,7 +61,7 @@ class Program:
         Program.number += 1
         source = folder() / f"{Program.number}.c"
         source.write_text(self.translation.text)
-        self.library = compile_c(f"k{Program.number}", *emit.C_OPTIONS, *fused(), str(source))
+        self.library = compile_c(f"k{Program.number}", *SHARED, *list_c_options(), str(source))
         self.block = ctypes.create_string_buffer(self.translation.block_nbytes + 256)
         self.address = -(-ctypes.addressof(self.block) // 128) * 128
         ctypes.memmove(self.address, self.translation.block(), self.translation.block_nbytes)
@@ -96,15 +94,6 @@ class Program:
         return np.frombuffer(raw, dtype)
 
 
-def has_nvrtc() -> bool:
-    try:
-        from cuda.bindings import nvrtc
-
-        return int(nvrtc.nvrtcVersion()[0]) == 0 and bool(headers())
-    except (ImportError, RuntimeError):
-        return False
-
-
 @functools.cache
 def headers() -> tuple[str, ...]:
     from cuda import pathfinder
@@ -118,16 +107,7 @@ needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")
 
 def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
     """The PTX of CUDA C++."""
-    from cuda.bindings import nvrtc
+    from xferlib.backends.cuda.compiler import compile_source
 
-    _, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])
-    given = [f"--gpu-architecture={arch}", "-lineinfo", *headers(), *options]
-    (result,) = nvrtc.nvrtcCompileProgram(program, len(given), [option.encode() for option in given])
-    _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    buffer = b" " * size
-    nvrtc.nvrtcGetProgramLog(program, buffer)
-    assert int(result) == 0, buffer.decode()
-    _, size = nvrtc.nvrtcGetPTXSize(program)
-    buffer = b" " * size
-    nvrtc.nvrtcGetPTX(program, buffer)
-    return buffer.rstrip(b"\0").decode()
+    options = ("-lineinfo", *headers(), *options)
+    return compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()

@@ -699,7 +699,7 @@ def run(case: Case, *, checked: bool) -> np.ndarray:
     expected = case.expected() if callable(case.expected) else case.expected
     found = re.search(r"k\(([\w ]+?) ?\*out", case.source)
     out = np.zeros(256, DTYPES.get(found[1] if found else "", np.asarray(expected).dtype))
-    kind = module.kernel(case.kernel).params[0]
+    kind = module.find_kernel(case.kernel).params[0]
     assert kind.nbytes == 8
     values, operands = [np.uint64(out.ctypes.data).tobytes()], [("out", out, False)]
     for number, value in enumerate(case.inputs):

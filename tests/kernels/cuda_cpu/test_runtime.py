@@ -17,65 +17,32 @@ import numpy as np
 import pytest
 
 import xferlib
+from xferlib.kernels.cuda_cpu.runtime import (
+    CHECKED,
+    COOPERATIVE,
+    FAULTS,
+    FIBERS,
+    LIBRARY,
+    READ_ONLY,
+    TRACK,
+    UNWRITTEN,
+    EmulatedLaunch,
+    Extents,
+    FaultReport,
+    MemoryRegion,
+    Print,
+    SharedRange,
+)
 
 FOLDER = Path(xferlib.__file__).parent / "_native"
 KERNELS = Path(__file__).with_name("runtime_kernels.c")
-LIBRARY = FOLDER / ("emulator.dll" if sys.platform == "win32" else "emulator.so")
 pytestmark = [
     pytest.mark.skipif(not LIBRARY.is_file(), reason="the emulator is not compiled"),
     pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler"),
 ]
 
-FIBERS, COOPERATIVE, CHECKED, TRACK = 1, 2, 4, 8
-READ_ONLY, UNWRITTEN = 1, 4
-KINDS = (
-    "ok", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only",
-    "endless", "stack overflow", "segment fault", "assert", "trap", "unsupported", "stopped", "bad mask",
-    "out of memory", "bad free",
-)  # fmt: skip
 SCHEDULES = [(0, 0), (1, 0), *((2, seed) for seed in range(20))]
 """In order, reversed, random with a seed."""
-NO_SITE = 0xFFFFFFFF
-DIM = ctypes.c_uint32 * 3
-
-
-class Region(ctypes.Structure):
-    _fields_ = (
-        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("flags", ctypes.c_uint32),
-        ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
-        ("initialised", ctypes.c_void_p),
-    )  # fmt: skip
-
-
-class Variable(ctypes.Structure):
-    _fields_ = (("offset", ctypes.c_uint32), ("nbytes", ctypes.c_uint32))
-
-
-class Place(ctypes.Structure):
-    _fields_ = (("tid", DIM), ("ctaid", DIM), ("site", ctypes.c_uint32), ("flags", ctypes.c_uint32))
-
-
-class Report(ctypes.Structure):
-    _fields_ = (
-        ("kind", ctypes.c_uint32), ("region", ctypes.c_int32), ("offset", ctypes.c_int64), ("nbytes", ctypes.c_uint32),
-        ("variable", ctypes.c_int32), ("here", Place), ("other", Place), ("text", ctypes.c_char * 512),
-    )  # fmt: skip
-
-
-PRINT = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_char), ctypes.c_uint64)
-
-
-class Launch(ctypes.Structure):
-    _fields_ = (
-        ("entry", ctypes.c_void_p), ("params", ctypes.c_char_p), ("module", ctypes.c_uint64), ("grid", DIM),
-        ("block", DIM),
-        ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32), ("flags", ctypes.c_uint32),
-        ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32), ("stack_nbytes", ctypes.c_uint32),
-        ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64), ("regions", ctypes.POINTER(Region)),
-        ("variables", ctypes.POINTER(Variable)), ("lines", ctypes.POINTER(ctypes.c_uint32)),
-        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32), ("stop", ctypes.POINTER(ctypes.c_int32)), ("print", PRINT),
-    )  # fmt: skip
 
 
 class Arguments(ctypes.Structure):
@@ -101,7 +68,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
 def run_launch() -> Any:
     """The entry point of the runtime."""
     function = ctypes.CDLL(str(LIBRARY)).xf_run_launch
-    function.argtypes, function.restype = (ctypes.POINTER(Launch), ctypes.POINTER(Report)), ctypes.c_uint32
+    function.argtypes, function.restype = (ctypes.POINTER(EmulatedLaunch), ctypes.POINTER(FaultReport)), ctypes.c_uint32
     return function
 
 
@@ -144,7 +111,7 @@ class Machine:
         site_count: int = 2000,
         stop: Any = None,
         input_flags: int = READ_ONLY,
-    ) -> tuple[Report, dict[str, np.ndarray[Any, Any]]]:
+    ) -> tuple[FaultReport, dict[str, np.ndarray[Any, Any]]]:
         """Run a kernel: the report, and the arrays. `shared` has the sizes of its variables, in items of 4 bytes."""
         size = grid * block
         arrays = {
@@ -152,7 +119,7 @@ class Machine:
             "output": np.zeros(size if output_size is None else output_size, np.uint32),
             "more": np.zeros(size if more_size is None else more_size, np.uint32),
         }
-        regions = (Region * 3)()
+        regions = (MemoryRegion * 3)()
         kept = []
         for region, (label, array) in zip(regions, arrays.items(), strict=True):
             region.begin, region.nbytes, region.item_nbytes = array.ctypes.data, array.nbytes, array.itemsize
@@ -166,25 +133,26 @@ class Machine:
                 region.initialised = bits[2].ctypes.data
         offset, variables = 1024, []
         for items in (2 * block + 1,) if shared is None else shared:
-            variables.append(Variable(offset, 4 * items))
+            variables.append(SharedRange(offset, 4 * items))
             offset += (4 * items + 31) // 16 * 16
         lines = (ctypes.c_uint32 * site_count)(*range(site_count))
-        launch, report = Launch(), Report()
+        launch, report = EmulatedLaunch(), FaultReport()
         arguments = Arguments(*(each.ctypes.data for each in arrays.values()), size if count is None else count, value)
         chosen = self.kernels[1 if self.is_checked or flags & TRACK else 0]
         launch.entry = ctypes.cast(getattr(chosen, name), ctypes.c_void_p).value
-        launch.params = ctypes.cast(ctypes.pointer(arguments), ctypes.c_char_p)
-        launch.grid, launch.block = DIM(grid, 1, 1), DIM(block, 1, 1)
+        launch.params = ctypes.addressof(arguments)
+        launch.grid, launch.block = Extents(grid, 1, 1), Extents(block, 1, 1)
         launch.static_nbytes, launch.dynamic_nbytes = offset - 1024, dynamic
         launch.flags = flags | (CHECKED if self.is_checked else 0)
         launch.workers, (launch.schedule, launch.seed) = workers, schedule
         launch.stack_nbytes, launch.most_ticks = stack, most_ticks
-        launch.regions, launch.region_count = regions, 3
-        launch.variables, launch.variable_count = (Variable * len(variables))(*variables), len(variables)
-        launch.lines, launch.line_count = lines, len(lines)
+        shared_ranges = (SharedRange * len(variables))(*variables)
+        launch.regions, launch.region_count = ctypes.addressof(regions), 3
+        launch.variables, launch.variable_count = ctypes.addressof(shared_ranges), len(variables)
+        launch.lines, launch.line_count = ctypes.addressof(lines), len(lines)
         if stop is not None:
-            launch.stop = stop
-        launch.print = PRINT(lambda text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
+            launch.stop = ctypes.addressof(stop)
+        launch.print = Print(lambda text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
         kind = self.run_launch(launch, report)
         assert kind == report.kind
         self.tracks = kept
@@ -203,11 +171,11 @@ def checked(run_launch: Any, kernels: tuple[Any, Any]) -> Machine:
     return Machine(run_launch, kernels, is_checked=True)
 
 
-def show(report: Report) -> str:
+def show(report: FaultReport) -> str:
     """A report in words, for a failure."""
     places = [f"{list(each.tid)} of block {list(each.ctaid)} at {each.site}" for each in (report.here, report.other)]
     where = f"region {report.region} offset {report.offset} ({report.nbytes} bytes) variable {report.variable}"
-    return f"{KINDS[report.kind]}: {where}; {' and '.join(places)}; {report.text.decode()}"
+    return f"{FAULTS[report.kind]}: {where}; {' and '.join(places)}; {report.text.decode()}"
 
 
 def _sum_of_all(x: np.ndarray[Any, Any]) -> Any:
@@ -422,7 +390,7 @@ BUGS: dict[str, tuple[str, dict[str, Any]]] = {
     "bug_mask": ("bad mask", {}),
     "bug_endless": ("endless", ENDLESS),
     "bug_spin": ("endless", {}),
-    "bug_assert": ("assert", {}),
+    "bug_assert": ("assertion", {}),
     "bug_trap": ("trap", {}),
 }
 """By kernel the fault, and how it is launched."""
@@ -439,7 +407,7 @@ UNCHECKED = (
 """Those that are found without checks too."""
 
 
-def _check_places(name: str, report: Report) -> None:
+def _check_places(name: str, report: FaultReport) -> None:
     first, both = mark(name, "a"), mark(name, "b")
     assert first or both
     if first:
@@ -455,7 +423,7 @@ def test_a_bug_is_reported_under_every_schedule_with_its_places(checked: Machine
     kind, how = BUGS[name]
     for schedule in SCHEDULES:
         report, _ = checked.run(name, schedule=schedule, **how)
-        assert KINDS[report.kind] == kind, f"{schedule}: {show(report)}"
+        assert FAULTS[report.kind] == kind, f"{schedule}: {show(report)}"
         _check_places(name, report)
 
 
@@ -469,14 +437,14 @@ def test_what_ends_a_launch_without_checks_has_its_place_too(
         report, _ = Machine(run_launch, kernels).run(
             name, schedule=schedule, workers=workers, **{"most_ticks": 1_000_000, **how}
         )
-        assert KINDS[report.kind] == kind, show(report)
+        assert FAULTS[report.kind] == kind, show(report)
         _check_places(name, report)
 
 
 def test_places_are_right_in_a_large_program_too(checked: Machine) -> None:
     for name in ("bug_race_block", "bug_bytes", "bug_atomic_and_plain"):
         report, _ = checked.run(name, site_count=100_000)
-        assert KINDS[report.kind] == "race", show(report)
+        assert FAULTS[report.kind] == "race", show(report)
         _check_places(name, report)
 
 
@@ -484,7 +452,7 @@ def test_a_missing_fence_before_the_last_block_is_found(checked: Machine) -> Non
     places = mark("last_block", "last_block_a") | mark("last_block", "last_block_b")
     for schedule in SCHEDULES:
         report, _ = checked.run("bug_no_fence", schedule=schedule)
-        assert KINDS[report.kind] == "race", show(report)
+        assert FAULTS[report.kind] == "race", show(report)
         assert {report.here.site, report.other.site} <= places, show(report)
 
 
@@ -492,7 +460,8 @@ def test_a_missing_fence_before_the_last_block_is_found(checked: Machine) -> Non
 @pytest.mark.parametrize(
     ("name", "kind", "value"),
     [
-        ("bug_stack", "stack overflow", 0), ("bug_wild", "segment fault", 0), ("bug_wild", "segment fault", 8192),
+        ("bug_stack", "stack overflow", 0), ("bug_wild", "segmentation fault", 0),
+        ("bug_wild", "segmentation fault", 8192),
         ("bug_division", "trap", 0),
     ],
 )  # fmt: skip
@@ -504,7 +473,7 @@ def test_a_fault_of_the_processor_ends_the_launch_and_not_the_process(
     for workers in (1, 3):
         for _ in range(5):
             report, _ = machine.run(name, value=value, flags=flags, workers=workers, block=32)
-            assert KINDS[report.kind] == kind, show(report)
+            assert FAULTS[report.kind] == kind, show(report)
             assert (list(report.here.tid), list(report.here.ctaid)) == ([5, 0, 0], [0, 0, 0])
     report, _ = machine.run("copy")
     assert report.kind == 0
@@ -550,7 +519,7 @@ def test_stop_ends_a_launch_that_runs(machine: Machine) -> None:
         timer.start()
         report, _ = machine.run("bug_endless", flags=flags, most_ticks=0, stop=ctypes.pointer(stop))
         timer.join()
-        assert KINDS[report.kind] == "stopped"
+        assert FAULTS[report.kind] == "stopped"
 
 
 def test_launches_run_from_several_threads_at_once(run_launch: Any, kernels: tuple[Any, Any]) -> None:
@@ -559,9 +528,9 @@ def test_launches_run_from_several_threads_at_once(run_launch: Any, kernels: tup
     def run_some(number: int) -> None:
         machine = Machine(run_launch, kernels, is_checked=number % 2 == 1)
         for i in range(20):
-            for name, kind in (("block_sum", "ok"), ("bug_wild", "segment fault"), ("bug_trap", "trap")):
+            for name, kind in (("block_sum", ""), ("bug_wild", "segmentation fault"), ("bug_trap", "trap")):
                 report, _ = machine.run(name, workers=1 + i % 3, block=32)
-                if KINDS[report.kind] != kind:
+                if FAULTS[report.kind] != kind:
                     found.append(show(report))
 
     threads = [threading.Thread(target=run_some, args=(i,)) for i in range(4)]

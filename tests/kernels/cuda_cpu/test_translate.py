@@ -199,7 +199,7 @@ class TestUncovered:
         if isinstance(caught.value, emit.UncoveredError):
             assert caught.value.site.line == 42
 
-    def test_in_a_function_that_nobody_calls(self) -> None:
+    def test_in_a_function_that_is_never_called(self) -> None:
         text = HEAD + ".func f() { cp.async.wait_all; ret; }\n.entry k() { ret; }"
         assert translate(text).kernels.keys() == {"k"}
 

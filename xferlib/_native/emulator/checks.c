@@ -277,7 +277,7 @@ static int is_known(const Checks *checks, const Knowledge *knowledge, u64 stamp)
     return 0;
 }
 
-/* Whether an access of another thread happened before whatever the thread does now. */
+/* Whether an access of another thread happened before the next operation of the thread. */
 static int is_before(const Thread *thread, u64 stamp) {
     const Checks *checks = thread->worker->launch->checks;
     const struct BlockChecks *own = thread->block->checks;
@@ -297,7 +297,7 @@ static void describe_race(const Access *access, u64 stamp, u32 site, int is_writ
     const Checks *checks = access->thread->worker->launch->checks;
     const xf_launch *given = checks->launch->given;
     u32 number = thread_of(stamp), block = checks->block_of[name_of(stamp)];
-    xf_place *other = &access->report->other;
+    xf_location *other = &access->report->other;
     other->tid[0] = number % given->block[0];
     other->tid[1] = number / given->block[0] % given->block[1];
     other->tid[2] = number / given->block[0] / given->block[1];

@@ -1,8 +1,8 @@
 /* Where threads wait for one another: the barriers of a block, the operations of a warp.
  *
  * Threads that have left do not count, neither at a barrier nor in a mask: so the hardware has it since Volta, and kernels
- * rely on it (early exits). Lanes of a warp meet if they name the same mask and the same kind of operation, at whatever
- * place of the program. The last one to arrive computes the results of all, wakes the others and queues behind them, so
+ * rely on it (early exits). Lanes of a warp meet if they name the same mask and the same kind of operation, at any
+ * location of the program. The last one to arrive computes the results of all, wakes the others and queues behind them, so
  * that the order of threads stays what the schedule says.
  *
  * active_mask has no mask to wait for. It waits until every other lane of the warp waits for something too and gives the

@@ -47,7 +47,7 @@ static u64 scramble(u64 x) {
 
 /* --- faults */
 
-void fill_place(xf_place *place, const Thread *thread, u32 site, u32 flags) {
+void fill_place(xf_location *place, const Thread *thread, u32 site, u32 flags) {
     memcpy(place->tid, thread->seen.tid, sizeof place->tid);
     memcpy(place->ctaid, thread->seen.ctaid, sizeof place->ctaid);
     place->site = site;
@@ -452,6 +452,17 @@ static void run_fibers(Worker *worker) {
     }
 }
 
+/* A thread that waits for no other, from its begin to its end; its indices in the block are set. */
+static inline void run_whole(const xf_launch *given, Block *block, Thread *thread, u32 number) {
+    thread->seen.lane = number % WARP;
+    thread->seen.warp = number / WARP;
+    thread->number = number;
+    begin_thread(thread);
+    given->entry(&thread->seen, given->params);
+    if (thread->line.nbytes) end_line(thread);
+    if (block->checks) end_thread_checks(thread);
+}
+
 /* --- plain loops */
 
 static void run_in_order(Block *block) {
@@ -465,13 +476,7 @@ static void run_in_order(Block *block) {
                 seen->tid[0] = x;
                 seen->tid[1] = y;
                 seen->tid[2] = z;
-                seen->lane = number % WARP;
-                seen->warp = number / WARP;
-                thread->number = number;
-                begin_thread(thread);
-                given->entry(seen, given->params);
-                if (thread->line.nbytes) end_line(thread);
-                if (block->checks) end_thread_checks(thread);
+                run_whole(given, block, thread, number);
             }
 }
 
@@ -486,13 +491,7 @@ static void run_as_listed(Block *block, const u32 *order) {
         seen->tid[0] = number % given->block[0];
         seen->tid[1] = number / given->block[0] % given->block[1];
         seen->tid[2] = number / given->block[0] / given->block[1];
-        seen->lane = number % WARP;
-        seen->warp = number / WARP;
-        thread->number = number;
-        begin_thread(thread);
-        given->entry(seen, given->params);
-        if (thread->line.nbytes) end_line(thread);
-        if (block->checks) end_thread_checks(thread);
+        run_whole(given, block, thread, number);
     }
 }
 

@@ -33,7 +33,7 @@ typedef struct {
     u32 tid[3], ctaid[3];
     u32 site;
     u32 flags; /* of the access */
-} xf_place;
+} xf_location;
 
 typedef struct {
     u32 kind;
@@ -41,7 +41,7 @@ typedef struct {
     s64 offset;    /* in bytes from the region's begin, which may be negative or beyond the end; in shared: the offset */
     u32 nbytes;
     s32 variable;  /* in shared memory: the variable that is nearest */
-    xf_place here, other; /* other: of a race or a barrier; its site is 0xffffffff where there is none */
+    xf_location here, other; /* other: of a race or a barrier; its site is 0xffffffff where there is none */
     char text[512];       /* an assertion's message, file and line; else empty */
 } xf_report;
 

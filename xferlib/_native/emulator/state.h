@@ -166,7 +166,7 @@ struct Launch {
 /* End the launch because of this thread; does not return. `place` and `other` may be filled in *report before. */
 _Noreturn void fail(Thread *thread, const xf_report *report);
 _Noreturn void fail_at(Thread *thread, u32 kind, u32 site, const char *text);
-void fill_place(xf_place *place, const Thread *thread, u32 site, u32 flags);
+void fill_place(xf_location *place, const Thread *thread, u32 site, u32 flags);
 /* Let others run; the thread must be in a queue. */
 void leave(Thread *thread);
 void push_ready(Worker *worker, Thread *thread);

@@ -47,6 +47,7 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Symbol,
     Vector,
 )
+from xferlib.kernels.cuda_engine import USUAL_SHARED_NBYTES
 
 C_OPTIONS = (
     "-O1",
@@ -55,14 +56,10 @@ C_OPTIONS = (
     "-fno-strict-aliasing",
     "-fno-math-errno",
     "-w",
-    "-fPIC",
-    "-shared",
-    "-nostdlib",
     "-fcaller-saves",
     "-fno-asynchronous-unwind-tables",
 )
 SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
-_MOST_SHARED_NBYTES = 48 << 10  # of static variables, as for ptxas; more must be dynamic
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
@@ -740,8 +737,8 @@ class _ModuleWriter:
         static = 0
         for variable in variables:
             static = _align_up(static, max(variable.align, 1)) + variable.nbytes
-        if static > _MOST_SHARED_NBYTES:
-            raise PtxError(f"'{entry.name}' has {static} bytes of shared variables: the most is {_MOST_SHARED_NBYTES}")
+        if static > USUAL_SHARED_NBYTES:
+            raise PtxError(f"'{entry.name}' has {static} bytes of shared variables: the most is {USUAL_SHARED_NBYTES}")
         indirect = any(facts[name].calls_pointers for name in reached if name in facts)
         reached_all = {*reached, *(self.optional if indirect else ())}
         if indirect:  # any function whose address may have been taken
@@ -1449,8 +1446,8 @@ _SPECIAL = {
     "aggr_smem_size": ("(t->dynamic_begin - XF_SHARED_BEGIN + t->dynamic_nbytes)", "u32"),
     "current_graph_exec": ("0ull", "u64"),
     "reserved_smem_offset_begin": ("512u", "u32"),
-    "reserved_smem_offset_end": ("1024u", "u32"),
-    "reserved_smem_offset_cap": ("1024u", "u32"),
+    "reserved_smem_offset_end": ("XF_SHARED_BEGIN", "u32"),
+    "reserved_smem_offset_cap": ("XF_SHARED_BEGIN", "u32"),
     "reserved_smem_offset_0": ("512u", "u32"),
     "reserved_smem_offset_1": ("512u", "u32"),
     "cluster_ctaid": ("0u", "u32"),

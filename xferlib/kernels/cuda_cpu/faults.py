@@ -66,7 +66,7 @@ def raise_fault(
     Args:
         kernel: Its name.
         report: What the runtime found.
-        sites: The places in the program, by number.
+        sites: The locations in the program, by number.
         memories: The regions of the launch, in their order.
         shared: The kernel's shared variables.
 
@@ -75,7 +75,7 @@ def raise_fault(
     """
     kind = runtime.FAULTS[report.kind]
     here, other = report.here, report.other
-    line = _line_of(here, sites)
+    line = _find_line(here, sites)
     where, index = _locate(report, memories, shared)
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
@@ -94,33 +94,35 @@ def raise_fault(
         "segmentation fault": f"uses an address that is no memory of the launch{f', {where}' if where else ''}",
         "assertion": f"fails an assertion: {report.text.decode(errors='replace')}",
         "trap": f"executes a trap{_in_brackets(report)}",
-        "unsupported": f"reaches {_text_of(here, sites)!r}, which does not run on a CPU",
+        "unsupported": f"reaches {_quote_instruction(here, sites)!r}, which does not run on a CPU",
         "bad mask": "calls a warp function with a mask of threads that do not take part",
         "out of memory": f"gets no memory{_in_brackets(report)}",
         "bad free": "frees what is not an allocation of a kernel",
     }[kind]
     if kind == "race":
         also = _OPERATIONS[bool(other.flags & runtime.WRITE)]
-        fact += f", which {_thread_of(other)} {also} at line {_line_of(other, sites)} without order between them"
+        fact += (
+            f", which {_describe_thread(other)} {also} at line {_find_line(other, sites)} without order between them"
+        )
     elif other.site != runtime.NOWHERE:
-        fact += f" ({_thread_of(other)}, line {_line_of(other, sites)})"
-    where_at = f", line {line}: {_thread_of(here)}" if line else ": a thread"  # without checks no thread is known
+        fact += f" ({_describe_thread(other)}, line {_find_line(other, sites)})"
+    where_at = f", line {line}: {_describe_thread(here)}" if line else ": a thread"  # without checks no thread is known
     message = f"{kernel}(){where_at} {fact}; {remedy}"
     raise KernelFaultError(
         message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
     )
 
 
-def _thread_of(place: runtime.ThreadPlace) -> str:
-    return f"thread {tuple(place.tid)} of block {tuple(place.ctaid)}"
+def _describe_thread(location: runtime.ThreadLocation) -> str:
+    return f"thread {tuple(location.tid)} of block {tuple(location.ctaid)}"
 
 
-def _line_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> int:
-    return sites[place.site].line if place.site < len(sites) else 0
+def _find_line(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> int:
+    return sites[location.site].line if location.site < len(sites) else 0
 
 
-def _text_of(place: runtime.ThreadPlace, sites: Sequence[FaultSite]) -> str:
-    return sites[place.site].instruction if place.site < len(sites) else "an instruction"
+def _quote_instruction(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> str:
+    return sites[location.site].instruction if location.site < len(sites) else "an instruction"
 
 
 def _in_brackets(report: runtime.FaultReport) -> str:
@@ -143,7 +145,7 @@ def _demangle(name: str) -> str:
     return found or name
 
 
-def _end_of(shared: Sequence[SharedVariable]) -> int:
+def _find_end(shared: Sequence[SharedVariable]) -> int:
     """Where dynamic shared memory begins in the window, at the least."""
     return shared[-1].offset + shared[-1].nbytes + emit.REDZONE if shared else emit.SHARED_BEGIN
 
@@ -151,7 +153,7 @@ def _end_of(shared: Sequence[SharedVariable]) -> int:
 def _locate(
     report: runtime.FaultReport, memories: Sequence[NamedMemory], shared: Sequence[SharedVariable]
 ) -> tuple[str, int | None]:
-    """The place of an access in words, and the index of the element; None where there is no index."""
+    """The memory of an access in words, and the index of the element; None where there is no index."""
     if report.region >= 0:
         memory = memories[report.region]
         index = report.offset // memory.item_nbytes
@@ -160,7 +162,7 @@ def _locate(
     if report.region == _SHARED:
         if report.offset < emit.SHARED_BEGIN:
             return f"shared memory at byte {report.offset}, where no variable is", None
-        if report.offset >= _end_of(shared):
+        if report.offset >= _find_end(shared):
             return "dynamic shared memory", None
         # Redzones are as wide on both sides: an access between two variables is nearest to one of them.
         nearest = min(

@@ -5,17 +5,17 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._runtime import process
+from xferlib._runtime import process, threads
 from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu import emit, ptx, runtime
 from xferlib.kernels.cuda_cpu.faults import NamedMemory, raise_fault
+from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
@@ -28,14 +28,13 @@ _TURNS = 64
 """The setting counts the turns of one loop; a thread may run many, if it is alone."""
 _MOST_RESIDENT = 1 << 18
 """Threads: 128 multiprocessors of 2048."""
-_MOST_SHARED_NBYTES = 227 << 10
 
 _SCHEDULES = {"in-order": runtime.IN_ORDER, "reversed": runtime.REVERSED, "random": runtime.RANDOM}
 _LIKE_SIM = {"eager": runtime.IN_ORDER, "lazy": runtime.IN_ORDER, "lifo": runtime.REVERSED, "random": runtime.RANDOM}
 
 
 @functools.cache
-def _c_options() -> tuple[str, ...]:
+def list_c_options() -> tuple[str, ...]:
     """The options of the C compiler; products and sums in one rounding are an instruction where the CPU has it."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
@@ -66,9 +65,11 @@ class CpuCode:
             raise KernelCompileError(f"the PTX cannot be read: {error}") from None
         except IndexError:
             raise KernelCompileError("the PTX cannot be read: an instruction has too few operands") from None
-        self.library = host_compiler.load_c(self.translation.text, flags=_c_options())
+        self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
         self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
         self.library.xf_init_module.restype = None
+        self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
+        """The compute capability of the target, such as 80."""
         self.lines = np.asarray(self.translation.lines, np.uint32)
 
     @property
@@ -102,10 +103,8 @@ class CpuModule:
 
     def initialise(self) -> None:
         """Give the variables their initial values."""
-        self._memory[...] = 0
-        for each in self._variables:
-            initial = np.frombuffer(each.initial, np.uint8)
-            self._memory[each.offset : each.offset + initial.size] = initial
+        initial = self._translation.block()
+        self._memory[: len(initial)] = np.frombuffer(initial, np.uint8)
         self._code.library.xf_init_module(self._memory.ctypes.data)
 
     def find_variable(self, name: str) -> tuple[int, int] | None:
@@ -113,7 +112,7 @@ class CpuModule:
         found = self._translation.variables.get(name)
         return None if found is None else (self._start + found.offset, found.nbytes)
 
-    def kernel(self, name: str) -> Kernel:
+    def find_kernel(self, name: str) -> Kernel:
         """The translation of a kernel.
 
         Raises:
@@ -128,15 +127,15 @@ class CpuModule:
             raise KernelCompileError(f"the module has no kernel {name!r}; its kernels are {known}")
         return found
 
-    def attributes(self, name: str) -> dict[str, int]:
+    def get_attributes(self, name: str) -> dict[str, int]:
         """The values of `KernelAttributes`."""
-        kernel = self.kernel(name)
-        most = math.prod(kernel.maxntid) if kernel.maxntid else 1024
+        kernel = self.find_kernel(name)
+        most = _count_most_threads(kernel)
         constant = sum(each.nbytes for each in self._variables if each.space == "const")
         return {
             "registers": 0, "max_threads": most, "shared_nbytes": kernel.static_nbytes, "constant_nbytes": constant,
-            "local_nbytes": kernel.local_nbytes, "max_dynamic_shared_nbytes": 48 << 10, "ptx_version": 80,
-            "binary_version": 80,
+            "local_nbytes": kernel.local_nbytes, "max_dynamic_shared_nbytes": USUAL_SHARED_NBYTES,
+            "ptx_version": self._code.version, "binary_version": self._code.version,
         }  # fmt: skip
 
     @property
@@ -162,8 +161,8 @@ class CpuModule:
                 larger than the kernel's launch bounds, or has more shared memory than any GPU; the kernel waits for
                 the grid, and the launch is not cooperative, or has more threads than any GPU runs at a time.
         """
-        kernel = self.kernel(name)
-        most = math.prod(kernel.maxntid or kernel.reqntid or (1024,))
+        kernel = self.find_kernel(name)
+        most = _count_most_threads(kernel)
         if math.prod(block) > most:
             raise KernelTypeError(
                 f"{label}(): block {block} has more threads than the {most} of the kernel's __launch_bounds__; make it "
@@ -171,16 +170,16 @@ class CpuModule:
             )
         if kernel.is_cooperative and not is_cooperative:
             raise KernelTypeError(f"{label}(): the kernel waits for the whole grid; launch it with cooperative=True")
-        threads = math.prod(grid) * math.prod(block)
-        if is_cooperative and threads > _MOST_RESIDENT:
+        count = math.prod(grid) * math.prod(block)
+        if is_cooperative and count > _MOST_RESIDENT:
             raise KernelTypeError(
-                f"{label}(): a cooperative launch of {threads} threads is too large, since all run at a time and a GPU "
+                f"{label}(): a cooperative launch of {count} threads is too large, since all run at a time and a GPU "
                 f"has room for {_MOST_RESIDENT}; use fewer blocks"
             )
-        if kernel.static_nbytes + shared_nbytes > _MOST_SHARED_NBYTES:
+        if kernel.static_nbytes + shared_nbytes > MOST_SHARED_NBYTES:
             raise KernelTypeError(
                 f"{label}(): a block needs {kernel.static_nbytes + shared_nbytes} bytes of shared memory, and the most "
-                f"on any GPU are {_MOST_SHARED_NBYTES}; use less"
+                f"on any GPU are {MOST_SHARED_NBYTES}; use less"
             )
         params = kernel.params
         if len(sizes) != len(params):
@@ -227,7 +226,7 @@ class CpuModule:
         """
         if 0 in grid:
             return
-        kernel, config = self.kernel(name), config or process.get()
+        kernel, config = self.find_kernel(name), config or process.get()
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
@@ -240,7 +239,7 @@ class CpuModule:
             | runtime.COOPERATIVE * is_cooperative
             | runtime.CHECKED * self._code.is_checked
         )
-        launch.workers = 1 if self._code.is_checked else _count_workers(config)
+        launch.workers = 1 if self._code.is_checked else config.threads or threads.usable_cores()
         launch.schedule = _schedule(config, follows_sim=follows_sim)
         launch.seed = config.sim_seed & (2**64 - 1)
         launch.stack_nbytes = 2 * kernel.local_nbytes + (
@@ -250,8 +249,8 @@ class CpuModule:
             launch.most_ticks = config.loop_turns * max(1, _TURNS // math.prod(block))
         regions, memories = self._list_regions(operands, params)
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
-        region_array = runtime.array_of(runtime.MemoryRegion, regions)
-        shared_array = runtime.array_of(runtime.SharedRange, shared)
+        region_array = runtime.make_array(runtime.MemoryRegion, regions)
+        shared_array = runtime.make_array(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
         launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
@@ -293,10 +292,9 @@ def _pack(kernel: Kernel, values: Sequence[bytes]) -> np.ndarray[Any, Any]:
     return params
 
 
-def _count_workers(config: Config) -> int:
-    if config.threads is not None:
-        return config.threads
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _count_most_threads(kernel: Kernel) -> int:
+    """The most threads of a block, by the kernel's launch bounds."""
+    return math.prod(kernel.maxntid or kernel.reqntid or (MOST_THREADS,))
 
 
 def _schedule(config: Config, *, follows_sim: bool) -> int:

@@ -128,14 +128,14 @@ Operand = Register | PtxLabel | Immediate | Symbol | Special | Address | Vector 
 
 
 @dataclass(slots=True)
-class SourcePlace:
+class SourceLocation:
     """Of an instruction in the CUDA source; `inlined_at` is the place of the call that the callee's text replaced."""
 
     file: int
     line: int
     column: int
     function: str = ""
-    inlined_at: SourcePlace | None = None
+    inlined_at: SourceLocation | None = None
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class Instruction:
     operands: list[Operand]
     guard: Register | None
     negated: bool
-    place: SourcePlace | None
+    place: SourceLocation | None
     line: int  # in the PTX text
     text: str
 
@@ -250,7 +250,7 @@ class _Parser:
         self.numbers = 0
         self.function: PtxFunction | None = None
         self.scope: _Scope | None = None
-        self.place: SourcePlace | None = None
+        self.place: SourceLocation | None = None
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         line = self.line(self.at if at is None else at)
@@ -535,8 +535,8 @@ class _Parser:
             last = self.place
             while last and (last.file, last.line) != wanted:
                 last = last.inlined_at
-            outer = last or SourcePlace(*wanted, int(match[8]))
-        self.place = SourcePlace(file, line, column, self.strings.get(match[4] or "", ""), outer)
+            outer = last or SourceLocation(*wanted, int(match[8]))
+        self.place = SourceLocation(file, line, column, self.strings.get(match[4] or "", ""), outer)
 
     def read_registers(self) -> None:
         end = self.text.find(";", self.at)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from xferlib import _native
 from xferlib._runtime.threads import deferred
 from xferlib.errors import UnsupportedError
 
-_LIBRARY = f"{_native._FOLDER}/emulator.{'dll' if sys.platform == 'win32' else 'so'}"
+LIBRARY = Path(_native.SOURCE).parents[1] / "emulator.so"
 
 Extents = ctypes.c_uint32 * 3
 
@@ -29,7 +29,7 @@ READ_ONLY, CONST, UNWRITTEN = 1, 2, 4
 READ, WRITE, STRONG = 1, 2, 4
 GLOBAL, SHARED, LOCAL, CONSTANT = 32, 64, 128, 256
 NOWHERE = 0xFFFFFFFF
-"""The site of a place that there is not."""
+"""The site of a location that is not known."""
 
 FAULTS = (
     "", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only", "endless",
@@ -55,8 +55,8 @@ class SharedRange(ctypes.Structure):
     _fields_ = (("offset", ctypes.c_uint32), ("nbytes", ctypes.c_uint32))
 
 
-class ThreadPlace(ctypes.Structure):
-    """A thread at a place in its program."""
+class ThreadLocation(ctypes.Structure):
+    """A thread, and a location in its program."""
 
     _fields_ = (("tid", Extents), ("ctaid", Extents), ("site", ctypes.c_uint32), ("flags", ctypes.c_uint32))
 
@@ -66,7 +66,8 @@ class FaultReport(ctypes.Structure):
 
     _fields_ = (
         ("kind", ctypes.c_uint32), ("region", ctypes.c_int32), ("offset", ctypes.c_int64), ("nbytes", ctypes.c_uint32),
-        ("variable", ctypes.c_int32), ("here", ThreadPlace), ("other", ThreadPlace), ("text", ctypes.c_char * 512),
+        ("variable", ctypes.c_int32), ("here", ThreadLocation), ("other", ThreadLocation),
+        ("text", ctypes.c_char * 512),
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def load() -> Any:
         UnsupportedError: It has not been compiled here.
     """
     try:
-        library = ctypes.CDLL(_LIBRARY)
+        library = ctypes.CDLL(str(LIBRARY))
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except (OSError, ValueError) as error:
         raise UnsupportedError(
@@ -155,6 +156,6 @@ def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | No
     return report if result[0] not in (0, _STOPPED) else None  # Ctrl-C is raised where `deferred` ends
 
 
-def array_of(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:
+def make_array(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:
     """A C array of structures, from the fields of each."""
     return (kind * max(len(values), 1))(*(kind(*each) for each in values))
