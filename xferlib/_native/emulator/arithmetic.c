@@ -1,4 +1,4 @@
-/* Arithmetic of a GPU that C does not have: roundings other than to nearest, narrow floats, approximate instructions.
+/* Arithmetic of a GPU that C does not have: roundings other than to nearest, narrow floats.
  *
  * float with a directed rounding: the operation in double has an error that is known exactly (a sum's by Knuth's two-sum,
  * a quotient's and a root's by its residue), so the float next to the exact result on the wanted side is known without
@@ -7,9 +7,6 @@
  *
  * Narrow floats: sums and products in double are exact, or so far from a tie that a second rounding does not matter;
  * fma_narrow rounds to odd in between, because there it does.
- *
- * Approximate instructions give the correctly rounded value of the mathematical function, which no GPU does: the
- * hardware's own tables can take the places of `approximate_f32` one by one.
  *
  * The processor must be in the modes of the C standard: rounding to nearest, denormals kept. Nothing here keeps a state.
  */
@@ -276,84 +273,6 @@ static u32 fma_narrow(f32 a, f32 b, f32 c, u32 format) {
     return narrow(sum_odd(product, c), format, XF_RN, XF_INFINITE);
 }
 
-/* ---- approximate instructions ---- */
-
-static f32 rcp_approximate(f32 a) {
-    return canonical(1.0f / a);
-}
-
-static f32 sqrt_approximate(f32 a) {
-    return canonical(sqrtf(a));
-}
-
-static f32 rsqrt_approximate(f32 a) {
-    return canonical((f32)(1.0 / sqrt((f64)a)));
-}
-
-static f32 sin_approximate(f32 a) {
-    return canonical((f32)sin((f64)a));
-}
-
-static f32 cos_approximate(f32 a) {
-    return canonical((f32)cos((f64)a));
-}
-
-static f32 lg2_approximate(f32 a) {
-    return canonical((f32)log2((f64)a));
-}
-
-static f32 ex2_approximate(f32 a) {
-    return canonical((f32)exp2((f64)a));
-}
-
-static f32 tanh_approximate(f32 a) {
-    return canonical((f32)tanh((f64)a));
-}
-
-/* The manual: a divisor between 2^126 and 2^128 gives 0, or NaN where the dividend is infinite. */
-static f32 div_approximate(f32 a, f32 b) {
-    f32 size = fabsf(b);
-    if (size > 0x1p126f && !isinf(b)) {
-        if (isinf(a)) return float_of(0x7fffffff);
-        if (a == a) return signbit(a) != signbit(b) ? -0.0f : 0.0f;
-    }
-    return canonical(a / b);
-}
-
-static f32 div_full(f32 a, f32 b) {
-    return canonical(a / b);
-}
-
-/* The manual: the upper 32 bits of the result, whose lower 32 are 0; denormals count as 0. */
-static f64 cut(f64 a) {
-    if (a != a) return double_of(0x7fffffff00000000);
-    if (isinf(a)) return a;
-    u64 bits = bits_of(a);
-    if ((bits >> 52 & 0x7ff) == 0) return double_of(bits & 1ull << 63);
-    return double_of((bits + 0x7fffffff + (bits >> 32 & 1)) & 0xffffffff00000000);
-}
-
-static f64 rcp_approximate_f64(f64 a) {
-    if ((bits_of(a) >> 52 & 0x7ff) == 0) a = copysign(0, a);
-    return cut(1.0 / a);
-}
-
-static f64 rsqrt_approximate_f64(f64 a) {
-    if ((bits_of(a) >> 52 & 0x7ff) == 0) a = copysign(0, a);
-    return cut(1.0 / sqrt(a));
-}
-
-/* One step of Newton with the residue of a * root * root against 1, known to twice the precision. */
-static f64 rsqrt_f64(f64 a) {
-    f64 scale = 1;
-    if (a > 0 && a < 0x1p-500) a *= 0x1p200, scale = 0x1p100;
-    f64 root = 1.0 / sqrt(a);
-    if (!(a > 0) || isinf(a)) return root;
-    f64 product = a * root, error = fma(a, root, -product);
-    f64 residue = fma(-product, root, 1.0) - error * root;
-    return fma(root * 0.5, residue, root) * scale;
-}
-
 const xf_math xf_math_table = {
     .add_f32 = add_f32,
     .mul_f32 = mul_f32,
@@ -377,20 +296,5 @@ const xf_math xf_math_table = {
     .narrow = narrow,
     .widen = widen,
     .fma_narrow = fma_narrow,
-    .approximate_f32 =
-        {
-            [XF_RCP] = rcp_approximate,
-            [XF_SQRT] = sqrt_approximate,
-            [XF_RSQRT] = rsqrt_approximate,
-            [XF_SIN] = sin_approximate,
-            [XF_COS] = cos_approximate,
-            [XF_LG2] = lg2_approximate,
-            [XF_EX2] = ex2_approximate,
-            [XF_TANH] = tanh_approximate,
-        },
-    .div_approximate_f32 = div_approximate,
-    .div_full_f32 = div_full,
-    .rcp_approximate_f64 = rcp_approximate_f64,
-    .rsqrt_approximate_f64 = rsqrt_approximate_f64,
-    .rsqrt_f64 = rsqrt_f64,
+    .approximate = &xf_approximation_table,
 };

@@ -10,8 +10,20 @@
 enum { XF_RN, XF_RZ, XF_RM, XF_RP, XF_RNA, XF_ODD };
 enum { XF_HALF, XF_BFLOAT, XF_TF32, XF_E4M3, XF_E5M2 }; /* formats of `narrow` and `widen` */
 enum { XF_INFINITE, XF_SATFINITE };                       /* what becomes of a value beyond the format's largest */
-/* The approximate instructions, by number: arithmetic.c has them in one table. */
+/* The approximate instructions, by number. */
 enum { XF_RCP, XF_SQRT, XF_RSQRT, XF_SIN, XF_COS, XF_LG2, XF_EX2, XF_TANH, XF_APPROXIMATE_COUNT };
+
+/* Approximate instructions; NaN is canonical. */
+typedef struct xf_approximations {
+    f32 (*full[XF_APPROXIMATE_COUNT])(f32 a);
+    f32 (*flushed[XF_APPROXIMATE_COUNT])(f32 a); /* with .ftz */
+    f32 (*div)(f32 a, f32 b, u32 flushes);
+    f32 (*div_full)(f32 a, f32 b, u32 flushes);
+    u32 (*narrow)(u32 operation, u32 bits, u32 format); /* ex2 and tanh of XF_HALF and XF_BFLOAT */
+    f64 (*rcp_f64)(f64 a);
+    f64 (*rsqrt_ftz_f64)(f64 a); /* with .ftz: the upper half of the result */
+    f64 (*rsqrt_f64)(f64 a);     /* without: a full one */
+} xf_approximations;
 
 struct xf_math {
     f32 (*add_f32)(f32 a, f32 b, u32 mode);
@@ -39,17 +51,12 @@ struct xf_math {
     u32 (*narrow)(f64 a, u32 format, u32 mode, u32 overflow);
     f32 (*widen)(u32 bits, u32 format);
     u32 (*fma_narrow)(f32 a, f32 b, f32 c, u32 format); /* one rounding, to nearest */
-    /* Approximate instructions; NaN is canonical. */
-    f32 (*approximate_f32[XF_APPROXIMATE_COUNT])(f32 a);
-    f32 (*div_approximate_f32)(f32 a, f32 b);
-    f32 (*div_full_f32)(f32 a, f32 b);
-    f64 (*rcp_approximate_f64)(f64 a);
-    f64 (*rsqrt_approximate_f64)(f64 a); /* with .ftz: the upper half of the result */
-    f64 (*rsqrt_f64)(f64 a);             /* without: a full one */
+    const xf_approximations *approximate;
 };
 
 #ifndef XF_KERNEL_ONLY
 __attribute__((visibility("default"))) extern const xf_math xf_math_table;
+extern const xf_approximations xf_approximation_table;
 #endif
 
 #endif

@@ -1981,13 +1981,9 @@ def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
     if {"approx", "full"} & flags:
         if item.opcode != "div" or ptx_type != "f32":
             writer.refuse()
-        kind = _Float(writer, ptx_type, flags)
-        name = "div_approximate_f32" if "approx" in flags else "div_full_f32"
-        writer.assign(
-            operands[0],
-            ptx_type,
-            kind.finish(f"m->{name}({kind.read(operands[1])}, {kind.read(operands[2])})", operands[0]),
-        )
+        name = "div" if "approx" in flags else "div_full"
+        a, b = (writer.read(operand, ptx_type) for operand in operands[1:])
+        writer.assign(operands[0], ptx_type, f"m->approximate->{name}({a}, {b}, {int('ftz' in flags)})")
         return
     part = _PACKED.get(ptx_type)
     kind = _Float(writer, part or ptx_type, flags)
@@ -2021,14 +2017,22 @@ def _unary(writer: _FunctionWriter, item: Instruction) -> None:
     elif ptx_type == "f64":
         if item.opcode not in ("rcp", "rsqrt"):
             writer.refuse()
-        name = "rsqrt_f64" if item.opcode == "rsqrt" and "ftz" not in flags else f"{item.opcode}_approximate_f64"
-        writer.assign(d, ptx_type, f"m->{name}({writer.read(a, ptx_type)})")
-    elif ptx_type in _PACKED:
-        _write_packed(
-            writer, ptx_type, [a], lambda halves: kind.finish(f"m->approximate_f32[{number}]({kind.take(halves[0])})")
-        )
+        name = "rsqrt_ftz_f64" if item.opcode == "rsqrt" and "ftz" in flags else f"{item.opcode}_f64"
+        writer.assign(d, ptx_type, f"m->approximate->{name}({writer.read(a, ptx_type)})")
+    elif ptx_type == "f32":
+        table = "flushed" if "ftz" in flags else "full"
+        writer.assign(d, ptx_type, f"m->approximate->{table}[{number}]({writer.read(a, ptx_type)})")
     else:
-        writer.assign(d, ptx_type, kind.finish(f"m->approximate_f32[{number}]({kind.read(a)})", d))
+        if item.opcode not in ("ex2", "tanh") or part not in _NARROW:
+            writer.refuse()
+
+        def narrow(bits: str) -> str:
+            return f"((u16)m->approximate->narrow({number}, {bits}, {_NARROW[part]}))"
+
+        if ptx_type in _PACKED:
+            _write_packed(writer, ptx_type, [a], lambda halves: narrow(halves[0]))
+        else:
+            writer.assign(d, ptx_type, narrow(writer.read(a, ptx_type)))
 
 
 def _float_sign(writer: _FunctionWriter, item: Instruction) -> None:
