@@ -1255,7 +1255,12 @@ def _compile_to_ptx(
         if is_fixed:
             cuda_engine.write(name, cached)
     code, lowered = _unpack(cached, names)
-    return code.rstrip(b"\0").decode(), lowered
+    text = code.rstrip(b"\0").decode()
+    if re.search(r"-fmad[=\0]false", "\0".join(options)):
+        from xferlib.kernels.cuda_cpu import contraction
+
+        text = contraction.forbid(text)
+    return text, lowered
 
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)

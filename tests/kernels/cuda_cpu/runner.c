@@ -182,3 +182,31 @@ void read_counts(u64 *counts) {
     const u64 all[] = {accesses, stores, atomics, begun, ended, printed, traps, ticks, fences, yields};
     memcpy(counts, all, sizeof all);
 }
+
+/* The approximate instructions themselves, on arrays; of consecutive floats without an operand. */
+void approximate(u32 operation, u32 flushes, u32 first, const f32 *a, f32 *results, u32 count) {
+    const xf_approximations *table = xf_math_table.approximate;
+    f32 (*function)(f32) = flushes ? table->flushed[operation] : table->full[operation];
+    for (u32 i = 0; i < count; i++) {
+        u32 bits = first + i;
+        f32 operand;
+        memcpy(&operand, &bits, 4);
+        results[i] = function(a ? a[i] : operand);
+    }
+}
+
+void approximate_narrow(u32 operation, u32 format, u16 *results) {
+    for (u32 bits = 0; bits < 65536; bits++)
+        results[bits] = (u16)xf_math_table.approximate->narrow(operation, bits, format);
+}
+
+void approximate_quotient(u32 is_full, u32 flushes, const f32 *a, const f32 *b, f32 *results, u32 count) {
+    const xf_approximations *table = xf_math_table.approximate;
+    for (u32 i = 0; i < count; i++) results[i] = (is_full ? table->div_full : table->div)(a[i], b[i], flushes);
+}
+
+void approximate_double(u32 operation, u32 flushes, const f64 *a, f64 *results, u32 count) {
+    const xf_approximations *table = xf_math_table.approximate;
+    f64 (*function)(f64) = operation == XF_RCP ? table->rcp_f64 : flushes ? table->rsqrt_ftz_f64 : table->rsqrt_f64;
+    for (u32 i = 0; i < count; i++) results[i] = function(a[i]);
+}

@@ -36,7 +36,10 @@ def compile_c(name: str, *options: str) -> ctypes.CDLL:
 
 @functools.cache
 def runner() -> ctypes.CDLL:
-    sources = [str(Path(__file__).with_name("runner.c")), *(str(EMULATOR / f"{name}.c") for name in ("arithmetic", "approximate"))]
+    sources = [
+        str(Path(__file__).with_name("runner.c")),
+        *(str(EMULATOR / f"{name}.c") for name in ("arithmetic", "approximate")),
+    ]
     options = [
         "-O2",
         "-std=gnu11",

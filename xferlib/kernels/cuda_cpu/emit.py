@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from xferlib.kernels.cuda_cpu import ptx
+from xferlib.kernels.cuda_cpu.contraction import contract
 from xferlib.kernels.cuda_cpu.ptx import (
     NBYTES,
     Address,
@@ -631,6 +632,9 @@ class _ModuleWriter:
         self.module = module
         self.checked = checked
         self.partial = partial
+        for function in module.functions.values():
+            if function.body is not None:
+                function.body = contract(function)
         self.layout = _ModuleLayout(module, checked)
         self.sites: list[FaultSite] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]

@@ -1,0 +1,226 @@
+"""Products and sums that a GPU rounds once: what NVIDIA's assembler makes of PTX that leaves it the choice.
+
+`mul` and `add` or `sub` without `.rn` may become one `fma`, and do: the operators of `half` are written so, and hence
+`a * b + c` of half is rounded once on a GPU. NVRTC has contracted float and double before, so little is left there.
+
+The rule was read off the machine code that ptxas 13.0 writes for sm_90, and is the same for all types: a product is
+contracted if each of its uses is a term of a plain sum in the same basic block, into all of these sums. A sum of two
+such products takes the one that is used once, else the first. Copies and negations of a product count as the product.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from xferlib.kernels.cuda_cpu.ptx import (
+    Address,
+    Instruction,
+    Not,
+    Operand,
+    OperandList,
+    Pair,
+    PtxFunction,
+    PtxLabel,
+    Register,
+    Vector,
+)
+
+_TYPES = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
+_BLOCK_ENDS = {"bra", "brx", "call", "exit", "ret"}
+
+
+@dataclass(slots=True)
+class _Product:
+    index: int
+    item: Instruction
+    uses: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Term:
+    """One of the two terms of a sum, that is a product."""
+
+    product: int  # the number of its register
+    side: int
+    is_negative: bool  # by negations on the way
+
+
+_OPEN = re.compile(r"\b(mul|add|sub)((?:\.ftz|\.sat)*\.b?f16(?:x2)?)\b")
+
+
+def forbid(text: str) -> str:
+    """PTX whose arithmetic of half keeps its roundings, as `--fmad=false` demands: NVRTC writes so for float only."""
+    return _OPEN.sub(r"\1.rn\2", text)
+
+
+def contract(function: PtxFunction) -> list[Instruction | PtxLabel]:
+    """The body of a function, with an `fma` for each sum that contracts a product."""
+    return _Contraction(function).rewrite()
+
+
+def _list_registers(operand: Operand) -> Iterator[Register]:
+    match operand:
+        case Register():
+            yield operand
+        case Address(base=Register() as base):
+            yield base
+        case Vector(items=items) | OperandList(items=items):
+            for item in items:
+                yield from _list_registers(item)
+        case Pair(first=first, second=second):
+            yield from _list_registers(first)
+            yield from _list_registers(second)
+        case Not(operand=inner):
+            yield from _list_registers(inner)
+
+
+def _is_plain(item: Instruction, *allowed: str) -> bool:
+    """Whether an arithmetic instruction of a floating type leaves its rounding open."""
+    return bool(item.modifiers) and item.modifiers[-1] in _TYPES and {*item.modifiers[:-1]} <= {"ftz", *allowed}
+
+
+class _Contraction:
+    def __init__(self, function: PtxFunction) -> None:
+        self.body = list(function.body or ())
+        self.blocks: list[int] = []
+        self.definitions: dict[int, list[int]] = {}  # of each register, the instructions that may write it
+        self.readers: dict[int, list[int]] = {}
+        self.aliases: dict[int, tuple[int, bool]] = {}  # of copies and negations: the register, and whether negated
+        registers = {register.number for register in function.param_registers.values()}
+        block = 0
+        for index, item in enumerate(self.body):
+            block += isinstance(item, PtxLabel)
+            self.blocks.append(block)
+            if isinstance(item, PtxLabel):
+                continue
+            block += item.opcode in _BLOCK_ENDS
+            for position, operand in enumerate(item.operands):
+                for register in _list_registers(operand):
+                    registers.add(register.number)
+                    is_target = position == 0 and not isinstance(operand, Address)
+                    (self.definitions if is_target else self.readers).setdefault(register.number, []).append(index)
+            if item.guard is not None:
+                self.readers.setdefault(item.guard.number, []).append(index)
+        self.numbers = count(max(registers, default=0) + 1)
+
+    def rewrite(self) -> list[Instruction | PtxLabel]:
+        products = self.find_products()
+        while True:
+            chosen = self.choose(products)
+            taken = Counter(term.product for term in chosen.values())
+            lost = {
+                number: len(product.uses) for number, product in products.items() if taken[number] < len(product.uses)
+            }
+            if not lost:
+                break
+            # The most used first: sums that these leave may take another product.
+            most = max(lost.values())
+            products = {number: each for number, each in products.items() if lost.get(number) != most}
+        removed = {product.index for product in products.values()}
+        removed |= {self.definitions[alias][0] for alias in self.aliases if self.resolve(alias)[0] in products}
+        made: list[Instruction | PtxLabel] = []
+        for index, item in enumerate(self.body):
+            if index in removed:
+                continue
+            if isinstance(item, Instruction) and (term := chosen.get(index)):
+                made += self.fuse(item, products[term.product].item, term)
+            else:
+                made.append(item)
+        return made
+
+    def is_single(self, register: Operand) -> bool:
+        return isinstance(register, Register) and len(self.definitions.get(register.number, ())) == 1
+
+    def find_products(self) -> dict[int, _Product]:
+        """The products that only sums of their block use, by register."""
+        found: dict[int, _Product] = {}
+        for index, item in enumerate(self.body):
+            if isinstance(item, PtxLabel) or item.guard is not None:
+                continue
+            target = item.operands[0] if item.operands else None
+            if not isinstance(target, Register) or not self.is_single(target):
+                continue
+            if item.opcode == "mul" and _is_plain(item):
+                found[target.number] = _Product(index, item)
+            elif item.opcode in ("mov", "neg") and len(item.modifiers) == 1 and len(item.operands) == 2:
+                source = item.operands[1]
+                if isinstance(source, Register) and self.is_single(source):
+                    self.aliases[target.number] = source.number, item.opcode == "neg"
+        members: dict[int, list[int]] = {number: [number] for number in found}
+        for alias in self.aliases:
+            root, _ = self.resolve(alias)
+            if root in members:
+                members[root].append(alias)
+        for root, numbers in members.items():
+            copies = {self.definitions[number][0] for number in numbers if number != root}
+            found[root].uses = [use for number in numbers for use in self.readers.get(number, ()) if use not in copies]
+        return {number: product for number, product in found.items() if self.is_usable(product)}
+
+    def resolve(self, number: int) -> tuple[int, bool]:
+        is_negative = False
+        seen = set()
+        while number in self.aliases and number not in seen:
+            seen.add(number)
+            number, negates = self.aliases[number]
+            is_negative ^= negates
+        return number, is_negative
+
+    def is_usable(self, product: _Product) -> bool:
+        changes = [
+            index
+            for operand in product.item.operands[1:]
+            for register in _list_registers(operand)
+            for index in self.definitions.get(register.number, ())
+        ]
+        for use in product.uses:
+            item = self.body[use]
+            if isinstance(item, PtxLabel) or item.opcode not in ("add", "sub") or not _is_plain(item, "sat"):
+                return False
+            if {*item.modifiers} - {"sat"} != {*product.item.modifiers}:
+                return False
+            if use < product.index or self.blocks[use] != self.blocks[product.index]:
+                return False
+            if any(product.index < change < use for change in changes):
+                return False
+        return bool(product.uses) and len({*product.uses}) == len(product.uses)
+
+    def choose(self, products: dict[int, _Product]) -> dict[int, _Term]:
+        """Which product each sum would take."""
+        chosen: dict[int, _Term] = {}
+        for index in {use for product in products.values() for use in product.uses}:
+            item = self.body[index]
+            assert isinstance(item, Instruction)
+            terms = []
+            for side, operand in enumerate(item.operands[1:]):
+                if isinstance(operand, Register):
+                    number, is_negative = self.resolve(operand.number)
+                    if number in products:
+                        terms.append(_Term(number, side, is_negative))
+            chosen[index] = min(terms, key=lambda term: (len(products[term.product].uses) > 1, term.side))
+        return chosen
+
+    def fuse(self, total: Instruction, product: Instruction, term: _Term) -> list[Instruction]:
+        a, b = product.operands[1:]
+        other = total.operands[2 - term.side]
+        is_difference = total.opcode == "sub"
+        made = []
+        ptx_type = total.modifiers[-1]
+        if term.is_negative ^ (is_difference and term.side == 1):
+            made.append(self.negate(total, a, ptx_type))
+            a = made[-1].operands[0]
+        if is_difference and term.side == 0:
+            made.append(self.negate(total, other, ptx_type))
+            other = made[-1].operands[0]
+        modifiers = "rn", *(flag for flag in total.modifiers[:-1] if flag in ("ftz", "sat")), ptx_type
+        made.append(replace(total, opcode="fma", modifiers=modifiers, operands=[total.operands[0], a, b, other]))
+        return made
+
+    def negate(self, total: Instruction, operand: Operand, ptx_type: str) -> Instruction:
+        number, bits = next(self.numbers), {"f64": "b64", "f16": "b16", "bf16": "b16"}.get(ptx_type, "b32")
+        register = Register(f"negative{number}", bits, number)
+        operands: list[Operand] = [register, operand]
+        return replace(total, opcode="neg", modifiers=(ptx_type,), operands=operands, guard=None, negated=False)
