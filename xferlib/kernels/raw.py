@@ -1257,9 +1257,9 @@ def _compile_to_ptx(
     code, lowered = _unpack(cached, names)
     text = code.rstrip(b"\0").decode()
     if re.search(r"-fmad[=\0]false", "\0".join(options)):
-        from xferlib.kernels.cuda_cpu import contraction
+        from xferlib.kernels.cuda_cpu import assembler
 
-        text = contraction.forbid(text)
+        text = assembler.forbid_contraction(text)
     return text, lowered
 
 

@@ -200,11 +200,6 @@ void approximate_narrow(u32 operation, u32 format, u16 *results) {
         results[bits] = (u16)xf_math_table.approximate->narrow(operation, bits, format);
 }
 
-void approximate_quotient(u32 is_full, u32 flushes, const f32 *a, const f32 *b, f32 *results, u32 count) {
-    const xf_approximations *table = xf_math_table.approximate;
-    for (u32 i = 0; i < count; i++) results[i] = (is_full ? table->div_full : table->div)(a[i], b[i], flushes);
-}
-
 void approximate_double(u32 operation, u32 flushes, const f64 *a, f64 *results, u32 count) {
     const xf_approximations *table = xf_math_table.approximate;
     f64 (*function)(f64) = operation == XF_RCP ? table->rcp_f64 : flushes ? table->rsqrt_ftz_f64 : table->rsqrt_f64;

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels.cuda_cpu.running import runner
-from tests.kernels.cuda_cpu.test_translate import evaluate
+from tests.kernels.cuda_cpu.running import Program, runner
+from tests.kernels.cuda_cpu.test_translate import evaluate, kernel
 
 OPERATIONS = ("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh")
 """As in arithmetic.h."""
@@ -66,15 +66,24 @@ def test_special_and_random_floats(samples: dict[str, np.ndarray], name: str, su
     assert_same_hex(results, samples[name if name == "tanh" else name + suffix], x)
 
 
-@pytest.mark.parametrize("suffix", ["", "_ftz"])
-@pytest.mark.parametrize("name", ["div", "div_full"])
-def test_quotients(samples: dict[str, np.ndarray], name: str, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("instruction", "name"),
+    [
+        ("div.approx.f32", "div"),
+        ("div.approx.ftz.f32", "div_ftz"),
+        ("div.full.f32", "div_full"),
+        ("div.full.ftz.f32", "div_full_ftz"),
+    ],
+)
+def test_quotients(samples: dict[str, np.ndarray], instruction: str, name: str) -> None:
     a, b = samples["a"], samples["b"]
     results = np.empty_like(a)
-    runner().approximate_quotient(
-        name == "div_full", suffix == "_ftz", pointer(a), pointer(b), pointer(results), a.size
-    )
-    assert_same_hex(results, samples[name + suffix], a, b)
+    body = f"""mul.wide.u32 %rd1, %t, 4; ld.param.u64 %rd2, [a]; ld.param.u64 %rd3, [b];
+    add.u64 %out, %out, %rd1; add.u64 %rd2, %rd2, %rd1; add.u64 %rd3, %rd3, %rd1;
+    ld.global.f32 %f1, [%rd2]; ld.global.f32 %f2, [%rd3]; {instruction} %f3, %f1, %f2; st.global.f32 [%out], %f3;"""
+    program = Program(kernel(body, ".param .u64 out, .param .u64 a, .param .u64 b"))
+    program.run("k", results, a, b, block=a.size)
+    assert_same_hex(results, samples[name], a, b)
 
 
 @pytest.mark.parametrize(("key", "expected"), DIGESTS["narrow"].items())
@@ -129,5 +138,11 @@ def test_special_and_random_doubles(samples: dict[str, np.ndarray], name: str) -
     ],
 )
 def test_instructions_of_ptx(instruction: str, operands: str, expected: int) -> None:
-    """That each form of an instruction reaches its function."""
-    assert hex(int(evaluate(f"{instruction} %f1, {operands};", "f32", np.uint32, "%f1")[0])) == hex(expected)
+    """That each form of an instruction reaches its function. A register that is written twice is no constant."""
+    names = [f"%f{number}" for number, _ in enumerate(operands.split(", "), 2)]
+    moves = "".join(
+        f"mov.f32 {name}, 0f00000000; mov.f32 {name}, {operand};"
+        for name, operand in zip(names, operands.split(", "), strict=True)
+    )
+    body = f"{moves} {instruction} %f1, {', '.join(names)};"
+    assert hex(int(evaluate(body, "f32", np.uint32, "%f1")[0])) == hex(expected)

@@ -10,7 +10,7 @@
  * gives the bits of the GPU, and so do all operands of the narrow types and all upper halves of double.
  *
  * Around the unit stands what NVIDIA's assembler makes of an instruction: without .ftz a subnormal operand is scaled
- * and the result scaled back, sin and cos multiply by 1/(2 pi) before, div multiplies by a reciprocal.
+ * and the result scaled back, sin and cos multiply by 1/(2 pi) before. kernels/cuda_cpu/assembler.py has the rest.
  */
 #include "arithmetic.h"
 #include "approximate_tables.h"
@@ -36,10 +36,6 @@ static f32 float_of(u32 bits) {
 
 static f32 canonical(f32 a) {
     return a != a ? float_of(NAN_BITS) : a;
-}
-
-static f32 flush(f32 a) {
-    return fabsf(a) < LEAST ? copysignf(0, a) : a;
 }
 
 static u32 choose(u32 condition, u32 value) {
@@ -229,19 +225,6 @@ static f32 ex2_full(f32 a) {
     return root * root;
 }
 
-static f32 div_approximate(f32 a, f32 b, u32 flushes) {
-    if (flushes) return canonical(flush(flush(a) * rcp_flushed(b)));
-    f32 scale = fabsf(b) < LEAST ? 0x1p24f : 1;
-    return canonical(rcp_flushed(b * scale) * (a * scale));
-}
-
-static f32 div_full(f32 a, f32 b, u32 flushes) {
-    f32 scale = fabsf(b) > 0x1p126f ? 0.25f : 1;
-    if (flushes) return canonical(flush(rcp_flushed(flush(b) * scale) * flush(flush(a) * scale)));
-    if (fabsf(b) < LEAST) scale = 0x1p24f;
-    return canonical(rcp_flushed(b * scale) * (a * scale));
-}
-
 /* ---- narrow floats: computed as float and cut off ---- */
 
 static u32 narrow_approximate(u32 operation, u32 bits, u32 format) {
@@ -309,8 +292,6 @@ const xf_approximations xf_approximation_table = {
     .full = {rcp_full, sqrt_full, rsqrt_full, sin_flushed, cos_flushed, lg2_full, ex2_full, tanh_flushed},
     .flushed = {rcp_flushed, sqrt_flushed, rsqrt_flushed, sin_flushed, cos_flushed, lg2_flushed, ex2_flushed,
                 tanh_flushed},
-    .div = div_approximate,
-    .div_full = div_full,
     .narrow = narrow_approximate,
     .rcp_f64 = rcp_approximate_f64,
     .rsqrt_ftz_f64 = rsqrt_approximate_f64,

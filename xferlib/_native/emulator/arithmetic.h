@@ -17,8 +17,6 @@ enum { XF_RCP, XF_SQRT, XF_RSQRT, XF_SIN, XF_COS, XF_LG2, XF_EX2, XF_TANH, XF_AP
 typedef struct xf_approximations {
     f32 (*full[XF_APPROXIMATE_COUNT])(f32 a);
     f32 (*flushed[XF_APPROXIMATE_COUNT])(f32 a); /* with .ftz */
-    f32 (*div)(f32 a, f32 b, u32 flushes);
-    f32 (*div_full)(f32 a, f32 b, u32 flushes);
     u32 (*narrow)(u32 operation, u32 bits, u32 format); /* ex2 and tanh of XF_HALF and XF_BFLOAT */
     f64 (*rcp_f64)(f64 a);
     f64 (*rsqrt_ftz_f64)(f64 a); /* with .ftz: the upper half of the result */

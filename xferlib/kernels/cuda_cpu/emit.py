@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from xferlib.kernels.cuda_cpu import ptx
-from xferlib.kernels.cuda_cpu.contraction import contract
+from xferlib.kernels.cuda_cpu.assembler import assemble
 from xferlib.kernels.cuda_cpu.ptx import (
     NBYTES,
     Address,
@@ -634,7 +634,7 @@ class _ModuleWriter:
         self.partial = partial
         for function in module.functions.values():
             if function.body is not None:
-                function.body = contract(function)
+                function.body = assemble(function)
         self.layout = _ModuleLayout(module, checked)
         self.sites: list[FaultSite] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]
@@ -1982,13 +1982,8 @@ def _float_arithmetic(writer: _FunctionWriter, item: Instruction) -> None:
     ptx_type = types[0]
     count = {"fma": 3, "mad": 3}.get(item.opcode, 2)
     operands = writer.operands(count + 1)
-    if {"approx", "full"} & flags:
-        if item.opcode != "div" or ptx_type != "f32":
-            writer.refuse()
-        name = "div" if "approx" in flags else "div_full"
-        a, b = (writer.read(operand, ptx_type) for operand in operands[1:])
-        writer.assign(operands[0], ptx_type, f"m->approximate->{name}({a}, {b}, {int('ftz' in flags)})")
-        return
+    if {"approx", "full"} & flags:  # quotients of float are expanded before
+        writer.refuse()
     part = _PACKED.get(ptx_type)
     kind = _Float(writer, part or ptx_type, flags)
     if (

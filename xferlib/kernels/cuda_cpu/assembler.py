@@ -1,23 +1,29 @@
-"""Products and sums that a GPU rounds once: what NVIDIA's assembler makes of PTX that leaves it the choice.
+"""What NVIDIA's assembler makes of PTX where it is free to choose, as far as results show it.
 
-`mul` and `add` or `sub` without `.rn` may become one `fma`, and do: the operators of `half` are written so, and hence
-`a * b + c` of half is rounded once on a GPU. NVRTC has contracted float and double before, so little is left there.
+Read off the machine code that ptxas 13.0 writes for sm_90:
 
-The rule was read off the machine code that ptxas 13.0 writes for sm_90, and is the same for all types: a product is
-contracted if each of its uses is a term of a plain sum in the same basic block, into all of these sums. A sum of two
-such products takes the one that is used once, else the first. Copies and negations of a product count as the product.
+- A quotient with `.approx` or `.full` is a product with an approximate reciprocal, scaled against overflow.
+- An approximate instruction of a constant is the correctly rounded value, not the GPU's (but tanh).
+- A product and a sum without `.rn` are contracted into one `fma`. The operators of `half` are written so, and hence
+  `a * b + c` of half is rounded once on a GPU; of float and double NVRTC has contracted most before. The rule is the
+  same for all types: a product is contracted if each of its uses is a term of a plain sum in the same basic block, into
+  all of these sums. A sum of two such products takes the one that is used once, else the first. Copies and negations
+  of a product count as the product.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from xferlib.kernels.cuda_cpu.ptx import (
     Address,
+    Immediate,
     Instruction,
     Not,
     Operand,
@@ -52,14 +58,139 @@ class _Term:
 _OPEN = re.compile(r"\b(mul|add|sub)((?:\.ftz|\.sat)*\.b?f16(?:x2)?)\b")
 
 
-def forbid(text: str) -> str:
+def forbid_contraction(text: str) -> str:
     """PTX whose arithmetic of half keeps its roundings, as `--fmad=false` demands: NVRTC writes so for float only."""
     return _OPEN.sub(r"\1.rn\2", text)
 
 
-def contract(function: PtxFunction) -> list[Instruction | PtxLabel]:
-    """The body of a function, with an `fma` for each sum that contracts a product."""
-    return _Contraction(function).rewrite()
+def assemble(function: PtxFunction) -> list[Instruction | PtxLabel]:
+    """The body of a function as a GPU computes it, in PTX again."""
+    expanded = _Expansion(function)
+    return _Contraction(expanded.rewrite(), expanded.numbers).rewrite()
+
+
+class _Numbers:
+    """New registers of a function."""
+
+    def __init__(self, function: PtxFunction) -> None:
+        used = [register.number for register in function.param_registers.values()]
+        for item in function.body or ():
+            if isinstance(item, Instruction):
+                used += [register.number for operand in item.operands for register in _list_registers(operand)]
+                used += [item.guard.number] if item.guard is not None else []
+        self.numbers = count(max(used, default=0) + 1)
+
+    def make(self, name: str, ptx_type: str) -> Register:
+        number = next(self.numbers)
+        return Register(f"{name}{number}", ptx_type, number)
+
+
+# ---- quotients and constants ----
+
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "rcp": lambda a: 1 / a,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda a: 1 / math.sqrt(a),
+    "sin": math.sin,
+    "cos": math.cos,
+    "lg2": math.log2,
+    "ex2": lambda a: 2.0**a,
+}
+_LEAST, _MOST = 2.0**-126, 2.0**128
+
+
+class _Expansion:
+    def __init__(self, function: PtxFunction) -> None:
+        self.body = function.body or []
+        self.numbers = _Numbers(function)
+        self.constants: dict[int, Immediate] = {}
+        written = Counter(
+            register.number
+            for item in self.body
+            if isinstance(item, Instruction)
+            for operand in item.operands[:1]
+            for register in _list_registers(operand)
+        )
+        for item in self.body:
+            if (
+                isinstance(item, Instruction)
+                and item.opcode == "mov"
+                and item.guard is None
+                and len(item.operands) == 2
+            ):
+                target, source = item.operands
+                if isinstance(target, Register) and isinstance(source, Immediate) and written[target.number] == 1:
+                    self.constants[target.number] = source
+
+    def rewrite(self) -> list[Instruction | PtxLabel]:
+        made: list[Instruction | PtxLabel] = []
+        for item in self.body:
+            if not isinstance(item, Instruction) or item.modifiers[-1:] != ("f32",):
+                made.append(item)
+            elif item.opcode == "div" and {"approx", "full"} & {*item.modifiers} and len(item.operands) == 3:
+                made += self.divide(item)
+            elif item.opcode in _FUNCTIONS and "approx" in item.modifiers and len(item.operands) == 2:
+                value = self.fold(item.opcode, item.operands[1])
+                made.append(
+                    item
+                    if value is None
+                    else replace(item, opcode="mov", modifiers=("f32",), operands=[item.operands[0], value])
+                )
+            else:
+                made.append(item)
+        return made
+
+    def fold(self, opcode: str, operand: Operand) -> Immediate | None:
+        """The rounded value for a constant, where both are normal numbers."""
+        if isinstance(operand, Register):
+            operand = self.constants.get(operand.number, operand)
+        if not isinstance(operand, Immediate) or operand.nbits != 32:
+            return None
+        value = struct.unpack("<f", struct.pack("<I", int(operand.value)))[0]
+        if not _LEAST <= abs(value) < _MOST or (value < 0 and opcode in ("sqrt", "rsqrt", "lg2")):
+            return None
+        if opcode == "ex2" and abs(value) > 125:
+            return None
+        result = _FUNCTIONS[opcode](value)
+        if not _LEAST <= abs(result) < _MOST:
+            return None
+        return Immediate(struct.unpack("<I", struct.pack("<f", result))[0], 32)
+
+    def divide(self, item: Instruction) -> list[Instruction]:
+        target, a, b = item.operands
+        flags = ("ftz",) if "ftz" in item.modifiers else ()
+        made: list[Instruction] = []
+
+        def put(opcode: str, modifiers: tuple[str, ...], ptx_type: str, *operands: Operand) -> Register:
+            register = self.numbers.make("quotient", ptx_type)
+            made.append(
+                replace(
+                    item, opcode=opcode, modifiers=modifiers, operands=[register, *operands], guard=None, negated=False
+                )
+            )
+            return register
+
+        reciprocal: Operand | None = self.fold("rcp", b)
+        if reciprocal is None:
+            one = Immediate(0x3F800000, 32)
+            scale: Operand = one
+            if "full" in item.modifiers:
+                size = put("abs", ("f32",), "f32", b)
+                is_large = put("setp", ("gt", *flags, "f32"), "pred", size, Immediate(0x7E800000, 32))
+                scale = put("selp", ("f32",), "f32", Immediate(0x3E800000, 32), scale, is_large)
+            if not flags:
+                size = put("abs", ("f32",), "f32", b)
+                is_small = put("setp", ("lt", "f32"), "pred", size, Immediate(0x00800000, 32))
+                scale = put("selp", ("f32",), "f32", Immediate(0x4B800000, 32), scale, is_small)
+            if scale is not one:
+                a = put("mul", ("rn", *flags, "f32"), "f32", a, scale)
+                b = put("mul", ("rn", *flags, "f32"), "f32", b, scale)
+            reciprocal = put("rcp", ("approx", "ftz", "f32"), "f32", b)
+        product = replace(item, opcode="mul", modifiers=(*flags, "f32"), operands=[target, a, reciprocal])
+        return [*made, product]
+
+
+# ---- contraction ----
 
 
 def _list_registers(operand: Operand) -> Iterator[Register]:
@@ -84,15 +215,15 @@ def _is_plain(item: Instruction, *allowed: str) -> bool:
 
 
 class _Contraction:
-    def __init__(self, function: PtxFunction) -> None:
-        self.body = list(function.body or ())
+    def __init__(self, body: list[Instruction | PtxLabel], numbers: _Numbers) -> None:
+        self.body = body
+        self.numbers = numbers
         self.blocks: list[int] = []
         self.definitions: dict[int, list[int]] = {}  # of each register, the instructions that may write it
         self.readers: dict[int, list[int]] = {}
         self.aliases: dict[int, tuple[int, bool]] = {}  # of copies and negations: the register, and whether negated
-        registers = {register.number for register in function.param_registers.values()}
         block = 0
-        for index, item in enumerate(self.body):
+        for index, item in enumerate(body):
             block += isinstance(item, PtxLabel)
             self.blocks.append(block)
             if isinstance(item, PtxLabel):
@@ -100,12 +231,10 @@ class _Contraction:
             block += item.opcode in _BLOCK_ENDS
             for position, operand in enumerate(item.operands):
                 for register in _list_registers(operand):
-                    registers.add(register.number)
                     is_target = position == 0 and not isinstance(operand, Address)
                     (self.definitions if is_target else self.readers).setdefault(register.number, []).append(index)
             if item.guard is not None:
                 self.readers.setdefault(item.guard.number, []).append(index)
-        self.numbers = count(max(registers, default=0) + 1)
 
     def rewrite(self) -> list[Instruction | PtxLabel]:
         products = self.find_products()
@@ -220,7 +349,7 @@ class _Contraction:
         return made
 
     def negate(self, total: Instruction, operand: Operand, ptx_type: str) -> Instruction:
-        number, bits = next(self.numbers), {"f64": "b64", "f16": "b16", "bf16": "b16"}.get(ptx_type, "b32")
-        register = Register(f"negative{number}", bits, number)
+        bits = {"f64": "b64", "f16": "b16", "bf16": "b16"}.get(ptx_type, "b32")
+        register = self.numbers.make("negative", bits)
         operands: list[Operand] = [register, operand]
         return replace(total, opcode="neg", modifiers=(ptx_type,), operands=operands, guard=None, negated=False)

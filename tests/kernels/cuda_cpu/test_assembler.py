@@ -1,4 +1,4 @@
-"""Which products and sums are contracted: as in the machine code that ptxas 13.0 writes for sm_90."""
+"""Contraction, quotients and constants: as in the machine code that ptxas 13.0 writes for sm_90."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.cuda_cpu.test_translate import HEAD, evaluate
 from xferlib.kernels.cuda_cpu import ptx
-from xferlib.kernels.cuda_cpu.contraction import contract, forbid
+from xferlib.kernels.cuda_cpu.assembler import assemble, forbid_contraction
 
 
 def rewrite(body: str, ptx_type: str = "f16") -> str:
@@ -16,11 +16,12 @@ def rewrite(body: str, ptx_type: str = "f16") -> str:
     text = f"""{HEAD} .visible .entry k(.param .u64 out) {{ .reg .{bits} a, b, c, d, e, r, s, t, u, v; .reg .pred P;
         .reg .b64 out; {body.replace("TYPE", ptx_type).replace("BITS", bits)} ret; }}"""
     words = []
-    for item in contract(ptx.parse(text).functions["k"]):
+    for item in assemble(ptx.parse(text).functions["k"]):
         if isinstance(item, ptx.Instruction) and item.modifiers[-1:] == (ptx_type,):
             flags = [flag for flag in item.modifiers[:-1] if flag != "rn" or item.opcode != "fma"]
             names = [o.name if isinstance(o, ptx.Register) else "?" for o in item.operands]
-            names = ["-" if name.startswith("negative") else name for name in names]
+            made = {"negative": "-", "quotient": "q"}
+            names = [made.get(name.rstrip("0123456789"), name) for name in names]
             words.append(" ".join([".".join((item.opcode, *flags)), *names]))
     return "; ".join(words)
 
@@ -82,6 +83,43 @@ def test_half_is_rounded_once(suffix: str, expected: int) -> None:
 
 def test_no_contraction_is_written_into_the_text() -> None:
     text = "mul.f16 a; {add.ftz.sat.f16x2 b;} sub.bf16x2 c; mul.rn.f16 d; mul.f32 e; fma.rn.f16 f; max.f16 g;"
-    assert forbid(text) == (
+    assert forbid_contraction(text) == (
         "mul.rn.f16 a; {add.rn.ftz.sat.f16x2 b;} sub.rn.bf16x2 c; mul.rn.f16 d; mul.f32 e; fma.rn.f16 f; max.f16 g;"
     )
+
+
+@pytest.mark.parametrize(
+    ("opcode", "operand", "expected"),
+    [
+        ("rcp", "0f42C20000", 0x3C28E83F), ("sqrt", "0f4B6B063A", 0x457549BE), ("rsqrt", "0f42480000", 0x3E10D0C3),
+        ("sin", "0f40910A12", 0xBF7BDE3D), ("cos", "0fC01548EE", 0xBF30B1A3), ("lg2", "0f3F0B04AA", 0xBF6180B0),
+        ("ex2", "0fC0A159E4", 0x3CF89DC5),
+    ],
+)  # fmt: skip
+def test_a_constant_has_the_rounded_value_that_the_gpu_has_not(opcode: str, operand: str, expected: int) -> None:
+    for load in ("mov.f32 %f2, {};", "mov.f32 %f2, 0f00000000; mov.f32 %f2, {};"):  # the second is no constant
+        body = f"{load.format(operand)} {opcode}.approx.ftz.f32 %f1, %f2;"
+        found = evaluate(body, "f32", np.uint32, "%f1")[0]
+        assert (found == expected) == (load.count("mov") == 1)
+
+
+def test_special_constants_are_left_to_the_unit() -> None:
+    for operand in ("0f00000000", "0f00000001", "0f7F800000", "0f7FC00000", "0fBF800000"):
+        assert rewrite(f"lg2.approx.f32 r,{operand};", "f32") == "lg2.approx r ?"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("div.approx.ftz.f32 t,a,b;", "rcp.approx.ftz q b; mul.ftz t a q"),
+        ("div.approx.ftz.f32 t,a,b; add.ftz.f32 r,t,c;", "rcp.approx.ftz q b; fma.ftz r a q c"),
+        ("div.approx.f32 t,a,0f40E00000; add.f32 r,t,c;", "fma r a ? c"),
+        ("mov.f32 d,0f40E00000; div.full.f32 t,a,d;", "mov d ?; mul t a ?"),
+        (
+            "@P div.approx.f32 t,a,b;",
+            "abs q b; setp.lt q q ?; selp q ? ? q; mul.rn q a q; mul.rn q b q; rcp.approx.ftz q q; mul t q q",
+        ),
+    ],
+)
+def test_quotients_are_products(body: str, expected: str) -> None:
+    assert rewrite(body, "f32") == expected
