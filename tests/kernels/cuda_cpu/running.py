@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.targets import has_nvrtc
-from xferlib.kernels.cuda_cpu import emit, ptx
+from xferlib.kernels.cuda_cpu import assembler, emit, ptx
 from xferlib.kernels.cuda_cpu.module import list_c_options
 from xferlib.kernels.host_compiler import SHARED
 
@@ -113,4 +113,5 @@ def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
     from xferlib.backends.cuda.compiler import compile_source
 
     options = ("-lineinfo", *headers(), *options)
-    return compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()
+    text = compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()
+    return assembler.forbid_contraction(text) if "--fmad=false" in options else text

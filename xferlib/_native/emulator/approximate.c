@@ -38,27 +38,44 @@ static f32 canonical(f32 a) {
     return a != a ? float_of(NAN_BITS) : a;
 }
 
-static u32 choose(u32 condition, u32 value) {
-    return (0 - (condition & 1)) & value;
-}
-
 /* ---- the unit ---- */
 
-/* The square of 17 bits, without the products of bits below 2^19, in units of 2^19. Of the halves high and low (10
-   bits), the products within low are all below, those within high all above. */
-static s64 square(u32 x) {
-    u32 high = x >> 10, low = x & 0x3ff, sum = high * high * 2;
-    sum += choose(high, low >> 8) + choose(high >> 1, low >> 7) + choose(high >> 2, low >> 6);
-    sum += choose(high >> 3, low >> 5) + choose(high >> 4, low >> 4) + choose(high >> 5, low >> 3);
-    return sum + choose(high >> 6, low >> 2);
+/* The square of `nbits` bits without the products of bits below 2^least, in units of 2^least. */
+static u32 define_square(u32 x, u32 nbits, u32 least) {
+    u32 sum = 0;
+    for (u32 i = 0; i < nbits; i++) {
+        if (!(x >> i & 1)) continue;
+        if (2 * i >= least) sum += 1u << (2 * i - least);
+        for (u32 j = i + 1; j < nbits; j++)
+            if (x >> j & 1 && i + j + 1 >= least) sum += 1u << (i + j + 1 - least);
+    }
+    return sum;
 }
 
-/* The same of 16 bits and 2^17, for rcp: low has 8. Of the squares of single bits, that of the lowest in high is below. */
+/* A square is that of the bits from 2^5 on, and what bits below add, which meet the highest bits only: the other products
+   are left out. Of 17 bits: of the bits 2 to 4 with 14 to 16. Of 16 bits, for rcp: 1 to 4 with 12 to 15. */
+static u16 squares[1 << 12], squares_16[1 << 11];
+static u8 corners[1 << 6], corners_16[1 << 8];
+
+__attribute__((constructor)) static void fill_squares(void) {
+    for (u32 k = 0; k < 1 << 12; k++) squares[k] = (u16)define_square(k << 5, 17, 19);
+    for (u32 k = 0; k < 1 << 11; k++) squares_16[k] = (u16)define_square(k << 5, 16, 17);
+    for (u32 k = 0; k < 1 << 6; k++) {
+        u32 high = k >> 3 << 14, low = (k & 7) << 2;
+        corners[k] = (u8)(define_square(high | low, 17, 19) - define_square(high, 17, 19));
+    }
+    for (u32 k = 0; k < 1 << 8; k++) {
+        u32 high = k >> 4 << 12, low = (k & 15) << 1;
+        corners_16[k] = (u8)(define_square(high | low, 16, 17) - define_square(high, 16, 17));
+    }
+}
+
+static s64 square(u32 x) {
+    return squares[x >> 5] + corners[x >> 14 << 3 | (x >> 2 & 7)];
+}
+
 static s64 square_16(u32 x) {
-    u32 high = x >> 8, low = x & 0xff, sum = (high * high) >> 1;
-    sum += choose(high >> 1, low >> 7) + choose(high >> 2, low >> 6) + choose(high >> 3, low >> 5);
-    sum += choose(high >> 4, low >> 4) + choose(high >> 5, low >> 3) + choose(high >> 6, low >> 2);
-    return sum + choose(high >> 7, low >> 1);
+    return squares_16[x >> 5] + corners_16[x >> 12 << 4 | (x >> 1 & 15)];
 }
 
 /* The value at a fraction of 23 bits; with the widths of the coefficients, so that the constants are folded. */
@@ -137,14 +154,12 @@ static u32 ex2_bits(u32 a) {
     if (exponent == 255 && (a & FRACTION)) return NAN_BITS;
     if (exponent > 134) return a & SIGN ? 0 : INFINITY_BITS;
     if (exponent < 103) return 0x3f800000;
-    /* With 23 bits behind the point, and the complement in the place of a negative fraction. */
-    u32 fixed = exponent >= 127 ? significand << (exponent - 127) : significand >> (127 - exponent);
-    u32 fraction = fixed & FRACTION;
-    s32 whole = (s32)(fixed >> 23);
-    if (a & SIGN) {
-        whole = -whole - (fraction != 0);
-        fraction = fraction ? fraction ^ FRACTION : 0;
-    }
+    /* With 23 bits behind the point, and the complement in the place of a negative fraction. No branch depends on the
+       sign: it would be mispredicted. */
+    u32 fixed = (u32)((u64)significand << 8 >> (135 - exponent));
+    u32 fraction = fixed & FRACTION, negative = 0 - (a >> 31), is_complement = negative & (0 - (u32)(fraction != 0));
+    s32 whole = (s32)(((fixed >> 23) ^ negative) - negative + is_complement);
+    fraction ^= is_complement & FRACTION;
     if (whole > 127) return INFINITY_BITS;
     if (whole < -126) return 0;
     return ((u32)(whole + 126) << 23) + (u32)(interpolate(powers, fraction, 14, 1, 12228) >> 16);
@@ -156,12 +171,11 @@ static u32 sine_bits(u32 a, u32 quarter, u32 sign) {
     if (exponent == 255) return NAN_BITS;
     /* The product with 1/(2 pi), a float, is cut off to 24 bits, and then to 25 behind the point. */
     u64 product = (u64)((a & FRACTION) | 1 << 23) * 0xa2f983;
-    s32 shift = product >> 47 ? 24 : 23, up = shift + (s32)exponent - 151;
-    u32 significand = (u32)(product >> shift);
-    u32 turn = up >= 25 || up <= -24 ? 0 : up >= 0 ? significand << up : significand >> -up;
+    s32 shift = 23 + (s32)(product >> 47), up = shift + (s32)exponent - 151;
+    u64 significand = product >> shift;
+    u32 turn = up >= 25 || up <= -24 ? 0 : (u32)(significand << (up + 24) >> 24);
     turn += quarter << 23;
-    u32 fraction = turn & FRACTION;
-    if (turn >> 23 & 1) fraction ^= FRACTION;
+    u32 fraction = (turn & FRACTION) ^ ((0 - (turn >> 23 & 1)) & FRACTION);
     return cut_off(interpolate(sines, fraction, 12, 0, 0), 37, sign ^ (turn << 7 & SIGN));
 }
 
