@@ -1,4 +1,4 @@
-"""What NVIDIA's assembler makes of PTX where it is free to choose, as far as results show it.
+"""The choices of NVIDIA's assembler where PTX leaves it free, as far as results show them.
 
 Read off the machine code that ptxas 13.0 writes for sm_90:
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -211,7 +212,12 @@ def _list_registers(operand: Operand) -> Iterator[Register]:
 
 def _is_plain(item: Instruction, *allowed: str) -> bool:
     """Whether an arithmetic instruction of a floating type leaves its rounding open."""
-    return bool(item.modifiers) and item.modifiers[-1] in _TYPES and {*item.modifiers[:-1]} <= {"ftz", *allowed}
+    return (
+        len(item.operands) == 3
+        and item.modifiers[-1:] != ()
+        and item.modifiers[-1] in _TYPES
+        and {*item.modifiers[:-1]} <= {"ftz", *allowed}
+    )
 
 
 class _Contraction:
@@ -299,12 +305,13 @@ class _Contraction:
         return number, is_negative
 
     def is_usable(self, product: _Product) -> bool:
-        changes = [
-            index
-            for operand in product.item.operands[1:]
-            for register in _list_registers(operand)
-            for index in self.definitions.get(register.number, ())
-        ]
+        last = max(product.uses, default=0)
+        for operand in product.item.operands[1:]:
+            for register in _list_registers(operand):
+                changes = self.definitions.get(register.number, [])
+                change = bisect_right(changes, product.index)
+                if change < len(changes) and changes[change] < last:
+                    return False
         for use in product.uses:
             item = self.body[use]
             if isinstance(item, PtxLabel) or item.opcode not in ("add", "sub") or not _is_plain(item, "sat"):
@@ -313,12 +320,10 @@ class _Contraction:
                 return False
             if use < product.index or self.blocks[use] != self.blocks[product.index]:
                 return False
-            if any(product.index < change < use for change in changes):
-                return False
         return bool(product.uses) and len({*product.uses}) == len(product.uses)
 
     def choose(self, products: dict[int, _Product]) -> dict[int, _Term]:
-        """Which product each sum would take."""
+        """Give each sum the product that it would take."""
         chosen: dict[int, _Term] = {}
         for index in {use for product in products.values() for use in product.uses}:
             item = self.body[index]
