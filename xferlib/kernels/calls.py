@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
     from xferlib.kernels.cuda_engine import CudaPlan
+    from xferlib.kernels.raw import EmulatedKernel
 
 
 # Checks the arguments of a kernel call: arrays and their device, scalars and their conversion.
@@ -336,6 +337,14 @@ class StandIn(Protocol):
     ) -> None: ...
 
 
+class Emulate(Protocol):
+    """Runs the source of a raw kernel in its order on the device; ``written`` as of `StandIn`."""
+
+    def __call__(
+        self, name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[Any], stream: RawStream
+    ) -> None: ...
+
+
 class BackendEngine(NamedTuple):
     """The functions with which a backend runs kernels itself."""
 
@@ -343,6 +352,7 @@ class BackendEngine(NamedTuple):
     """The class of checked element-wise calls."""
     reduce: Reduce
     stand_in: StandIn
+    emulate: Emulate
 
 
 def engine_of(backend: Backend) -> BackendEngine | None:

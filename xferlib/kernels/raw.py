@@ -11,7 +11,7 @@ import re
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule
+    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, Operand, Touched
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -758,17 +758,15 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         stream: RawStream,
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        memory = None
-        if self._cpu is None:
-            replacement, memory = self._emulate(owner, device, values, launch)
-        else:
-            replacement = self._cpu
+        emulated = None if self._cpu is not None else self._emulate(owner, device, values, infos, launch)
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
             outputs = [args[number] for number in written]
-            if memory is not None:
-                args, values, outputs = [*args, memory], [*values, np.uint64(0)], [*outputs, memory]
-            engine.stand_in(self.name, replacement, args, values, outputs, stream)
+            if emulated is not None:
+                engine.emulate(self.name, emulated, args, outputs, stream)
+            else:
+                assert self._cpu is not None
+                engine.stand_in(self.name, self._cpu, args, values, outputs, stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -776,7 +774,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = hide_from_tracer(replacement)
+        function = hide_from_tracer(self._cpu if emulated is None else emulated.run)
         if (recorder := observe.active) is None:
             function(*operands)
         else:
@@ -787,33 +785,23 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         owner: Any,
         device: Device,
         values: Sequence[np.generic],
+        infos: Mapping[int, ArrayInfo],
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
-    ) -> tuple[Callable[..., None], Any]:
-        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays.
-
-        Behind it the memory of the module's variables as an array of the device; None where it has none.
-        """
+    ) -> EmulatedKernel:
+        """The source as it runs on the CPU with these arguments."""
         module, memory, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
         module.check_launch(
             name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
         )
         config = process.get()
-
-        def run(*operands: Any) -> None:
-            passed, arrays = [], []
-            for parameter, value, operand in zip(self.parameters, values, operands, strict=False):  # and the variables
-                if isinstance(operand, np.ndarray):
-                    passed.append(np.uint64(operand.ctypes.data).tobytes())
-                    arrays.append((parameter.name, operand, parameter.is_const))
-                else:
-                    passed.append(value.tobytes())
-            module.launch(
-                name, grid, block, passed, arrays, label=self.name, shared_nbytes=shared_nbytes,
-                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
-            )  # fmt: skip
-
-        return run, memory if module.has_variables else None
+        call = functools.partial(
+            module.launch, name, grid, block, [value.tobytes() for value in values], label=self.name,
+            shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
+            is_checked=_is_checked(config.kernel_check, device),
+        )  # fmt: skip
+        arrays = {number: (self.parameters[number], info.pointer) for number, info in infos.items()}
+        return EmulatedKernel(call, arrays, memory if module.has_variables else None)
 
     def _launch(
         self,
@@ -848,6 +836,58 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
         return kernel
+
+
+class EmulatedKernel:
+    """CUDA source that runs on the CPU, with its arguments.
+
+    Attributes:
+        memory: That of the module's variables, an array of the device; None where it has none.
+        values: The arguments by their bytes, as the kernel gets them.
+    """
+
+    def __init__(
+        self, launch: Callable[..., None], arrays: dict[int, tuple[RawParameter, int]], memory: Any
+    ) -> None:
+        self._launch = launch
+        self._arrays = arrays
+        self.memory = memory
+
+    @property
+    def values(self) -> list[bytes]:
+        found: list[bytes] = self._launch.args[3]  # type: ignore[attr-defined]  # of a partial function
+        return found
+
+    def run(self, *operands: Any) -> None:
+        """Run it on the arguments, with arrays as NumPy arrays."""
+        self._launch([self.describe(number, operands[number]) for number in self._arrays])
+
+    def follow(
+        self, operands: Sequence[Operand], touched: list[Touched], find: Callable[[int], Operand | None]
+    ) -> None:
+        """Run it, and learn which bytes it touches; arguments as `CpuModule.launch` has them."""
+        self._launch(operands, touched=touched, find=find)
+
+    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> Operand:
+        """An argument as the kernel may touch it.
+
+        Args:
+            number: Of the argument.
+            memory: Its memory.
+            owner, values: As of `Operand`.
+        """
+        from xferlib.kernels.cuda_cpu.module import Operand
+
+        parameter, address = self._arrays[number]
+        return Operand(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the arguments that are arrays."""
+        return iter(self._arrays)
+
+
+def _is_checked(check: str, device: Device) -> bool:
+    return check == "1" or (check == "auto" and device.kind != "cpu")
 
 
 def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
@@ -1072,8 +1112,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """The module, the memory of its variables as an array of the device, and the mangled names."""
         from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        check = process.get().kernel_check
-        is_checked = check == "1" or (check == "auto" and device.kind != "cpu")
+        # The simulator wants to know every access, and has addresses of its own.
+        is_checked = device.kind != "cpu" or _is_checked(process.get().kernel_check, device)
         key = (str(device), "checked" if is_checked else "unchecked")
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
@@ -1085,7 +1125,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                         "a module cannot be loaded while its stream is captured; call module.compile() before"
                     )
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
-                module = cuda_cpu.CpuModule(code, owner.host_view(memory))
+                module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
                 owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
                 owner.stream_synchronize(stream)  # a launch may be on any stream
                 loaded["<library>"] = module, memory, lowered

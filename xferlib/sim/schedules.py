@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from xferlib._core.arrays import share_memory
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
@@ -379,6 +380,30 @@ class Engine:
                 front.release_waiters(chosen)
         self._sweep()
 
+    def compute(self, operations: Iterable[Operation | None]) -> None:
+        """Let the devices be as they are behind some operations, which stay in flight.
+
+        What a kernel touches may depend on all that comes before it. A device that is fast enough to be there now is
+        as legal as a slow one, but the host has not waited for it: its memory is read and written in turn, so that what
+        the program does to it meanwhile is found.
+        """
+        needed = {each: None for operation in operations if operation is not None for each in operation.list_needed()}
+        with deferred, np.errstate(all="ignore"):
+            taken: list[Operation] = []
+            for each in sorted(needed, key=_serial):
+                if each.is_done:
+                    continue
+                is_fed = each.source is not None and any(
+                    other.target is not None and share_memory(other.target, each.source) for other in taken
+                )
+                if is_fed or (each.has_host_memory and each.source is None and each.target is None):
+                    self._carry_out(each.list_needed())
+                elif not each.is_computed:
+                    _try(each, each.compute)
+                if each.target is not None:
+                    taken.append(each)
+                deferred.check()
+
     def drain(self) -> None:
         """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
         self._carry_out(each for operation in list(self._in_flight) for each in operation.list_needed())
@@ -418,8 +443,12 @@ def _carry_out(operation: Operation) -> None:
 
 
 def _run(operation: Operation) -> None:
+    _try(operation, operation.carry_out)
+
+
+def _try(operation: Operation, run: Callable[[], object]) -> None:
     try:
-        operation.carry_out()
+        run()
     except MemoryError:  # tried again at the next wait, and then given up
         if operation.has_failed:
             operation.finish()

@@ -170,6 +170,26 @@ void leave(Thread *thread) {
     switch_context(&thread->context, &next->context, next, 0);
 }
 
+/* Go on with the thread that is at work, until nothing is asked any more. */
+static void switch_to(Worker *worker, Thread *thread) {
+    switch_context(&worker->main, &thread->context, thread, 0);
+    for (Thread *asker; (asker = worker->asker);) {
+        worker->asker = NULL;
+        worker->has_answer = worker->launch->given->find(worker->question, &worker->answer);
+        switch_context(&worker->main, &asker->context, asker, 0);
+    }
+}
+
+int ask_for_region(Thread *thread, u64 address, xf_region *found) {
+    Worker *worker = thread->worker;
+    if (!worker->launch->given->find) return 0;
+    worker->asker = thread;
+    worker->question = address;
+    switch_context(&thread->context, &worker->main, NULL, 0);
+    *found = worker->answer;
+    return worker->has_answer != 0;
+}
+
 void note_progress(Worker *worker) {
     worker->polls = worker->idle_polls = 0;
 }
@@ -448,7 +468,7 @@ static void run_fibers(Worker *worker) {
         if (!next) return;
         if (!has_stack(worker, next)) return fail_worker(worker, XF_OUT_OF_MEMORY);
         worker->current = next;
-        switch_context(&worker->main, &next->context, next, 0);
+        switch_to(worker, next);
     }
 }
 
@@ -541,7 +561,7 @@ static void run_plain(Worker *worker) {
     prepare_context(&thread->context, stack->begin, stack->nbytes, run_loop);
     worker->current = thread;
     do {
-        switch_context(&worker->main, &thread->context, thread, 0);
+        switch_to(worker, thread);
         if (worker->output.nbytes) print_output(worker);
     } while (worker->current && !has_failed(worker->launch));
 }

@@ -10,7 +10,8 @@ enum { XF_REGION_READ_ONLY = 1, XF_REGION_CONST = 2, XF_REGION_UNWRITTEN = 4 }; 
 
 /* Memory that the kernel may touch: an argument, a variable of the module. */
 typedef struct {
-    u64 begin, nbytes;
+    u64 begin, nbytes; /* as the kernel sees it */
+    u64 memory;        /* checked or tracked: the host's address of its first byte; 0: that is `begin` */
     u32 flags;
     u32 item_nbytes;  /* of its elements, for indices in reports */
     u64 *read;        /* XF_TRACK: one bit for each byte of it that was read, or NULL */
@@ -66,6 +67,9 @@ typedef struct {
     u32 unused;
     volatile s32 *stop; /* not 0: end as soon as possible, with XF_STOPPED */
     void (*print)(const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */
+    /* Checked or tracked: an address that is in no region yet. Returns 1 and a further region, which has the next number,
+       or 0 where there is no memory. NULL: there is none but the regions. */
+    u32 (*find)(u64 address, xf_region *found);
 } xf_launch;
 
 /* Run all blocks. Returns 0, or the kind of the fault that ended the launch, described in *report. The GIL is not held. */

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,39 @@ def list_c_options() -> tuple[str, ...]:
     return (*emit.C_OPTIONS, "-mfma") if has_fma else emit.C_OPTIONS
 
 
+class Operand(NamedTuple):
+    """Memory that a kernel may touch."""
+
+    name: str
+    memory: np.ndarray[Any, Any]
+    is_const: bool = False
+    address: int | None = None
+    """Of its first byte, as the kernel has it; the host's if omitted."""
+    kind: str = "argument"
+    values: np.ndarray[Any, Any] | None = None
+    """One bit for each byte that has a value; None where all have."""
+    owner: Any = None
+    """For the caller, who learns which bytes are touched."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class Touched(NamedTuple):
+    """The bytes of an operand that a launch has read and written so far, one bit for each."""
+
+    operand: Operand
+    read: np.ndarray[Any, Any]
+    written: np.ndarray[Any, Any]
+
+
 class CpuCode:
     """PTX translated and compiled: what loaded modules of one text share.
 
     Args:
         texts: PTX; several are linked.
-        is_checked: Look every access up, and raise what is wrong: some ten times slower.
+        is_checked: Let every access be looked up, as a launch that is checked or followed needs it.
 
     Raises:
         KernelCompileError: The text is not PTX, or there is no C compiler.
@@ -93,9 +120,11 @@ class CpuModule:
     Args:
         code: The code.
         memory: ``code.variables_nbytes`` bytes for its variables, which belong to the module from now on.
+        owner: Of this memory, as of `Operand`.
     """
 
-    def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any], owner: Any = None) -> None:
+        self.owner = owner
         self._code, self._translation = code, code.translation
         self._start = -memory.ctypes.data % max(self._translation.block_align, 16)
         self._memory = memory[self._start :]
@@ -200,9 +229,12 @@ class CpuModule:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         values: Sequence[bytes],
-        operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]],
+        operands: Sequence[Operand],
         *,
         label: str,
+        is_checked: bool | None = None,
+        touched: list[Touched] | None = None,
+        find: Callable[[int], Operand | None] | None = None,
         shared_nbytes: int = 0,
         is_cooperative: bool = False,
         follows_sim: bool = False,
@@ -213,9 +245,12 @@ class CpuModule:
         Args:
             name: The kernel's, as in the PTX.
             grid, block: Extents.
-            values: The arguments by their bytes; addresses are the host's.
-            operands: The arrays among them, which the kernel may touch: name, memory, and whether it is ``const``.
+            values: The arguments by their bytes.
+            operands: The arrays among them, which the kernel may touch.
             label: The kernel's name in messages.
+            is_checked: Raise what is wrong with an access, some ten times slower; as the code allows it if omitted.
+            touched: Receives what the kernel touches, also where it ends by a fault.
+            find: What else the kernel may touch, by an address.
             shared_nbytes: Dynamic shared memory of a block.
             is_cooperative: All blocks are resident.
             follows_sim: The schedule is that of the simulator where the setting is ``auto``.
@@ -227,6 +262,7 @@ class CpuModule:
         if 0 in grid:
             return
         kernel, config = self.find_kernel(name), config or process.get()
+        is_checked = self._code.is_checked if is_checked is None else is_checked
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
@@ -235,9 +271,10 @@ class CpuModule:
         launch.grid, launch.block = runtime.Extents(*grid), runtime.Extents(*block)
         launch.static_nbytes, launch.dynamic_nbytes = kernel.shared_nbytes, shared_nbytes
         launch.flags = (
-            runtime.FIBERS * (kernel.needs_fibers or self._code.is_checked)
+            runtime.FIBERS * (kernel.needs_fibers or is_checked)
             | runtime.COOPERATIVE * is_cooperative
-            | runtime.CHECKED * self._code.is_checked
+            | runtime.CHECKED * is_checked
+            | runtime.TRACK * self._code.is_checked
         )
         launch.workers = 1 if self._code.is_checked else config.threads or threads.usable_cores()
         launch.schedule = _schedule(config, follows_sim=follows_sim)
@@ -245,37 +282,56 @@ class CpuModule:
         launch.stack_nbytes = 2 * kernel.local_nbytes + (
             _RECURSIVE_STACK_NBYTES if kernel.is_recursive else _STACK_NBYTES
         )
-        if self._code.is_checked:
+        if is_checked:
             launch.most_ticks = config.loop_turns * max(1, _TURNS // math.prod(block))
-        regions, memories = self._list_regions(operands, params)
+        memories: list[NamedMemory] = []
+        regions = [_describe(each, memories, touched) for each in self._list_operands(operands, params)]
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
         region_array = runtime.make_array(runtime.MemoryRegion, regions)
         shared_array = runtime.make_array(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
         launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
-        report = runtime.run(launch, _write)
+
+        def find_region(address: int) -> tuple[Any, ...] | None:
+            found = find(address) if find is not None else None
+            return None if found is None else _describe(found, memories, touched)
+
+        report = runtime.run(launch, _write, find_region if find is not None else None)
         if report is not None:
             raise_fault(label, report, self._translation.sites, memories, kernel.shared)
 
-    def _list_regions(
-        self, operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]], params: np.ndarray[Any, Any]
-    ) -> tuple[list[tuple[Any, ...]], list[NamedMemory]]:
-        """The memory that a launch may touch, and what it is in words."""
-        regions, memories = [], []
-        for name, memory, is_const in operands:
-            item = max(memory.itemsize, 1)
-            flags = runtime.CONST * is_const | runtime.READ_ONLY * (not memory.flags.writeable)
-            regions.append((memory.ctypes.data, memory.nbytes, flags, item, None, None, None))
-            memories.append(NamedMemory(f"argument {name!r}", str(memory.dtype), item, memory.nbytes))
+    def _list_operands(self, operands: Sequence[Operand], params: np.ndarray[Any, Any]) -> Iterator[Operand]:
+        """The memory that a launch may touch: its arguments, and the variables of the module."""
+        for operand in operands:
+            yield Operand(*operand)
         base = self._memory.ctypes.data
-        for variable in self._variables:
-            flags = runtime.CONST if variable.space == "const" else 0
-            regions.append((base + variable.offset, variable.nbytes, flags, 1, None, None, None))
-            memories.append(NamedMemory(f"variable {variable.name!r}", "bytes", 1, variable.nbytes))
-        regions.append((params.ctypes.data, params.nbytes, runtime.READ_ONLY, 1, None, None, None))
-        memories.append(NamedMemory("the arguments themselves", "bytes", 1, params.nbytes))
-        return regions, memories
+        for each in self._variables:
+            memory = self._memory[each.offset : each.offset + each.nbytes]
+            yield Operand(each.name, memory, each.space == "const", base + each.offset, "variable", owner=self.owner)
+        params.flags.writeable = False
+        yield Operand("arguments", params, kind="the block of")
+
+
+def _describe(
+    operand: Operand, memories: list[NamedMemory], touched: list[Touched] | None
+) -> tuple[Any, ...]:
+    """The fields of a region, which gets the next number; ``memories`` and ``touched`` grow with it."""
+    memory, bits = operand.memory, (None, None)
+    item = max(memory.itemsize, 1)
+    dtype = str(memory.dtype) if operand.kind == "argument" else "bytes"
+    memories.append(NamedMemory(operand.words, dtype, item, memory.nbytes))
+    flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
+    if touched is not None and operand.owner is not None:
+        read, written = (np.zeros(memory.nbytes // 64 + 1, np.uint64) for _ in range(2))
+        touched.append(Touched(operand, read, written))
+        bits = read.ctypes.data, written.ctypes.data
+    values = None
+    if operand.values is not None:
+        flags |= runtime.UNWRITTEN
+        values = operand.values.ctypes.data
+    host = memory.ctypes.data
+    return host if operand.address is None else operand.address, memory.nbytes, host, flags, item, *bits, values
 
 
 def _write(text: str) -> None:

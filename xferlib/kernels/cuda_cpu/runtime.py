@@ -43,7 +43,7 @@ class MemoryRegion(ctypes.Structure):
     """Memory that a kernel may touch."""
 
     _fields_ = (
-        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("memory", ctypes.c_uint64), ("flags", ctypes.c_uint32),
         ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
         ("initialised", ctypes.c_void_p),
     )  # fmt: skip
@@ -76,6 +76,7 @@ _PATIENCE_S = 0.05
 """The longest time in seconds that a launch goes on behind Ctrl-C before it is told to end."""
 
 Print = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
+Find = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(MemoryRegion))
 
 
 class EmulatedLaunch(ctypes.Structure):
@@ -89,6 +90,7 @@ class EmulatedLaunch(ctypes.Structure):
         ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("lines", ctypes.c_void_p),
         ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
         ("unused", ctypes.c_uint32), ("stop", ctypes.c_void_p), ("print", Print),
+        ("find", Find),
     )  # fmt: skip
 
 
@@ -114,15 +116,18 @@ def load() -> Any:
     return library
 
 
-def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | None:
+def run(
+    launch: EmulatedLaunch, write: Callable[[str], Any], find: Callable[[int], tuple[Any, ...] | None] | None = None
+) -> FaultReport | None:
     """Run a launch to its end; returns the fault that ended it, if any.
 
     Ctrl-C ends it: the launch runs in a thread of its own, since Python handles signals in the main thread alone and
     only between two instructions of Python.
 
     Args:
-        launch: What to run; ``stop`` and ``print`` are set here.
+        launch: What to run; ``stop``, ``print`` and ``find`` are set here.
         write: Receives what the kernel prints.
+        find: The fields of a further region, which holds an address; None where there is none.
     """
     library = load()
     stop = np.zeros(1, np.int32)
@@ -137,11 +142,25 @@ def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | No
         except BaseException as error:  # C cannot pass it on: it is raised behind the launch
             failures.append(error)
 
+    def find_region(address: int, found: Any) -> int:
+        try:
+            assert find is not None
+            fields = find(address)
+        except BaseException as error:
+            failures.append(error)
+            fields = None
+        if fields is None:
+            return 0
+        found[0] = MemoryRegion(*fields)
+        return 1
+
     def run_launch() -> None:
         result.append(library.xf_run_launch(launch, report))
 
     launch.stop = stop.ctypes.data
     launch.print = Print(print_text)
+    if find is not None:
+        launch.find = Find(find_region)
     if threading.current_thread() is not threading.main_thread():
         run_launch()
     else:

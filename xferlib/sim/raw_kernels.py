@@ -1,0 +1,167 @@
+"""CUDA source on simulated devices: which bytes a launch touches is what its run has touched.
+
+What a kernel reads and writes depends on its numbers, its indices and the data, so nothing but a run can say. It
+is therefore computed when it is launched, behind all that CUDA's rules put before it, and the detector gets the bytes:
+those of its arguments, of the module's variables, and of whatever it reaches by pointers in structs and tables. To
+wait for its turn would mean to check every later access again once the bytes are known, and to report a race at the
+line of a wait.
+
+A kernel has the addresses of the simulated devices, so that a pointer may lie in memory or in a struct, an index that
+leaves an array meets no other one, and a stale address is known.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib.errors import KernelFaultError
+from xferlib.sim import arrays, machine, model
+from xferlib.sim.arrays import SimArray
+from xferlib.sim.detector import RaceError
+from xferlib.sim.machine import Explored
+from xferlib.sim.memory import Block, Freed, Span, Spans
+from xferlib.sim.model import NamedBytes
+
+if TYPE_CHECKING:
+    from xferlib._core.device import RawStream
+    from xferlib.kernels.cuda_cpu.module import Operand, Touched
+    from xferlib.kernels.raw import EmulatedKernel
+    from xferlib.sim.model import SimStream
+
+
+def emulate(
+    name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[SimArray], stream: RawStream
+) -> None:
+    """Enqueue a raw kernel; ``written``: its arguments without ``const``, as which it counts without a detector."""
+    on: SimStream = stream.stream  # type: ignore[attr-defined]  # a StreamHandle
+    given = {number: args[number] for number in kernel}
+    operands = {number: _memory(each, written) for number, each in given.items()}
+    variables = () if kernel.memory is None else (kernel.memory,)
+    launch = _Launch(name, kernel, given, operands, on)
+    arrays.launch(
+        name, launch.run, [*given.values(), *variables], [*written, *variables], on, uses_values=False,
+        explore=launch.explore,
+    )  # fmt: skip
+
+
+def _memory(array: SimArray, written: Sequence[SimArray]) -> np.ndarray[Any, Any]:
+    memory = array.memory().view()
+    memory.flags.writeable = array.info.is_writable or any(array is other for other in written)
+    return memory
+
+
+class _Launch:
+    """One launch, perhaps repeated by a graph.
+
+    It holds the blocks and not the arrays, which may die meanwhile.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kernel: EmulatedKernel,
+        given: dict[int, SimArray],
+        operands: dict[int, np.ndarray[Any, Any]],
+        stream: SimStream,
+    ) -> None:
+        self._name = name
+        self._kernel = kernel
+        self._blocks = {number: each.allocation.block for number, each in given.items()}
+        self._offsets = {number: each.info.pointer - each.allocation.block.pointer for number, each in given.items()}
+        self._operands = operands
+        self._stream = stream
+        self._simulated = machine.machine()
+
+    def run(self) -> None:
+        """Compute when it is its turn, where nobody asks for the bytes."""
+        self._kernel.follow([*self._describe()], [], self._find)
+
+    def explore(self) -> Explored:
+        """Compute now."""
+        touched: list[Touched] = []
+        self._freed: Freed | None = None
+        error: Exception | None = None
+        try:
+            self._kernel.follow([*self._describe()], touched, self._find)
+        except KernelFaultError as fault:
+            error = fault
+            if self._freed is not None:
+                error = self._report_freed(self._freed, fault)
+        reads: dict[Span, None] = {}
+        writes: dict[Span, None] = {}
+        names = []
+        for operand, read, written in touched:
+            block, start = _find_place(operand)
+            reads.update(dict.fromkeys(_list_spans(block, start, read, operand.memory.nbytes)))
+            writes.update(dict.fromkeys(_list_spans(block, start, written, operand.memory.nbytes)))
+            if operand.kind != "memory":
+                end = start + operand.memory.nbytes
+                names.append(NamedBytes(block.data, start, end, operand.words, max(operand.memory.itemsize, 1)))
+        return Explored(tuple(reads), tuple(writes), tuple(names), error)
+
+    def _describe(self) -> list[Operand]:
+        found = []
+        for number in self._kernel:
+            block, memory = self._blocks[number], self._operands[number]
+            start = self._offsets[number]
+            values = block.pack_value_flags(start, start + memory.nbytes)
+            found.append(self._kernel.describe(number, memory, block, values))
+        return [*found, *self._list_pointed()]
+
+    def _list_pointed(self) -> list[Operand]:
+        """The blocks of arguments into which a number or a struct points too: all of each may be used."""
+        own = {block.pointer: block for block in self._blocks.values()}
+        pointed: dict[int, Operand] = {}
+        for number, value in enumerate(self._kernel.values):
+            if number in self._blocks:
+                continue
+            for (address,) in struct.iter_unpack("=Q", value[: len(value) // 8 * 8]):
+                block = self._simulated.memory.find(address) if address else None
+                if block is not None and block.pointer in own:
+                    pointed[block.pointer] = _describe_block(block)
+        return [*pointed.values()]
+
+    def _find(self, address: int) -> Operand | None:
+        """What a kernel reaches by a pointer that is no argument; beside an argument it has left that."""
+        memory = self._simulated.memory
+        block = memory.find(address)
+        if block is None:
+            self._freed = memory.find_freed(address)
+            return None
+        return None if any(block is each for each in self._blocks.values()) else _describe_block(block)
+
+    def _report_freed(self, freed: Freed, fault: KernelFaultError) -> Exception:
+        try:
+            self._simulated.report_freed(freed, self._name, self._stream)
+        except RaceError as error:
+            error.__cause__ = fault
+            return error
+        return fault
+
+
+def _describe_block(block: Block) -> Operand:
+    from xferlib.kernels.cuda_cpu.module import Operand
+
+    values = block.pack_value_flags(0, block.nbytes)
+    return Operand(f"of {block.where}", block.data, address=block.pointer, kind="memory", values=values, owner=block)
+
+
+def _find_place(operand: Operand) -> tuple[Block, int]:
+    """The block of an operand, and the offset there."""
+    owner = operand.owner
+    block: Block = owner.allocation.block if isinstance(owner, SimArray) else owner
+    return block, operand.memory.ctypes.data - block.data.ctypes.data
+
+
+def _list_spans(block: Block, start: int, bits: np.ndarray[Any, Any], nbytes: int) -> Spans:
+    """The bytes with a bit."""
+    words = np.flatnonzero(bits)
+    if not len(words):
+        return ()
+    first, last = int(words[0]), int(words[-1]) + 1
+    flags = np.unpackbits(bits[first:last].view(np.uint8), bitorder="little").view(np.bool_)
+    return tuple([Span(*each) for each in model.regions_of(block, start + 64 * first, flags)])
