@@ -545,7 +545,7 @@ def _name_common_byte(span: Span, first: Action, second: Action) -> str:
     names = [
         f"{where} of {each.name}()" for each in (first, second) if (where := each.name_byte(span.block.data, byte))
     ]
-    return f": {' and '.join(names)}" if names else ""
+    return f": {' and '.join(dict.fromkeys(names))}" if names else ""
 
 
 def _unwritten(span: Span) -> Span | None:
