@@ -1379,7 +1379,7 @@ class Machine:
                 if detector.is_on:
                     self._check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
                 operation.has_host_memory = lane is Lane.NONE or bool(on_host(reads + writes))
-                if lane is Lane.H2D:
+                if lane is Lane.H2D and reads:  # else it copies values that it has taken
                     operation.source = _memory(reads[0])[0]
                 elif take is not None:
                     operation.target = _memory(writes[0])[0]

@@ -145,6 +145,8 @@ class Block:
 
     def pack_value_flags(self, start: int, stop: int) -> np.ndarray[Any, Any] | None:
         """One bit for each byte of a range that has a value, in words; None if all have."""
+        if self.value_flags is not None and self.value_flags.all():
+            self.has_void, self.value_flags = False, None
         if not self.has_void:
             return None
         words = np.zeros((stop - start) // 64 + 2, np.uint64)

@@ -13,7 +13,7 @@ leaves an array meets no other one, and a stale address is known.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +23,14 @@ from xferlib.sim import arrays, machine, model
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import RaceError
 from xferlib.sim.machine import Explored
-from xferlib.sim.memory import Block, Freed, Span, Spans
+from xferlib.sim.memory import Block, Freed, Span
 from xferlib.sim.model import NamedBytes
 
 if TYPE_CHECKING:
     from xferlib._core.device import RawStream
     from xferlib.kernels.cuda_cpu.module import Operand, Touched
     from xferlib.kernels.raw import EmulatedKernel
-    from xferlib.sim.model import SimStream
+    from xferlib.sim.model import Flags, SimStream
 
 
 def emulate(
@@ -94,10 +94,11 @@ class _Launch:
         reads: dict[Span, None] = {}
         writes: dict[Span, None] = {}
         names = []
-        for operand, read, written in touched:
+        for each in touched:
+            operand = each.operand
             block, start = _find_place(operand)
-            reads.update(dict.fromkeys(_list_spans(block, start, read, operand.memory.nbytes)))
-            writes.update(dict.fromkeys(_list_spans(block, start, written, operand.memory.nbytes)))
+            reads.update(dict.fromkeys(_list_spans(block, start, each.flags(each.read))))
+            writes.update(dict.fromkeys(_list_spans(block, start, each.flags(each.written))))
             if operand.kind != "memory":
                 end = start + operand.memory.nbytes
                 names.append(NamedBytes(block.data, start, end, operand.words, max(operand.memory.itemsize, 1)))
@@ -157,11 +158,8 @@ def _find_place(operand: Operand) -> tuple[Block, int]:
     return block, operand.memory.ctypes.data - block.data.ctypes.data
 
 
-def _list_spans(block: Block, start: int, bits: np.ndarray[Any, Any], nbytes: int) -> Spans:
-    """The bytes with a bit."""
-    words = np.flatnonzero(bits)
-    if not len(words):
-        return ()
-    first, last = int(words[0]), int(words[-1]) + 1
-    flags = np.unpackbits(bits[first:last].view(np.uint8), bitorder="little").view(np.bool_)
-    return tuple([Span(*each) for each in model.regions_of(block, start + 64 * first, flags)])
+def _list_spans(block: Block, start: int, touched: tuple[int, Flags]) -> Iterator[Span]:
+    """The bytes with a flag of a block's from ``start`` on."""
+    begin, flags = touched
+    if len(flags):
+        yield from (Span(*each) for each in model.regions_of(block, start + begin, flags))

@@ -339,6 +339,8 @@ class Engine:
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
         self._serial = 0
+        self._undelivered: list[Operation] = []
+        """Copies to the host whose values are taken, and that have not been carried out."""
 
     @property
     def pending(self) -> int:
@@ -387,21 +389,29 @@ class Engine:
         as legal as a slow one, but the host has not waited for it: its memory is read and written in turn, so that what
         the program does to it meanwhile is found.
         """
-        needed = {each: None for operation in operations if operation is not None for each in operation.list_needed()}
+        needed: dict[Operation, None] = {}
+        waiting = [each for each in operations if each is not None]
+        while waiting:  # what comes before something computed is computed too
+            each = waiting.pop()
+            if each not in needed and not each.is_computed and not each.is_done:
+                needed[each] = None
+                waiting += each.before
+        if not needed:
+            return
+        self._undelivered = [each for each in self._undelivered if not each.is_done]
         with deferred, np.errstate(all="ignore"):
-            taken: list[Operation] = []
             for each in sorted(needed, key=_serial):
-                if each.is_done:
+                if each.run is None or each.is_done:
                     continue
                 is_fed = each.source is not None and any(
-                    other.target is not None and share_memory(other.target, each.source) for other in taken
+                    share_memory(other.target, each.source) for other in self._undelivered if other.target is not None
                 )
                 if is_fed or (each.has_host_memory and each.source is None and each.target is None):
                     self._carry_out(each.list_needed())
-                elif not each.is_computed:
+                else:
                     _try(each, each.compute)
-                if each.target is not None:
-                    taken.append(each)
+                    if each.target is not None:
+                        self._undelivered.append(each)
                 deferred.check()
 
     def drain(self) -> None:

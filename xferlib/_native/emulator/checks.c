@@ -262,6 +262,13 @@ static void set_bits(u64 *bits, u64 first, u32 count) {
     if (place + count > 64) bits[first / 64 + 1] |= mask >> (64 - place);
 }
 
+/* Note bytes that are read or written, and how far all of them extend. */
+static void track(u64 *bytes, u64 first, u32 count) {
+    if (~first > bytes[0]) bytes[0] = ~first;
+    if (first + count > bytes[1]) bytes[1] = first + count;
+    set_bits(bytes + 2, first, count);
+}
+
 static void require_alignment(const Access *access, u64 address, u32 nbytes) {
     if (address & (nbytes - 1) && !(nbytes & (nbytes - 1))) refuse_access(access, XF_MISALIGNED);
 }
@@ -709,7 +716,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
         is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
-        if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
+        if (flags & XF_READ && region->read) track(region->read, offset, nbytes);
     }
     u32 kind = !is_in                               ? XF_OUT_OF_BOUNDS
                : flags & XF_WRITE && !may_write     ? XF_READ_ONLY
@@ -723,7 +730,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
         if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
-        if (region->written) set_bits(region->written, address - region->begin, nbytes);
+        if (region->written) track(region->written, address - region->begin, nbytes);
         if (region->flags & XF_REGION_UNWRITTEN) set_bits(region->initialised, address - region->begin, nbytes);
     }
 }

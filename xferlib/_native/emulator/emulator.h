@@ -14,7 +14,8 @@ typedef struct {
     u64 memory;        /* checked or tracked: the host's address of its first byte; 0: that is `begin` */
     u32 flags;
     u32 item_nbytes;  /* of its elements, for indices in reports */
-    u64 *read;        /* XF_TRACK: one bit for each byte of it that was read, or NULL */
+    u64 *read;        /* XF_TRACK: what was read, or NULL. The third word and those behind it have one bit for each byte;
+                         the first has the complement of the first byte read, the second the end of the last; else 0 */
     u64 *written;     /* the same of writes */
     u64 *initialised; /* XF_REGION_UNWRITTEN: one bit for each byte that has been written before; updated by the run */
 } xf_region;

@@ -64,11 +64,21 @@ class Operand(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """The bytes of an operand that a launch has read and written so far, one bit for each."""
+    """What a launch has read and written of an operand so far, as `emulator.h` has it."""
 
     operand: Operand
     read: np.ndarray[Any, Any]
     written: np.ndarray[Any, Any]
+
+    @staticmethod
+    def flags(found: np.ndarray[Any, Any]) -> tuple[int, np.ndarray[Any, Any]]:
+        """A byte of the operand, and flags from there to the last one that ``read`` or ``written`` holds."""
+        first, end = ~found[0], found[1]
+        if not end:
+            return 0, np.zeros(0, np.bool_)
+        begin = int(first) // 64
+        words = found[2 + begin : 2 + -(-int(end) // 64)]
+        return 64 * begin, np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
 
 
 class CpuCode:
@@ -323,7 +333,7 @@ def _describe(
     memories.append(NamedMemory(operand.words, dtype, item, memory.nbytes))
     flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
     if touched is not None and operand.owner is not None:
-        read, written = (np.zeros(memory.nbytes // 64 + 1, np.uint64) for _ in range(2))
+        read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))
         touched.append(Touched(operand, read, written))
         bits = read.ctypes.data, written.ctypes.data
     values = None
