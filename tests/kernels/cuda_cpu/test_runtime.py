@@ -152,7 +152,7 @@ class Machine:
         launch.lines, launch.line_count = ctypes.addressof(lines), len(lines)
         if stop is not None:
             launch.stop = ctypes.addressof(stop)
-        launch.print = Print(lambda text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
+        launch.print = Print(lambda _, text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
         kind = self.run_launch(launch, report)
         assert kind == report.kind
         self.tracks = kept

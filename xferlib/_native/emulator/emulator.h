@@ -67,10 +67,14 @@ typedef struct {
     u32 region_count, variable_count, line_count;
     u32 unused;
     volatile s32 *stop; /* not 0: end as soon as possible, with XF_STOPPED */
-    void (*print)(const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */
+    u64 context;        /* what the functions below are called with */
+    void (*print)(u64 context, const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */
+    /* Called by the thread that runs the launch, now and then, at the latest after some hundredths of a second: not 0 sets
+       *stop. Python handles signals nowhere else. NULL: never. */
+    u32 (*ask)(u64 context);
     /* Checked or tracked: an address that is in no region yet. Returns 1 and a further region, which has the next number,
        or 0 where there is no memory. NULL: there is none but the regions. */
-    u32 (*find)(u64 address, xf_region *found);
+    u32 (*find)(u64 context, u64 address, xf_region *found);
 } xf_launch;
 
 /* Run all blocks. Returns 0, or the kind of the fault that ended the launch, described in *report. The GIL is not held. */

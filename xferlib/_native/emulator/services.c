@@ -47,7 +47,7 @@ void print_output(Worker *worker) {
     Launch *launch = worker->launch;
     if (launch->given->print) {
         pthread_mutex_lock(&launch->lock);
-        launch->given->print(worker->output.bytes, worker->output.nbytes);
+        launch->given->print(launch->given->context, worker->output.bytes, worker->output.nbytes);
         pthread_mutex_unlock(&launch->lock);
     }
     worker->output.nbytes = 0;

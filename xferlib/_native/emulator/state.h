@@ -140,8 +140,10 @@ struct Worker {
     u64 chunk_begin, chunk_end; /* blocks that this worker has taken from the counter */
     Text output;       /* whole lines, to be printed from the worker's own stack */
     u64 clock;
-    Thread *asker; /* it wants to know what memory is at `question`: Python is called from the worker's own stack */
-    u64 question;
+    Thread *asker;        /* wants a callback from the worker's own stack: what memory is at `question`, or `ask` */
+    u64 question;         /* 0: `ask` */
+    u32 looks;            /* at whether the launch is to stop */
+    u64 asked_ns;         /* when `ask` was called */
     xf_region answer;
     u32 has_answer;
     int is_executing;  /* kernels run: a fault is theirs */
@@ -161,7 +163,9 @@ struct Launch {
     u32 worker_count;
     u64 order_key[4], order_bits; /* the permutation of blocks */
     u32 workspace[2];            /* of cooperative grids, as CUDA's headers expect: size, barrier */
-    pthread_mutex_t lock;        /* of printing */
+    pthread_mutex_t lock;        /* of printing, and of `running` */
+    pthread_cond_t ended;
+    u32 running;                 /* workers but the first */
     Checks *checks;
 };
 
