@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from xferlib._core.device import RawStream
     from xferlib.kernels.cuda_cpu.module import Operand, Touched
     from xferlib.kernels.raw import EmulatedKernel
-    from xferlib.sim.model import Flags, SimStream
+    from xferlib.sim.model import SimStream
 
 
 def emulate(
@@ -97,8 +97,8 @@ class _Launch:
         for each in touched:
             operand = each.operand
             block, start = _find_place(operand)
-            reads.update(dict.fromkeys(_list_spans(block, start, each.flags(each.read))))
-            writes.update(dict.fromkeys(_list_spans(block, start, each.flags(each.written))))
+            reads.update(dict.fromkeys(_list_spans(block, start, each, each.read)))
+            writes.update(dict.fromkeys(_list_spans(block, start, each, each.written)))
             if operand.kind != "memory":
                 end = start + operand.memory.nbytes
                 names.append(NamedBytes(block.data, start, end, operand.words, max(operand.memory.itemsize, 1)))
@@ -154,12 +154,20 @@ def _describe_block(block: Block) -> Operand:
 def _find_place(operand: Operand) -> tuple[Block, int]:
     """The block of an operand, and the offset there."""
     owner = operand.owner
-    block: Block = owner.allocation.block if isinstance(owner, SimArray) else owner
+    if isinstance(owner, Block):
+        assert operand.address is not None
+        return owner, operand.address - owner.pointer
+    block: Block = owner.allocation.block  # of the variables of a module, whose addresses are the host's
     return block, operand.memory.ctypes.data - block.data.ctypes.data
 
 
-def _list_spans(block: Block, start: int, touched: tuple[int, Flags]) -> Iterator[Span]:
-    """The bytes with a flag of a block's from ``start`` on."""
-    begin, flags = touched
-    if len(flags):
-        yield from (Span(*each) for each in model.regions_of(block, start + begin, flags))
+def _list_spans(block: Block, start: int, touched: Touched, found: np.ndarray[Any, Any]) -> Iterator[Span]:
+    """The bytes of a block that ``found`` holds, of an operand that begins at ``start``."""
+    first, end = touched.find_extent(found)
+    if first == end:
+        return
+    flags = touched.find_flags(found, first, end)
+    if flags is None:
+        yield Span(block, start + first, start + end)
+    else:
+        yield from (Span(*each) for each in model.regions_of(block, start + first, flags))

@@ -73,7 +73,8 @@ typedef struct Area {
     Chunk *chunks;
     u64 chunk_count;
     u32 first, count; /* regions, in Checks.order */
-    int is_plain; /* one region, neither tracked nor with bits of what is written */
+    int is_plain; /* one region without flags */
+    u64 *read, *written; /* of a plain one */
     int is_read_only; /* all of its regions: nothing to race with */
 } Area;
 
@@ -782,7 +783,11 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
     access->address = address + area->shift;
     access->memory = (const char *)(uintptr_t)access->address;
     if (!area->is_plain) check_regions(access, area, address, nbytes);
-    else if (nbytes > area->end - address) refuse_bounds(access, address);
+    else {
+        if (nbytes > area->end - address) refuse_bounds(access, address);
+        if (access->flags & XF_READ && area->read) track(area->read, address - area->begin, nbytes);
+        if (access->flags & XF_WRITE && area->written) track(area->written, address - area->begin, nbytes);
+    }
     if (!checks->is_ordering) return;
     if (area->count) locate(checks, area, address, access->report);
     require_alignment(access, address, nbytes);
@@ -1317,7 +1322,9 @@ static int describe_area(Checks *checks, Area *area, u32 first, u32 count, u64 b
         const xf_region *region = &regions[checks->order[i]];
         u32 closed = region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST);
         area->is_read_only &= closed != 0;
-        area->is_plain = count == 1 && !region->flags && !region->read && !region->written;
+        area->is_plain = count == 1 && !region->flags;
+        area->read = region->read;
+        area->written = region->written;
         if (region->memory) area->shift = region->memory - region->begin; /* those that overlap are one memory */
     }
     return open_area(area, begin, end);

@@ -62,6 +62,11 @@ class Operand(NamedTuple):
     def words(self) -> str:
         return f"{self.kind} {self.name!r}"
 
+    def name_memory(self) -> NamedMemory:
+        """What a report needs of it."""
+        dtype = str(self.memory.dtype) if self.kind == "argument" else "bytes"
+        return NamedMemory(self.words, dtype, max(self.memory.itemsize, 1), self.memory.nbytes)
+
 
 class Touched(NamedTuple):
     """What a launch has read and written of an operand so far, as `emulator.h` has it."""
@@ -71,14 +76,23 @@ class Touched(NamedTuple):
     written: np.ndarray[Any, Any]
 
     @staticmethod
-    def flags(found: np.ndarray[Any, Any]) -> tuple[int, np.ndarray[Any, Any]]:
-        """A byte of the operand, and flags from there to the last one that ``read`` or ``written`` holds."""
-        first, end = ~found[0], found[1]
-        if not end:
-            return 0, np.zeros(0, np.bool_)
-        begin = int(first) // 64
-        words = found[2 + begin : 2 + -(-int(end) // 64)]
-        return 64 * begin, np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
+    def find_extent(found: np.ndarray[Any, Any]) -> tuple[int, int]:
+        """The first byte that ``read`` or ``written`` holds, and the end of the last; equal if it is empty."""
+        end = int(found[1])
+        return (int(~found[0]), end) if end else (0, 0)
+
+    @staticmethod
+    def find_flags(found: np.ndarray[Any, Any], first: int, end: int) -> np.ndarray[Any, Any] | None:
+        """A flag for each byte of an extent; None if all are set."""
+        words = found[2 + first // 64 : 2 + -(-end // 64)]
+        before, behind = first % 64, -end % 64
+        ends = [(1 << 64) - 1] * len(words[:2])
+        ends[0] = ends[0] >> before << before
+        ends[-1] &= ((1 << 64) - 1) >> behind
+        if [int(words[0]), int(words[-1])][: len(ends)] == ends and (words[1:-1] == ~np.uint64(0)).all():
+            return None
+        flags = np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
+        return flags[before : len(flags) - behind]
 
 
 class CpuCode:
@@ -294,8 +308,8 @@ class CpuModule:
         )
         if is_checked:
             launch.most_ticks = config.loop_turns * max(1, _TURNS // math.prod(block))
-        memories: list[NamedMemory] = []
-        regions = [_describe(each, memories, touched) for each in self._list_operands(operands, params)]
+        known = [*self._list_operands(operands, params)]
+        regions = [_describe(each, touched) for each in known]
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
         region_array = runtime.make_array(runtime.MemoryRegion, regions)
         shared_array = runtime.make_array(runtime.SharedRange, shared)
@@ -305,11 +319,14 @@ class CpuModule:
 
         def find_region(address: int) -> tuple[Any, ...] | None:
             found = find(address) if find is not None else None
-            return None if found is None else _describe(found, memories, touched)
+            if found is None:
+                return None
+            known.append(found)
+            return _describe(found, touched)
 
         report = runtime.run(launch, _write, find_region if find is not None else None)
         if report is not None:
-            raise_fault(label, report, self._translation.sites, memories, kernel.shared)
+            raise_fault(label, report, self._translation.sites, [each.name_memory() for each in known], kernel.shared)
 
     def _list_operands(self, operands: Sequence[Operand], params: np.ndarray[Any, Any]) -> Iterator[Operand]:
         """The memory that a launch may touch: its arguments, and the variables of the module."""
@@ -323,25 +340,20 @@ class CpuModule:
         yield Operand("arguments", params, kind="the block of")
 
 
-def _describe(
-    operand: Operand, memories: list[NamedMemory], touched: list[Touched] | None
-) -> tuple[Any, ...]:
-    """The fields of a region, which gets the next number; ``memories`` and ``touched`` grow with it."""
-    memory, bits = operand.memory, (None, None)
-    item = max(memory.itemsize, 1)
-    dtype = str(memory.dtype) if operand.kind == "argument" else "bytes"
-    memories.append(NamedMemory(operand.words, dtype, item, memory.nbytes))
+def _describe(operand: Operand, touched: list[Touched] | None) -> tuple[Any, ...]:
+    """The fields of a region; ``touched`` grows by what it will have been used for."""
+    memory, bits, values = operand.memory, (None, None), None
     flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
     if touched is not None and operand.owner is not None:
         read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))
         touched.append(Touched(operand, read, written))
         bits = read.ctypes.data, written.ctypes.data
-    values = None
     if operand.values is not None:
         flags |= runtime.UNWRITTEN
         values = operand.values.ctypes.data
     host = memory.ctypes.data
-    return host if operand.address is None else operand.address, memory.nbytes, host, flags, item, *bits, values
+    begin = host if operand.address is None else operand.address
+    return begin, memory.nbytes, host, flags, max(memory.itemsize, 1), *bits, values
 
 
 def _write(text: str) -> None:
