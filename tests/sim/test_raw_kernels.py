@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +52,10 @@ extern "C" __global__ void total(const float *x, int begin, int count, float *y,
 
 extern "C" __global__ void line(Line f) { if (threadIdx.x < f.n) f.x[threadIdx.x] = threadIdx.x; }
 
-extern "C" __global__ void rows(const unsigned long long *table, int row, int at) { if (!threadIdx.x) ((float *)table[row])[at] += 1; }
+extern "C" __global__ void rows(const unsigned long long *table, int row, int at)
+{
+    if (!threadIdx.x) ((float *)table[row])[at] += 1;
+}
 
 extern "C" __global__ void count_up() { if (!threadIdx.x) counter += 1; }
 
@@ -119,7 +122,7 @@ class Step(NamedTuple):
     x: int
     y: int
     begin: int
-    count: int
+    length: int
     step: int
 
 
@@ -134,7 +137,7 @@ INDICES = np.random.default_rng(3).permutation(N).astype(np.int32)
 
 
 class Model:
-    """What a program touches, and which of it is ordered."""
+    """The bytes that a program touches, and which of it is ordered."""
 
     def __init__(self) -> None:
         self.values = [np.arange(N, dtype=np.float32) for _ in range(ARRAYS)]
@@ -167,7 +170,7 @@ class Model:
         line = range(begin, begin + min(count, N - begin))
         values, used = self.values, lambda array, which: {(array, each) for each in which}
         if what == "fill":
-            values[x][elements] = step.count
+            values[x][elements] = step.length
             return self.access(stream, set(), used(x, elements))
         if what == "twice":
             values[x][elements] *= 2
@@ -217,7 +220,7 @@ class Program:
         count = min(count, -(-(N - begin) // stride))
         length = min(count, N - begin)
         if what == "fill":
-            k.run("fill", (src, begin, count, stride, float(step.count)), stream=stream)
+            k.run("fill", (src, begin, count, stride, float(step.length)), stream=stream)
         elif what == "twice":
             k.run("twice", (src, begin, count, stride), stream=stream)
         elif what == "gather":

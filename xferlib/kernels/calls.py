@@ -48,8 +48,8 @@ from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Var
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel
     from xferlib.kernels.cuda_engine import CudaPlan
-    from xferlib.kernels.raw import EmulatedKernel
 
 
 # Checks the arguments of a kernel call: arrays and their device, scalars and their conversion.

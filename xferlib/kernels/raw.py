@@ -11,7 +11,7 @@ import re
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, Operand, Touched
+    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, EmulatedKernel
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -616,7 +616,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             UnsupportedError: The arrays are on a CPU, and there is neither ``cpu=`` nor NVRTC; or the kernel has an
                 instruction that no CPU runs.
             KernelCompileError: NVRTC refused the source, or there is no C compiler to run it on a CPU.
-            KernelFaultError: The kernel ran on a CPU and made a mistake; on the simulator where it is carried out.
+            KernelFaultError: The kernel ran on a CPU and made a mistake.
         """
         blocks.follow()
         if named or others or args is _OMITTED:
@@ -758,15 +758,16 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         stream: RawStream,
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        emulated = None if self._cpu is not None else self._emulate(owner, device, values, infos, launch)
+        function = self._cpu
+        emulated = None if function is not None else self._emulate(owner, device, values, infos, launch)
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
             outputs = [args[number] for number in written]
             if emulated is not None:
                 engine.emulate(self.name, emulated, args, outputs, stream)
             else:
-                assert self._cpu is not None
-                engine.stand_in(self.name, self._cpu, args, values, outputs, stream)
+                assert function is not None
+                engine.stand_in(self.name, function, args, values, outputs, stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -774,7 +775,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = hide_from_tracer(self._cpu if emulated is None else emulated.run)
+        function = hide_from_tracer(emulated.run if emulated is not None else function)  # type: ignore[arg-type]
         if (recorder := observe.active) is None:
             function(*operands)
         else:
@@ -789,19 +790,20 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> EmulatedKernel:
         """The source as it runs on the CPU with these arguments."""
+        from xferlib.kernels.cuda_cpu import module as cuda_cpu
+
         module, memory, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
         module.check_launch(
             name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
         )
-        config = process.get()
-        call = functools.partial(
-            module.launch, name, grid, block, [value.tobytes() for value in values], label=self.name,
-            shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
-            is_checked=_is_checked(config.kernel_check, device),
-        )  # fmt: skip
         arrays = {number: (self.parameters[number], info.pointer) for number, info in infos.items()}
-        return EmulatedKernel(call, arrays, memory if module.has_variables else None)
+        return cuda_cpu.EmulatedKernel(
+            module, name, grid, block, [value.tobytes() for value in values], arrays, label=self.name,
+            memory=memory if module.has_variables else None, shared_nbytes=shared_nbytes,
+            is_cooperative=is_cooperative, follows_sim=device.kind != "cpu",
+            is_checked=_is_checked(process.get().kernel_check, device),
+        )  # fmt: skip
 
     def _launch(
         self,
@@ -836,54 +838,6 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
         return kernel
-
-
-class EmulatedKernel:
-    """CUDA source that runs on the CPU, with its arguments.
-
-    Attributes:
-        memory: That of the module's variables, an array of the device; None where it has none.
-        values: The arguments by their bytes, as the kernel gets them.
-    """
-
-    def __init__(
-        self, launch: Callable[..., None], arrays: dict[int, tuple[RawParameter, int]], memory: Any
-    ) -> None:
-        self._launch = launch
-        self._arrays = arrays
-        self.memory = memory
-
-    @property
-    def values(self) -> list[bytes]:
-        found: list[bytes] = self._launch.args[3]  # type: ignore[attr-defined]  # of a partial function
-        return found
-
-    def run(self, *operands: Any) -> None:
-        """Run it on the arguments, with arrays as NumPy arrays."""
-        self._launch([self.describe(number, operands[number]) for number in self._arrays])
-
-    def follow(
-        self, operands: Sequence[Operand], touched: list[Touched], find: Callable[[int], Operand | None]
-    ) -> None:
-        """Run it, and learn which bytes it touches; arguments as `CpuModule.launch` has them."""
-        self._launch(operands, touched=touched, find=find)
-
-    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> Operand:
-        """An argument as the kernel may touch it.
-
-        Args:
-            number: Of the argument.
-            memory: Its memory.
-            owner, values: As of `Operand`.
-        """
-        from xferlib.kernels.cuda_cpu.module import Operand
-
-        parameter, address = self._arrays[number]
-        return Operand(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
-
-    def __iter__(self) -> Iterator[int]:
-        """The numbers of the arguments that are arrays."""
-        return iter(self._arrays)
 
 
 def _is_checked(check: str, device: Device) -> bool:

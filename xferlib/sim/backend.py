@@ -53,7 +53,7 @@ from xferlib.sim.schedules import Point, Settings
 from xferlib.sim.timing import Lane
 
 if TYPE_CHECKING:
-    from xferlib.kernels.raw import EmulatedKernel
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel
 
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
 
@@ -70,6 +70,7 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
 
         moves = into.block.device is not None and source.block.device is not None
         void = source.block.void(source) if moves else None
+
         def take() -> Callable[[], object]:
             kept = values.copy()
             return lambda: np.copyto(target, kept)

@@ -1613,13 +1613,13 @@ class Machine:
 
 
 class Explored(NamedTuple):
-    """What an operation has read and written that was computed as it was enqueued."""
+    """The accesses of an operation that was computed when it was enqueued."""
 
     reads: Spans
     writes: Spans
     arguments: tuple[NamedBytes, ...]
     error: Exception | None
-    """What ended it before its time: the accesses before that count."""
+    """The error that ended it before its time: the accesses before that count."""
 
 
 def _refuse_other_devices(name: str, stream: SimStream, spans: Spans) -> None:

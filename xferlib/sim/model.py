@@ -440,7 +440,7 @@ class Action:
     ) -> None:
         self.name = name
         self.arguments: tuple[NamedBytes, ...] = ()
-        """What a raw kernel calls the memory that it uses."""
+        """The words of a raw kernel for the memory that it uses."""
         self.participant = participant
         self.location = location
         self.call = call
@@ -473,8 +473,8 @@ class Operation(Action):
     """
 
     __slots__ = (
-        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "run", "serial", "source", "take",
-        "target",
+        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "run", "serial", "source",
+        "take", "target",
     )  # fmt: skip
 
     def __init__(
@@ -569,7 +569,7 @@ def _serial(operation: Operation) -> int:
 
 
 def do_nothing() -> None:
-    """What is left to carry out of an operation that has been computed before its turn."""
+    """Stands in for the work of an operation that has been computed before its turn."""
 
 
 def call_all(*functions: Callable[[], object]) -> None:
@@ -724,7 +724,7 @@ class Bits(Cells):
     def __init__(self, start: int, flags: Flags) -> None:
         self.start = start
         self.packed = np.packbits(np.concatenate([np.zeros(start % 64, np.bool_), flags]), bitorder="little")
-        self._hash = zlib.crc32(self.packed)
+        self._hash = zlib.crc32(self.packed.data)
         granule = next(each for each in (16, 8, 4, 2, 1) if self._is_made_of(flags, each))
         super().__init__(granule, self._list_starts)
 

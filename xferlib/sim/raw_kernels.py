@@ -28,8 +28,7 @@ from xferlib.sim.model import NamedBytes
 
 if TYPE_CHECKING:
     from xferlib._core.device import RawStream
-    from xferlib.kernels.cuda_cpu.module import Operand, Touched
-    from xferlib.kernels.raw import EmulatedKernel
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel, Operand, Touched
     from xferlib.sim.model import SimStream
 
 
@@ -77,7 +76,7 @@ class _Launch:
         self._simulated = machine.machine()
 
     def run(self) -> None:
-        """Compute when it is its turn, where nobody asks for the bytes."""
+        """Compute in its turn, where the detector is off."""
         self._kernel.follow([*self._describe()], [], self._find)
 
     def explore(self) -> Explored:
@@ -127,7 +126,7 @@ class _Launch:
         return [*pointed.values()]
 
     def _find(self, address: int) -> Operand | None:
-        """What a kernel reaches by a pointer that is no argument; beside an argument it has left that."""
+        """The memory that a kernel reaches by a pointer which is no argument; beside an argument it has left that."""
         memory = self._simulated.memory
         block = memory.find(address)
         if block is None:

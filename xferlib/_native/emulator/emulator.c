@@ -655,7 +655,7 @@ static void wait_for_workers(Launch *launch, Worker *first) {
         if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
         pthread_cond_timedwait(&launch->ended, &launch->lock, &until);
         if (!launch->running || !launch->given->ask || now_ns() - first->asked_ns < ASK_NS) continue;
-        pthread_mutex_unlock(&launch->lock); /* which printing takes, with Python's own lock */
+        pthread_mutex_unlock(&launch->lock); /* which printing takes, while it waits for the GIL */
         ask(first);
         pthread_mutex_lock(&launch->lock);
     }

@@ -20,6 +20,7 @@ from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
     from xferlib.kernels.cuda_cpu.emit import Kernel
+    from xferlib.kernels.cuda_signature import RawParameter
 
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
@@ -56,20 +57,20 @@ class Operand(NamedTuple):
     values: np.ndarray[Any, Any] | None = None
     """One bit for each byte that has a value; None where all have."""
     owner: Any = None
-    """For the caller, who learns which bytes are touched."""
+    """For the caller."""
 
     @property
     def words(self) -> str:
         return f"{self.kind} {self.name!r}"
 
     def name_memory(self) -> NamedMemory:
-        """What a report needs of it."""
+        """The operand as a report has it."""
         dtype = str(self.memory.dtype) if self.kind == "argument" else "bytes"
         return NamedMemory(self.words, dtype, max(self.memory.itemsize, 1), self.memory.nbytes)
 
 
 class Touched(NamedTuple):
-    """What a launch has read and written of an operand so far, as `emulator.h` has it."""
+    """The bytes of an operand that a launch has read and written so far, as `emulator.h` has them."""
 
     operand: Operand
     read: np.ndarray[Any, Any]
@@ -340,9 +341,64 @@ class CpuModule:
         yield Operand("arguments", params, kind="the block of")
 
 
+class EmulatedKernel:
+    """CUDA source that runs on a CPU, with its arguments.
+
+    Attributes:
+        values: The arguments by their bytes, as the kernel gets them.
+        memory: That of the module's variables, an array of the device; None where it has none.
+    """
+
+    def __init__(
+        self,
+        module: CpuModule,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        values: list[bytes],
+        arrays: dict[int, tuple[RawParameter, int]],
+        *,
+        memory: Any,
+        **options: Any,
+    ) -> None:
+        self.values = values
+        self.memory = memory
+        self._arrays = arrays
+        config = process.get()
+        self._launch: Callable[..., None] = functools.partial(
+            module.launch, name, grid, block, values, config=config, **options
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the arguments that are arrays."""
+        return iter(self._arrays)
+
+    def run(self, *operands: Any) -> None:
+        """Run it on the arguments, with arrays as NumPy arrays."""
+        self._launch([self.describe(number, operands[number]) for number in self._arrays])
+
+    def follow(
+        self, operands: Sequence[Operand], touched: list[Touched], find: Callable[[int], Operand | None]
+    ) -> None:
+        """Run it, and learn which bytes it touches; arguments as `CpuModule.launch` has them."""
+        self._launch(operands, touched=touched, find=find)
+
+    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> Operand:
+        """An argument as the kernel may touch it.
+
+        Args:
+            number: Of the argument.
+            memory: Its memory.
+            owner, values: As of `Operand`.
+        """
+        parameter, address = self._arrays[number]
+        return Operand(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
+
+
 def _describe(operand: Operand, touched: list[Touched] | None) -> tuple[Any, ...]:
     """The fields of a region; ``touched`` grows by what it will have been used for."""
-    memory, bits, values = operand.memory, (None, None), None
+    memory, values = operand.memory, None
+    bits: tuple[int | None, int | None] = (None, None)
     flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
     if touched is not None and operand.owner is not None:
         read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))

@@ -42,9 +42,9 @@ class MemoryRegion(ctypes.Structure):
     """Memory that a kernel may touch."""
 
     _fields_ = (
-        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("memory", ctypes.c_uint64), ("flags", ctypes.c_uint32),
-        ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
-        ("initialised", ctypes.c_void_p),
+        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("memory", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32), ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p),
+        ("written", ctypes.c_void_p), ("initialised", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ class _Running:
         self.write = write
         self.find = find
         self.failures: list[BaseException] = []
-        """What callbacks raised, which C cannot pass on."""
+        """The errors of callbacks, which C cannot pass on."""
 
 
 FindRegion = Callable[[int], "tuple[Any, ...] | None"]
@@ -131,7 +131,6 @@ _running: dict[int, _Running] = {}
 _numbers = itertools.count(1)
 
 
-@Print
 def _print(number: int, text: int, nbytes: int) -> None:
     launch = _running[number]
     try:
@@ -140,12 +139,10 @@ def _print(number: int, text: int, nbytes: int) -> None:
         launch.failures.append(error)
 
 
-@Ask
-def _ask(number: int) -> int:
+def _ask(_: int) -> int:
     return deferred.is_noted
 
 
-@Find
 def _find(number: int, address: int, found: Any) -> int:
     launch = _running[number]
     try:
@@ -157,6 +154,9 @@ def _find(number: int, address: int, found: Any) -> int:
     if fields is not None:
         found[0] = MemoryRegion(*fields)
     return fields is not None
+
+
+_PRINT, _ASK, _FIND = Print(_print), Ask(_ask), Find(_find)
 
 
 def run(launch: EmulatedLaunch, write: Callable[[str], Any], find: FindRegion | None = None) -> FaultReport | None:
@@ -174,12 +174,12 @@ def run(launch: EmulatedLaunch, write: Callable[[str], Any], find: FindRegion | 
     stop = ctypes.c_int32()
     report = FaultReport()
     launch.stop = ctypes.addressof(stop)
-    launch.print = _print
+    launch.print = _PRINT
     launch.context = number = next(_numbers)
     if find is not None:
-        launch.find = _find
+        launch.find = _FIND
     if threading.get_ident() == threading.main_thread().ident:
-        launch.ask = _ask
+        launch.ask = _ASK
     _running[number] = running = _Running(write, find)
     try:
         with deferred:  # it is raised where this ends
