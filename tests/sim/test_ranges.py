@@ -11,7 +11,7 @@ from tests.sim import IS_LONG
 from xferlib.sim import memory as blocks
 from xferlib.sim import model as ranges
 from xferlib.sim.memory import Block, Span
-from xferlib.sim.model import Bits, Cells, Strided
+from xferlib.sim.model import ByteFlags, Cells, Strided
 
 NBYTES = 400
 LINE = ((lambda: None).__code__, 0)
@@ -60,7 +60,7 @@ def spans(draw: st.DrawFn) -> Span:
         for begin in draw(st.lists(st.integers(0, NBYTES // 4 - 1), min_size=1, max_size=12)):
             flags[4 * begin : 4 * begin + draw(st.sampled_from([1, 2, 4, 4, 9, 16]))] = True
         first, last = np.flatnonzero(flags)[[0, -1]].tolist()
-        return Span(BLOCK, first, last + 1, Bits(first, flags[first : last + 1]))
+        return Span(BLOCK, first, last + 1, ByteFlags(first, flags[first : last + 1]))
     if kind == "view":
         (span,) = blocks.strided_spans(BLOCK, *draw(views()))
         return span
@@ -114,7 +114,7 @@ def test_a_pattern_of_a_million_runs_is_a_few_numbers_or_one_bit_a_byte() -> Non
     (strided,) = ranges.regions_of(BLOCK, 0, regular)
     assert strided.form == Strided(1, ((4, 1 << 20),))
     (bits,) = ranges.regions_of(BLOCK, 0, np.random.default_rng(1).random(1 << 22) < 0.5)
-    assert isinstance(bits.form, Bits)
+    assert isinstance(bits.form, ByteFlags)
     assert bits.form.packed.nbytes <= (1 << 19) + 8
 
 

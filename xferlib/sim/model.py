@@ -711,7 +711,7 @@ class Cells:
         return self._starts
 
 
-class Bits(Cells):
+class ByteFlags(Cells):
     """Any bytes of the span, as a run of a kernel finds them: equal if they are the same bytes.
 
     Args:
@@ -729,7 +729,7 @@ class Bits(Cells):
         super().__init__(granule, self._list_starts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bits) and self.start == other.start and np.array_equal(self.packed, other.packed)
+        return isinstance(other, ByteFlags) and self.start == other.start and np.array_equal(self.packed, other.packed)
 
     def __hash__(self) -> int:
         return self._hash
@@ -749,7 +749,7 @@ class Bits(Cells):
 
     def find_first(self, other: Region[HasData]) -> int | None:
         """The first byte that is also of a span without a form, or of other bits; None if there is none."""
-        if isinstance(other.form, Bits):
+        if isinstance(other.form, ByteFlags):
             begin, nbytes = max(self.origin, other.form.origin), len(self.packed)
             one = self.packed[(begin - self.origin) // 8 :]
             two = other.form.packed[(begin - other.form.origin) // 8 :]
@@ -806,7 +806,7 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
     if one.form is None and two.form is None:
         return True
     for form, other in ((one.form, two), (two.form, one)):
-        if isinstance(form, Bits) and (other.form is None or isinstance(other.form, Bits)):
+        if isinstance(form, ByteFlags) and (other.form is None or isinstance(other.form, ByteFlags)):
             return form.find_first(other) is not None
     if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
         try:
@@ -868,7 +868,7 @@ def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np
 
 def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
     """The flags of a span's bytes; ``flags`` has one for each byte of the block from ``origin`` on."""
-    if isinstance(span.form, Bits):
+    if isinstance(span.form, ByteFlags):
         return flags[span.start - origin : span.stop - origin][span.form.flags(span.start, span.stop)]
     if isinstance(span.form, Cells):
         return flags[_indices(span.form, origin)]
@@ -877,7 +877,7 @@ def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
 
 def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
     """Set the flags of a span's bytes."""
-    if isinstance(span.form, Bits):
+    if isinstance(span.form, ByteFlags):
         flags[span.start : span.stop][span.form.flags(span.start, span.stop)] = value
     elif isinstance(span.form, Cells):
         flags[_indices(span.form, 0)] = value
@@ -920,7 +920,7 @@ def regions_of(block: Data, start: int, flags: Flags) -> list[Region[Data]]:
     stride = int(begins[1] - begins[0])
     if (ends - begins == run).all() and (np.diff(begins) == stride).all():
         return [Region(block, start + first, start + last, Strided(run, ((stride, len(begins)),)))]
-    return [Region(block, start + first, start + last, Bits(start + first, flags[first:last]))]
+    return [Region(block, start + first, start + last, ByteFlags(start + first, flags[first:last]))]
 
 
 def runs(flags: Flags) -> list[tuple[int, int]]:
@@ -1104,7 +1104,7 @@ class History:
         regions, (_, start, stop, form) = accesses.regions, span
         region = start, stop, form, is_write
         if regions.pop(region, None) is None:
-            self._count += 1 if not isinstance(form, Bits) else 1 + len(form.packed) // _HEAVY
+            self._count += 1 if not isinstance(form, ByteFlags) else 1 + len(form.packed) // _HEAVY
         regions[region] = action
         if is_write and len(regions) > 1 and regions.pop((start, stop, form, False), None) is not None:
             self._count -= 1  # the write stands for the read too

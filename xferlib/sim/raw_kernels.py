@@ -28,7 +28,7 @@ from xferlib.sim.model import NamedBytes
 
 if TYPE_CHECKING:
     from xferlib._core.device import RawStream
-    from xferlib.kernels.cuda_cpu.module import EmulatedKernel, Operand, Touched
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel, KernelMemory, TouchedBytes
     from xferlib.sim.model import SimStream
 
 
@@ -81,7 +81,7 @@ class _Launch:
 
     def explore(self) -> Explored:
         """Compute now."""
-        touched: list[Touched] = []
+        touched: list[TouchedBytes] = []
         self._freed: Freed | None = None
         error: Exception | None = None
         try:
@@ -103,7 +103,7 @@ class _Launch:
                 names.append(NamedBytes(block.data, start, end, operand.words, max(operand.memory.itemsize, 1)))
         return Explored(tuple(reads), tuple(writes), tuple(names), error)
 
-    def _describe(self) -> list[Operand]:
+    def _describe(self) -> list[KernelMemory]:
         found = []
         for number in self._kernel:
             block, memory = self._blocks[number], self._operands[number]
@@ -112,10 +112,10 @@ class _Launch:
             found.append(self._kernel.describe(number, memory, block, values))
         return [*found, *self._list_pointed()]
 
-    def _list_pointed(self) -> list[Operand]:
+    def _list_pointed(self) -> list[KernelMemory]:
         """The blocks of arguments into which a number or a struct points too: all of each may be used."""
         own = {block.pointer: block for block in self._blocks.values()}
-        pointed: dict[int, Operand] = {}
+        pointed: dict[int, KernelMemory] = {}
         for number, value in enumerate(self._kernel.values):
             if number in self._blocks:
                 continue
@@ -125,7 +125,7 @@ class _Launch:
                     pointed[block.pointer] = _describe_block(block)
         return [*pointed.values()]
 
-    def _find(self, address: int) -> Operand | None:
+    def _find(self, address: int) -> KernelMemory | None:
         """The memory that a kernel reaches by a pointer which is no argument; beside an argument it has left that."""
         memory = self._simulated.memory
         block = memory.find(address)
@@ -143,14 +143,16 @@ class _Launch:
         return fault
 
 
-def _describe_block(block: Block) -> Operand:
-    from xferlib.kernels.cuda_cpu.module import Operand
+def _describe_block(block: Block) -> KernelMemory:
+    from xferlib.kernels.cuda_cpu.module import KernelMemory
 
     values = block.pack_value_flags(0, block.nbytes)
-    return Operand(f"of {block.where}", block.data, address=block.pointer, kind="memory", values=values, owner=block)
+    return KernelMemory(
+        f"of {block.where}", block.data, address=block.pointer, kind="memory", values=values, owner=block
+    )
 
 
-def _find_place(operand: Operand) -> tuple[Block, int]:
+def _find_place(operand: KernelMemory) -> tuple[Block, int]:
     """The block of an operand, and the offset there."""
     owner = operand.owner
     if isinstance(owner, Block):
@@ -160,7 +162,7 @@ def _find_place(operand: Operand) -> tuple[Block, int]:
     return block, operand.memory.ctypes.data - block.data.ctypes.data
 
 
-def _list_spans(block: Block, start: int, touched: Touched, found: np.ndarray[Any, Any]) -> Iterator[Span]:
+def _list_spans(block: Block, start: int, touched: TouchedBytes, found: np.ndarray[Any, Any]) -> Iterator[Span]:
     """The bytes of a block that ``found`` holds, of an operand that begins at ``start``."""
     first, end = touched.find_extent(found)
     if first == end:

@@ -45,7 +45,7 @@ def list_c_options() -> tuple[str, ...]:
     return (*emit.C_OPTIONS, "-mfma") if has_fma else emit.C_OPTIONS
 
 
-class Operand(NamedTuple):
+class KernelMemory(NamedTuple):
     """Memory that a kernel may touch."""
 
     name: str
@@ -69,10 +69,10 @@ class Operand(NamedTuple):
         return NamedMemory(self.words, dtype, max(self.memory.itemsize, 1), self.memory.nbytes)
 
 
-class Touched(NamedTuple):
+class TouchedBytes(NamedTuple):
     """The bytes of an operand that a launch has read and written so far, as `emulator.h` has them."""
 
-    operand: Operand
+    operand: KernelMemory
     read: np.ndarray[Any, Any]
     written: np.ndarray[Any, Any]
 
@@ -145,7 +145,7 @@ class CpuModule:
     Args:
         code: The code.
         memory: ``code.variables_nbytes`` bytes for its variables, which belong to the module from now on.
-        owner: Of this memory, as of `Operand`.
+        owner: Of this memory, as of `KernelMemory`.
     """
 
     def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any], owner: Any = None) -> None:
@@ -254,12 +254,12 @@ class CpuModule:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         values: Sequence[bytes],
-        operands: Sequence[Operand],
+        operands: Sequence[KernelMemory],
         *,
         label: str,
         is_checked: bool | None = None,
-        touched: list[Touched] | None = None,
-        find: Callable[[int], Operand | None] | None = None,
+        touched: list[TouchedBytes] | None = None,
+        find: Callable[[int], KernelMemory | None] | None = None,
         shared_nbytes: int = 0,
         is_cooperative: bool = False,
         follows_sim: bool = False,
@@ -329,16 +329,18 @@ class CpuModule:
         if report is not None:
             raise_fault(label, report, self._translation.sites, [each.name_memory() for each in known], kernel.shared)
 
-    def _list_operands(self, operands: Sequence[Operand], params: np.ndarray[Any, Any]) -> Iterator[Operand]:
+    def _list_operands(self, operands: Sequence[KernelMemory], params: np.ndarray[Any, Any]) -> Iterator[KernelMemory]:
         """The memory that a launch may touch: its arguments, and the variables of the module."""
         for operand in operands:
-            yield Operand(*operand)
+            yield KernelMemory(*operand)
         base = self._memory.ctypes.data
         for each in self._variables:
             memory = self._memory[each.offset : each.offset + each.nbytes]
-            yield Operand(each.name, memory, each.space == "const", base + each.offset, "variable", owner=self.owner)
+            yield KernelMemory(
+                each.name, memory, each.space == "const", base + each.offset, "variable", owner=self.owner
+            )
         params.flags.writeable = False
-        yield Operand("arguments", params, kind="the block of")
+        yield KernelMemory("arguments", params, kind="the block of")
 
 
 class EmulatedKernel:
@@ -378,31 +380,31 @@ class EmulatedKernel:
         self._launch([self.describe(number, operands[number]) for number in self._arrays])
 
     def follow(
-        self, operands: Sequence[Operand], touched: list[Touched], find: Callable[[int], Operand | None]
+        self, operands: Sequence[KernelMemory], touched: list[TouchedBytes], find: Callable[[int], KernelMemory | None]
     ) -> None:
         """Run it, and learn which bytes it touches; arguments as `CpuModule.launch` has them."""
         self._launch(operands, touched=touched, find=find)
 
-    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> Operand:
+    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> KernelMemory:
         """An argument as the kernel may touch it.
 
         Args:
             number: Of the argument.
             memory: Its memory.
-            owner, values: As of `Operand`.
+            owner, values: As of `KernelMemory`.
         """
         parameter, address = self._arrays[number]
-        return Operand(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
+        return KernelMemory(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
 
 
-def _describe(operand: Operand, touched: list[Touched] | None) -> tuple[Any, ...]:
+def _describe(operand: KernelMemory, touched: list[TouchedBytes] | None) -> tuple[Any, ...]:
     """The fields of a region; ``touched`` grows by what it will have been used for."""
     memory, values = operand.memory, None
     bits: tuple[int | None, int | None] = (None, None)
     flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
     if touched is not None and operand.owner is not None:
         read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))
-        touched.append(Touched(operand, read, written))
+        touched.append(TouchedBytes(operand, read, written))
         bits = read.ctypes.data, written.ctypes.data
     if operand.values is not None:
         flags |= runtime.UNWRITTEN
