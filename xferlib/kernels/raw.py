@@ -9,6 +9,7 @@ import math
 import os
 import re
 import struct
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,7 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
+from xferlib.kernels import autograd, calls, cuda_engine, cuda_packages, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
@@ -1187,7 +1188,6 @@ def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
-_HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1218,23 +1218,16 @@ def _load_compiler() -> Any:
     return compiler
 
 
-@functools.cache
-def _find_package_version(name: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
-    from importlib import metadata
-
-    try:
-        return f"{name} {metadata.version(name)}"
-    except metadata.PackageNotFoundError:
-        return ""
+_GROUPS = "cooperative_groups"
+_WITHOUT_LIBRARY = "-D_CG_LIMIT_INCLUDED_DEPENDENCIES"
+"""Cooperative groups without libcu++, on which NVRTC spends 0.3 to 1 s: only reductions into atomics need it."""
 
 
 def _compile_to_ptx(
     source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
 ) -> tuple[str, dict[str, str]]:
     """PTX of a source from the cache or by NVRTC, and the mangled names."""
-    compiler = _load_compiler()
-    version = " ".join((compiler.version(), *map(_find_package_version, _HEADER_PACKAGES)))
+    version = " ".join(cuda_packages.list_packages()) or _load_compiler().version()
     found = _include_options(source)
     whole = (*options, "--generate-line-info", *found)
     folders = [each.partition("=")[2] for each in found]
@@ -1242,7 +1235,13 @@ def _compile_to_ptx(
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
     cached = cuda_engine.read(name) if is_fixed and log_stream is None else None
     if cached is None:
-        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
+        compile_source = functools.partial(_load_compiler().compile_source, source, arch=arch, names=names)
+        compiled = None
+        if _GROUPS in source:
+            with contextlib.suppress(KernelCompileError):  # the source uses more than that
+                compiled = compile_source(options=(*whole, _WITHOUT_LIBRARY))
+        if compiled is None:
+            compiled = compile_source(options=whole)
         if log_stream is not None:
             log_stream.write(compiled.log)
         cached = _pack(compiled, names)
@@ -1270,14 +1269,27 @@ def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence
 
 def _include_options(source: str) -> tuple[str, ...]:
     """The option that names CUDA's header folder, for a source that includes a header."""
-    if "#include" not in source:
-        return ()
+    return tuple(f"--include-path={folder}" for folder in _find_header_folders()) if "#include" in source else ()
+
+
+@functools.cache
+def _find_header_folders() -> tuple[str, ...]:
+    """The folders of CUDA's headers; from the cache where they came with packages, for to look takes 10 ms and more."""
+    packages = cuda_packages.list_packages()
+    name = cuda_engine.key("headers", sys.prefix, *packages)
+    cached = cuda_engine.read(name) if packages else None
+    known = cached.decode().split("\n") if cached else []
+    if known and all(Path(each).is_dir() for each in known):
+        return tuple(known)
     from cuda import pathfinder
 
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
     folders = [Path(each) for each in found if each]
     folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    return tuple(f"--include-path={folder}" for folder in folders)
+    listed = tuple(dict.fromkeys(map(str, folders)))
+    if packages:
+        cuda_engine.write(name, "\n".join(listed).encode())
+    return listed
 
 
 _FILES = (".cu", ".cubin", ".fatbin", ".ptx")

@@ -315,7 +315,8 @@ def test_without_nvrtc_the_error_names_what_to_install(monkeypatch: pytest.Monke
             raise ImportError("No module named 'cuda'")
         return find(name, *args, **options)
 
-    kernel = xl.raw_module('extern "C" __global__ void k(float *x) { x[0] = 1; }').get_function("k")
+    source = f'extern "C" __global__ void k(float *x) {{ x[0] = 1; }} // {os.urandom(8).hex()}'  # in no cache
+    kernel = xl.raw_module(source).get_function("k")
     monkeypatch.setattr(builtins, "__import__", refuse)
     with xl.use_backend("numpy"), pytest.raises(UnsupportedError, match=r"NVRTC.*No module named.*cuda-on-cpu.*cpu="):
         kernel(1, 1, (np.zeros(1, np.float32),))
@@ -385,6 +386,20 @@ def test_a_header_that_changes_is_read_again(library: str, line: str, tmp_path: 
         source = f'{line.format(header)}\nextern "C" __global__ void k(int *x) {{ x[0] = VALUE; }}'
         xl.raw_module(source).get_function("k", "int *x")(1, 1, (x,))
         assert xl.to_host(x).tolist() == [value]
+
+
+@pytest.mark.parametrize("line", ["", "static_assert(cuda::std::is_same<int, int>::value);"])
+def test_cooperative_groups_bring_what_they_bring_on_a_gpu(library: str, line: str) -> None:
+    source = f"""
+#include <cooperative_groups.h>
+{line}
+extern "C" __global__ void k(int *x) {{
+    auto block = cooperative_groups::this_thread_block();
+    x[block.thread_rank()] = block.size();
+}} // {os.urandom(8).hex()}"""  # in no cache
+    x = xl.to_device(np.zeros(8, np.int32))
+    xl.raw_module(source).get_function("k")(1, 8, (x,))
+    assert xl.to_host(x).tolist() == [8] * 8
 
 
 def test_settings_are_those_of_the_call(checked: None) -> None:
