@@ -1,7 +1,7 @@
 """The installed packages of CUDA's compiler and headers, which the keys of compiled code hold.
 
-`importlib.metadata` tells versions too, and to import it takes longer than to load a compiled kernel; NVRTC tells its own
-version, once it is loaded. The names of the folders in which packages are described have them.
+`importlib.metadata` tells versions too, and to import it takes longer than to load a compiled kernel; NVRTC tells its
+own version, once it is loaded. The names of the folders in which packages are described have them.
 """
 
 from __future__ import annotations

@@ -39,8 +39,9 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import autograd, calls, cuda_engine, cuda_packages, cuda_signature
-from xferlib.kernels.calls import Plans, engine_of, is_scalar
+from xferlib.kernels import arguments, cuda_engine, cuda_packages, cuda_signature, tracking
+from xferlib.kernels.arguments import is_scalar
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
@@ -49,7 +50,7 @@ from xferlib.kernels.cuda_signature import (
     compact,
     parse_signature,
 )
-from xferlib.kernels.elementwise import check_function
+from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
@@ -312,7 +313,7 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             )
         assert parameter.dtype is not None
         try:
-            return calls.convert_scalar(value, parameter.dtype, parameter.name)
+            return arguments.convert_scalar(value, parameter.dtype, parameter.name)
         except KernelTypeError:
             raise
         except TypeError:  # what NumPy makes no number of
@@ -339,14 +340,14 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             f"the {info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
-        calls.check_writable(kernel, parameter.name, info)
+        arguments.check_writable(kernel, parameter.name, info)
     return np.uint64(info.pointer)
 
 
 def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_handle = not calls.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
+    is_handle = not arguments.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
     if value is None:
         return np.uint64(0)
     try:
@@ -516,6 +517,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._cpu is not None:
+            from xferlib.kernels.elementwise import check_function
+
             check_function(self._cpu, f"kernel {self.name!r}: the function cpu=")
         return _kernel_of, (self._module, self.name, self._signature, self._cpu)
 
@@ -639,7 +642,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
-            if calls.is_array(args):
+            if arguments.is_array(args):
                 raise KernelTypeError(
                     f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
                     "the arguments: (x,) for one"
@@ -649,7 +652,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
-        autograd.refuse(self.name, args, self._names)
+        tracking.refuse(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = registry.default_backend()
@@ -689,7 +692,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        if kernel is not None and infos and adopted is None and not autograd.requires_gradient(args):
+        if kernel is not None and infos and adopted is None and not tracking.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
@@ -729,7 +732,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             None if parameter.is_struct or (parameter.is_pointer and registry.owner_of(value) is None) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
-        return calls.common_device(self.name, self._names, given)
+        return arguments.common_device(self.name, self._names, given)
 
     def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""

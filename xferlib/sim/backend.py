@@ -31,7 +31,8 @@ from xferlib._memory import buffers
 from xferlib._runtime import happens_before
 from xferlib._runtime.checks import user_site
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.kernels.calls import BackendEngine, HostCall
+from xferlib.kernels.backend_engine import BackendEngine
+from xferlib.kernels.calls import HostCall
 from xferlib.sim import arrays as arrays_module
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
