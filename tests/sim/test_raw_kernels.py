@@ -289,7 +289,12 @@ def test_the_report_names_kernel_argument_index_and_remedy(k: Kernels) -> None:
     x, a, b = zeros(), k.a, k.b
     fill, twice = map(k.module.get_function, ("fill", "twice"))
     fill(1, N, (x, 0, 17, 1, 1.0), stream=a)
-    words = ("first: +fill on a,", "second: +twice on b,", r"index 16 of argument 'x' of fill\(\) and ", r"twice\(\)")
+    words = (
+        "first: +fill on a,",
+        "second: +twice on b,",
+        r"index 16 of argument 'x' of fill\(\), line 11 and ",
+        r"twice\(\), line 17\n",
+    )
     with fails(Hazard.READ_AFTER_WRITE, *words, r"remedy: +b\.wait\(a\) before .*test_raw_kernels"):
         twice(1, N, (x, 16, 16, 1), stream=b)
 
@@ -306,7 +311,7 @@ def test_an_index_array_decides_what_is_read(k: Kernels) -> None:
     x, y, even, odd = zeros(), zeros(), put(np.arange(0, N, 2, dtype=np.int32)), put(np.arange(1, N, 2, dtype=np.int32))
     k.run("fill", (x, 1, 16, 2, 3.0), k.a)
     k.run("gather", (x, even, y, 0, 16), k.b)
-    with fails(Hazard.READ_AFTER_WRITE, r"index 1 of argument 'x' of fill\(\) and .*gather"):
+    with fails(Hazard.READ_AFTER_WRITE, r"index 1 of argument 'x' of fill\(\), line 11 and .*gather\(\), line 23"):
         k.run("gather", (x, odd, y, 16, 16), k.b)
 
 

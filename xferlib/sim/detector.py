@@ -538,14 +538,13 @@ def _name_common_byte(span: Span, first: Action, second: Action) -> str:
     """Where the two meet, in the words of those that are kernels with arguments."""
     if not (first.arguments or second.arguments) or span.block.history is None:
         return ""
-    found = (model.find_common(span, each) for each in span.block.history.regions_of(span.block, first))
-    byte = next((each for each in found if each is not None), None)
+    common = (model.find_common(span, each) for each in span.block.history.regions_of(span.block, first))
+    byte = next((each for each in common if each is not None), None)
     if byte is None:
         return ""
-    names = [
-        f"{where} of {each.name}()" for each in (first, second) if (where := each.name_byte(span.block.data, byte))
-    ]
-    return f": {' and '.join(dict.fromkeys(names))}" if names else ""
+    names = filter(None, (each.name_byte(span.block.data, byte) for each in (first, second)))
+    found = " and ".join(dict.fromkeys(names))
+    return f": {found}" if found else ""
 
 
 def _unwritten(span: Span) -> Span | None:

@@ -428,6 +428,15 @@ class NamedBytes(NamedTuple):
     stop: int
     name: str
     item_nbytes: int
+    lines: tuple[tuple[int, int, int], ...]
+    """The lines of a kernel that use bytes of it, and between which ones."""
+
+    def describe(self, byte: int, kernel: str) -> str:
+        """A byte of the block in words, with the lines that may have used it."""
+        at = byte - self.start
+        lines = sorted({line for line, first, end in self.lines if line and first <= at < end})
+        many = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+        return f"index {at // self.item_nbytes} of {self.name} of {kernel}(){', ' + many if lines else ''}"
 
 
 class Action:
@@ -455,7 +464,7 @@ class Action:
         """A byte of a block in the words of the kernel that uses it; empty where there are none."""
         for each in self.arguments:
             if each.data is data and each.start <= byte < each.stop:
-                return f"index {(byte - each.start) // each.item_nbytes} of {each.name}"
+                return each.describe(byte, self.name)
         return ""
 
 

@@ -100,7 +100,8 @@ class _Launch:
             writes.update(dict.fromkeys(_list_spans(block, start, each, each.written)))
             if operand.kind != "memory":
                 end = start + operand.memory.nbytes
-                names.append(NamedBytes(block.data, start, end, operand.words, max(operand.memory.itemsize, 1)))
+                item = max(operand.memory.itemsize, 1)
+                names.append(NamedBytes(block.data, start, end, operand.words, item, tuple(each.lines)))
         return Explored(tuple(reads), tuple(writes), tuple(names), error)
 
     def _describe(self) -> list[KernelMemory]:

@@ -270,6 +270,16 @@ static void track(u64 *bytes, u64 first, u32 count) {
     set_bits(bytes + 2, first, count);
 }
 
+static void extend(const Access *access, u32 region, u64 first) {
+    const xf_launch *given = access->thread->worker->launch->given;
+    if (!given->reaches || access->site >= given->line_count) return;
+    xf_reach *reach = &given->reaches[access->site];
+    if (!reach->region) reach->region = region + 1;
+    else if (reach->region != region + 1) reach->region = ~0ull;
+    if (~first > reach->not_first) reach->not_first = ~first;
+    if (first + access->all_nbytes > reach->end) reach->end = first + access->all_nbytes;
+}
+
 static void require_alignment(const Access *access, u64 address, u32 nbytes) {
     if (address & (nbytes - 1) && !(nbytes & (nbytes - 1))) refuse_access(access, XF_MISALIGNED);
 }
@@ -714,6 +724,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         const xf_region *region = &regions[checks->order[i]];
         if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
         u64 offset = address - region->begin;
+        if (!is_in) extend(access, checks->order[i], offset);
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
         is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
@@ -785,6 +796,7 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
     if (!area->is_plain) check_regions(access, area, address, nbytes);
     else {
         if (nbytes > area->end - address) refuse_bounds(access, address);
+        if (area->count) extend(access, checks->order[area->first], address - area->begin);
         if (access->flags & XF_READ && area->read) track(area->read, address - area->begin, nbytes);
         if (access->flags & XF_WRITE && area->written) track(area->written, address - area->begin, nbytes);
     }

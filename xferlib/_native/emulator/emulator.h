@@ -20,6 +20,12 @@ typedef struct {
     u64 *initialised; /* XF_REGION_UNWRITTEN: one bit for each byte that has been written before; updated by the run */
 } xf_region;
 
+/* XF_TRACK: the bytes of a region that a site has read or written. All 0 before the launch. */
+typedef struct {
+    u64 region;         /* its number and 1; all ones: of several regions */
+    u64 not_first, end; /* the complement of the first byte; the end of the last */
+} xf_reach;
+
 /* A variable in the shared window; between them are redzones. */
 typedef struct {
     u32 offset, nbytes;
@@ -66,6 +72,7 @@ typedef struct {
     const u32 *lines;   /* the source line of each site, 0 where unknown */
     u32 region_count, variable_count, line_count;
     u32 unused;
+    xf_reach *reaches;  /* XF_TRACK: one for each site, or NULL */
     volatile s32 *stop; /* not 0: end as soon as possible, with XF_STOPPED */
     u64 context;        /* what the functions below are called with */
     void (*print)(u64 context, const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */

@@ -75,6 +75,8 @@ class TouchedBytes(NamedTuple):
     operand: KernelMemory
     read: np.ndarray[Any, Any]
     written: np.ndarray[Any, Any]
+    lines: list[tuple[int, int, int]]
+    """The source line of each instruction that used it, the first byte, and the end of the last; known at the end."""
 
     @staticmethod
     def find_extent(found: np.ndarray[Any, Any]) -> tuple[int, int]:
@@ -325,9 +327,25 @@ class CpuModule:
             known.append(found)
             return _describe(found, touched)
 
+        reaches = None
+        if touched is not None:
+            reaches = np.zeros((self._code.lines.size, 3), np.uint64)
+            launch.reaches = reaches.ctypes.data
         report = runtime.run(launch, _write, find_region if find is not None else None)
+        if touched is not None and reaches is not None:
+            self._list_lines(reaches, known, touched)
         if report is not None:
             raise_fault(label, report, self._translation.sites, [each.name_memory() for each in known], kernel.shared)
+
+    def _list_lines(
+        self, reaches: np.ndarray[Any, Any], known: Sequence[KernelMemory], touched: Sequence[TouchedBytes]
+    ) -> None:
+        """Note the lines that have used each memory, but for instructions that have used several."""
+        lines = {id(each.operand): each.lines for each in touched}
+        for site in np.flatnonzero(reaches[:, 0]).tolist():
+            number, not_first, end = reaches[site].tolist()
+            if number <= len(known) and (found := lines.get(id(known[number - 1]))) is not None:
+                found.append((int(self._code.lines[site]), ~not_first & (1 << 64) - 1, end))
 
     def _list_operands(self, operands: Sequence[KernelMemory], params: np.ndarray[Any, Any]) -> Iterator[KernelMemory]:
         """The memory that a launch may touch: its arguments, and the variables of the module."""
@@ -404,7 +422,7 @@ def _describe(operand: KernelMemory, touched: list[TouchedBytes] | None) -> tupl
     flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
     if touched is not None and operand.owner is not None:
         read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))
-        touched.append(TouchedBytes(operand, read, written))
+        touched.append(TouchedBytes(operand, read, written, []))
         bits = read.ctypes.data, written.ctypes.data
     if operand.values is not None:
         flags |= runtime.UNWRITTEN

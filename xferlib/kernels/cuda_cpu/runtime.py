@@ -87,8 +87,8 @@ class EmulatedLaunch(ctypes.Structure):
         ("stack_nbytes", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64),
         ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("lines", ctypes.c_void_p),
         ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32), ("stop", ctypes.c_void_p), ("context", ctypes.c_uint64),
-        ("print", Print), ("ask", Ask), ("find", Find),
+        ("unused", ctypes.c_uint32), ("reaches", ctypes.c_void_p), ("stop", ctypes.c_void_p),
+        ("context", ctypes.c_uint64), ("print", Print), ("ask", Ask), ("find", Find),
     )  # fmt: skip
 
 
