@@ -1,4 +1,4 @@
-"""What has been prepared for the calls of one kernel."""
+"""A table of the prepared calls of one kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors PyTorch tracks for a derivative; cheap where there is no torch."""
+"""The question which tensors PyTorch tracks for a derivative; cheap where there is no torch."""
 
 from __future__ import annotations
 
