@@ -378,6 +378,14 @@ def test_a_pointer_that_a_kernel_has_kept_is_followed(k: Kernels) -> None:
     xl.to_host(x[4:], stream=k.b)
 
 
+def test_an_index_past_memory_that_a_pointer_leads_to_is_told_with_its_allocation(k: Kernels) -> None:
+    x = zeros(4)
+    with pytest.raises(
+        KernelFaultError, match=r"out of bounds, 16 bytes of memory of .* allocated at .* at index 16 of"
+    ):
+        k.run("line", ((address(x), 5),))
+
+
 # Memory that is freed, or has no value.
 
 

@@ -98,7 +98,7 @@ class _Launch:
             block, start = _find_place(operand)
             reads.update(dict.fromkeys(_list_spans(block, start, each, each.read)))
             writes.update(dict.fromkeys(_list_spans(block, start, each, each.written)))
-            if operand.kind != "memory":
+            if operand.kind:
                 end = start + operand.memory.nbytes
                 item = max(operand.memory.itemsize, 1)
                 names.append(NamedBytes(block.data, start, end, operand.words, item, tuple(each.lines)))
@@ -148,9 +148,7 @@ def _describe_block(block: Block) -> KernelMemory:
     from xferlib.kernels.cuda_cpu.module import KernelMemory
 
     values = block.pack_value_flags(0, block.nbytes)
-    return KernelMemory(
-        f"of {block.where}", block.data, address=block.pointer, kind="memory", values=values, owner=block
-    )
+    return KernelMemory(block.where, block.data, address=block.pointer, kind="", values=values, owner=block)
 
 
 def _find_place(operand: KernelMemory) -> tuple[Block, int]:

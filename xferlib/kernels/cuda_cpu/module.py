@@ -54,6 +54,7 @@ class KernelMemory(NamedTuple):
     address: int | None = None
     """Of its first byte, as the kernel has it; the host's if omitted."""
     kind: str = "argument"
+    """``argument`` or ``variable``; empty where the name says all."""
     values: np.ndarray[Any, Any] | None = None
     """One bit for each byte that has a value; None where all have."""
     owner: Any = None
@@ -61,7 +62,7 @@ class KernelMemory(NamedTuple):
 
     @property
     def words(self) -> str:
-        return f"{self.kind} {self.name!r}"
+        return f"{self.kind} {self.name!r}" if self.kind else self.name
 
     def name_memory(self) -> NamedMemory:
         """The operand as a report has it."""
@@ -358,7 +359,7 @@ class CpuModule:
                 each.name, memory, each.space == "const", base + each.offset, "variable", owner=self.owner
             )
         params.flags.writeable = False
-        yield KernelMemory("arguments", params, kind="the block of")
+        yield KernelMemory("the arguments themselves", params, kind="")
 
 
 class EmulatedKernel:
