@@ -330,7 +330,7 @@ class CpuModule:
 
         reaches = None
         if touched is not None:
-            reaches = np.zeros((self._code.lines.size, 3), np.uint64)
+            reaches = np.zeros((len(self._translation.sites), 3), np.uint64)
             launch.reaches = reaches.ctypes.data
         report = runtime.run(launch, _write, find_region if find is not None else None)
         if touched is not None and reaches is not None:
@@ -346,7 +346,7 @@ class CpuModule:
         for site in np.flatnonzero(reaches[:, 0]).tolist():
             number, not_first, end = reaches[site].tolist()
             if number <= len(known) and (found := lines.get(id(known[number - 1]))) is not None:
-                found.append((int(self._code.lines[site]), ~not_first & (1 << 64) - 1, end))
+                found.append((self._translation.sites[site].line, ~not_first & (1 << 64) - 1, end))
 
     def _list_operands(self, operands: Sequence[KernelMemory], params: np.ndarray[Any, Any]) -> Iterator[KernelMemory]:
         """The memory that a launch may touch: its arguments, and the variables of the module."""
