@@ -340,7 +340,7 @@ def test_a_table_of_pointers_is_followed(k: Kernels) -> None:
     table = put(np.array([address(each) for each in rows], np.uint64))
     for number in range(20):
         k.run("rows", (table, number, 2), (k.a, k.b)[number % 2])
-    with fails(Hazard.READ_AFTER_WRITE, "first: +rows on .*second: +to_host"):
+    with fails(Hazard.READ_AFTER_WRITE, "first: +rows on .*second: +to_host", r"in put: rows\(\), line 38\n"):
         xl.to_host(rows[0], stream=k.b)
     xl.synchronize()
     assert [xl.to_host(each)[2] for each in rows] == [1] * 20

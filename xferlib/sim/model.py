@@ -420,13 +420,14 @@ class Around(Protocol):
 
 
 class NamedBytes(NamedTuple):
-    """Bytes of a block that the program has a name for: an argument of a kernel, or a variable of its module."""
+    """Bytes of a block that a kernel uses: an argument, a variable of its module, or what a pointer leads to."""
 
     data: np.ndarray[Any, Any]
     """Of the block."""
     start: int
     stop: int
     name: str
+    """Empty where the program has none."""
     item_nbytes: int
     lines: tuple[tuple[int, int, int], ...]
     """The lines of a kernel that use bytes of it, and between which ones."""
@@ -436,7 +437,8 @@ class NamedBytes(NamedTuple):
         at = byte - self.start
         lines = sorted({line for line, first, end in self.lines if line and first <= at < end})
         many = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
-        return f"index {at // self.item_nbytes} of {self.name} of {kernel}(){', ' + many if lines else ''}"
+        where = f"index {at // self.item_nbytes} of {self.name} of " if self.name else ""
+        return f"{where}{kernel}(){', ' + many if lines else ''}"
 
 
 class Action:

@@ -98,10 +98,9 @@ class _Launch:
             block, start = _find_place(operand)
             reads.update(dict.fromkeys(_list_spans(block, start, each, each.read)))
             writes.update(dict.fromkeys(_list_spans(block, start, each, each.written)))
-            if operand.kind:
-                end = start + operand.memory.nbytes
-                item = max(operand.memory.itemsize, 1)
-                names.append(NamedBytes(block.data, start, end, operand.words, item, tuple(each.lines)))
+            end, item = start + operand.memory.nbytes, max(operand.memory.itemsize, 1)
+            name = operand.words if operand.kind else ""
+            names.append(NamedBytes(block.data, start, end, name, item, tuple(each.lines)))
         return Explored(tuple(reads), tuple(writes), tuple(names), error)
 
     def _describe(self) -> list[KernelMemory]:
