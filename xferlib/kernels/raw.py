@@ -9,6 +9,7 @@ import math
 import os
 import re
 import struct
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +39,9 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
-from xferlib.kernels.calls import Plans, engine_of, is_scalar
+from xferlib.kernels import arguments, cuda_engine, cuda_packages, cuda_signature, tracking
+from xferlib.kernels.arguments import is_scalar
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
@@ -48,13 +50,13 @@ from xferlib.kernels.cuda_signature import (
     compact,
     parse_signature,
 )
-from xferlib.kernels.elementwise import check_function
+from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule
+    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, EmulatedKernel
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -311,7 +313,7 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             )
         assert parameter.dtype is not None
         try:
-            return calls.convert_scalar(value, parameter.dtype, parameter.name)
+            return arguments.convert_scalar(value, parameter.dtype, parameter.name)
         except KernelTypeError:
             raise
         except TypeError:  # what NumPy makes no number of
@@ -338,14 +340,14 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             f"the {info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
-        calls.check_writable(kernel, parameter.name, info)
+        arguments.check_writable(kernel, parameter.name, info)
     return np.uint64(info.pointer)
 
 
 def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_handle = not calls.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
+    is_handle = not arguments.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
     if value is None:
         return np.uint64(0)
     try:
@@ -515,6 +517,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._cpu is not None:
+            from xferlib.kernels.elementwise import check_function
+
             check_function(self._cpu, f"kernel {self.name!r}: the function cpu=")
         return _kernel_of, (self._module, self.name, self._signature, self._cpu)
 
@@ -616,7 +620,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             UnsupportedError: The arrays are on a CPU, and there is neither ``cpu=`` nor NVRTC; or the kernel has an
                 instruction that no CPU runs.
             KernelCompileError: NVRTC refused the source, or there is no C compiler to run it on a CPU.
-            KernelFaultError: The kernel ran on a CPU and made a mistake; on the simulator where it is carried out.
+            KernelFaultError: The kernel ran on a CPU and made a mistake.
         """
         blocks.follow()
         if named or others or args is _OMITTED:
@@ -638,7 +642,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
-            if calls.is_array(args):
+            if arguments.is_array(args):
                 raise KernelTypeError(
                     f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
                     "the arguments: (x,) for one"
@@ -648,7 +652,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
-        autograd.refuse(self.name, args, self._names)
+        tracking.refuse(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = registry.default_backend()
@@ -688,7 +692,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        if kernel is not None and infos and adopted is None and not autograd.requires_gradient(args):
+        if kernel is not None and infos and adopted is None and not tracking.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
@@ -728,7 +732,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             None if parameter.is_struct or (parameter.is_pointer and registry.owner_of(value) is None) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
-        return calls.common_device(self.name, self._names, given)
+        return arguments.common_device(self.name, self._names, given)
 
     def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""
@@ -758,17 +762,16 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         stream: RawStream,
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        memory = None
-        if self._cpu is None:
-            replacement, memory = self._emulate(owner, device, values, launch)
-        else:
-            replacement = self._cpu
+        function = self._cpu
+        emulated = None if function is not None else self._emulate(owner, device, values, infos, launch)
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
             outputs = [args[number] for number in written]
-            if memory is not None:
-                args, values, outputs = [*args, memory], [*values, np.uint64(0)], [*outputs, memory]
-            engine.stand_in(self.name, replacement, args, values, outputs, stream)
+            if emulated is not None:
+                engine.emulate(self.name, emulated, args, outputs, stream)
+            else:
+                assert function is not None
+                engine.stand_in(self.name, function, args, values, outputs, stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -776,7 +779,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = hide_from_tracer(replacement)
+        function = hide_from_tracer(emulated.run if emulated is not None else function)  # type: ignore[arg-type]
         if (recorder := observe.active) is None:
             function(*operands)
         else:
@@ -787,33 +790,24 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         owner: Any,
         device: Device,
         values: Sequence[np.generic],
+        infos: Mapping[int, ArrayInfo],
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
-    ) -> tuple[Callable[..., None], Any]:
-        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays.
+    ) -> EmulatedKernel:
+        """The source as it runs on the CPU with these arguments."""
+        from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        Behind it the memory of the module's variables as an array of the device; None where it has none.
-        """
         module, memory, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
         module.check_launch(
             name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
         )
-        config = process.get()
-
-        def run(*operands: Any) -> None:
-            passed, arrays = [], []
-            for parameter, value, operand in zip(self.parameters, values, operands, strict=False):  # and the variables
-                if isinstance(operand, np.ndarray):
-                    passed.append(np.uint64(operand.ctypes.data).tobytes())
-                    arrays.append((parameter.name, operand, parameter.is_const))
-                else:
-                    passed.append(value.tobytes())
-            module.launch(
-                name, grid, block, passed, arrays, label=self.name, shared_nbytes=shared_nbytes,
-                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
-            )  # fmt: skip
-
-        return run, memory if module.has_variables else None
+        arrays = {number: (self.parameters[number], info.pointer) for number, info in infos.items()}
+        return cuda_cpu.EmulatedKernel(
+            module, name, grid, block, [value.tobytes() for value in values], arrays, label=self.name,
+            memory=memory if module.has_variables else None, shared_nbytes=shared_nbytes,
+            is_cooperative=is_cooperative, follows_sim=device.kind != "cpu",
+            is_checked=_is_checked(process.get().kernel_check, device),
+        )  # fmt: skip
 
     def _launch(
         self,
@@ -848,6 +842,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
         return kernel
+
+
+def _is_checked(check: str, device: Device) -> bool:
+    return check == "1" or (check == "auto" and device.kind != "cpu")
 
 
 def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
@@ -1072,8 +1070,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """The module, the memory of its variables as an array of the device, and the mangled names."""
         from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        check = process.get().kernel_check
-        is_checked = check == "1" or (check == "auto" and device.kind != "cpu")
+        # The simulator wants to know every access, and has addresses of its own.
+        is_checked = device.kind != "cpu" or _is_checked(process.get().kernel_check, device)
         key = (str(device), "checked" if is_checked else "unchecked")
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
@@ -1085,7 +1083,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                         "a module cannot be loaded while its stream is captured; call module.compile() before"
                     )
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
-                module = cuda_cpu.CpuModule(code, owner.host_view(memory))
+                module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
                 owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
                 owner.stream_synchronize(stream)  # a launch may be on any stream
                 loaded["<library>"] = module, memory, lowered
@@ -1193,7 +1191,6 @@ def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
-_HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1224,23 +1221,16 @@ def _load_compiler() -> Any:
     return compiler
 
 
-@functools.cache
-def _find_package_version(name: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
-    from importlib import metadata
-
-    try:
-        return f"{name} {metadata.version(name)}"
-    except metadata.PackageNotFoundError:
-        return ""
+_GROUPS = "cooperative_groups"
+_WITHOUT_LIBRARY = "-D_CG_LIMIT_INCLUDED_DEPENDENCIES"
+"""Cooperative groups without libcu++, on which NVRTC spends 0.3 to 1 s: only reductions into atomics need it."""
 
 
 def _compile_to_ptx(
     source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
 ) -> tuple[str, dict[str, str]]:
     """PTX of a source from the cache or by NVRTC, and the mangled names."""
-    compiler = _load_compiler()
-    version = " ".join((compiler.version(), *map(_find_package_version, _HEADER_PACKAGES)))
+    version = " ".join(cuda_packages.list_packages()) or _load_compiler().version()
     found = _include_options(source)
     whole = (*options, "--generate-line-info", *found)
     folders = [each.partition("=")[2] for each in found]
@@ -1248,7 +1238,13 @@ def _compile_to_ptx(
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
     cached = cuda_engine.read(name) if is_fixed and log_stream is None else None
     if cached is None:
-        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
+        compile_source = functools.partial(_load_compiler().compile_source, source, arch=arch, names=names)
+        compiled = None
+        if _GROUPS in source:
+            with contextlib.suppress(KernelCompileError):  # the source uses more than that
+                compiled = compile_source(options=(*whole, _WITHOUT_LIBRARY))
+        if compiled is None:
+            compiled = compile_source(options=whole)
         if log_stream is not None:
             log_stream.write(compiled.log)
         cached = _pack(compiled, names)
@@ -1281,14 +1277,27 @@ def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence
 
 def _include_options(source: str) -> tuple[str, ...]:
     """The option that names CUDA's header folder, for a source that includes a header."""
-    if "#include" not in source:
-        return ()
+    return tuple(f"--include-path={folder}" for folder in _find_header_folders()) if "#include" in source else ()
+
+
+@functools.cache
+def _find_header_folders() -> tuple[str, ...]:
+    """The folders of CUDA's headers; from the cache where they came with packages, for to look takes 10 ms and more."""
+    packages = cuda_packages.list_packages()
+    name = cuda_engine.key("headers", sys.prefix, *packages)
+    cached = cuda_engine.read(name) if packages else None
+    known = cached.decode().split("\n") if cached else []
+    if known and all(Path(each).is_dir() for each in known):
+        return tuple(known)
     from cuda import pathfinder
 
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
     folders = [Path(each) for each in found if each]
     folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    return tuple(f"--include-path={folder}" for folder in folders)
+    listed = tuple(dict.fromkeys(map(str, folders)))
+    if packages:
+        cuda_engine.write(name, "\n".join(listed).encode())
+    return listed
 
 
 _FILES = (".cu", ".cubin", ".fatbin", ".ptx")
