@@ -6,14 +6,16 @@
  *
  * Races are found by a shadow. Each word of 4 bytes has a Cell: its last write, and two of its readers, for a write by
  * anyone conflicts with one of two different ones. What an access is, is packed in a stamp (order.h). Two accesses of
- * different threads, one of them a write and not both strong, are a race unless one happened before the other:
+ * different threads, one of them a write, that may not meet by their strength, are a race unless one happened before
+ * the other:
  *
  * - in one block, where a barrier of all threads lies between them (its interval differs), or synchronisations of the
  *   warp (`lanes`);
  * - anywhere, where the one's thread has released and the other's has acquired. A fence makes a thread's knowledge ready;
  *   the next strong write publishes it at its address, and a thread that reads that address by an atomic or a strong load
- *   learns it, from its next fence or barrier on. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
- *   synchronise, and let one thread set the flag.
+ *   learns it from its next fence on. What threads have made ready before a barrier, each of them may publish after it:
+ *   kernels write, fence, synchronise, and let one thread set the flag. The other way round a barrier is no fence, for
+ *   plain reads after it may find an old value in the cache; strong ones do not.
  *
  * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
  * thread that has left before a barrier; a plain read next to an atomic of another thread, if an atomic of the reader's on
@@ -115,6 +117,7 @@ struct BlockChecks {
     u16 *lanes; /* by warp, lane and lane: clocks that a lane knows of another */
     u32 *lanes_interval; /* by warp: where `lanes` counts */
     Knowledge *base; /* of every thread */
+    Knowledge *for_strong; /* the same, of what threads have read and not fenced */
     Knowledge *ready; /* what any thread may publish */
     Knowledge *left_knowledge, *left_ready; /* of threads that are gone: they count at the next barrier */
     Points points; /* in shared memory */
@@ -143,7 +146,7 @@ typedef struct Frame {
 /* What is told of an access is written only where it is refused. */
 typedef struct {
     Thread *thread;
-    u64 stamp; /* with the strong bit */
+    u64 stamp; /* with its strength */
     u32 flags, site, short_site;
     const char *memory; /* what the word holds, and what it shall: a write of the same is none */
     const char *value;
@@ -278,7 +281,7 @@ static int is_known(const Checks *checks, const Knowledge *knowledge, u64 stamp)
 }
 
 /* Whether an access of another thread happened before the next operation of the thread. */
-static int is_before(const Thread *thread, u64 stamp) {
+static int is_before(const Thread *thread, u64 stamp, int is_for_strong) {
     const Checks *checks = thread->worker->launch->checks;
     const struct BlockChecks *own = thread->block->checks;
     u32 name = name_of(stamp), other = thread_of(stamp);
@@ -290,7 +293,8 @@ static int is_before(const Thread *thread, u64 stamp) {
             lanes_of(own, warp)[thread->seen.lane * WARP + other % WARP] > clock_of(stamp))
             return 1;
     } else if (name >= own->first_name && name < own->name && checks->block_of[name] == thread->block->number) return 1;
-    return is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp);
+    if (is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp)) return 1;
+    return is_for_strong && (is_known(checks, thread->for_strong, stamp) || is_known(checks, own->for_strong, stamp));
 }
 
 static void describe_race(const Access *access, u64 stamp, u32 site, int is_write) {
@@ -305,7 +309,7 @@ static void describe_race(const Access *access, u64 stamp, u32 site, int is_writ
     other->ctaid[1] = block / given->grid[0] % given->grid[1];
     other->ctaid[2] = block / given->grid[0] / given->grid[1];
     other->site = site == SITE_MASK ? (u32)NO_SITE : checks->short_sites ? checks->long_sites[site] : site;
-    other->flags = (is_write ? XF_WRITE : XF_READ) | (stamp & STRONG_BIT ? XF_STRONG : 0);
+    other->flags = (is_write ? XF_WRITE : XF_READ) | (is_strong(stamp) ? XF_STRONG : 0);
     access->report->kind = XF_RACE;
     fill_place(&access->report->here, access->thread, access->site, access->flags);
 }
@@ -383,25 +387,39 @@ static int is_stale(const Access *access, u64 stamp) {
     return access->is_shared && stamp && name_of(stamp) < access->thread->block->checks->first_name;
 }
 
-static int conflicts(const Access *access, u64 stamp) {
-    if (!stamp || is_same_thread(stamp, access->stamp) || (stamp & access->stamp & STRONG_BIT)) return 0;
-    return !is_before(access->thread, stamp);
+/* Whether accesses of these strengths may meet without order. */
+static int may_meet(u32 one, int does_one_write, u32 other, int does_other_write, int is_one_block) {
+    if (one == PLAIN || other == PLAIN) return 0;
+    if (one == GUARDED && !does_one_write) return 1;
+    if (other == GUARDED && !does_other_write) return 1;
+    if (one == GUARDED || other == GUARDED) return 0;
+    if (one == NARROW || other == NARROW) return is_one_block;
+    return one != VOLATILE || other != VOLATILE || does_one_write == does_other_write;
+}
+
+static int conflicts(const Access *access, u64 stamp, int is_write) {
+    if (!stamp || is_same_thread(stamp, access->stamp)) return 0;
+    if (may_meet(strength_of(access->stamp), (access->flags & XF_WRITE) != 0, strength_of(stamp), is_write,
+                 name_of(stamp) == name_of(access->stamp)))
+        return 0;
+    return !is_before(access->thread, stamp, is_strong(access->stamp));
 }
 
 static void note_write(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->slots[0]) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
+    if (conflicts(access, cell->slots[0], 1) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
         report_race(access, cell->slots[0], site_in(cell, 0), 1);
     int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
     for (u32 i = 1; i < SLOTS; i++) {
         u64 other = cell->slots[i];
         int is_write = i == 2 && is_second_write;
-        if (other && stamp & STRONG_BIT && !is_write && is_same_thread(other, stamp)) cell->slots[i] |= STRONG_BIT;
-        if (!conflicts(access, other)) continue;
-        if (!(stamp & STRONG_BIT) || is_write) report_race(access, other, site_in(cell, i), is_write);
+        if (other && is_strong(stamp) && !is_write && is_same_thread(other, stamp))
+            cell->slots[i] = (other & ~(u64)STRENGTH_MASK) | strength_of(stamp);
+        if (!conflicts(access, other, is_write)) continue;
+        if (!is_strong(stamp) || is_write) report_race(access, other, site_in(cell, i), is_write);
         suspect(access, find_thread(access->thread->worker, other), other, site_in(cell, i), 0);
     }
-    if (stamp & STRONG_BIT && cell->slots[0] && !(cell->slots[0] & STRONG_BIT)) {
+    if (is_strong(stamp) && cell->slots[0] && !is_strong(cell->slots[0])) {
         /* The plain write before it still conflicts with what strong writes do not. */
         cell->slots[2] = stamp;
         set_site(cell, 2, access->short_site);
@@ -412,7 +430,7 @@ static void note_write(const Access *access, Cell *cell) {
     set_site(cell, 0, access->short_site);
     /* What happens after this write happens after those readers too, for they were before it; of strong ones it is not
        known. */
-    if (!(stamp & STRONG_BIT)) {
+    if (!is_strong(stamp)) {
         cell->slots[1] = cell->slots[2] = 0;
         cell->notes &= ~IS_SECOND_WRITE;
     }
@@ -420,24 +438,24 @@ static void note_write(const Access *access, Cell *cell) {
 
 static void note_read(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->slots[0])) {
-        if (!(cell->slots[0] & STRONG_BIT)) report_race(access, cell->slots[0], site_in(cell, 0), 1);
+    if (conflicts(access, cell->slots[0], 1)) {
+        if (!is_strong(cell->slots[0])) report_race(access, cell->slots[0], site_in(cell, 0), 1);
         suspect(access, access->thread, cell->slots[0], site_in(cell, 0), 1);
     }
     int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
-    if (is_second_write && conflicts(access, cell->slots[2]))
+    if (is_second_write && conflicts(access, cell->slots[2], 1))
         suspect(access, access->thread, cell->slots[2], site_in(cell, 2), 1);
     u32 place = 0; /* none */
     if (!cell->slots[1] || is_same_thread(cell->slots[1], stamp)) place = 1;
-    else if (is_second_write) place = is_before(access->thread, cell->slots[1]) ? 1 : 0;
+    else if (is_second_write) place = is_before(access->thread, cell->slots[1], 0) ? 1 : 0;
     else if (!cell->slots[2] || is_same_thread(cell->slots[2], stamp)) place = 2;
-    else if (is_before(access->thread, cell->slots[1])) place = 1;
-    else if (is_before(access->thread, cell->slots[2]) ||
+    else if (is_before(access->thread, cell->slots[1], 0)) place = 1;
+    else if (is_before(access->thread, cell->slots[2], 0) ||
              (name_of(cell->slots[1]) == name_of(cell->slots[2]) && name_of(stamp) != name_of(cell->slots[1])))
         place = 2;
     if (!place) return;
-    /* A plain read conflicts with more than a strong one of the same thread and time. */
-    if (stamp & STRONG_BIT && cell->slots[place] == (stamp & ~(u64)STRONG_BIT)) return;
+    /* A weaker read conflicts with more than a stronger one of the same thread and time. */
+    if ((cell->slots[place] ^ stamp) <= STRENGTH_MASK && strength_of(cell->slots[place]) < strength_of(stamp)) return;
     cell->slots[place] = stamp;
     set_site(cell, place, access->short_site);
 }
@@ -646,7 +664,8 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
         }
-        u64 distance = address < frame->begin ? frame->begin - address : address - frame->begin;
+        u64 end = frame->begin + frame->nbytes;
+        u64 distance = address < frame->begin ? frame->begin - address : address >= end ? address - end + 1 : 0;
         if (distance < least) least = distance, nearest = frame;
     }
     access->report->region = -2;
@@ -742,11 +761,16 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
     shade(access, area, address, nbytes);
 }
 
+static u32 find_strength(u32 flags) {
+    if (!(flags & XF_STRONG)) return flags & XF_GUARDED ? GUARDED : PLAIN;
+    return flags & XF_NARROW ? NARROW : flags & XF_DATA ? VOLATILE : STRONG;
+}
+
 /* Check an access; returns the host's address. */
 static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site, const void *value) {
     const Launch *launch = thread->worker->launch;
     int is_ordering = launch->checks->is_ordering;
-    u64 stamp = thread->stamp | (thread->stamp && flags & XF_STRONG ? STRONG_BIT : 0);
+    u64 stamp = thread->stamp ? thread->stamp | find_strength(flags) : 0;
     if (flags & XF_SHARED) {
         if (!is_ordering) return (char *)(uintptr_t)(address + thread->seen.shared);
         address = (u32)address; /* 32-bit registers may wrap around */
@@ -831,12 +855,23 @@ static Points *points_for(Thread *thread, u64 address) {
                                                                  : &launch->checks->points;
 }
 
-/* What atomics have read counts from now on. */
+static void move_knowledge(KnowledgePool *pool, Knowledge **into, Knowledge **from) {
+    learn(pool, into, *from);
+    discard(pool, *from);
+    *from = NULL;
+}
+
+/* At a fence: what atomics have read counts from now on. */
 static void count_unfenced(Thread *thread) {
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
-    learn(pool, &thread->knowledge, thread->unfenced);
-    discard(pool, thread->unfenced);
-    thread->unfenced = NULL;
+    move_knowledge(pool, &thread->knowledge, &thread->unfenced);
+    move_knowledge(pool, &thread->knowledge, &thread->for_strong);
+    learn(pool, &thread->knowledge, thread->block->checks->for_strong);
+}
+
+/* At a barrier: it counts for strong accesses. */
+static void count_for_strong(Thread *thread) {
+    move_knowledge(&thread->worker->launch->checks->pool, &thread->for_strong, &thread->unfenced);
 }
 
 /* Learn what has been published at an address. */
@@ -849,7 +884,7 @@ static void acquire(Thread *thread, u64 address, u32 flags) {
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
     learn(pool, &thread->unfenced, point->wide);
     if (point->narrow_name == own->name) learn(pool, &thread->unfenced, point->narrow);
-    if (flags & XF_ACQUIRE) count_unfenced(thread);
+    if (flags & XF_ACQUIRE) move_knowledge(pool, &thread->knowledge, &thread->unfenced);
     own->has_knowledge = 1;
 }
 
@@ -892,7 +927,7 @@ void check_fence(xf_thread *t, u32 scope, u32 site) {
     if (!thread->stamp) return;
     Checks *checks = thread->worker->launch->checks;
     struct Release *release = release_of(thread);
-    if (thread->unfenced) count_unfenced(thread);
+    count_unfenced(thread);
     if (!release) return;
     Knowledge *all = sum_up(thread), **place = scope == XF_FENCE_BLOCK ? &release->narrow : &release->wide;
     discard(&checks->pool, *place);
@@ -904,21 +939,24 @@ void check_fence(xf_thread *t, u32 scope, u32 site) {
 static void publish(Thread *thread, u64 address, u32 flags) {
     Checks *checks = thread->worker->launch->checks;
     struct BlockChecks *own = thread->block->checks;
-    if (flags & XF_RELEASE) check_fence(&thread->seen, XF_FENCE_SYSTEM, (u32)NO_SITE);
+    int is_narrow = (flags & XF_NARROW) != 0;
+    if (flags & XF_RELEASE) check_fence(&thread->seen, is_narrow ? XF_FENCE_BLOCK : XF_FENCE_SYSTEM, (u32)NO_SITE);
     const struct Release *release = thread->release;
     if (!own->ready && !release) return;
     Point *point = find_point(points_for(thread, address), address, 1);
     if (!point) return;
-    learn(&checks->pool, &point->wide, own->ready);
-    if (!release) return;
-    learn(&checks->pool, &point->wide, release->wide);
-    if (!release->narrow) return;
+    if (!is_narrow) {
+        learn(&checks->pool, &point->wide, own->ready);
+        if (release) learn(&checks->pool, &point->wide, release->wide);
+    }
+    if (!release || (!release->narrow && !is_narrow)) return;
     if (point->narrow_name != own->name) {
         discard(&checks->pool, point->narrow);
         point->narrow = NULL;
         point->narrow_name = own->name;
     }
     learn(&checks->pool, &point->narrow, release->narrow);
+    if (is_narrow) learn(&checks->pool, &point->narrow, release->wide);
 }
 
 /* --- what kernels call */
@@ -1010,6 +1048,30 @@ void end_local(xf_thread *t, char *memory, u32 nbytes) {
     if (thread->frame_count) thread->frame_count--;
 }
 
+/* --- registers */
+
+void refuse_unset(xf_thread *t, u32 site) {
+    fail_at(as_thread(t), XF_UNINITIALISED, site, "a variable");
+}
+
+/* Bytes of a local variable that have received what has no value. */
+void forget_local(xf_thread *t, u64 address, u32 nbytes) {
+    Thread *thread = as_thread(t);
+    for (u32 i = thread->frame_count; i-- > 0;) {
+        Frame *frame = &thread->frames[i];
+        if (!is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) continue;
+        for (u64 bit = address - frame->begin; bit < address - frame->begin + nbytes; bit++)
+            frame->initialised[bit / 64] &= ~(1ull << bit % 64);
+        return;
+    }
+}
+
+void refuse_overflow(xf_thread *t, s64 value, u32 site) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", value);
+    fail_at(as_thread(t), XF_OVERFLOW, site, text);
+}
+
 /* --- threads and blocks over time */
 
 static void make_own_stamp(Thread *thread, u32 clock) {
@@ -1075,8 +1137,12 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     if (own->lanes_interval[number] != own->interval) memset(rows, 0, WARP * WARP * sizeof *rows);
     own->lanes_interval[number] = own->interval;
     Knowledge *ready = NULL, *narrow = NULL;
-    for (u32 rest = lanes; rest; rest &= rest - 1)
-        if (warp->lanes[__builtin_ctz(rest)]->unfenced) count_unfenced(warp->lanes[__builtin_ctz(rest)]);
+    Knowledge *for_strong = NULL;
+    for (u32 rest = lanes; rest; rest &= rest - 1) {
+        Thread *thread = warp->lanes[__builtin_ctz(rest)];
+        if (thread->unfenced) count_for_strong(thread);
+        learn(&checks->pool, &for_strong, thread->for_strong);
+    }
     share_knowledge(block, warp, lanes);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
@@ -1091,6 +1157,7 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
         u32 lane = (u32)__builtin_ctz(rest);
         Thread *thread = warp->lanes[lane];
         memcpy(rows + lane * WARP, together, sizeof together);
+        learn(&checks->pool, &thread->for_strong, for_strong);
         if ((ready || narrow) && release_of(thread)) {
             learn(&checks->pool, &thread->release->wide, ready);
             learn(&checks->pool, &thread->release->narrow, narrow);
@@ -1098,6 +1165,7 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     }
     discard(&checks->pool, ready);
     discard(&checks->pool, narrow);
+    discard(&checks->pool, for_strong);
     u32 interval = own->interval;
     for (u32 rest = lanes; rest && own->interval == interval; rest &= rest - 1) {
         Thread *thread = warp->lanes[__builtin_ctz(rest)];
@@ -1120,21 +1188,15 @@ static void gather(Block *block) {
     KnowledgePool *pool = &block->worker->launch->checks->pool;
     for (u32 i = 0; i < block->count; i++) {
         Thread *thread = &block->threads[i];
-        if (thread->unfenced) count_unfenced(thread);
-        if (thread->knowledge) {
-            learn(pool, &own->base, thread->knowledge);
-            discard(pool, thread->knowledge);
-            thread->knowledge = NULL;
-        }
+        count_for_strong(thread);
+        move_knowledge(pool, &own->for_strong, &thread->for_strong);
+        move_knowledge(pool, &own->base, &thread->knowledge);
         if (!thread->release) continue;
         learn(pool, &own->ready, thread->release->wide);
         drop_release(pool, thread);
     }
-    learn(pool, &own->base, own->left_knowledge);
-    learn(pool, &own->ready, own->left_ready);
-    discard(pool, own->left_knowledge);
-    discard(pool, own->left_ready);
-    own->left_knowledge = own->left_ready = NULL;
+    move_knowledge(pool, &own->base, &own->left_knowledge);
+    move_knowledge(pool, &own->ready, &own->left_ready);
     own->has_knowledge = own->has_releases = 0;
 }
 
@@ -1147,8 +1209,10 @@ void order_barrier(Block *block, Barrier *barrier) {
         begin_interval(block);
         return;
     }
+    Knowledge *for_strong = NULL;
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
-        if (thread->unfenced) count_unfenced(thread);
+        if (thread->unfenced) count_for_strong(thread);
+        learn(&checks->pool, &for_strong, thread->for_strong);
         Knowledge *all = sum_up(thread);
         learn(&checks->pool, &barrier->knowledge, all);
         discard(&checks->pool, all);
@@ -1157,8 +1221,10 @@ void order_barrier(Block *block, Barrier *barrier) {
     u32 interval = own->interval;
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
         learn(&checks->pool, &thread->knowledge, barrier->knowledge);
+        learn(&checks->pool, &thread->for_strong, for_strong);
         if (own->interval == interval) set_clock(thread, clock_of(thread->stamp) + 1);
     }
+    discard(&checks->pool, for_strong);
     discard(&checks->pool, barrier->knowledge);
     barrier->knowledge = NULL;
 }
@@ -1172,7 +1238,8 @@ void end_thread_checks(Thread *thread) {
     struct BlockChecks *own = thread->block->checks;
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
     settle_suspicions(thread, 0);
-    if (thread->unfenced) count_unfenced(thread);
+    count_for_strong(thread);
+    move_knowledge(pool, &own->for_strong, &thread->for_strong);
     if (thread->knowledge || thread->release) {
         learn(pool, &own->left_knowledge, thread->knowledge);
         if (thread->release) learn(pool, &own->left_ready, thread->release->wide);
@@ -1184,7 +1251,7 @@ void end_thread_checks(Thread *thread) {
 }
 
 static void forget_order(KnowledgePool *pool, struct BlockChecks *own) {
-    Knowledge **all[] = {&own->base, &own->ready, &own->left_knowledge, &own->left_ready};
+    Knowledge **all[] = {&own->base, &own->for_strong, &own->ready, &own->left_knowledge, &own->left_ready};
     for (u32 i = 0; i < sizeof all / sizeof *all; i++) discard(pool, *all[i]), *all[i] = NULL;
 }
 
@@ -1218,6 +1285,7 @@ void close_block_checks(Block *block) {
         Thread *thread = &block->threads[i];
         discard(pool, thread->knowledge);
         discard(pool, thread->unfenced);
+        discard(pool, thread->for_strong);
         drop_release(pool, thread);
         clear_suspicions(thread, 0, ~0ull);
         for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);

@@ -35,7 +35,10 @@ enum {
     XF_GLOBAL = 32,  /* the state space that the instruction names; none of the four is a generic address */
     XF_SHARED = 64,  /* the address is an offset from t->shared */
     XF_LOCAL = 128,
-    XF_CONST = 256
+    XF_CONST = 256,
+    XF_NARROW = 512,  /* an atomic for the threads of the block alone */
+    XF_DATA = 1024,   /* a volatile write, or a volatile read of more than a flag: its value is computed with */
+    XF_GUARDED = 2048 /* a plain read that decides only whether its thread writes there, or that write */
 };
 
 enum { XF_SHFL_UP, XF_SHFL_DOWN, XF_SHFL_BFLY, XF_SHFL_IDX };
@@ -100,6 +103,11 @@ struct xf_run {
     u64 (*global_timer)(xf_thread *t); /* nanoseconds */
     u64 (*environment)(xf_thread *t, u32 number); /* %envreg<number>: 1 and 2 address the grid's barrier workspace */
     void (*unsupported)(xf_thread *t, u32 site);
+    /* Checked execution of registers: a value is used that nothing has set; a local variable loses its value; an index
+       does not fit in 32 bits. */
+    void (*unset)(xf_thread *t, u32 site);
+    void (*forget)(xf_thread *t, u64 address, u32 nbytes);
+    void (*overflow)(xf_thread *t, s64 value, u32 site);
 };
 
 #endif
