@@ -1072,13 +1072,15 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """The module, the memory of its variables as an array of the device, and the mangled names."""
         from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        check = process.get().kernel_check
+        config = process.get()
+        check = config.kernel_check
         is_checked = check == "1" or (check == "auto" and device.kind != "cpu")
-        key = (str(device), "checked" if is_checked else "unchecked")
+        finds_overflow = is_checked and config.kernel_overflow == "1"
+        key = (str(device), f"checked {finds_overflow}" if is_checked else "unchecked")
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
             if not loaded:
-                code, lowered = self._translate(is_checked=is_checked)
+                code, lowered = self._translate(is_checked=is_checked, finds_overflow=finds_overflow)
                 stream = owner.stream_current(device)
                 if device.kind != "cpu" and owner.stream_is_recorded(stream):
                     raise UnsupportedError(
@@ -1092,7 +1094,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]
             return found
 
-    def _translate(self, *, is_checked: bool) -> tuple[CpuCode, dict[str, str]]:
+    def _translate(self, *, is_checked: bool, finds_overflow: bool) -> tuple[CpuCode, dict[str, str]]:
         """The translated module, and the mangled names.
 
         CUDA's headers have asynchronous copies and barriers in shared memory as single instructions from compute
@@ -1101,11 +1103,15 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         from xferlib.kernels.cuda_cpu.module import compile_ptx
 
         texts, lowered = self._write_ptx(_CPU_ARCH)
-        code = compile_ptx(*texts, is_checked=is_checked)
+        debug_text = self._write_debug_ptx() if is_checked else ""
+        compiled = functools.partial(
+            compile_ptx, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text
+        )
+        code = compiled(*texts)
         if code.translation.uncovered and not self._binary:
             with contextlib.suppress(KernelCompileError):
                 texts, other_names = self._write_ptx(_OLDER_ARCH)
-                other = compile_ptx(*texts, is_checked=is_checked)
+                other = compiled(*texts)
                 if len(other.translation.uncovered) < len(code.translation.uncovered):
                     return other, other_names
         return code, lowered
@@ -1128,6 +1134,15 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             else:
                 texts.append(_decode_ptx(each.bytes(), f"{each.name}, which is linked,"))
         return texts, lowered
+
+    def _write_debug_ptx(self) -> str:
+        """PTX of a debug build of the source; empty where there is none."""
+        if self._binary:
+            return ""
+        try:  # NVRTC refuses some instructions in it
+            return _compile_to_ptx(self.source, _CPU_ARCH, (*self._list_options(), _DEBUG), self._names, None)[0]
+        except KernelCompileError:
+            return ""
 
     def _key(self, backend: Any, device: Device) -> tuple[str, str]:
         major, minor = backend.compute_capability(device)
@@ -1193,6 +1208,7 @@ def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
+_DEBUG = "--device-debug"
 _HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
@@ -1242,7 +1258,7 @@ def _compile_to_ptx(
     compiler = _load_compiler()
     version = " ".join((compiler.version(), *map(_find_package_version, _HEADER_PACKAGES)))
     found = _include_options(source)
-    whole = (*options, "--generate-line-info", *found)
+    whole = (*options, *(() if _DEBUG in options else ("--generate-line-info",)), *found)
     folders = [each.partition("=")[2] for each in found]
     is_fixed = _has_only_own_headers(source, options, folders)
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)

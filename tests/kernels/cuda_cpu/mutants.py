@@ -147,7 +147,8 @@ class Batch:
             for number, source in enumerate(sources)
         ]
         self.programs = programs
-        code = compile_ptx(compile_cuda("\n".join([_PRELUDE, *texts])), is_checked=True)
+        text = "\n".join([_PRELUDE, *texts])
+        code = compile_ptx(compile_cuda(text), is_checked=True, debug_text=compile_cuda(text, "--device-debug"))
         self.module = CpuModule(code, np.empty(code.variables_nbytes, np.uint8))
         self.module.initialise()
 

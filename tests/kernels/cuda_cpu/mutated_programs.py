@@ -94,7 +94,9 @@ __global__ void KERNEL(const int *x, int *out, int n)
 """, {"x": X[:250], "out": zeros(1)}, {"out": X[:250].sum(keepdims=True).astype(I32)}, grid=2, block=128,
     numbers=(I32(250),), const=("x",))  # fmt: skip
 
-program("scan_two_buffers", """
+program(
+    "scan_two_buffers",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     __shared__ int buffer[2][64];
@@ -111,9 +113,15 @@ __global__ void KERNEL(const int *x, int *out)
     }
     out[threadIdx.x] = buffer[in][threadIdx.x];
 }
-""", {"x": X[:64], "out": zeros(64)}, {"out": np.cumsum(X[:64]).astype(I32)}, const=("x",))
+""",
+    {"x": X[:64], "out": zeros(64)},
+    {"out": np.cumsum(X[:64]).astype(I32)},
+    const=("x",),
+)
 
-program("scan_up_and_down", """
+program(
+    "scan_up_and_down",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     __shared__ int tree[128];
@@ -142,9 +150,15 @@ __global__ void KERNEL(const int *x, int *out)
     out[2 * t] = tree[2 * t];
     out[2 * t + 1] = tree[2 * t + 1];
 }
-""", {"x": X[:128], "out": zeros(128)}, {"out": (np.cumsum(X[:128]) - X[:128]).astype(I32)}, const=("x",))
+""",
+    {"x": X[:128], "out": zeros(128)},
+    {"out": (np.cumsum(X[:128]) - X[:128]).astype(I32)},
+    const=("x",),
+)
 
-program("scan_of_warps", """
+program(
+    "scan_of_warps",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     __shared__ int totals[4];
@@ -163,7 +177,12 @@ __global__ void KERNEL(const int *x, int *out)
         sum += totals[before];
     out[threadIdx.x] = sum;
 }
-""", {"x": X[:128], "out": zeros(128)}, {"out": np.cumsum(X[:128]).astype(I32)}, block=128, const=("x",))
+""",
+    {"x": X[:128], "out": zeros(128)},
+    {"out": np.cumsum(X[:128]).astype(I32)},
+    block=128,
+    const=("x",),
+)
 
 program("transpose", """
 __global__ void KERNEL(const int *x, int *out, int width, int height)
@@ -322,6 +341,11 @@ __global__ void KERNEL(const int *x, int *out, int n)
 """, {"x": X[:250], "out": zeros(250)}, {"out": np.convolve(X[:250], [1, 2, 1], "same").astype(I32)}, grid=4,
     numbers=(I32(250),), const=("x",))  # fmt: skip
 
+
+def _sum_around(x: Array) -> Array:
+    return (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]).astype(I32)
+
+
 program("stencil_plane", """
 __global__ void KERNEL(const int *x, int *out, int n)
 {
@@ -339,7 +363,7 @@ __global__ void KERNEL(const int *x, int *out, int n)
     out[(blockIdx.y * 8 + threadIdx.y) * n + blockIdx.x * 8 + threadIdx.x] = around;
 }
 """, {"x": X[:256], "out": zeros(256)},
-    {"out": (lambda p: p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:])(np.pad(X.reshape(16, 16), 1)).ravel()},
+    {"out": _sum_around(np.pad(X.reshape(16, 16), 1)).ravel()},
     grid=2, block=8, extents=(2, 8), numbers=(I32(16),), const=("x",))  # fmt: skip
 
 program("double_buffer", """
@@ -360,7 +384,9 @@ __global__ void KERNEL(const int *x, int *out, int count)
 """, {"x": X[:256], "out": zeros(64)}, {"out": (X.reshape(4, 64)[:, ::-1] * np.arange(1, 5)[:, None]).sum(0).astype(I32)},
     numbers=(I32(4),), const=("x",))  # fmt: skip
 
-program("warp_synchronous", """
+program(
+    "warp_synchronous",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     __shared__ int part[64];
@@ -376,7 +402,13 @@ __global__ void KERNEL(const int *x, int *out)
     if (lane == 0)
         out[blockIdx.x * 2 + threadIdx.x / 32] = own[0];
 }
-""", {"x": X[:128], "out": zeros(4)}, {"out": X[:128].reshape(4, 32).sum(1).astype(I32)}, grid=2, const=("x",))
+""",
+    {"x": X[:128], "out": zeros(4)},
+    {"out": X[:128].reshape(4, 32).sum(1).astype(I32)},
+    grid=2,
+    const=("x",),
+)
+
 
 def _sum_behind(x: Array, step: int) -> Array:
     return (x + np.append(x, zeros(32))[step : step + 32]).astype(I32)
@@ -405,7 +437,9 @@ __global__ void KERNEL(const int *x, int *out)
     {"out": _sum_behind(_sum_behind(_sum_behind(X[:32], 16), 8), 4)},
     block=32, const=("x",))  # fmt: skip
 
-program("tiles", """
+program(
+    "tiles",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     namespace cg = cooperative_groups;
@@ -424,7 +458,12 @@ __global__ void KERNEL(const int *x, int *out)
     if (threadIdx.x == 0)
         out[blockIdx.x] = part[0] + part[1] + part[2] + part[3];
 }
-""", {"x": X[:128], "out": zeros(2)}, {"out": X[:128].reshape(2, 64).sum(1).astype(I32)}, grid=2, const=("x",))
+""",
+    {"x": X[:128], "out": zeros(2)},
+    {"out": X[:128].reshape(2, 64).sum(1).astype(I32)},
+    grid=2,
+    const=("x",),
+)
 
 program("whole_grid", """
 __global__ void KERNEL(int *x, int *y, int rounds)
@@ -487,7 +526,7 @@ _EDGES = np.array([[i ^ 1, (i * 7 + 2) % 60] for i in range(60)], I32)
 _LEVELS = np.full(60, -1, I32)
 _LEVELS[0] = 0
 for _depth in range(60):
-    for _node in np.flatnonzero(_LEVELS == _depth):
+    for _node in [node for node in range(60) if _LEVELS[node] == _depth]:
         for _next in _EDGES[_node]:
             if _LEVELS[_next] < 0:
                 _LEVELS[_next] = _depth + 1
@@ -514,7 +553,9 @@ __global__ void KERNEL(const int *edges, const int *before, int *level, int *has
     {"level": _AFTER, "has_changed": np.ones(1, I32)}, grid=2, block=32, numbers=(I32(2), I32(60)),
     const=("edges", "before"))  # fmt: skip
 
-program("breadth_first_in_a_block", """
+program(
+    "breadth_first_in_a_block",
+    """
 __global__ void KERNEL(const int *edges, int *out, int n)
 {
     __shared__ int level[64];
@@ -543,9 +584,16 @@ __global__ void KERNEL(const int *edges, int *out, int n)
     if (node < n)
         out[node] = level[node];
 }
-""", {"edges": _EDGES.ravel(), "out": zeros(60)}, {"out": _LEVELS}, numbers=(I32(60),), const=("edges",))
+""",
+    {"edges": _EDGES.ravel(), "out": zeros(60)},
+    {"out": _LEVELS},
+    numbers=(I32(60),),
+    const=("edges",),
+)
 
-program("maximum_early_exit", """
+program(
+    "maximum_early_exit",
+    """
 __global__ void KERNEL(const int *x, int *most, int n)
 {
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -555,7 +603,13 @@ __global__ void KERNEL(const int *x, int *most, int n)
         return;
     atomicMax(most, x[i]);
 }
-""", {"x": np.sort(X[:250]), "most": zeros(1)}, {"most": X[:250].max(keepdims=True)}, grid=4, numbers=(I32(250),), const=("x",))
+""",
+    {"x": np.sort(X[:250]), "most": zeros(1)},
+    {"most": X[:250].max(keepdims=True)},
+    grid=4,
+    numbers=(I32(250),),
+    const=("x",),
+)
 
 program("compare_and_swap", """
 __global__ void KERNEL(const float *x, float *product, int n)
@@ -574,7 +628,9 @@ __global__ void KERNEL(const float *x, float *product, int n)
 """, {"x": np.where(np.arange(120) % 2, 2, 0.5).astype(np.float32), "product": np.full(1, 3, np.float32)},
     {"product": np.full(1, 3, np.float32)}, grid=2, numbers=(I32(120),), const=("x",))  # fmt: skip
 
-program("bitonic_sort", """
+program(
+    "bitonic_sort",
+    """
 __global__ void KERNEL(const int *x, int *out)
 {
     __shared__ int keys[64];
@@ -598,7 +654,21 @@ __global__ void KERNEL(const int *x, int *out)
     __syncthreads();
     out[t] = keys[t];
 }
-""", {"x": X[:64], "out": zeros(64)}, {"out": np.sort(X[:64])}, const=("x",))
+""",
+    {"x": X[:64], "out": zeros(64)},
+    {"out": np.sort(X[:64])},
+    const=("x",),
+)
+
+
+def _describe_rests(rows: Array) -> Array:
+    """How often each number below 4 is in a row, and where first; rows are turned by their number."""
+    found = []
+    for i, row in enumerate(rows.tolist()):
+        turned = [(k + i) % 4 for k in range(4)]
+        found += [100 * row.count(value) + (row.index(value) if value in row else -1) for value in turned]
+    return np.array(found, I32)
+
 
 program("local_arrays", """
 __global__ void KERNEL(const int *x, int *out, int n)
@@ -620,7 +690,7 @@ __global__ void KERNEL(const int *x, int *out, int n)
         out[i * 4 + k] = counts[(k + i) % 4] * 100 + firsts[(k + i) % 4];
 }
 """, {"x": X[:192], "out": zeros(128)},
-    {"out": np.array([[(lambda r, v: 100 * np.count_nonzero(r == v) + (int(np.argmax(r == v)) if (r == v).any() else -1))(X[6 * i : 6 * i + 6] % 4, (k + i) % 4) for k in range(4)] for i in range(32)], I32).ravel()},
+    {"out": _describe_rests(X[:192].reshape(32, 6) % 4)},
     block=32, numbers=(I32(6),), const=("x",))  # fmt: skip
 
 program("struct_by_value", """
@@ -683,7 +753,9 @@ __global__ void KERNEL(const int *x, int *out, int n)
 """, {"x": X[:128], "out": zeros(126)}, {"out": (X[:126] + 5 * X[1:127] + 2 * X[2:128]).astype(I32)}, grid=2,
     numbers=(I32(128),), const=("x",))  # fmt: skip
 
-program("dynamic_shared", """
+program(
+    "dynamic_shared",
+    """
 __global__ void KERNEL(const int *x, int *out, int n)
 {
     extern __shared__ int memory[];
@@ -702,7 +774,13 @@ __global__ void KERNEL(const int *x, int *out, int n)
     if (t < n)
         out[ranks[t]] = x[t];
 }
-""", {"x": X[:50], "out": zeros(50)}, {"out": np.sort(X[:50])}, numbers=(I32(50),), dynamic=400, const=("x",))
+""",
+    {"x": X[:50], "out": zeros(50)},
+    {"out": np.sort(X[:50])},
+    numbers=(I32(50),),
+    dynamic=400,
+    const=("x",),
+)
 
 program("volatile_flags", """
 __global__ void KERNEL(const int *x, volatile int *sums, volatile int *is_ready, int *out)
@@ -770,7 +848,9 @@ __global__ void KERNEL(const int *x, volatile unsigned long long *states, int *o
 """, {"x": X[:10], "states": np.zeros(10, np.uint64), "out": zeros(10)}, {"out": np.cumsum(X[:10]).astype(I32)}, grid=10,
     block=32, const=("x",))  # fmt: skip
 
-program("until_stable", """
+program(
+    "until_stable",
+    """
 __global__ void KERNEL(int *x)
 {
     __shared__ int keys[64];
@@ -796,4 +876,7 @@ __global__ void KERNEL(int *x)
     }
     x[t] = keys[t];
 }
-""", {"x": X[:64]}, {"x": np.sort(X[:64])})
+""",
+    {"x": X[:64]},
+    {"x": np.sort(X[:64])},
+)

@@ -109,5 +109,5 @@ def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
     """The PTX of CUDA C++."""
     from xferlib.backends.cuda.compiler import compile_source
 
-    options = ("-lineinfo", *headers(), *options)
+    options = (*(() if "--device-debug" in options else ("-lineinfo",)), *headers(), *options)
     return compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()

@@ -15,7 +15,7 @@ Local arrays lie side by side in one variable of PTX; the compiler takes the add
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from xferlib.kernels.cuda_cpu.ptx import (
@@ -33,9 +33,6 @@ from xferlib.kernels.cuda_cpu.ptx import (
     Symbol,
     Vector,
 )
-
-Body = Sequence[Instruction | PtxLabel]
-Targets = Callable[[Instruction], list[PtxLabel]]
 
 NO_EFFECT = {
     "prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority", "discard", "setmaxnreg", "stackrestore",
@@ -80,6 +77,64 @@ def find_results(item: Instruction) -> set[int]:
     return find_registers(item.operands[:1]) if has_target(item) else set()
 
 
+def find_targets(function: PtxFunction, instruction: Instruction) -> list[PtxLabel]:
+    """The labels that a branch may lead to."""
+    if instruction.opcode == "bra":
+        return [operand for operand in instruction.operands if isinstance(operand, PtxLabel)]
+    if instruction.opcode == "brx":
+        operand = instruction.operands[-1]
+        if isinstance(operand, Symbol) and isinstance(operand.target, str):
+            return function.branch_targets.get(operand.target, [])
+    return []
+
+
+def find_unwritten(function: PtxFunction) -> set[int]:
+    """Registers that may be read before they are written: what is live at the beginning."""
+    body = function.body or []
+    # Blocks: what they read before they write it, what they write for sure, and where they lead.
+    reads: list[set[int]] = [set()]
+    writes: list[set[int]] = [{register.number for register in function.param_registers.values()}]
+    follows: list[list[PtxLabel | int]] = [[]]
+    at_label: dict[int, int] = {}
+
+    def begin_block(*, falls: bool) -> None:
+        if falls:
+            follows[-1].append(len(reads))
+        reads.append(set())
+        writes.append(set())
+        follows.append([])
+
+    for item in body:
+        if isinstance(item, PtxLabel):
+            begin_block(falls=True)
+            at_label[item.number] = len(reads) - 1
+            continue
+        used = find_sources(item)
+        if item.guard is not None:
+            used.add(item.guard.number)
+        reads[-1] |= used - writes[-1]
+        if item.guard is None:
+            writes[-1] |= find_results(item)
+        if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
+            follows[-1].extend(find_targets(function, item))
+            begin_block(falls=item.guard is not None or item.opcode == "trap")
+    exits = {register.number for register in function.param_registers.values()}
+    reads[-1] |= exits - writes[-1]
+    live = [set(block) for block in reads]
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(reads) - 1, -1, -1):
+            after: set[int] = set()
+            for target in follows[number]:
+                after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
+            before = live[number] | (after - writes[number])
+            if len(before) != len(live[number]):
+                live[number] = before
+                changed = True
+    return live[0]
+
+
 def _is_param(item: Instruction) -> bool:
     return "param" in item.modifiers
 
@@ -87,9 +142,9 @@ def _is_param(item: Instruction) -> bool:
 class ValueFlow:
     """Where the values of a function's registers go."""
 
-    def __init__(self, body: Body, targets: Targets) -> None:
-        self.body = body
-        self.targets = targets
+    def __init__(self, function: PtxFunction) -> None:
+        self.function = function
+        self.body = body = function.body or []
         self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
         self.users: defaultdict[int, list[Instruction]] = defaultdict(list)
         self.guards: defaultdict[int, list[Instruction]] = defaultdict(list)
@@ -130,7 +185,9 @@ class ValueFlow:
                     continue
                 if item.opcode in ("exit", "ret") or at == end:
                     return True
-                if any(not begin <= self.positions[target.number] <= end for target in self.targets(item)):
+                if any(
+                    not begin <= self.positions[target.number] <= end for target in find_targets(self.function, item)
+                ):
                     return True
         return False
 
@@ -144,14 +201,18 @@ class ValueFlow:
             if at == index:
                 return False
             seen.add(at)
-            item = self.body[at]
-            if isinstance(item, PtxLabel):
-                waiting.append(at + 1)
-                continue
-            waiting.extend(self.positions[target.number] for target in self.targets(item))
-            if item.guard is not None or item.opcode not in ("bra", "brx", "ret", "exit"):
-                waiting.append(at + 1)
+            waiting.extend(self.find_next(at))
         return True
+
+    def find_next(self, at: int) -> list[int]:
+        """The indices at which a thread may go on behind an instruction."""
+        item = self.body[at]
+        if isinstance(item, PtxLabel):
+            return [at + 1]
+        found = [self.positions[target.number] for target in find_targets(self.function, item)]
+        if item.guard is not None or item.opcode not in ("bra", "brx", "ret", "exit"):
+            found.append(at + 1)
+        return found
 
 
 def _find_word(operand: Operand) -> tuple[int, int] | None:

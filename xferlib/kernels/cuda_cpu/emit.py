@@ -88,6 +88,23 @@ class FaultSite:
     inlined: tuple[InlinedCall, ...] = ()  # the innermost call first; the function is the callee
 
 
+def make_site(function: PtxFunction, instruction: Instruction) -> FaultSite:
+    """Where an instruction stands in the source."""
+    place = instruction.place
+    calls = []
+    inner = place
+    while inner and inner.inlined_at:
+        outer = inner.inlined_at
+        calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
+        inner = outer
+    if place is None:
+        return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
+    return FaultSite(
+        function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
+        instruction.line, tuple(calls),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class KernelParameter:
     name: str
@@ -480,7 +497,7 @@ def _align_up(value: int, align: int) -> int:
 # ---- what a module holds, and where ----
 
 
-class _ModuleLayout:
+class ModuleLayout:
     """Offsets of module variables and of shared variables, and which functions a kernel may reach."""
 
     def __init__(self, module: Module, checked: bool) -> None:
@@ -632,7 +649,7 @@ class _ModuleWriter:
         self.checked = checked
         self.finds_overflow = finds_overflow
         self.partial = partial
-        self.layout = _ModuleLayout(module, checked)
+        self.layout = ModuleLayout(module, checked)
         self.sites: list[FaultSite] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]
         self.numbers = {name: number for number, name in enumerate(module.functions)}
@@ -663,21 +680,6 @@ class _ModuleWriter:
             if not more:
                 return ends
             ends |= more
-
-    def site(self, function: PtxFunction, instruction: Instruction) -> FaultSite:
-        place = instruction.place
-        calls = []
-        inner = place
-        while inner and inner.inlined_at:
-            outer = inner.inlined_at
-            calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
-            inner = outer
-        if place is None:
-            return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
-        return FaultSite(
-            function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
-            instruction.line, tuple(calls),
-        )  # fmt: skip
 
     def c_name(self, name: str) -> str:
         return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
@@ -805,7 +807,7 @@ class _FunctionWriter:
         self.separate = dataflow.separate_locals(self.function, REDZONE) if self.checked else None
         if self.separate is not None:
             self.function = replace(self.function, body=self.separate.body)
-        self.zeroed = self.find_unwritten()
+        self.zeroed = dataflow.find_unwritten(self.function)
         self.find_loops()
         self.find_meanings()
         text = self.write_once()
@@ -845,12 +847,12 @@ class _FunctionWriter:
         return self.assemble()
 
     def fail(self, message: str) -> NoReturn:
-        site = self.module.site(self.function, self.instruction)
+        site = make_site(self.function, self.instruction)
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         raise PtxError(f"{where}: {message}: `{self.instruction.text}`", self.instruction.line)
 
     def refuse(self, what: str = "") -> NoReturn:
-        site = self.module.site(self.function, self.instruction)
+        site = make_site(self.function, self.instruction)
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         for call in site.inlined[-1:]:
             where += f" (called from {call.file}:{call.line})"
@@ -861,7 +863,7 @@ class _FunctionWriter:
     def site(self) -> int:
         if self.site_number is None:
             self.site_number = len(self.module.sites)
-            self.module.sites.append(self.module.site(self.function, self.instruction))
+            self.module.sites.append(make_site(self.function, self.instruction))
         return self.site_number
 
     # Declarations
@@ -959,52 +961,6 @@ class _FunctionWriter:
             self.observe(operand.first)
             self.observe(operand.second)
 
-    def find_unwritten(self) -> set[int]:
-        """Registers that may be read before they are written: what is live at the beginning."""
-        body = self.function.body or []
-        # Blocks: what they read before they write it, what they write for sure, and where they lead.
-        reads: list[set[int]] = [set()]
-        writes: list[set[int]] = [{register.number for register in self.function.param_registers.values()}]
-        follows: list[list[PtxLabel | int]] = [[]]
-        at_label: dict[int, int] = {}
-
-        def begin_block(*, falls: bool) -> None:
-            if falls:
-                follows[-1].append(len(reads))
-            reads.append(set())
-            writes.append(set())
-            follows.append([])
-
-        for item in body:
-            if isinstance(item, PtxLabel):
-                begin_block(falls=True)
-                at_label[item.number] = len(reads) - 1
-                continue
-            used = dataflow.find_sources(item)
-            if item.guard is not None:
-                used.add(item.guard.number)
-            reads[-1] |= used - writes[-1]
-            if item.guard is None:
-                writes[-1] |= dataflow.find_results(item)
-            if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
-                follows[-1].extend(self.targets(item))
-                begin_block(falls=item.guard is not None or item.opcode == "trap")
-        exits = {register.number for register in self.function.param_registers.values()}
-        reads[-1] |= exits - writes[-1]
-        live = [set(block) for block in reads]
-        changed = True
-        while changed:
-            changed = False
-            for number in range(len(reads) - 1, -1, -1):
-                after: set[int] = set()
-                for target in follows[number]:
-                    after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
-                before = live[number] | (after - writes[number])
-                if len(before) != len(live[number]):
-                    live[number] = before
-                    changed = True
-        return live[0]
-
     # Loops
 
     def find_loops(self) -> None:
@@ -1013,7 +969,7 @@ class _FunctionWriter:
         loops: set[tuple[int, int]] = set()
         for index, item in enumerate(body):
             if isinstance(item, Instruction):
-                for target in self.targets(item):
+                for target in dataflow.find_targets(self.function, item):
                     begin = self.positions[target.number]
                     if begin <= index:
                         loops.add((begin, index))
@@ -1035,15 +991,6 @@ class _FunctionWriter:
                 bisect_left(sources, begin) < bisect_left(sources, end + 1) and self.spins(begin, end)
                 for begin, end in loops
             )
-
-    def targets(self, instruction: Instruction) -> list[PtxLabel]:
-        if instruction.opcode == "bra":
-            return [operand for operand in instruction.operands if isinstance(operand, PtxLabel)]
-        if instruction.opcode == "brx":
-            operand = instruction.operands[-1]
-            if isinstance(operand, Symbol) and isinstance(operand.target, str):
-                return self.function.branch_targets.get(operand.target, [])
-        return []
 
     def spins(self, begin: int, end: int) -> bool:
         """Whether a loop may end only because another thread wrote to memory.
@@ -1087,7 +1034,7 @@ class _FunctionWriter:
                 and leaving.guard
                 and leaving.guard.number in tainted
             ):
-                targets = [self.positions[target.number] for target in self.targets(leaving)]
+                targets = [self.positions[target.number] for target in dataflow.find_targets(self.function, leaving)]
                 if index == end or not targets or any(not begin <= target <= end for target in targets):
                     return True
         return False
@@ -1187,7 +1134,7 @@ class _FunctionWriter:
         self.widenings: set[int] = set()
         if not self.checked:
             return
-        flow = dataflow.ValueFlow(self.function.body or (), self.targets)
+        flow = dataflow.ValueFlow(self.function)
         self.meanings = dataflow.find_meanings(flow, self.loops)
         if self.zeroed:
             self.doubtful = dataflow.find_doubtful(flow, self.zeroed)
@@ -2883,7 +2830,7 @@ def _jump(writer: _FunctionWriter, label: PtxLabel) -> None:
 @_covers("brx")
 def _branch_by_index(writer: _FunctionWriter, item: Instruction) -> None:
     index, _ = writer.operands(2)
-    labels = writer.targets(item)
+    labels = dataflow.find_targets(writer.function, item)
     if not labels:
         writer.fail("the list of targets is not defined")
     writer.put(f"switch ({writer.read(index, 'u32')}) {{")

@@ -123,6 +123,16 @@ def raise_fault(
     )
 
 
+def raise_unset(kernel: str, site: FaultSite) -> None:
+    """Raise that a kernel uses a variable which nothing sets, as the source shows without a run.
+
+    Raises:
+        KernelFaultError: Always.
+    """
+    message = f"{kernel}(), line {site.line}: uses a variable that nothing has set; {_REMEDIES['unset']}"
+    raise KernelFaultError(message, kind="uninitialised", kernel=kernel, line=site.line)
+
+
 def _describe_thread(location: runtime.ThreadLocation) -> str:
     return f"thread {tuple(location.tid)} of block {tuple(location.ctaid)}"
 
