@@ -398,7 +398,7 @@ static int may_meet(u32 one, int does_one_write, u32 other, int does_other_write
 }
 
 static int conflicts(const Access *access, u64 stamp, int is_write) {
-    if (!stamp || is_same_thread(stamp, access->stamp)) return 0;
+    if (!stamp || is_same_thread(stamp, access->stamp) || (stamp & access->stamp & STRONG)) return 0;
     if (may_meet(strength_of(access->stamp), (access->flags & XF_WRITE) != 0, strength_of(stamp), is_write,
                  name_of(stamp) == name_of(access->stamp)))
         return 0;
