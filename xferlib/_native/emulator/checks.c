@@ -245,13 +245,15 @@ static _Noreturn void refuse_bounds(const Access *access, u64 address) {
     refuse_access(access, XF_OUT_OF_BOUNDS);
 }
 
-/* Of a read that copies a struct some bytes may be padding, which nothing writes; but no 8 of them at a multiple of 8. */
-static int is_unwritten(const u64 *bits, u64 first, u32 count) {
+/* Of a read that copies a struct some bytes may be padding, which nothing writes; but no 8 of them at a multiple of 8,
+   and none of a number. */
+static int is_unwritten(const u64 *bits, u64 first, u32 count, u32 flags) {
     for (u32 done = 0; done < count; done += 8) {
         u32 part = count - done < 8 ? count - done : 8;
         u64 word = bits[(first + done) / 64] >> (first + done) % 64;
         if ((first + done) % 64 + part > 64) word |= bits[(first + done) / 64 + 1] << (64 - (first + done) % 64);
-        if (!(word & ((1ull << part) - 1))) return 1;
+        u64 wanted = (1ull << part) - 1;
+        if (flags & XF_NUMBER ? (word & wanted) != wanted : !(word & wanted)) return 1;
     }
     return 0;
 }
@@ -635,7 +637,7 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
         locate_shared(block, (u32)offset, access->report);
         require_alignment(access, offset, nbytes);
     }
-    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes)) {
+    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes, access->flags)) {
         locate_shared(block, (u32)offset, access->report);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -659,7 +661,7 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes))
+            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes, access->flags))
                 refuse_access(access, XF_UNINITIALISED);
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
@@ -700,7 +702,7 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
         refuse_access(access, XF_OUT_OF_BOUNDS);
     }
     require_alignment(access, address, nbytes);
-    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes)) {
+    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes, access->flags)) {
         snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -724,7 +726,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         u64 offset = address - region->begin;
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
-        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
+        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes, flags);
         if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
     }
     u32 kind = !is_in                               ? XF_OUT_OF_BOUNDS
@@ -752,11 +754,11 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
         if (!checks->is_ordering || check_heap(access, address, nbytes)) return;
         refuse_bounds(access, address);
     }
+    if (checks->is_ordering && area->count) locate(checks, area, address, access->report);
+    if (checks->is_ordering) require_alignment(access, address, nbytes);
     if (!area->is_plain) check_regions(access, area, address, nbytes);
     else if (nbytes > area->end - address) refuse_bounds(access, address);
     if (!checks->is_ordering) return;
-    if (area->count) locate(checks, area, address, access->report);
-    require_alignment(access, address, nbytes);
     if (!access->stamp || area->is_read_only) return;
     shade(access, area, address, nbytes);
 }

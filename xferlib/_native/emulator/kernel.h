@@ -38,7 +38,8 @@ enum {
     XF_CONST = 256,
     XF_NARROW = 512,  /* an atomic for the threads of the block alone */
     XF_DATA = 1024,   /* a volatile write, or a volatile read of more than a flag: its value is computed with */
-    XF_GUARDED = 2048 /* a plain read that decides only whether its thread writes there, or that write */
+    XF_GUARDED = 2048, /* a plain read that decides only whether its thread writes there, or that write */
+    XF_NUMBER = 4096  /* a read of a number that is computed with: it has no padding */
 };
 
 enum { XF_SHFL_UP, XF_SHFL_DOWN, XF_SHFL_BFLY, XF_SHFL_IDX };

@@ -42,6 +42,10 @@ _NO_TARGET = {
 }  # fmt: skip
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "cv"}
 _COMMUNICATES = {"st", "red", "atom", "shfl", "match", "redux", "bar", "barrier", "brx"}
+_COMPUTES = {
+    "add", "sub", "mul", "mad", "fma", "div", "rem", "setp", "min", "max", "neg", "abs", "sqrt", "rsqrt", "rcp", "ex2",
+    "lg2", "sin", "cos", "shl",
+}  # fmt: skip
 _MEMORY = {"ld", "ldu", "st", "atom", "red"}
 
 
@@ -204,6 +208,13 @@ class ValueFlow:
             waiting.extend(self.find_next(at))
         return True
 
+    def is_number(self, load: Instruction) -> bool:
+        """Whether a load's value is one number: all that uses it computes with it as a whole."""
+        users = [user for number in find_results(load) for user in self.users[number]]
+        return isinstance(load.operands[0], Register) and bool(users) and all(
+            user.opcode in _COMPUTES and load.modifiers[-1][1:] == user.modifiers[-1][1:] for user in users
+        )  # fmt: skip
+
     def find_next(self, at: int) -> list[int]:
         """The indices at which a thread may go on behind an instruction."""
         item = self.body[at]
@@ -223,7 +234,7 @@ def _find_word(operand: Operand) -> tuple[int, int] | None:
 
 
 def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str]:
-    """Flags of kernel.h of loads and stores, by index: XF_DATA of volatile ones, XF_GUARDED of plain ones."""
+    """Flags of kernel.h of loads and stores, by index: XF_DATA of volatile ones, XF_GUARDED, XF_NUMBER of plain ones."""
     meanings: dict[int, str] = {}
     loads: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     writes: list[tuple[int, Instruction, tuple[int, int]]] = []
@@ -239,6 +250,8 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
                 meanings[index] = "XF_DATA"
         elif item.opcode in ("ld", "ldu"):
             word = _find_word(item.operands[1])
+            if flow.is_number(item):
+                meanings[index] = "XF_NUMBER"
             if word and "const" not in item.modifiers and STRONG.isdisjoint(item.modifiers):
                 loads[word].append(index)
         else:
@@ -253,7 +266,7 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
                 assert isinstance(load, Instruction)
                 known[first] = not flow.follow(find_results(load))[1]
             if known[first] and flow.is_behind(index, first):
-                meanings[first] = "XF_GUARDED"
+                meanings[first] = " | ".join(filter(None, (meanings.get(first), "XF_GUARDED")))
                 if item.opcode == "st" and STRONG.isdisjoint(item.modifiers):
                     meanings[index] = "XF_GUARDED"
     return meanings
