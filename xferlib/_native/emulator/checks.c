@@ -1053,6 +1053,7 @@ void end_local(xf_thread *t, char *memory, u32 nbytes) {
 /* --- registers */
 
 void refuse_unset(xf_thread *t, u32 site) {
+    if (!is_checked(as_thread(t)->worker->launch)) return;
     fail_at(as_thread(t), XF_UNINITIALISED, site, "a variable");
 }
 
@@ -1069,6 +1070,7 @@ void forget_local(xf_thread *t, u64 address, u32 nbytes) {
 }
 
 void refuse_overflow(xf_thread *t, s64 value, u32 site) {
+    if (!is_checked(as_thread(t)->worker->launch)) return;
     char text[32];
     snprintf(text, sizeof text, "%lld", value);
     fail_at(as_thread(t), XF_OVERFLOW, site, text);
@@ -1202,8 +1204,24 @@ static void gather(Block *block) {
     own->has_knowledge = own->has_releases = 0;
 }
 
+/* Threads that are gone are not waited for; but those that have passed by the barrier before should have come to it. */
+static void refuse_bypass(const Block *block, const Barrier *barrier) {
+    const Thread *waits = &block->threads[barrier->number];
+    if (!waits->seen.bypass) return;
+    u32 join = waits->seen.bypass - 1;
+    for (u32 i = 0; i < block->count; i++) {
+        const Thread *thread = &block->threads[i];
+        if (thread->state != GONE || thread->seen.joins[join] <= waits->seen.joins[join]) continue;
+        xf_report report = {.kind = XF_DIVERGENT_BARRIER, .region = -3, .variable = -1};
+        fill_place(&report.here, waits, barrier->site, 0);
+        fill_place(&report.other, thread, (u32)NO_SITE, 0);
+        fail(block->worker->current, &report);
+    }
+}
+
 void order_barrier(Block *block, Barrier *barrier) {
     struct BlockChecks *own = block->checks;
+    if (block->alive < block->count && is_checked(block->worker->launch)) refuse_bypass(block, barrier);
     Checks *checks = block->worker->launch->checks;
     if (!own->name) return;
     if (!barrier->has_arrivals && barrier->waiting.count == block->alive) { /* every thread waits at it */
@@ -1233,6 +1251,8 @@ void order_barrier(Block *block, Barrier *barrier) {
 
 void begin_thread_checks(Thread *thread) {
     thread->frame_count = 0;
+    thread->seen.bypass = 0;
+    memset(thread->seen.joins, 0, sizeof thread->seen.joins);
     make_own_stamp(thread, 0);
 }
 

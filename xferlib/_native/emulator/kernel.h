@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-enum { XF_SHARED_BEGIN = 1024 };
+enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32 };
 
 /* What an access is: flags of `access`, `store` and `atomic`. */
 enum {
@@ -64,9 +64,10 @@ struct xf_thread {
     u32 dynamic_begin; /* the offset at which dynamic shared memory begins */
     u32 dynamic_nbytes;
     s32 budget;        /* counted down at each backward branch; at 0 the kernel calls run->tick, which refills it */
-    u32 unused;
+    u32 bypass;        /* while it waits at a barrier in a branch: its number in `joins`, from 1 on */
     const xf_run *run;
     const xf_math *math;
+    u32 joins[XF_JOINS]; /* checked execution: how often the thread has passed the end of the branch of each barrier */
     /* the runtime's own fields follow */
 };
 

@@ -14,6 +14,7 @@ Local arrays lie side by side in one variable of PTX; the compiler takes the add
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -234,7 +235,7 @@ def _find_word(operand: Operand) -> tuple[int, int] | None:
 
 
 def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str]:
-    """Flags of kernel.h of loads and stores, by index: XF_DATA of volatile ones, XF_GUARDED, XF_NUMBER of plain ones."""
+    """Flags of kernel.h, by index: XF_DATA of volatile loads and stores, XF_GUARDED and XF_NUMBER of plain ones."""
     meanings: dict[int, str] = {}
     loads: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     writes: list[tuple[int, Instruction, tuple[int, int]]] = []
@@ -270,6 +271,86 @@ def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str
                 if item.opcode == "st" and STRONG.isdisjoint(item.modifiers):
                     meanings[index] = "XF_GUARDED"
     return meanings
+
+
+# ---- barriers in branches ----
+
+
+class _Blocks:
+    """The basic blocks of a function; sets of them are integers with a bit for each."""
+
+    def __init__(self, flow: ValueFlow) -> None:
+        self.starts = [0]
+        for index, item in enumerate(flow.body):
+            is_end = isinstance(item, Instruction) and item.opcode in ("bra", "brx", "ret", "exit", "trap")
+            for start in [index] if isinstance(item, PtxLabel) else [index + 1] if is_end else []:
+                if self.starts[-1] < start < len(flow.body):
+                    self.starts.append(start)
+        ends = [*self.starts[1:], len(flow.body)]
+        numbers = {start: number for number, start in enumerate(self.starts)}
+        self.after = [[numbers[at] for at in flow.find_next(end - 1) if at in numbers] for end in ends]
+        self.before: list[list[int]] = [[] for _ in self.starts]
+        for number, following in enumerate(self.after):
+            for each in following:
+                self.before[each].append(number)
+        count = len(self.starts)
+        self.dominators = self.dominate(self.before, [0], range(count))
+        exits = [number for number in range(count) if not self.after[number]]
+        self.post_dominators = self.dominate(self.after, exits, range(count - 1, -1, -1))
+
+    def dominate(self, sources: list[list[int]], roots: list[int], order: range) -> list[int]:
+        """For each block those that every path from the roots to it passes, itself among them."""
+        found = [(1 << len(self.starts)) - 1] * len(self.starts)
+        for root in roots:
+            found[root] = 1 << root
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for number in order:
+                if number in roots:
+                    continue
+                common = -1
+                for source in sources[number]:
+                    common &= found[source]
+                if sources[number] and (common := common | 1 << number) != found[number]:
+                    found[number] = common
+                    is_changed = True
+        return found
+
+    def find(self, index: int) -> int:
+        return bisect_right(self.starts, index) - 1
+
+
+def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
+    """Barriers of all threads that a thread may pass by, and where it has passed them: the end of the branch.
+
+    Where nothing but the end of the kernel comes behind, a thread that passes by only leaves early.
+    """
+    barriers = [
+        index for index, item in enumerate(flow.body)
+        if isinstance(item, Instruction) and item.opcode in ("bar", "barrier") and "warp" not in item.modifiers
+        and "cluster" not in item.modifiers and "sync" in item.modifiers and len(item.operands) == 1
+    ]  # fmt: skip
+    if not barriers:
+        return {}
+    blocks = _Blocks(flow)
+    joins: dict[int, int] = {}
+    for barrier in barriers:
+        own = blocks.find(barrier)
+        behind = [
+            number for number in range(len(blocks.starts))
+            if blocks.post_dominators[own] >> number & 1 and not blocks.dominators[number] >> own & 1
+        ]  # fmt: skip
+        nearest = max(behind, key=lambda number: blocks.post_dominators[number].bit_count(), default=None)
+        if nearest is None:
+            continue
+        at = blocks.starts[nearest]
+        while at + 1 < len(flow.body) and isinstance(flow.body[at], PtxLabel):
+            at += 1
+        item = flow.body[at]
+        if isinstance(item, Instruction) and item.opcode not in ("ret", "exit") and len(joins) < most:
+            joins[barrier] = at
+    return joins
 
 
 # ---- variables without a value ----

@@ -61,6 +61,7 @@ C_OPTIONS = (
     "-fno-asynchronous-unwind-tables",
 )
 SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
+_MOST_JOINS = 32  # XF_JOINS
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
@@ -842,6 +843,8 @@ class _FunctionWriter:
                 self.lines.append(f"L{item.number}:;")
                 continue
             self.index, self.instruction, self.site_number = index, item, None
+            for number in self.passed.get(index, ()):
+                self.put(f"t->joins[{number}]++;")
             self.write_instruction(item)
         self.leave("0")
         return self.assemble()
@@ -1132,10 +1135,17 @@ class _FunctionWriter:
         self.doubtful: set[int] = set()
         self.exact: set[int] = set()
         self.widenings: set[int] = set()
+        self.bypasses: dict[int, int] = {}  # of barriers that may be passed by, their numbers
+        self.passed: dict[int, list[int]] = {}  # where they have been, their numbers
         if not self.checked:
             return
         flow = dataflow.ValueFlow(self.function)
         self.meanings = dataflow.find_meanings(flow, self.loops)
+        if self.function.is_entry:
+            joins = dataflow.find_joins(flow, _MOST_JOINS)
+            self.bypasses = {barrier: number for number, barrier in enumerate(joins)}
+            for number, join in enumerate(joins.values()):
+                self.passed.setdefault(join, []).append(number)
         if self.zeroed:
             self.doubtful = dataflow.find_doubtful(flow, self.zeroed)
         if self.module.finds_overflow:
@@ -2981,7 +2991,12 @@ def _barrier(writer: _FunctionWriter, item: Instruction) -> None:
     if kind in ("sync", "arrive") and 1 <= len(operands) <= 2:
         count = writer.read(operands[1], "u32") if len(operands) > 1 else "0"
         name = f"XF_BAR_{kind.upper()}{aligned}"
+        bypass = writer.bypasses.get(writer.index)
+        if bypass is not None:
+            writer.put(f"t->bypass = {bypass + 1};")
         writer.put(f"run->barrier(t, {name}, {writer.read(operands[0], 'u32')}, {count}, 0, {writer.site});")
+        if bypass is not None:
+            writer.put("t->bypass = 0;")
     elif kind == "red" and len(words) >= 2 and words[1] in ("popc", "and", "or") and 3 <= len(operands) <= 4:
         count = writer.read(operands[2], "u32") if len(operands) > 3 else "0"
         value = writer.read(operands[-1], "pred")

@@ -96,7 +96,11 @@ def raise_fault(
         ),
         "overflow": f"computes the index {report.text.decode()}, which does not fit in 32 bits",
         "race": f"{does} {where}",
-        "divergent barrier": "waits at a barrier while other threads of its block wait at another one",
+        "divergent barrier": (
+            "waits at a barrier while other threads of its block wait at another one"
+            if other.site != runtime.NOWHERE
+            else f"waits at a barrier that {_describe_thread(other)} has passed by"
+        ),
         "deadlock": "waits at a barrier that other threads never reach",
         "read-only": f"writes {where}, which is read-only",
         "endless": "has not left a loop after very many turns",
