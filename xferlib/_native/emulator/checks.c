@@ -258,6 +258,10 @@ static int is_unwritten(const u64 *bits, u64 first, u32 count, u32 flags) {
     return 0;
 }
 
+static int must_be_written(const Access *access) {
+    return (access->flags & (XF_READ | XF_COPY)) == XF_READ;
+}
+
 static void set_bits(u64 *bits, u64 first, u32 count) {
     u64 mask = count == 64 ? ~0ull : (1ull << count) - 1, place = first % 64;
     bits[first / 64] |= mask << place;
@@ -637,7 +641,7 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
         locate_shared(block, (u32)offset, access->report);
         require_alignment(access, offset, nbytes);
     }
-    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes, access->flags)) {
+    if (must_be_written(access) && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes, access->flags)) {
         locate_shared(block, (u32)offset, access->report);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -661,7 +665,7 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes, access->flags))
+            if (must_be_written(access) && is_unwritten(frame->initialised, offset, nbytes, access->flags))
                 refuse_access(access, XF_UNINITIALISED);
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
@@ -1057,16 +1061,33 @@ void refuse_unset(xf_thread *t, u32 site) {
     fail_at(as_thread(t), XF_UNINITIALISED, site, "a variable");
 }
 
-/* Bytes of a local variable that have received what has no value. */
-void forget_local(xf_thread *t, u64 address, u32 nbytes) {
-    Thread *thread = as_thread(t);
-    for (u32 i = thread->frame_count; i-- > 0;) {
-        Frame *frame = &thread->frames[i];
-        if (!is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) continue;
-        for (u64 bit = address - frame->begin; bit < address - frame->begin + nbytes; bit++)
-            frame->initialised[bit / 64] &= ~(1ull << bit % 64);
-        return;
+/* The bits of shared or local memory at an address, and the first of them; NULL for other memory. */
+static u64 *find_bits(Thread *thread, u64 address, u32 nbytes, u32 flags, u64 *first) {
+    const Launch *launch = thread->worker->launch;
+    if (!is_checked(launch)) return NULL;
+    int is_shared = (flags & XF_SHARED) != 0;
+    u64 offset = is_shared ? (u32)address : address - thread->seen.shared;
+    if (is_shared || (!(flags & XF_LOCAL) && offset < launch->shared_nbytes)) {
+        *first = offset;
+        return offset < launch->shared_nbytes ? thread->block->checks->initialised : NULL;
     }
+    for (u32 i = thread->frame_count; i-- > 0;) {
+        const Frame *frame = &thread->frames[i];
+        *first = address - frame->begin;
+        if (is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) return frame->initialised;
+    }
+    return NULL;
+}
+
+/* Bytes that have received what has no value. */
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
+    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
+    for (u64 bit = first; bits && bit < first + nbytes; bit++) bits[bit / 64] &= ~(1ull << bit % 64);
+}
+
+u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
+    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
+    return bits && is_unwritten(bits, first, nbytes, flags);
 }
 
 void refuse_overflow(xf_thread *t, s64 value, u32 site) {

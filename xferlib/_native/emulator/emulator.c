@@ -628,7 +628,8 @@ static void fill_tables(Launch *launch) {
         .environment = read_environment,
         .unsupported = refuse_instruction,
         .unset = refuse_unset,
-        .forget = forget_local,
+        .forget = forget_value,
+        .lacks = lacks_value,
         .overflow = refuse_overflow,
     };
     u64 bits = 2;

@@ -39,7 +39,8 @@ enum {
     XF_NARROW = 512,  /* an atomic for the threads of the block alone */
     XF_DATA = 1024,   /* a volatile write, or a volatile read of more than a flag: its value is computed with */
     XF_GUARDED = 2048, /* a plain read that decides only whether its thread writes there, or that write */
-    XF_NUMBER = 4096  /* a read of a number that is computed with: it has no padding */
+    XF_NUMBER = 4096, /* a read of a number that is computed with: it has no padding */
+    XF_COPY = 8192    /* a read of what may have no value: `lacks` tells, and its use is checked */
 };
 
 enum { XF_SHFL_UP, XF_SHFL_DOWN, XF_SHFL_BFLY, XF_SHFL_IDX };
@@ -105,10 +106,11 @@ struct xf_run {
     u64 (*global_timer)(xf_thread *t); /* nanoseconds */
     u64 (*environment)(xf_thread *t, u32 number); /* %envreg<number>: 1 and 2 address the grid's barrier workspace */
     void (*unsupported)(xf_thread *t, u32 site);
-    /* Checked execution of registers: a value is used that nothing has set; a local variable loses its value; an index
-       does not fit in 32 bits. */
+    /* Checked execution of registers: a value is used that nothing has set; shared or local memory has received such
+       a value, or has none; an index does not fit in 32 bits. */
     void (*unset)(xf_thread *t, u32 site);
-    void (*forget)(xf_thread *t, u64 address, u32 nbytes);
+    void (*forget)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+    u32 (*lacks)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
     void (*overflow)(xf_thread *t, s64 value, u32 site);
 };
 

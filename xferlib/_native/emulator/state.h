@@ -296,7 +296,8 @@ void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *v
 void begin_local(xf_thread *t, char *memory, u32 nbytes);
 void end_local(xf_thread *t, char *memory, u32 nbytes);
 void refuse_unset(xf_thread *t, u32 site);
-void forget_local(xf_thread *t, u64 address, u32 nbytes);
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
 void refuse_overflow(xf_thread *t, s64 value, u32 site);
 
 #endif

@@ -356,8 +356,30 @@ def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
 # ---- variables without a value ----
 
 
+def may_be_kept(item: Instruction) -> bool:
+    """Whether an access may be to shared or local memory."""
+    return not {"global", "const", "param"} & set(item.modifiers)
+
+
 def find_doubtful(flow: ValueFlow, unwritten: set[int]) -> set[int]:
-    """Registers that may have no value, from those that may be read before they are written."""
+    """Registers that may have no value, from those that may be read before they are written.
+
+    Where such a one is stored, what is loaded may have none either: kernels store a row of values of which they use
+    the first ones.
+    """
+    found = _spread_doubts(flow, unwritten)
+    is_stored = any(
+        isinstance(item, Instruction) and item.opcode == "st" and may_be_kept(item)
+        and find_registers(item.operands[1:]) & found
+        for item in flow.body
+    )  # fmt: skip
+    if not is_stored:
+        return found
+    loads = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "ld" and may_be_kept(item))
+    return _spread_doubts(flow, found.union(*map(find_results, loads)))
+
+
+def _spread_doubts(flow: ValueFlow, unwritten: set[int]) -> set[int]:
     found, waiting = set(unwritten), list(unwritten)
     while waiting:
         number = waiting.pop()

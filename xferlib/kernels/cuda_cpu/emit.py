@@ -1117,7 +1117,7 @@ class _FunctionWriter:
         if self.exact:
             self.put_whole_numbers(item)
         handler(self, item)
-        if self.doubtful and item.opcode == "st" and "local" in item.modifiers:
+        if self.doubtful and item.opcode == "st" and dataflow.may_be_kept(item):
             self.put_forgotten(item)
         if self.exact and not dataflow.is_exact_step(item):
             for number in sorted(dataflow.find_results(item) & self.exact):
@@ -1176,6 +1176,10 @@ class _FunctionWriter:
         """
         operands, opcode = item.operands, item.opcode
         results = sorted(dataflow.find_results(item) & self.doubtful)
+        if opcode == "ld" and dataflow.may_be_kept(item):
+            self.refuse_doubts(self.doubts(operands[1:]))
+            self.put_lacks(item)
+            return
         if opcode in ("ld", "ldu", "call"):
             self.refuse_doubts(self.doubts(operands[1:]) if opcode != "call" else [])
             expression = "0"
@@ -1184,7 +1188,7 @@ class _FunctionWriter:
             values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
             doubts = [self.doubts([value]) for value in values]
             # Of a struct that is copied, some members may have no value.
-            if all(doubts) and not {"local", "param"} & set(item.modifiers):
+            if all(doubts) and "global" in item.modifiers:
                 self.refuse_doubts([each for doubt in doubts for each in doubt], " & ")
             return
         elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier", "brx"):
@@ -1226,13 +1230,26 @@ class _FunctionWriter:
         return " | ".join(dict.fromkeys(doubt for source in sources for doubt in source))
 
     def put_forgotten(self, item: Instruction) -> None:
-        """A loop that keeps a local variable in a register writes it back at its end, set or not."""
-        ptx_type = next(word for word in item.modifiers if word in NBYTES)
+        """Shared and local memory may receive what has no value, if nobody uses it then."""
         values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
-        for number, value in enumerate(values):
+        for value, place in zip(values, self.places(item, 0), strict=False):
             for doubt in self.doubts([value]):
-                address = f"{_address(self, item.operands[0])} + {number * NBYTES[ptx_type]}"
-                self.put(f"if ({doubt}) run->forget(t, {address}, {NBYTES[ptx_type]});")
+                self.put(f"if ({doubt}) run->forget(t, {place});")
+
+    def put_lacks(self, item: Instruction) -> None:
+        target = item.operands[0]
+        values = target.items if isinstance(target, Vector) else [target]
+        for value, place in zip(values, self.places(item, 1), strict=False):
+            for number in find_registers([value]) & self.doubtful:
+                self.put(f"u_{number} = run->lacks(t, {place});")
+
+    def places(self, item: Instruction, operand: int) -> list[str]:
+        """The address, the bytes and the state space of each value of an access."""
+        nbytes = next(NBYTES[word] for word in item.modifiers if word in NBYTES)
+        count = next((_VECTORS[word] for word in item.modifiers if word in _VECTORS), 1)
+        space = next((_SPACE_FLAG[word] for word in item.modifiers if word in _SPACE_FLAG), "0")
+        address = _address(self, item.operands[operand])
+        return [f"{address} + {number * nbytes}, {nbytes}, {space}" for number in range(count)]
 
     def put_whole_numbers(self, item: Instruction) -> None:
         """The whole numbers that 32-bit registers stand for; sums that leave their range and come back are right."""
@@ -2603,6 +2620,8 @@ def _access(writer: _FunctionWriter, item: Instruction, direction: str) -> _Acce
         flags.append("XF_STRONG")
     if meaning := writer.meanings.get(writer.index):
         flags.append(meaning)
+    if direction == "XF_READ" and writer.doubtful & dataflow.find_results(item) and dataflow.may_be_kept(item):
+        flags.append("XF_COPY")
     if space in _SPACE_FLAG:
         flags.append(_SPACE_FLAG[space])
     return _Access(space, " | ".join(flags), strong, count, types[0])
