@@ -153,7 +153,7 @@ class Batch:
         self.module.initialise()
 
     def run(self, number: int, schedule: tuple[str, int]) -> tuple[KernelFaultError | None, list[str]]:
-        """What is reported, and the arrays that are not as expected."""
+        """The report, and the arrays that are not as expected."""
         program = self.programs[number]
         arrays = {name: array.copy() for name, array in program.arrays.items()}
         values = [np.uint64(array.ctypes.data).tobytes() for array in arrays.values()]

@@ -1,4 +1,4 @@
-"""What checked runs tell of values and of memory, beyond single accesses: by source, and quiet beside it."""
+"""Checked runs tell apart values, arrays and orders: a source with the fault is reported, its neighbour is not."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ pytestmark = [needs_cc, needs_nvrtc]
 
 IS_LONG = bool(os.environ.get("XFERLIB_TEST_LONG"))
 SAMPLE = 1 if IS_LONG else 6
-"""Of so many mutants one."""
+"""One mutant of this number is run."""
 
 _OWN_REGISTER = "what it passes is a variable of the thread's own"
 _OWN_WORDS = "between the two barriers that are left each thread uses words of its own alone"

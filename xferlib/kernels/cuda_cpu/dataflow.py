@@ -1,4 +1,4 @@
-"""What becomes of a function's values, for what a checked translation reports.
+"""The flow of a function's values, for the faults that a checked translation reports.
 
 PTX has no types beyond a register's size and no variables, so what a program means by an access is read from where its
 value goes:
@@ -228,7 +228,7 @@ class ValueFlow:
 
 
 def _find_word(operand: Operand) -> tuple[int, int] | None:
-    """What an instruction accesses: the address's register, and the offset."""
+    """The register of an address, and the offset."""
     if isinstance(operand, Address) and isinstance(operand.base, Register):
         return operand.base.number, operand.offset
     return None

@@ -1230,7 +1230,7 @@ class _FunctionWriter:
         return " | ".join(dict.fromkeys(doubt for source in sources for doubt in source))
 
     def put_forgotten(self, item: Instruction) -> None:
-        """Shared and local memory may receive what has no value, if nobody uses it then."""
+        """Shared and local memory may receive what has no value, if no thread uses it then."""
         values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
         for value, place in zip(values, self.places(item, 0), strict=False):
             for doubt in self.doubts([value]):
