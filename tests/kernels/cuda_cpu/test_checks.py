@@ -60,6 +60,7 @@ def test_a_variable_that_is_set_on_another_path_is_found_where_its_value_is_used
     "int a; if (threadIdx.x < n) a = x[threadIdx.x]; a += __shfl_down_sync(~0u, a, 1); if (threadIdx.x == 1) y[1] = a;",
     """__shared__ int s[64]; int a; if (threadIdx.x < n) a = x[threadIdx.x]; s[threadIdx.x] = a; __syncthreads();
     int b = s[63 - threadIdx.x]; if (threadIdx.x + n > 63) y[threadIdx.x] = b + 1;""",
+    "float a; if (threadIdx.x < n) a = x[threadIdx.x]; a = fmodf(a, 7.f); if (threadIdx.x < n) y[threadIdx.x] = a;",
     "struct { int a, b; } pair[2]; pair[0].a = x[0]; pair[1] = pair[n & 0]; y[0] = pair[1].a;",
     "int a[4]; for (int i = 0; i < n; ++i) if (x[i] & 1) a[0] = x[i]; if (n > 1) y[0] = a[0];",
 ])  # fmt: skip

@@ -1164,15 +1164,16 @@ class _FunctionWriter:
         assert item.guard is not None
         guard = f"u_{item.guard.number}"
         results = dataflow.find_results(item) & self.doubtful
-        if not results:
+        if not results and item.opcode not in ("bra", "exit", "ret"):
             self.refuse_doubts([guard])
         for number in sorted(results):
             self.put(f"u_{number} |= {guard};")
 
     def put_doubts(self, item: Instruction) -> None:
-        """Registers without a value make others so, until they reach memory, an address, a branch or another thread.
+        """Registers without a value make others so, until they reach memory, an address or another thread.
 
-        A compiler computes with such registers where the result is not used, and selects among them.
+        Kernels compute whole rows of which they store the first ones, and a compiler selects among such registers: also
+        a branch may depend on what is not used.
         """
         operands, opcode = item.operands, item.opcode
         results = sorted(dataflow.find_results(item) & self.doubtful)
@@ -1191,7 +1192,7 @@ class _FunctionWriter:
             if all(doubts) and "global" in item.modifiers:
                 self.refuse_doubts([each for doubt in doubts for each in doubt], " & ")
             return
-        elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier", "brx"):
+        elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier"):
             self.refuse_doubts(self.doubts(operands[dataflow.has_target(item) :]))
             expression = "0"
         elif opcode == "shfl" and len(operands) == 5:
