@@ -9,7 +9,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
-from xferlib.errors import KernelFaultError
+from xferlib.errors import KernelFaultError, LayoutError
 from xferlib.testing import configured
 
 
@@ -143,6 +143,41 @@ def test_a_guard_that_reads_what_another_thread_prepares_is_a_race() -> None:
     s[threadIdx.x] = 0;
     if (s[63 - threadIdx.x] == 0) atomicAdd(&s[63 - threadIdx.x], 1);"""
     assert fault(body)[0] in ("race", "uninitialised")
+
+
+# Barriers that threads pass by
+
+
+@pytest.mark.parametrize("body", [
+    "if (threadIdx.x < 32) __syncthreads();\ny[threadIdx.x] = 1;",
+    "for (int i = threadIdx.x; i < 96; i += 64) __syncthreads();\ny[threadIdx.x] = 1;",
+])  # fmt: skip
+def test_a_barrier_that_some_threads_pass_by_is_divergent_though_they_leave(body: str) -> None:
+    assert fault(body) == ("divergent barrier", 1)
+
+
+@pytest.mark.parametrize("body", [
+    "if (threadIdx.x >= 40) return; __shared__ int s[64]; s[threadIdx.x] = 1; __syncthreads(); y[threadIdx.x] = s[0];",
+    "if (threadIdx.x < 40) { y[threadIdx.x] = 1; __syncthreads(); y[40] = 2; }",
+    """for (int i = 0; i < 8; ++i) {
+        if (i % 2) __syncthreads();
+        if (threadIdx.x / 8 == i) return;
+        y[threadIdx.x] += i;
+    } y[0] = 1;""",
+])  # fmt: skip
+@pytest.mark.parametrize("schedule", ["in-order", "reversed", "random"])
+def test_threads_that_leave_early_are_not_waited_for(body: str, schedule: str) -> None:
+    with configured(kernel_schedule=schedule):
+        run(body)
+
+
+def test_an_array_that_may_not_be_written_is_refused_without_checks_too() -> None:
+    kernel = xl.raw_module('extern "C" __global__ void k(int *x) { x[threadIdx.x] = 1; }').get_function("k")
+    x = np.zeros(8, np.int32)
+    x.flags.writeable = False
+    with xl.use_backend("numpy"), configured(kernel_check="0"), pytest.raises(LayoutError, match="'x' is read-only"):
+        kernel(1, 8, (x,))
+    assert not x.any()
 
 
 # Overflow
