@@ -13,6 +13,9 @@ from xferlib.kernels.cuda_cpu.dataflow import ValueFlow, find_results, find_sour
 from xferlib.kernels.cuda_cpu.emit import FaultSite, ModuleLayout, make_site
 from xferlib.kernels.cuda_cpu.ptx import Address, Instruction, Module, Operand, PtxLabel, PtxVariable, Symbol
 
+_MOST_USES = 64
+"""Of variables that may have no value, in one function: each takes a walk through it."""
+
 
 def find_unset(module: Module, file: str) -> dict[str, FaultSite]:
     """The kernels of a debug build that use a variable which nothing sets, and where.
@@ -67,10 +70,14 @@ def _find_unset_registers(flow: ValueFlow) -> Iterator[Instruction]:
                 more = find_results(user) - unset
                 unset |= more
                 waiting.extend(more)
+    looked_at = 0
     for index, item in enumerate(flow.body):
         if isinstance(item, PtxLabel) or item.opcode in ("mov", "st", "call", "ret", "exit"):
             continue
         used = find_sources(item) | ({item.guard.number} if item.guard is not None else set())
+        looked_at += bool(used & unset)
+        if looked_at > _MOST_USES:
+            return
         if any(not _has_value(flow, index, number, unset) for number in used & unset):
             yield item
 
