@@ -140,6 +140,10 @@ class Config:
         "The order of threads and blocks of CUDA source on a CPU. 'auto': in order, or on sim as XFERLIB_SIM_SCHEDULE: "
         "reversed for 'lifo', 'random' by XFERLIB_SIM_SEED.",
     )  # fmt: skip
+    kernel_overflow: str = _variable(
+        "XFERLIB_KERNEL_OVERFLOW", _one_of("1", "0"), "0",
+        "'1': where CUDA source is checked, an index that is computed in 32 bits and does not fit is an error.",
+    )  # fmt: skip
     native: str = _variable(
         "XFERLIB_NATIVE", _one_of("on", "off"), "on",
         "Stage and call the driver through the parts in C where they have been compiled, or all in Python.",

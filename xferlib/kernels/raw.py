@@ -1071,12 +1071,14 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
         # The simulator wants to know every access, and has addresses of its own.
-        is_checked = device.kind != "cpu" or _is_checked(process.get().kernel_check, device)
-        key = (str(device), "checked" if is_checked else "unchecked")
+        config = process.get()
+        is_checked = device.kind != "cpu" or _is_checked(config.kernel_check, device)
+        finds_overflow = is_checked and config.kernel_overflow == "1"
+        key = (str(device), f"checked {finds_overflow}" if is_checked else "unchecked")
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
             if not loaded:
-                code, lowered = self._translate(is_checked=is_checked)
+                code, lowered = self._translate(is_checked=is_checked, finds_overflow=finds_overflow)
                 stream = owner.stream_current(device)
                 if device.kind != "cpu" and owner.stream_is_recorded(stream):
                     raise UnsupportedError(
@@ -1090,7 +1092,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]
             return found
 
-    def _translate(self, *, is_checked: bool) -> tuple[CpuCode, dict[str, str]]:
+    def _translate(self, *, is_checked: bool, finds_overflow: bool) -> tuple[CpuCode, dict[str, str]]:
         """The translated module, and the mangled names.
 
         CUDA's headers have asynchronous copies and barriers in shared memory as single instructions from compute
@@ -1099,11 +1101,15 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         from xferlib.kernels.cuda_cpu.module import compile_ptx
 
         texts, lowered = self._write_ptx(_CPU_ARCH)
-        code = compile_ptx(*texts, is_checked=is_checked)
+        debug_text = self._write_debug_ptx() if is_checked else ""
+        compiled = functools.partial(
+            compile_ptx, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text
+        )
+        code = compiled(*texts)
         if code.translation.uncovered and not self._binary:
             with contextlib.suppress(KernelCompileError):
                 texts, other_names = self._write_ptx(_OLDER_ARCH)
-                other = compile_ptx(*texts, is_checked=is_checked)
+                other = compiled(*texts)
                 if len(other.translation.uncovered) < len(code.translation.uncovered):
                     return other, other_names
         return code, lowered
@@ -1126,6 +1132,15 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             else:
                 texts.append(_decode_ptx(each.bytes(), f"{each.name}, which is linked,"))
         return texts, lowered
+
+    def _write_debug_ptx(self) -> str:
+        """PTX of a debug build of the source; empty where there is none."""
+        if self._binary:
+            return ""
+        try:  # NVRTC refuses some instructions in it
+            return _compile_to_ptx(self.source, _CPU_ARCH, (*self._list_options(), _DEBUG), self._names, None)[0]
+        except KernelCompileError:
+            return ""
 
     def _key(self, backend: Any, device: Device) -> tuple[str, str]:
         major, minor = backend.compute_capability(device)
@@ -1191,6 +1206,7 @@ def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
+_DEBUG = "--device-debug"
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1232,7 +1248,7 @@ def _compile_to_ptx(
     """PTX of a source from the cache or by NVRTC, and the mangled names."""
     version = " ".join(cuda_packages.list_packages()) or _load_compiler().version()
     found = _include_options(source)
-    whole = (*options, "--generate-line-info", *found)
+    whole = (*options, *(() if _DEBUG in options else ("--generate-line-info",)), *found)
     folders = [each.partition("=")[2] for each in found]
     is_fixed = _has_only_own_headers(source, options, folders)
     name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)

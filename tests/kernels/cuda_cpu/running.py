@@ -112,6 +112,6 @@ def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
     """The PTX of CUDA C++."""
     from xferlib.backends.cuda.compiler import compile_source
 
-    options = ("-lineinfo", *headers(), *options)
+    options = (*(() if "--device-debug" in options else ("-lineinfo",)), *headers(), *options)
     text = compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()
     return assembler.forbid_contraction(text) if "--fmad=false" in options else text

@@ -6,14 +6,16 @@
  *
  * Races are found by a shadow. Each word of 4 bytes has a Cell: its last write, and two of its readers, for a write by
  * anyone conflicts with one of two different ones. What an access is, is packed in a stamp (order.h). Two accesses of
- * different threads, one of them a write and not both strong, are a race unless one happened before the other:
+ * different threads, one of them a write, that may not meet by their strength, are a race unless one happened before
+ * the other:
  *
  * - in one block, where a barrier of all threads lies between them (its interval differs), or synchronisations of the
  *   warp (`lanes`);
  * - anywhere, where the one's thread has released and the other's has acquired. A fence makes a thread's knowledge ready;
  *   the next strong write publishes it at its address, and a thread that reads that address by an atomic or a strong load
- *   learns it, from its next fence or barrier on. What threads have made ready before a barrier, each of them may publish after it: kernels write, fence,
- *   synchronise, and let one thread set the flag.
+ *   learns it from its next fence on. What threads have made ready before a barrier, each of them may publish after it:
+ *   kernels write, fence, synchronise, and let one thread set the flag. The other way round a barrier is no fence, for
+ *   plain reads after it may find an old value in the cache; strong ones do not.
  *
  * Not reported: a write of the value that is in memory already, next to another thread's write of it; anything against a
  * thread that has left before a barrier; a plain read next to an atomic of another thread, if an atomic of the reader's on
@@ -119,6 +121,7 @@ struct BlockChecks {
     u16 *lanes; /* by warp, lane and lane: clocks that a lane knows of another */
     u32 *lanes_interval; /* by warp: where `lanes` counts */
     Knowledge *base; /* of every thread */
+    Knowledge *for_strong; /* the same, of what threads have read and not fenced */
     Knowledge *ready; /* what any thread may publish */
     Knowledge *left_knowledge, *left_ready; /* of threads that are gone: they count at the next barrier */
     Points points; /* in shared memory */
@@ -147,7 +150,7 @@ typedef struct Frame {
 /* What is told of an access is written only where it is refused. */
 typedef struct {
     Thread *thread;
-    u64 stamp; /* with the strong bit */
+    u64 stamp; /* with its strength */
     u32 flags, site, short_site;
     const char *memory; /* what the word holds, and what it shall: a write of the same is none */
     const char *value;
@@ -246,15 +249,21 @@ static _Noreturn void refuse_bounds(const Access *access, u64 address) {
     refuse_access(access, XF_OUT_OF_BOUNDS);
 }
 
-/* Of a read that copies a struct some bytes may be padding, which nothing writes; but no 8 of them at a multiple of 8. */
-static int is_unwritten(const u64 *bits, u64 first, u32 count) {
+/* Of a read that copies a struct some bytes may be padding, which nothing writes; but no 8 of them at a multiple of 8,
+   and none of a number. */
+static int is_unwritten(const u64 *bits, u64 first, u32 count, u32 flags) {
     for (u32 done = 0; done < count; done += 8) {
         u32 part = count - done < 8 ? count - done : 8;
         u64 word = bits[(first + done) / 64] >> (first + done) % 64;
         if ((first + done) % 64 + part > 64) word |= bits[(first + done) / 64 + 1] << (64 - (first + done) % 64);
-        if (!(word & ((1ull << part) - 1))) return 1;
+        u64 wanted = (1ull << part) - 1;
+        if (flags & XF_NUMBER ? (word & wanted) != wanted : !(word & wanted)) return 1;
     }
     return 0;
+}
+
+static int must_be_written(const Access *access) {
+    return (access->flags & (XF_READ | XF_COPY)) == XF_READ;
 }
 
 static void set_bits(u64 *bits, u64 first, u32 count) {
@@ -299,7 +308,7 @@ static int is_known(const Checks *checks, const Knowledge *knowledge, u64 stamp)
 }
 
 /* Whether an access of another thread happened before the next operation of the thread. */
-static int is_before(const Thread *thread, u64 stamp) {
+static int is_before(const Thread *thread, u64 stamp, int is_for_strong) {
     const Checks *checks = thread->worker->launch->checks;
     const struct BlockChecks *own = thread->block->checks;
     u32 name = name_of(stamp), other = thread_of(stamp);
@@ -311,7 +320,8 @@ static int is_before(const Thread *thread, u64 stamp) {
             lanes_of(own, warp)[thread->seen.lane * WARP + other % WARP] > clock_of(stamp))
             return 1;
     } else if (name >= own->first_name && name < own->name && checks->block_of[name] == thread->block->number) return 1;
-    return is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp);
+    if (is_known(checks, thread->knowledge, stamp) || is_known(checks, own->base, stamp)) return 1;
+    return is_for_strong && (is_known(checks, thread->for_strong, stamp) || is_known(checks, own->for_strong, stamp));
 }
 
 static void describe_race(const Access *access, u64 stamp, u32 site, int is_write) {
@@ -326,7 +336,7 @@ static void describe_race(const Access *access, u64 stamp, u32 site, int is_writ
     other->ctaid[1] = block / given->grid[0] % given->grid[1];
     other->ctaid[2] = block / given->grid[0] / given->grid[1];
     other->site = site == SITE_MASK ? (u32)NO_SITE : checks->short_sites ? checks->long_sites[site] : site;
-    other->flags = (is_write ? XF_WRITE : XF_READ) | (stamp & STRONG_BIT ? XF_STRONG : 0);
+    other->flags = (is_write ? XF_WRITE : XF_READ) | (is_strong(stamp) ? XF_STRONG : 0);
     access->report->kind = XF_RACE;
     fill_place(&access->report->here, access->thread, access->site, access->flags);
 }
@@ -404,25 +414,39 @@ static int is_stale(const Access *access, u64 stamp) {
     return access->is_shared && stamp && name_of(stamp) < access->thread->block->checks->first_name;
 }
 
-static int conflicts(const Access *access, u64 stamp) {
-    if (!stamp || is_same_thread(stamp, access->stamp) || (stamp & access->stamp & STRONG_BIT)) return 0;
-    return !is_before(access->thread, stamp);
+/* Whether accesses of these strengths may meet without order. */
+static int may_meet(u32 one, int does_one_write, u32 other, int does_other_write, int is_one_block) {
+    if (one == PLAIN || other == PLAIN) return 0;
+    if (one == GUARDED && !does_one_write) return 1;
+    if (other == GUARDED && !does_other_write) return 1;
+    if (one == GUARDED || other == GUARDED) return 0;
+    if (one == NARROW || other == NARROW) return is_one_block;
+    return one != VOLATILE || other != VOLATILE || does_one_write == does_other_write;
+}
+
+static int conflicts(const Access *access, u64 stamp, int is_write) {
+    if (!stamp || is_same_thread(stamp, access->stamp) || (stamp & access->stamp & STRONG)) return 0;
+    if (may_meet(strength_of(access->stamp), (access->flags & XF_WRITE) != 0, strength_of(stamp), is_write,
+                 name_of(stamp) == name_of(access->stamp)))
+        return 0;
+    return !is_before(access->thread, stamp, is_strong(access->stamp));
 }
 
 static void note_write(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->slots[0]) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
+    if (conflicts(access, cell->slots[0], 1) && !(access->value && !memcmp(access->memory, access->value, access->nbytes)))
         report_race(access, cell->slots[0], site_in(cell, 0), 1);
     int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
     for (u32 i = 1; i < SLOTS; i++) {
         u64 other = cell->slots[i];
         int is_write = i == 2 && is_second_write;
-        if (other && stamp & STRONG_BIT && !is_write && is_same_thread(other, stamp)) cell->slots[i] |= STRONG_BIT;
-        if (!conflicts(access, other)) continue;
-        if (!(stamp & STRONG_BIT) || is_write) report_race(access, other, site_in(cell, i), is_write);
+        if (other && is_strong(stamp) && !is_write && is_same_thread(other, stamp))
+            cell->slots[i] = (other & ~(u64)STRENGTH_MASK) | strength_of(stamp);
+        if (!conflicts(access, other, is_write)) continue;
+        if (!is_strong(stamp) || is_write) report_race(access, other, site_in(cell, i), is_write);
         suspect(access, find_thread(access->thread->worker, other), other, site_in(cell, i), 0);
     }
-    if (stamp & STRONG_BIT && cell->slots[0] && !(cell->slots[0] & STRONG_BIT)) {
+    if (is_strong(stamp) && cell->slots[0] && !is_strong(cell->slots[0])) {
         /* The plain write before it still conflicts with what strong writes do not. */
         cell->slots[2] = stamp;
         set_site(cell, 2, access->short_site);
@@ -433,7 +457,7 @@ static void note_write(const Access *access, Cell *cell) {
     set_site(cell, 0, access->short_site);
     /* What happens after this write happens after those readers too, for they were before it; of strong ones it is not
        known. */
-    if (!(stamp & STRONG_BIT)) {
+    if (!is_strong(stamp)) {
         cell->slots[1] = cell->slots[2] = 0;
         cell->notes &= ~IS_SECOND_WRITE;
     }
@@ -441,24 +465,24 @@ static void note_write(const Access *access, Cell *cell) {
 
 static void note_read(const Access *access, Cell *cell) {
     u64 stamp = access->stamp;
-    if (conflicts(access, cell->slots[0])) {
-        if (!(cell->slots[0] & STRONG_BIT)) report_race(access, cell->slots[0], site_in(cell, 0), 1);
+    if (conflicts(access, cell->slots[0], 1)) {
+        if (!is_strong(cell->slots[0])) report_race(access, cell->slots[0], site_in(cell, 0), 1);
         suspect(access, access->thread, cell->slots[0], site_in(cell, 0), 1);
     }
     int is_second_write = (cell->notes & IS_SECOND_WRITE) != 0;
-    if (is_second_write && conflicts(access, cell->slots[2]))
+    if (is_second_write && conflicts(access, cell->slots[2], 1))
         suspect(access, access->thread, cell->slots[2], site_in(cell, 2), 1);
     u32 place = 0; /* none */
     if (!cell->slots[1] || is_same_thread(cell->slots[1], stamp)) place = 1;
-    else if (is_second_write) place = is_before(access->thread, cell->slots[1]) ? 1 : 0;
+    else if (is_second_write) place = is_before(access->thread, cell->slots[1], 0) ? 1 : 0;
     else if (!cell->slots[2] || is_same_thread(cell->slots[2], stamp)) place = 2;
-    else if (is_before(access->thread, cell->slots[1])) place = 1;
-    else if (is_before(access->thread, cell->slots[2]) ||
+    else if (is_before(access->thread, cell->slots[1], 0)) place = 1;
+    else if (is_before(access->thread, cell->slots[2], 0) ||
              (name_of(cell->slots[1]) == name_of(cell->slots[2]) && name_of(stamp) != name_of(cell->slots[1])))
         place = 2;
     if (!place) return;
-    /* A plain read conflicts with more than a strong one of the same thread and time. */
-    if (stamp & STRONG_BIT && cell->slots[place] == (stamp & ~(u64)STRONG_BIT)) return;
+    /* A weaker read conflicts with more than a stronger one of the same thread and time. */
+    if ((cell->slots[place] ^ stamp) <= STRENGTH_MASK && strength_of(cell->slots[place]) < strength_of(stamp)) return;
     cell->slots[place] = stamp;
     set_site(cell, place, access->short_site);
 }
@@ -638,7 +662,7 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
         locate_shared(block, (u32)offset, access->report);
         require_alignment(access, offset, nbytes);
     }
-    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes)) {
+    if (must_be_written(access) && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes, access->flags)) {
         locate_shared(block, (u32)offset, access->report);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -662,12 +686,13 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (access->flags & XF_READ && is_unwritten(frame->initialised, offset, nbytes))
+            if (must_be_written(access) && is_unwritten(frame->initialised, offset, nbytes, access->flags))
                 refuse_access(access, XF_UNINITIALISED);
             if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
             return;
         }
-        u64 distance = address < frame->begin ? frame->begin - address : address - frame->begin;
+        u64 end = frame->begin + frame->nbytes;
+        u64 distance = address < frame->begin ? frame->begin - address : address >= end ? address - end + 1 : 0;
         if (distance < least) least = distance, nearest = frame;
     }
     access->report->region = -2;
@@ -702,7 +727,7 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
         refuse_access(access, XF_OUT_OF_BOUNDS);
     }
     require_alignment(access, address, nbytes);
-    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes)) {
+    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes, access->flags)) {
         snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -727,7 +752,7 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
         if (!is_in) extend(access, checks->order[i], offset);
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
-        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
+        is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes, flags);
         if (flags & XF_READ && region->read) track(region->read, offset, nbytes);
     }
     u32 kind = !is_in                               ? XF_OUT_OF_BOUNDS
@@ -793,6 +818,8 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
     }
     access->address = address + area->shift;
     access->memory = (const char *)(uintptr_t)access->address;
+    if (checks->is_ordering && area->count) locate(checks, area, address, access->report);
+    if (checks->is_ordering) require_alignment(access, address, nbytes);
     if (!area->is_plain) check_regions(access, area, address, nbytes);
     else {
         if (nbytes > area->end - address) refuse_bounds(access, address);
@@ -801,17 +828,20 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
         if (access->flags & XF_WRITE && area->written) track(area->written, address - area->begin, nbytes);
     }
     if (!checks->is_ordering) return;
-    if (area->count) locate(checks, area, address, access->report);
-    require_alignment(access, address, nbytes);
     if (!access->stamp || area->is_read_only) return;
     shade(access, area, address, nbytes);
+}
+
+static u32 find_strength(u32 flags) {
+    if (!(flags & XF_STRONG)) return flags & XF_GUARDED ? GUARDED : PLAIN;
+    return flags & XF_NARROW ? NARROW : flags & XF_DATA ? VOLATILE : STRONG;
 }
 
 /* Check an access; returns the host's address. */
 static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site, const void *value) {
     const Launch *launch = thread->worker->launch;
     int is_ordering = launch->checks->is_ordering;
-    u64 stamp = thread->stamp | (thread->stamp && flags & XF_STRONG ? STRONG_BIT : 0);
+    u64 stamp = thread->stamp ? thread->stamp | find_strength(flags) : 0;
     if (flags & XF_SHARED) {
         if (!is_ordering) return (char *)(uintptr_t)(address + thread->seen.shared);
         address = (u32)address; /* 32-bit registers may wrap around */
@@ -896,12 +926,23 @@ static Points *points_for(Thread *thread, u64 address) {
                                                                  : &launch->checks->points;
 }
 
-/* What atomics have read counts from now on. */
+static void move_knowledge(KnowledgePool *pool, Knowledge **into, Knowledge **from) {
+    learn(pool, into, *from);
+    discard(pool, *from);
+    *from = NULL;
+}
+
+/* At a fence: what atomics have read counts from now on. */
 static void count_unfenced(Thread *thread) {
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
-    learn(pool, &thread->knowledge, thread->unfenced);
-    discard(pool, thread->unfenced);
-    thread->unfenced = NULL;
+    move_knowledge(pool, &thread->knowledge, &thread->unfenced);
+    move_knowledge(pool, &thread->knowledge, &thread->for_strong);
+    learn(pool, &thread->knowledge, thread->block->checks->for_strong);
+}
+
+/* At a barrier: it counts for strong accesses. */
+static void count_for_strong(Thread *thread) {
+    move_knowledge(&thread->worker->launch->checks->pool, &thread->for_strong, &thread->unfenced);
 }
 
 /* Learn what has been published at an address. */
@@ -914,7 +955,7 @@ static void acquire(Thread *thread, u64 address, u32 flags) {
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
     learn(pool, &thread->unfenced, point->wide);
     if (point->narrow_name == own->name) learn(pool, &thread->unfenced, point->narrow);
-    if (flags & XF_ACQUIRE) count_unfenced(thread);
+    if (flags & XF_ACQUIRE) move_knowledge(pool, &thread->knowledge, &thread->unfenced);
     own->has_knowledge = 1;
 }
 
@@ -957,7 +998,7 @@ void check_fence(xf_thread *t, u32 scope, u32 site) {
     if (!thread->stamp) return;
     Checks *checks = thread->worker->launch->checks;
     struct Release *release = release_of(thread);
-    if (thread->unfenced) count_unfenced(thread);
+    count_unfenced(thread);
     if (!release) return;
     Knowledge *all = sum_up(thread), **place = scope == XF_FENCE_BLOCK ? &release->narrow : &release->wide;
     discard(&checks->pool, *place);
@@ -969,21 +1010,24 @@ void check_fence(xf_thread *t, u32 scope, u32 site) {
 static void publish(Thread *thread, u64 address, u32 flags) {
     Checks *checks = thread->worker->launch->checks;
     struct BlockChecks *own = thread->block->checks;
-    if (flags & XF_RELEASE) check_fence(&thread->seen, XF_FENCE_SYSTEM, (u32)NO_SITE);
+    int is_narrow = (flags & XF_NARROW) != 0;
+    if (flags & XF_RELEASE) check_fence(&thread->seen, is_narrow ? XF_FENCE_BLOCK : XF_FENCE_SYSTEM, (u32)NO_SITE);
     const struct Release *release = thread->release;
     if (!own->ready && !release) return;
     Point *point = find_point(points_for(thread, address), address, 1);
     if (!point) return;
-    learn(&checks->pool, &point->wide, own->ready);
-    if (!release) return;
-    learn(&checks->pool, &point->wide, release->wide);
-    if (!release->narrow) return;
+    if (!is_narrow) {
+        learn(&checks->pool, &point->wide, own->ready);
+        if (release) learn(&checks->pool, &point->wide, release->wide);
+    }
+    if (!release || (!release->narrow && !is_narrow)) return;
     if (point->narrow_name != own->name) {
         discard(&checks->pool, point->narrow);
         point->narrow = NULL;
         point->narrow_name = own->name;
     }
     learn(&checks->pool, &point->narrow, release->narrow);
+    if (is_narrow) learn(&checks->pool, &point->narrow, release->wide);
 }
 
 /* --- what kernels call */
@@ -1081,6 +1125,49 @@ void end_local(xf_thread *t, char *memory, u32 nbytes) {
     if (thread->frame_count) thread->frame_count--;
 }
 
+/* --- registers */
+
+void refuse_unset(xf_thread *t, u32 site) {
+    if (!is_checked(as_thread(t)->worker->launch)) return;
+    fail_at(as_thread(t), XF_UNINITIALISED, site, "a variable");
+}
+
+/* The bits of shared or local memory at an address, and the first of them; NULL for other memory. */
+static u64 *find_bits(Thread *thread, u64 address, u32 nbytes, u32 flags, u64 *first) {
+    const Launch *launch = thread->worker->launch;
+    if (!is_checked(launch)) return NULL;
+    int is_shared = (flags & XF_SHARED) != 0;
+    u64 offset = is_shared ? (u32)address : address - thread->seen.shared;
+    if (is_shared || (!(flags & XF_LOCAL) && offset < launch->shared_nbytes)) {
+        *first = offset;
+        return offset < launch->shared_nbytes ? thread->block->checks->initialised : NULL;
+    }
+    for (u32 i = thread->frame_count; i-- > 0;) {
+        const Frame *frame = &thread->frames[i];
+        *first = address - frame->begin;
+        if (is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) return frame->initialised;
+    }
+    return NULL;
+}
+
+/* Bytes that have received what has no value. */
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
+    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
+    for (u64 bit = first; bits && bit < first + nbytes; bit++) bits[bit / 64] &= ~(1ull << bit % 64);
+}
+
+u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
+    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
+    return bits && is_unwritten(bits, first, nbytes, flags);
+}
+
+void refuse_overflow(xf_thread *t, s64 value, u32 site) {
+    if (!is_checked(as_thread(t)->worker->launch)) return;
+    char text[32];
+    snprintf(text, sizeof text, "%lld", value);
+    fail_at(as_thread(t), XF_OVERFLOW, site, text);
+}
+
 /* --- threads and blocks over time */
 
 static void make_own_stamp(Thread *thread, u32 clock) {
@@ -1146,8 +1233,12 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     if (own->lanes_interval[number] != own->interval) memset(rows, 0, WARP * WARP * sizeof *rows);
     own->lanes_interval[number] = own->interval;
     Knowledge *ready = NULL, *narrow = NULL;
-    for (u32 rest = lanes; rest; rest &= rest - 1)
-        if (warp->lanes[__builtin_ctz(rest)]->unfenced) count_unfenced(warp->lanes[__builtin_ctz(rest)]);
+    Knowledge *for_strong = NULL;
+    for (u32 rest = lanes; rest; rest &= rest - 1) {
+        Thread *thread = warp->lanes[__builtin_ctz(rest)];
+        if (thread->unfenced) count_for_strong(thread);
+        learn(&checks->pool, &for_strong, thread->for_strong);
+    }
     share_knowledge(block, warp, lanes);
     for (u32 rest = lanes; rest; rest &= rest - 1) {
         u32 lane = (u32)__builtin_ctz(rest);
@@ -1162,6 +1253,7 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
         u32 lane = (u32)__builtin_ctz(rest);
         Thread *thread = warp->lanes[lane];
         memcpy(rows + lane * WARP, together, sizeof together);
+        learn(&checks->pool, &thread->for_strong, for_strong);
         if ((ready || narrow) && release_of(thread)) {
             learn(&checks->pool, &thread->release->wide, ready);
             learn(&checks->pool, &thread->release->narrow, narrow);
@@ -1169,6 +1261,7 @@ void order_warp(Block *block, const Warp *warp, u32 lanes) {
     }
     discard(&checks->pool, ready);
     discard(&checks->pool, narrow);
+    discard(&checks->pool, for_strong);
     u32 interval = own->interval;
     for (u32 rest = lanes; rest && own->interval == interval; rest &= rest - 1) {
         Thread *thread = warp->lanes[__builtin_ctz(rest)];
@@ -1191,26 +1284,36 @@ static void gather(Block *block) {
     KnowledgePool *pool = &block->worker->launch->checks->pool;
     for (u32 i = 0; i < block->count; i++) {
         Thread *thread = &block->threads[i];
-        if (thread->unfenced) count_unfenced(thread);
-        if (thread->knowledge) {
-            learn(pool, &own->base, thread->knowledge);
-            discard(pool, thread->knowledge);
-            thread->knowledge = NULL;
-        }
+        count_for_strong(thread);
+        move_knowledge(pool, &own->for_strong, &thread->for_strong);
+        move_knowledge(pool, &own->base, &thread->knowledge);
         if (!thread->release) continue;
         learn(pool, &own->ready, thread->release->wide);
         drop_release(pool, thread);
     }
-    learn(pool, &own->base, own->left_knowledge);
-    learn(pool, &own->ready, own->left_ready);
-    discard(pool, own->left_knowledge);
-    discard(pool, own->left_ready);
-    own->left_knowledge = own->left_ready = NULL;
+    move_knowledge(pool, &own->base, &own->left_knowledge);
+    move_knowledge(pool, &own->ready, &own->left_ready);
     own->has_knowledge = own->has_releases = 0;
+}
+
+/* Threads that are gone are not waited for; but those that have passed by the barrier before should have come to it. */
+static void refuse_bypass(const Block *block, const Barrier *barrier) {
+    const Thread *waits = &block->threads[barrier->number];
+    if (!waits->seen.bypass) return;
+    u32 join = waits->seen.bypass - 1;
+    for (u32 i = 0; i < block->count; i++) {
+        const Thread *thread = &block->threads[i];
+        if (thread->state != GONE || thread->seen.joins[join] <= waits->seen.joins[join]) continue;
+        xf_report report = {.kind = XF_DIVERGENT_BARRIER, .region = -3, .variable = -1};
+        fill_place(&report.here, waits, barrier->site, 0);
+        fill_place(&report.other, thread, (u32)NO_SITE, 0);
+        fail(block->worker->current, &report);
+    }
 }
 
 void order_barrier(Block *block, Barrier *barrier) {
     struct BlockChecks *own = block->checks;
+    if (block->alive < block->count && is_checked(block->worker->launch)) refuse_bypass(block, barrier);
     Checks *checks = block->worker->launch->checks;
     if (!own->name) return;
     if (!barrier->has_arrivals && barrier->waiting.count == block->alive) { /* every thread waits at it */
@@ -1218,8 +1321,10 @@ void order_barrier(Block *block, Barrier *barrier) {
         begin_interval(block);
         return;
     }
+    Knowledge *for_strong = NULL;
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
-        if (thread->unfenced) count_unfenced(thread);
+        if (thread->unfenced) count_for_strong(thread);
+        learn(&checks->pool, &for_strong, thread->for_strong);
         Knowledge *all = sum_up(thread);
         learn(&checks->pool, &barrier->knowledge, all);
         discard(&checks->pool, all);
@@ -1228,14 +1333,18 @@ void order_barrier(Block *block, Barrier *barrier) {
     u32 interval = own->interval;
     for (Thread *thread = barrier->waiting.first; thread; thread = thread->next) {
         learn(&checks->pool, &thread->knowledge, barrier->knowledge);
+        learn(&checks->pool, &thread->for_strong, for_strong);
         if (own->interval == interval) set_clock(thread, clock_of(thread->stamp) + 1);
     }
+    discard(&checks->pool, for_strong);
     discard(&checks->pool, barrier->knowledge);
     barrier->knowledge = NULL;
 }
 
 void begin_thread_checks(Thread *thread) {
     thread->frame_count = 0;
+    thread->seen.bypass = 0;
+    memset(thread->seen.joins, 0, sizeof thread->seen.joins);
     make_own_stamp(thread, 0);
 }
 
@@ -1243,7 +1352,8 @@ void end_thread_checks(Thread *thread) {
     struct BlockChecks *own = thread->block->checks;
     KnowledgePool *pool = &thread->worker->launch->checks->pool;
     settle_suspicions(thread, 0);
-    if (thread->unfenced) count_unfenced(thread);
+    count_for_strong(thread);
+    move_knowledge(pool, &own->for_strong, &thread->for_strong);
     if (thread->knowledge || thread->release) {
         learn(pool, &own->left_knowledge, thread->knowledge);
         if (thread->release) learn(pool, &own->left_ready, thread->release->wide);
@@ -1255,7 +1365,7 @@ void end_thread_checks(Thread *thread) {
 }
 
 static void forget_order(KnowledgePool *pool, struct BlockChecks *own) {
-    Knowledge **all[] = {&own->base, &own->ready, &own->left_knowledge, &own->left_ready};
+    Knowledge **all[] = {&own->base, &own->for_strong, &own->ready, &own->left_knowledge, &own->left_ready};
     for (u32 i = 0; i < sizeof all / sizeof *all; i++) discard(pool, *all[i]), *all[i] = NULL;
 }
 
@@ -1289,6 +1399,7 @@ void close_block_checks(Block *block) {
         Thread *thread = &block->threads[i];
         discard(pool, thread->knowledge);
         discard(pool, thread->unfenced);
+        discard(pool, thread->for_strong);
         drop_release(pool, thread);
         clear_suspicions(thread, 0, ~0ull);
         for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);

@@ -705,6 +705,10 @@ static void fill_tables(Launch *launch) {
         .global_timer = read_global_timer,
         .environment = read_environment,
         .unsupported = refuse_instruction,
+        .unset = refuse_unset,
+        .forget = forget_value,
+        .lacks = lacks_value,
+        .overflow = refuse_overflow,
     };
     u64 bits = 2;
     while (bits < 64 && (1ull << bits) < launch->block_count) bits += 2;

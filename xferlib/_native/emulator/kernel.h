@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-enum { XF_SHARED_BEGIN = 1024 };
+enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32 };
 
 /* What an access is: flags of `access`, `store` and `atomic`. */
 enum {
@@ -35,7 +35,12 @@ enum {
     XF_GLOBAL = 32,  /* the state space that the instruction names; none of the four is a generic address */
     XF_SHARED = 64,  /* the address is an offset from t->shared */
     XF_LOCAL = 128,
-    XF_CONST = 256
+    XF_CONST = 256,
+    XF_NARROW = 512,  /* an atomic for the threads of the block alone */
+    XF_DATA = 1024,   /* a volatile write, or a volatile read of more than a flag: its value is computed with */
+    XF_GUARDED = 2048, /* a plain read that decides only whether its thread writes there, or that write */
+    XF_NUMBER = 4096, /* a read of a number that is computed with: it has no padding */
+    XF_COPY = 8192    /* a read of what may have no value: `lacks` tells, and its use is checked */
 };
 
 enum { XF_SHFL_UP, XF_SHFL_DOWN, XF_SHFL_BFLY, XF_SHFL_IDX };
@@ -60,9 +65,10 @@ struct xf_thread {
     u32 dynamic_begin; /* the offset at which dynamic shared memory begins */
     u32 dynamic_nbytes;
     s32 budget;        /* counted down at each backward branch; at 0 the kernel calls run->tick, which refills it */
-    u32 unused;
+    u32 bypass;        /* while it waits at a barrier in a branch: its number in `joins`, from 1 on */
     const xf_run *run;
     const xf_math *math;
+    u32 joins[XF_JOINS]; /* checked execution: how often the thread has passed the end of the branch of each barrier */
     /* the runtime's own fields follow */
 };
 
@@ -100,6 +106,12 @@ struct xf_run {
     u64 (*global_timer)(xf_thread *t); /* nanoseconds */
     u64 (*environment)(xf_thread *t, u32 number); /* %envreg<number>: 1 and 2 address the grid's barrier workspace */
     void (*unsupported)(xf_thread *t, u32 site);
+    /* Checked execution of registers: a value is used that nothing has set; shared or local memory has received such
+       a value, or has none; an index does not fit in 32 bits. */
+    void (*unset)(xf_thread *t, u32 site);
+    void (*forget)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+    u32 (*lacks)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+    void (*overflow)(xf_thread *t, s64 value, u32 site);
 };
 
 #endif

@@ -5,9 +5,24 @@
 #include "kernel.h"
 
 /* Who accesses, and when: from the highest bit the block's name (24 bits, from 1 on), the thread (10), the barrier
-   interval of the block (14), the thread's own clock in it (15), and whether the access is strong (1). */
-enum { STRONG_BIT = 1, CLOCK_SHIFT = 1, INTERVAL_SHIFT = 16, THREAD_SHIFT = 30, NAME_SHIFT = 40 };
-enum { MOST_CLOCK = 0x7ff0, MOST_INTERVAL = 0x3ff0, MOST_NAME = 0xfffffe };
+   interval of the block (14), the thread's own clock in it (13), and the access's strength (3). */
+enum { STRENGTH_MASK = 7, CLOCK_SHIFT = 3, INTERVAL_SHIFT = 16, THREAD_SHIFT = 30, NAME_SHIFT = 40 };
+enum { MOST_CLOCK = 0x1ff0, MOST_INTERVAL = 0x3ff0, MOST_NAME = 0xfffffe };
+
+/* What an access may meet without order: nothing that is PLAIN, and
+   GUARDED   a plain read that decides only whether its thread writes there, or that write: such a read meets anything
+   VOLATILE  a volatile write, or a volatile read whose value is used: the one does not meet the other
+   NARROW    an atomic for its block alone: does not meet strong ones of other blocks
+   STRONG    other atomics, and volatile reads that only decide what is done: flags */
+enum { PLAIN, GUARDED, VOLATILE, NARROW, STRONG };
+
+static inline u32 strength_of(u64 stamp) {
+    return (u32)stamp & STRENGTH_MASK;
+}
+
+static inline int is_strong(u64 stamp) {
+    return strength_of(stamp) >= VOLATILE;
+}
 
 static inline u32 name_of(u64 stamp) {
     return (u32)(stamp >> NAME_SHIFT);
@@ -22,7 +37,7 @@ static inline u32 interval_of(u64 stamp) {
 }
 
 static inline u32 clock_of(u64 stamp) {
-    return (u32)(stamp >> CLOCK_SHIFT) & 0x7fff;
+    return (u32)(stamp >> CLOCK_SHIFT) & 0x1fff;
 }
 
 static inline u64 make_stamp(u32 name, u32 thread, u32 interval, u32 clock) {

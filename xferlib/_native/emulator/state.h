@@ -75,7 +75,8 @@ struct Thread {
     /* Of checks.c: */
     u64 stamp;    /* who accesses, and when, as cells hold it */
     struct Knowledge *knowledge;
-    struct Knowledge *unfenced; /* of atomics and strong loads, which count from the next fence or barrier on */
+    struct Knowledge *unfenced; /* of atomics and strong loads, which counts from the next fence on */
+    struct Knowledge *for_strong; /* of those before a barrier: for strong accesses it counts without a fence */
     struct Release *release; /* what a fence has made ready to be published */
     struct Suspicion *suspicions;
     u32 frame_count, frame_room;
@@ -306,5 +307,9 @@ char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
 void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
 void begin_local(xf_thread *t, char *memory, u32 nbytes);
 void end_local(xf_thread *t, char *memory, u32 nbytes);
+void refuse_unset(xf_thread *t, u32 site);
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+void refuse_overflow(xf_thread *t, s64 value, u32 site);
 
 #endif

@@ -21,13 +21,14 @@ import re
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from xferlib.kernels.cuda_cpu import ptx
+from xferlib.kernels.cuda_cpu import dataflow, ptx
 from xferlib.kernels.cuda_cpu.assembler import assemble
+from xferlib.kernels.cuda_cpu.dataflow import NO_EFFECT, STRONG, find_registers
 from xferlib.kernels.cuda_cpu.ptx import (
     NBYTES,
     Address,
@@ -61,6 +62,7 @@ C_OPTIONS = (
     "-fno-asynchronous-unwind-tables",
 )
 SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
+_MOST_JOINS = 32  # XF_JOINS
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
@@ -86,6 +88,23 @@ class FaultSite:
     function: str  # the PTX function: a kernel, or a function that kernels call
     ptx_line: int
     inlined: tuple[InlinedCall, ...] = ()  # the innermost call first; the function is the callee
+
+
+def make_site(function: PtxFunction, instruction: Instruction) -> FaultSite:
+    """Where an instruction stands in the source."""
+    place = instruction.place
+    calls = []
+    inner = place
+    while inner and inner.inlined_at:
+        outer = inner.inlined_at
+        calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
+        inner = outer
+    if place is None:
+        return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
+    return FaultSite(
+        function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
+        instruction.line, tuple(calls),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +226,6 @@ _ATOMIC_TYPES = {"b16": "XF_U16", "u16": "XF_U16", "b32": "XF_U32", "u32": "XF_U
                  "u64": "XF_U64", "s64": "XF_S64", "f16": "XF_F16", "f16x2": "XF_F16X2", "bf16": "XF_BF16",
                  "bf16x2": "XF_BF16X2", "f32": "XF_F32", "f64": "XF_F64", "b128": "XF_B128"}  # fmt: skip
 _NEEDS_FIBERS = {"bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"}
-_NOTHING = {"prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority", "discard", "setmaxnreg",
-            "stackrestore"}  # fmt: skip
-_NO_TARGET = {"st", "red", "bra", "brx", "call", "bar", "barrier", "ret", "exit", "trap", "nanosleep", *_NOTHING}
 _BUILTINS = {"vprintf": 2, "__assertfail": 5, "malloc": 1, "free": 1}
 # Instructions that make a canonical NaN of every NaN, so that it does not matter which one they are given.
 _NAN_BLIND = {
@@ -483,7 +499,7 @@ def _align_up(value: int, align: int) -> int:
 # ---- what a module holds, and where ----
 
 
-class _ModuleLayout:
+class ModuleLayout:
     """Offsets of module variables and of shared variables, and which functions a kernel may reach."""
 
     def __init__(self, module: Module, checked: bool) -> None:
@@ -612,30 +628,33 @@ class _ModuleLayout:
         return max(aligns)
 
 
-def translate(module: Module, *, checked: bool, partial: bool = False) -> CTranslation:
+def translate(module: Module, *, checked: bool, partial: bool = False, finds_overflow: bool = False) -> CTranslation:
     """Write the C text of all kernels of a module.
 
     Args:
         module: What `ptx.parse` returned.
         checked: Each access goes through `run->access`, `store` or `atomic`, and variables have redzones between them.
         partial: Leave out kernels that are not covered, and say in `uncovered` why.
+        finds_overflow: In checked code, report a signed product or sum that does not fit in 32 bits, where it is
+            widened to be part of an address.
 
     Raises:
         UncoveredError: A kernel, or a function that it may call, has an instruction that is not covered.
         PtxError: A name is not defined, or operands do not fit their instruction.
     """
-    return _ModuleWriter(module, checked, partial).write()
+    return _ModuleWriter(module, checked, partial, finds_overflow).write()
 
 
 class _ModuleWriter:
-    def __init__(self, module: Module, checked: bool, partial: bool) -> None:
+    def __init__(self, module: Module, checked: bool, partial: bool, finds_overflow: bool) -> None:
         self.module = module
         self.checked = checked
+        self.finds_overflow = finds_overflow
         self.partial = partial
         for function in module.functions.values():
             if function.body is not None:
                 function.body = assemble(function)
-        self.layout = _ModuleLayout(module, checked)
+        self.layout = ModuleLayout(module, checked)
         self.sites: list[FaultSite] = []
         self.entries = [f for f in module.functions.values() if f.is_entry and f.body is not None]
         self.numbers = {name: number for number, name in enumerate(module.functions)}
@@ -666,21 +685,6 @@ class _ModuleWriter:
             if not more:
                 return ends
             ends |= more
-
-    def site(self, function: PtxFunction, instruction: Instruction) -> FaultSite:
-        place = instruction.place
-        calls = []
-        inner = place
-        while inner and inner.inlined_at:
-            outer = inner.inlined_at
-            calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
-            inner = outer
-        if place is None:
-            return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
-        return FaultSite(
-            function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
-            instruction.line, tuple(calls),
-        )  # fmt: skip
 
     def c_name(self, name: str) -> str:
         return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
@@ -805,6 +809,12 @@ class _FunctionWriter:
     def write(self) -> str:
         mark = len(self.module.sites)
         self.kinds: dict[int, str] = {}
+        self.separate = dataflow.separate_locals(self.function, REDZONE) if self.checked else None
+        if self.separate is not None:
+            self.function = replace(self.function, body=self.separate.body)
+        self.zeroed = dataflow.find_unwritten(self.function)
+        self.find_loops()
+        self.find_meanings()
         text = self.write_once()
         # NVRTC declares registers of floats as bits, too: those that mostly hold floats become floats, in a second
         # pass.
@@ -821,14 +831,12 @@ class _FunctionWriter:
         self.names: dict[int, tuple[str, str]] = {}  # of registers: C name and C type
         self.used = {"void", "volatile"}  # a register may be named oid
         self.scores: dict[int, tuple[str, int]] = {}
-        self.zeroed = self.find_unwritten()
         self.arrays: dict[int, str] = {}
         self.locals: list[tuple[str, int, int]] = []
         self.site_number: int | None = None
         self.temporaries = 0
         self.declare_variables()
         self.find_observed()
-        self.find_loops()
         for number, variable in enumerate(function.params):
             if register := function.param_registers.get(variable.number):
                 self.instruction = _NO_INSTRUCTION
@@ -839,17 +847,19 @@ class _FunctionWriter:
                 self.lines.append(f"L{item.number}:;")
                 continue
             self.index, self.instruction, self.site_number = index, item, None
+            for number in self.passed.get(index, ()):
+                self.put(f"t->joins[{number}]++;")
             self.write_instruction(item)
         self.leave("0")
         return self.assemble()
 
     def fail(self, message: str) -> NoReturn:
-        site = self.module.site(self.function, self.instruction)
+        site = make_site(self.function, self.instruction)
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         raise PtxError(f"{where}: {message}: `{self.instruction.text}`", self.instruction.line)
 
     def refuse(self, what: str = "") -> NoReturn:
-        site = self.module.site(self.function, self.instruction)
+        site = make_site(self.function, self.instruction)
         where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
         for call in site.inlined[-1:]:
             where += f" (called from {call.file}:{call.line})"
@@ -860,7 +870,7 @@ class _FunctionWriter:
     def site(self) -> int:
         if self.site_number is None:
             self.site_number = len(self.module.sites)
-            self.module.sites.append(self.module.site(self.function, self.instruction))
+            self.module.sites.append(make_site(self.function, self.instruction))
         return self.site_number
 
     # Declarations
@@ -883,9 +893,11 @@ class _FunctionWriter:
             if variable.space in ("local", "param"):
                 name = self.unique(variable.name)
                 self.arrays[id(variable)] = name
-                self.locals.append((name, variable.nbytes, max(variable.align, 1)))
+                is_apart = self.separate is not None and variable is self.separate.variable
+                nbytes = self.separate.nbytes if self.separate is not None and is_apart else variable.nbytes
+                self.locals.append((name, nbytes, max(variable.align, 1)))
                 if variable.space == "local":
-                    self.local_nbytes += variable.nbytes
+                    self.local_nbytes += nbytes
         for variable in self.layout.uses[function.name][1].values():
             if variable.space == "local" and id(variable) not in self.arrays:  # of the module: each thread has its own
                 name = self.unique(variable.name)
@@ -896,12 +908,17 @@ class _FunctionWriter:
             raise PtxError(
                 f"'{function.name}' has {self.local_nbytes} bytes of local variables: the most is {_MOST_LOCAL_NBYTES}"
             )
-        self.watched = [
-            (self.arrays[id(v)], v.nbytes)
-            for v in [*function.variables, *self.layout.uses[function.name][1].values()]
+        local = {
+            id(v): v for v in [*function.variables, *self.layout.uses[function.name][1].values()]
             if v.space == "local" and v.nbytes
-        ]
-        self.watched = list(dict.fromkeys(self.watched))
+        }  # fmt: skip
+        self.watched: list[tuple[str, int, int]] = []  # the array, the offset and the bytes of a variable in it
+        for identity, variable in local.items():
+            name = self.arrays[identity]
+            if self.separate is not None and variable is self.separate.variable:
+                self.watched.extend((name, offset, nbytes) for offset, nbytes in self.separate.ranges)
+            else:
+                self.watched.append((name, 0, variable.nbytes))
 
     def unique(self, name: str) -> str:
         name = base = "v" + _sanitise(name)
@@ -951,53 +968,6 @@ class _FunctionWriter:
             self.observe(operand.first)
             self.observe(operand.second)
 
-    def find_unwritten(self) -> set[int]:
-        """Registers that may be read before they are written: what is live at the beginning."""
-        body = self.function.body or []
-        # Blocks: what they read before they write it, what they write for sure, and where they lead.
-        reads: list[set[int]] = [set()]
-        writes: list[set[int]] = [{register.number for register in self.function.param_registers.values()}]
-        follows: list[list[PtxLabel | int]] = [[]]
-        at_label: dict[int, int] = {}
-
-        def begin_block(*, falls: bool) -> None:
-            if falls:
-                follows[-1].append(len(reads))
-            reads.append(set())
-            writes.append(set())
-            follows.append([])
-
-        for item in body:
-            if isinstance(item, PtxLabel):
-                begin_block(falls=True)
-                at_label[item.number] = len(reads) - 1
-                continue
-            has_target = item.opcode not in _NO_TARGET
-            used = _registers(item.operands[1:] if has_target else item.operands, with_addresses=True)
-            if item.guard is not None:
-                used.add(item.guard.number)
-            reads[-1] |= used - writes[-1]
-            if has_target and item.guard is None:
-                writes[-1] |= _registers(item.operands[:1])
-            if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
-                follows[-1].extend(self.targets(item))
-                begin_block(falls=item.guard is not None or item.opcode == "trap")
-        exits = {register.number for register in self.function.param_registers.values()}
-        reads[-1] |= exits - writes[-1]
-        live = [set(block) for block in reads]
-        changed = True
-        while changed:
-            changed = False
-            for number in range(len(reads) - 1, -1, -1):
-                after: set[int] = set()
-                for target in follows[number]:
-                    after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
-                before = live[number] | (after - writes[number])
-                if len(before) != len(live[number]):
-                    live[number] = before
-                    changed = True
-        return live[0]
-
     # Loops
 
     def find_loops(self) -> None:
@@ -1006,7 +976,7 @@ class _FunctionWriter:
         loops: set[tuple[int, int]] = set()
         for index, item in enumerate(body):
             if isinstance(item, Instruction):
-                for target in self.targets(item):
+                for target in dataflow.find_targets(self.function, item):
                     begin = self.positions[target.number]
                     if begin <= index:
                         loops.add((begin, index))
@@ -1029,15 +999,6 @@ class _FunctionWriter:
                 for begin, end in loops
             )
 
-    def targets(self, instruction: Instruction) -> list[PtxLabel]:
-        if instruction.opcode == "bra":
-            return [operand for operand in instruction.operands if isinstance(operand, PtxLabel)]
-        if instruction.opcode == "brx":
-            operand = instruction.operands[-1]
-            if isinstance(operand, Symbol) and isinstance(operand.target, str):
-                return self.function.branch_targets.get(operand.target, [])
-        return []
-
     def spins(self, begin: int, end: int) -> bool:
         """Whether a loop may end only because another thread wrote to memory.
 
@@ -1046,20 +1007,20 @@ class _FunctionWriter:
         """
         body = self.function.body or []
         inside = [item for item in body[begin : end + 1] if isinstance(item, Instruction)]
-        defined = {number for item in inside for number in _registers(item.operands[:1])}
+        defined = {number for item in inside for number in find_registers(item.operands[:1])}
         tainted: set[int] = set()
         for item in inside:
-            if item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers):
-                tainted |= _registers(item.operands[:1])
+            if item.opcode == "ld" and not STRONG.isdisjoint(item.modifiers):
+                tainted |= find_registers(item.operands[:1])
             elif item.opcode == "atom":
                 second = item.operands[2] if len(item.operands) > 2 else None
                 if "cas" in item.modifiers:
-                    if not (second is not None and _registers([second]) & defined):
-                        tainted |= _registers(item.operands[:1])
+                    if not (second is not None and find_registers([second]) & defined):
+                        tainted |= find_registers(item.operands[:1])
                 elif "inc" in item.modifiers or "dec" in item.modifiers:
                     continue
                 elif "exch" in item.modifiers or not isinstance(second, Immediate) or not second.value:
-                    tainted |= _registers(item.operands[:1])
+                    tainted |= find_registers(item.operands[:1])
             elif item.opcode == "call":
                 for operand in item.operands:
                     if isinstance(operand, Symbol) and isinstance(operand.target, str) and self.waits(operand.target):
@@ -1070,8 +1031,8 @@ class _FunctionWriter:
         while size != len(tainted):
             size = len(tainted)
             for item in inside:
-                if item.opcode not in ("st", "bra", "red") and _registers(item.operands[1:]) & tainted:
-                    tainted |= _registers(item.operands[:1])
+                if item.opcode not in ("st", "bra", "red") and find_registers(item.operands[1:]) & tainted:
+                    tainted |= find_registers(item.operands[:1])
         for index in range(begin, end + 1):
             leaving = body[index]
             if (
@@ -1080,7 +1041,7 @@ class _FunctionWriter:
                 and leaving.guard
                 and leaving.guard.number in tainted
             ):
-                targets = [self.positions[target.number] for target in self.targets(leaving)]
+                targets = [self.positions[target.number] for target in dataflow.find_targets(self.function, leaving)]
                 if index == end or not targets or any(not begin <= target <= end for target in targets):
                     return True
         return False
@@ -1107,10 +1068,15 @@ class _FunctionWriter:
                 if of == kind
             ]
             head.append(f"{kind} {', '.join(declared)};")
+        if self.doubtful:
+            initial = (f"u_{number} = {int(number in self.zeroed)}" for number in sorted(self.doubtful))
+            head.append(f"u32 {', '.join(initial)};")
+        if self.exact:
+            head.append(f"u64 {', '.join(f'e_{number} = 0' for number in sorted(self.exact))};")
         if re.search(r"\bcc\b", body):
             head.append("u32 cc = 0;")
         for name, nbytes, align in self.locals:
-            zone = max(REDZONE, align) if self.checked and (name, nbytes) in self.watched else 0
+            zone = max(REDZONE, align) if self.checked and any(name == each for each, _, _ in self.watched) else 0
             total = max(nbytes + 2 * zone, 1)
             if zone:
                 head.append(
@@ -1128,7 +1094,8 @@ class _FunctionWriter:
             else:
                 head.append(f"char {name}[{total}] __attribute__((aligned({align})));")
         if self.watched and self.checked:
-            body = "\n".join([*(f"run->local_begin(t, {name}, {nbytes});" for name, nbytes in self.watched), body])
+            begins = (f"run->local_begin(t, {name} + {offset}, {nbytes});" for name, offset, nbytes in self.watched)
+            body = "\n".join([*begins, body])
         for name, text in (
             ("run", "const xf_run *const run = t->run;"),
             ("m", "const xf_math *const m = t->math;"),
@@ -1146,18 +1113,180 @@ class _FunctionWriter:
         handler = _HANDLERS.get(item.opcode)
         if handler is None:
             self.refuse()
+        if self.doubtful and item.guard is not None and item.guard.number in self.doubtful:
+            self.put_doubt_of_guard(item)
         begin = len(self.lines)
+        if self.doubtful:
+            self.put_doubts(item)
+        if self.exact:
+            self.put_whole_numbers(item)
         handler(self, item)
+        if self.doubtful and item.opcode == "st" and dataflow.may_be_kept(item):
+            self.put_forgotten(item)
+        if self.exact and not dataflow.is_exact_step(item):
+            for number in sorted(dataflow.find_results(item) & self.exact):
+                self.put(f"e_{number} = (u64)(s64)(s32){self.names[number][0]};")
         if item.guard is not None:
             guard = self.read_register(item.guard, "pred")
             body = " ".join(self.lines[begin:])
             del self.lines[begin:]
             self.put(f"if ({'!' if item.negated else ''}{guard}) {{ {body} }}")
 
+    # What is checked of registers
+
+    def find_meanings(self) -> None:
+        self.meanings: dict[int, str] = {}
+        self.doubtful: set[int] = set()
+        self.exact: set[int] = set()
+        self.widenings: set[int] = set()
+        self.bypasses: dict[int, int] = {}  # of barriers that may be passed by, their numbers
+        self.passed: dict[int, list[int]] = {}  # where they have been, their numbers
+        if not self.checked:
+            return
+        flow = dataflow.ValueFlow(self.function)
+        self.meanings = dataflow.find_meanings(flow, self.loops)
+        if self.function.is_entry:
+            joins = dataflow.find_joins(flow, _MOST_JOINS)
+            self.bypasses = {barrier: number for number, barrier in enumerate(joins)}
+            for number, join in enumerate(joins.values()):
+                self.passed.setdefault(join, []).append(number)
+        if self.zeroed:
+            self.doubtful = dataflow.find_doubtful(flow, self.zeroed)
+        if self.module.finds_overflow:
+            self.exact, self.widenings = dataflow.find_indices(flow)
+
+    def doubts(self, operands: Iterable[Operand]) -> list[str]:
+        """Conditions that registers among operands have no value."""
+        found = find_registers(operands, with_addresses=True) & self.doubtful
+        return [f"u_{number}" for number in sorted(found)]
+
+    def refuse_doubts(self, doubts: list[str], operator: str = " | ") -> None:
+        if doubts:
+            self.put(f"if ({operator.join(doubts)}) run->unset(t, {self.site});")
+
+    def put_doubt_of_guard(self, item: Instruction) -> None:
+        assert item.guard is not None
+        guard = f"u_{item.guard.number}"
+        results = dataflow.find_results(item) & self.doubtful
+        if not results and item.opcode not in ("bra", "exit", "ret"):
+            self.refuse_doubts([guard])
+        for number in sorted(results):
+            self.put(f"u_{number} |= {guard};")
+
+    def put_doubts(self, item: Instruction) -> None:
+        """Registers without a value make others so, until they reach memory, an address or another thread.
+
+        Kernels compute whole rows of which they store the first ones, and a compiler selects among such registers: also
+        a branch may depend on what is not used.
+        """
+        operands, opcode = item.operands, item.opcode
+        results = sorted(dataflow.find_results(item) & self.doubtful)
+        if opcode == "ld" and dataflow.may_be_kept(item):
+            self.refuse_doubts(self.doubts(operands[1:]))
+            self.put_lacks(item)
+            return
+        if opcode in ("ld", "ldu", "call"):
+            self.refuse_doubts(self.doubts(operands[1:]) if opcode != "call" else [])
+            expression = "0"
+        elif opcode == "st":
+            self.refuse_doubts(self.doubts(operands[:1]))
+            values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
+            doubts = [self.doubts([value]) for value in values]
+            # Of a struct that is copied, some members may have no value.
+            if all(doubts) and "global" in item.modifiers:
+                self.refuse_doubts([each for doubt in doubts for each in doubt], " & ")
+            return
+        elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier"):
+            self.refuse_doubts(self.doubts(operands[dataflow.has_target(item) :]))
+            expression = "0"
+        elif opcode == "shfl" and len(operands) == 5:
+            self.refuse_doubts(self.doubts(operands[2:]))
+            (value,) = self.doubts(operands[1:2]) or ["0"]
+            if value == "0":
+                expression = "0"
+            else:
+                mode = next(word for word in ("up", "down", "bfly", "idx") if word in item.modifiers)
+                b, c, mask = (self.read(operand, "u32") for operand in operands[2:])
+                self.put("{ u32 p;")
+                expression = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {value}, {b}, {c}, {mask}, &p, {self.site})"
+        else:
+            expression = self.combine_doubts(item)
+        for number in results:
+            self.put(f"u_{number} = {expression};")
+        if expression.startswith("run->shuffle"):
+            self.put("}")
+
+    def combine_doubts(self, item: Instruction) -> str:
+        operands, opcode = item.operands, item.opcode
+        sources = [self.doubts([operand]) for operand in operands[1:]]
+        if not any(sources):
+            return "0"
+        each = [" | ".join(source) or "0" for source in sources]
+        if opcode == "selp":
+            return f"{each[2]} | ({self.read(operands[3], 'pred')} ? {each[0]} : {each[1]})"
+        if opcode in ("and", "or") and item.modifiers == ("pred",):  # the other one may decide
+            a, b = (("" if opcode == "and" else "!") + self.read(operand, "pred") for operand in operands[1:3])
+            return f"(({each[0]}) & ({each[1]})) | (({each[0]}) & {b}) | (({each[1]}) & {a})"
+        is_pack = opcode in ("or", "bfi", "prmt") or (opcode == "mov" and isinstance(operands[1], Vector))
+        if is_pack:  # of members, some of which may have no value
+            parts = operands[1].items if isinstance(operands[1], Vector) else operands[1:3]
+            doubts = [self.doubts([part]) for part in parts]
+            return " & ".join(doubt for part in doubts for doubt in part) if all(doubts) else "0"
+        return " | ".join(dict.fromkeys(doubt for source in sources for doubt in source))
+
+    def put_forgotten(self, item: Instruction) -> None:
+        """Shared and local memory may receive what has no value, if no thread uses it then."""
+        values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
+        for value, place in zip(values, self.places(item, 0), strict=False):
+            for doubt in self.doubts([value]):
+                self.put(f"if ({doubt}) run->forget(t, {place});")
+
+    def put_lacks(self, item: Instruction) -> None:
+        target = item.operands[0]
+        values = target.items if isinstance(target, Vector) else [target]
+        for value, place in zip(values, self.places(item, 1), strict=False):
+            for number in find_registers([value]) & self.doubtful:
+                self.put(f"u_{number} = run->lacks(t, {place});")
+
+    def places(self, item: Instruction, operand: int) -> list[str]:
+        """The address, the bytes and the state space of each value of an access."""
+        nbytes = next(NBYTES[word] for word in item.modifiers if word in NBYTES)
+        count = next((_VECTORS[word] for word in item.modifiers if word in _VECTORS), 1)
+        space = next((_SPACE_FLAG[word] for word in item.modifiers if word in _SPACE_FLAG), "0")
+        address = _address(self, item.operands[operand])
+        return [f"{address} + {number * nbytes}, {nbytes}, {space}" for number in range(count)]
+
+    def put_whole_numbers(self, item: Instruction) -> None:
+        """The whole numbers that 32-bit registers stand for; sums that leave their range and come back are right."""
+
+        def whole(operand: Operand) -> str:
+            if isinstance(operand, Register) and operand.number in self.exact:
+                return f"e_{operand.number}"
+            return f"(u64)(s64)(s32){self.read(operand, 'u32')}"
+
+        operands = item.operands
+        if self.index in self.widenings:
+            for operand in operands[1:3] if item.opcode != "cvt" else operands[1:2]:
+                if isinstance(operand, Register) and operand.number in self.exact:
+                    number = f"e_{operand.number}"
+                    test = f"(u64)(s64)(s32){self.read(operand, 'u32')} != {number}"
+                    self.put(f"if ({test}) run->overflow(t, (s64){number}, {self.site});")
+        results = dataflow.find_results(item) & self.exact
+        if not results or not dataflow.is_exact_step(item):
+            return
+        a = whole(operands[1])
+        b = whole(operands[2]) if len(operands) > 2 else ""
+        expression = {
+            "add": f"{a} + {b}", "sub": f"{a} - {b}", "mul": f"{a} * {b}", "shl": f"{a} << (u32)({b})", "mov": a,
+            "mad": f"{a} * {b} + {whole(operands[3])}" if len(operands) > 3 else "",
+        }[item.opcode]  # fmt: skip
+        for result in results:
+            self.put(f"e_{result} = {expression};")
+
     def leave(self, result: str) -> None:
         if self.watched and self.checked:
-            for name, nbytes in self.watched:
-                self.put(f"run->local_end(t, {name}, {nbytes});")
+            for name, offset, nbytes in reversed(self.watched):
+                self.put(f"run->local_end(t, {name} + {offset}, {nbytes});")
         if not self.function.is_entry:
             for number, variable in enumerate(self.function.returns):
                 if register := self.function.param_registers.get(variable.number):
@@ -1354,26 +1483,7 @@ def _is_source(item: Instruction | PtxLabel) -> bool:
     """Whether an instruction may see what another thread wrote, as a loop that waits for it must."""
     if isinstance(item, PtxLabel):
         return False
-    return item.opcode in ("atom", "call") or (item.opcode == "ld" and not _STRONG.isdisjoint(item.modifiers))
-
-
-_STRONG = {"volatile", "relaxed", "acquire", "mmio", "cv"}
-
-
-def _registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
-    found: set[int] = set()
-    for operand in operands:
-        if isinstance(operand, Register):
-            found.add(operand.number)
-        elif isinstance(operand, Vector | OperandList):
-            found |= _registers(operand.items, with_addresses=with_addresses)
-        elif isinstance(operand, Pair):
-            found |= _registers([operand.first, operand.second], with_addresses=with_addresses)
-        elif isinstance(operand, Not):
-            found |= _registers([operand.operand], with_addresses=with_addresses)
-        elif with_addresses and isinstance(operand, Address) and isinstance(operand.base, Register):
-            found.add(operand.base.number)
-    return found
+    return item.opcode in ("atom", "call") or (item.opcode == "ld" and not STRONG.isdisjoint(item.modifiers))
 
 
 def _convert(expression: str, source: str, target: str) -> str:
@@ -2512,6 +2622,10 @@ def _access(writer: _FunctionWriter, item: Instruction, direction: str) -> _Acce
         writer.refuse()
     if strong:
         flags.append("XF_STRONG")
+    if meaning := writer.meanings.get(writer.index):
+        flags.append(meaning)
+    if direction == "XF_READ" and writer.doubtful & dataflow.find_results(item) and dataflow.may_be_kept(item):
+        flags.append("XF_COPY")
     if space in _SPACE_FLAG:
         flags.append(_SPACE_FLAG[space])
     return _Access(space, " | ".join(flags), strong, count, types[0])
@@ -2645,6 +2759,8 @@ def _atomic(writer: _FunctionWriter, item: Instruction) -> None:
         elif word in ("acquire", "acq_rel", "release", "sc"):
             flags += ["XF_ACQUIRE"] if word != "release" else []
             flags += ["XF_RELEASE"] if word != "acquire" else []
+        elif word == "cta":
+            flags.append("XF_NARROW")
         elif word not in ("relaxed", "noftz") and word not in _SCOPES and base not in ("L1", "L2"):
             writer.refuse(f"'.{word}' of the instruction '{item.name}'")
     if not operation or len(types) != 1:
@@ -2723,7 +2839,7 @@ def _create_policy(writer: _FunctionWriter, item: Instruction) -> None:
     writer.assign(item.operands[0], "u64", "0ull")
 
 
-@_covers(*_NOTHING)
+@_covers(*NO_EFFECT)
 def _nothing(writer: _FunctionWriter, item: Instruction) -> None:
     """Hints, and what orders the launches of a stream: a CPU has no use for them."""
 
@@ -2747,7 +2863,7 @@ def _jump(writer: _FunctionWriter, label: PtxLabel) -> None:
 @_covers("brx")
 def _branch_by_index(writer: _FunctionWriter, item: Instruction) -> None:
     index, _ = writer.operands(2)
-    labels = writer.targets(item)
+    labels = dataflow.find_targets(writer.function, item)
     if not labels:
         writer.fail("the list of targets is not defined")
     writer.put(f"switch ({writer.read(index, 'u32')}) {{")
@@ -2898,7 +3014,12 @@ def _barrier(writer: _FunctionWriter, item: Instruction) -> None:
     if kind in ("sync", "arrive") and 1 <= len(operands) <= 2:
         count = writer.read(operands[1], "u32") if len(operands) > 1 else "0"
         name = f"XF_BAR_{kind.upper()}{aligned}"
+        bypass = writer.bypasses.get(writer.index)
+        if bypass is not None:
+            writer.put(f"t->bypass = {bypass + 1};")
         writer.put(f"run->barrier(t, {name}, {writer.read(operands[0], 'u32')}, {count}, 0, {writer.site});")
+        if bypass is not None:
+            writer.put("t->bypass = 0;")
     elif kind == "red" and len(words) >= 2 and words[1] in ("popc", "and", "or") and 3 <= len(operands) <= 4:
         count = writer.read(operands[2], "u32") if len(operands) > 3 else "0"
         value = writer.read(operands[-1], "pred")

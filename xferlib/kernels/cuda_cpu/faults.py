@@ -35,8 +35,11 @@ _REMEDIES = {
     "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
     "misaligned": "let each access begin at a multiple of its own size",
     "uninitialised": "write the memory first, in every thread that reads it",
+    "unset": "give it a value where it is declared",
     "race": "separate the two with __syncthreads() in a block, or use atomics",
-    "race between blocks": "give each element to one block, or use atomics",
+    "race between blocks": (
+        "give each element to one block, use atomics, or __threadfence() before a flag is set and after it is read"
+    ),
     "divergent barrier": "move __syncthreads() out of the branch, so that all threads of the block reach the same one",
     "deadlock": "let all threads that a barrier or a mask names reach it, or leave the kernel",
     "read-only": "declare the parameter without const and pass a writable array, or do not write",
@@ -48,6 +51,7 @@ _REMEDIES = {
     "unsupported": "leave it out of what runs on a CPU, or give get_function(..., cpu=function)",
     "bad mask": "name in the mask just the threads that reach the call: __activemask() or a smaller mask",
     "out of memory": "use less memory",
+    "overflow": "compute it in 64 bits, as in `(size_t)row * width + column`",
     "bad free": "free what malloc returned in a kernel, and once",
 }
 
@@ -80,13 +84,23 @@ def raise_fault(
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
     is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
-    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else kind]
+    is_register = kind == "uninitialised" and not here.flags
+    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else "unset" if is_register else kind]
     fact = {
         "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
         "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
-        "uninitialised": f"reads {bytes_of} that nothing has written, {where}",
+        "uninitialised": (
+            "uses a variable that nothing has set"
+            if is_register
+            else f"reads {bytes_of} that nothing has written, {where}"
+        ),
+        "overflow": f"computes the index {report.text.decode()}, which does not fit in 32 bits",
         "race": f"{does} {where}",
-        "divergent barrier": "waits at a barrier while other threads of its block wait at another one",
+        "divergent barrier": (
+            "waits at a barrier while other threads of its block wait at another one"
+            if other.site != runtime.NOWHERE
+            else f"waits at a barrier that {_describe_thread(other)} has passed by"
+        ),
         "deadlock": "waits at a barrier that other threads never reach",
         "read-only": f"writes {where}, which is read-only",
         "endless": "has not left a loop after very many turns",
@@ -111,6 +125,16 @@ def raise_fault(
     raise KernelFaultError(
         message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
     )
+
+
+def raise_unset(kernel: str, site: FaultSite) -> None:
+    """Raise that a kernel uses a variable which nothing sets, as the source shows without a run.
+
+    Raises:
+        KernelFaultError: Always.
+    """
+    message = f"{kernel}(), line {site.line}: uses a variable that nothing has set; {_REMEDIES['unset']}"
+    raise KernelFaultError(message, kind="uninitialised", kernel=kernel, line=site.line)
 
 
 def _describe_thread(location: runtime.ThreadLocation) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -14,7 +15,8 @@ from xferlib._runtime import process, threads
 from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
 from xferlib.kernels import host_compiler
 from xferlib.kernels.cuda_cpu import emit, ptx, runtime
-from xferlib.kernels.cuda_cpu.faults import NamedMemory, raise_fault
+from xferlib.kernels.cuda_cpu.faults import NamedMemory, raise_fault, raise_unset
+from xferlib.kernels.cuda_cpu.unset import find_unset
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
 _RECURSIVE_STACK_NBYTES = 1 << 20
+_SOURCE = "kernel.cu"
+"""The name of a source for the compiler; headers have others."""
 _TURNS = 64
 """The setting counts the turns of one loop; a thread may run many, if it is alone."""
 _MOST_RESIDENT = 1 << 18
@@ -105,17 +109,21 @@ class CpuCode:
     Args:
         texts: PTX; several are linked.
         is_checked: Let every access be looked up, as a launch that is checked or followed needs it.
+        finds_overflow: Raise indices that do not fit in 32 bits, where it is checked.
+        debug_text: PTX of a debug build, which shows what the optimiser hides; empty where there is none.
 
     Raises:
         KernelCompileError: The text is not PTX, or there is no C compiler.
     """
 
-    def __init__(self, texts: tuple[str, ...], *, is_checked: bool) -> None:
+    def __init__(
+        self, texts: tuple[str, ...], *, is_checked: bool, finds_overflow: bool = False, debug_text: str = ""
+    ) -> None:
         self.is_checked = is_checked
         try:
             modules = [ptx.parse(text) for text in texts]
             whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
-            self.translation = emit.translate(whole, checked=is_checked, partial=True)
+            self.translation = emit.translate(whole, checked=is_checked, partial=True, finds_overflow=finds_overflow)
         except ptx.PtxError as error:
             raise KernelCompileError(f"the PTX cannot be read: {error}") from None
         except IndexError:
@@ -126,6 +134,10 @@ class CpuCode:
         self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
         """The compute capability of the target, such as 80."""
         self.lines = np.asarray(self.translation.lines, np.uint32)
+        self.unset: dict[str, emit.FaultSite] = {}
+        """By kernel, a place where it uses a variable that nothing sets."""
+        with contextlib.suppress(ptx.PtxError, IndexError):  # what is not understood shows nothing
+            self.unset = find_unset(ptx.parse(debug_text), _SOURCE) if debug_text else {}
 
     @property
     def variables_nbytes(self) -> int:
@@ -137,9 +149,9 @@ _MOST_CODES = 64
 
 
 @functools.lru_cache(_MOST_CODES)
-def compile_ptx(*texts: str, is_checked: bool) -> CpuCode:
+def compile_ptx(*texts: str, is_checked: bool, finds_overflow: bool = False, debug_text: str = "") -> CpuCode:
     """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process."""
-    return CpuCode(texts, is_checked=is_checked)
+    return CpuCode(texts, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text)
 
 
 class CpuModule:
@@ -291,6 +303,8 @@ class CpuModule:
             return
         kernel, config = self.find_kernel(name), config or process.get()
         is_checked = self._code.is_checked if is_checked is None else is_checked
+        if is_checked and (unset := self._code.unset.get(name)) is not None:
+            raise_unset(label, unset)
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value

@@ -33,7 +33,7 @@ NOWHERE = 0xFFFFFFFF
 FAULTS = (
     "", "out of bounds", "misaligned", "uninitialised", "race", "divergent barrier", "deadlock", "read-only", "endless",
     "stack overflow", "segmentation fault", "assertion", "trap", "unsupported", "stopped", "bad mask", "out of memory",
-    "bad free",
+    "bad free", "overflow",
 )  # fmt: skip
 """The kinds of a report, by number."""
 

@@ -1,0 +1,528 @@
+"""The flow of a function's values, for the faults that a checked translation reports.
+
+PTX has no types beyond a register's size and no variables, so what a program means by an access is read from where its
+value goes:
+
+- A volatile read that only decides what is done is a flag; one whose value is computed with is data, which need order.
+- A plain read that only decides whether its thread writes the same word afterwards may be old: `if (level[v] < 0)
+  level[v] = depth;`, `if (x > *most) atomicMax(most, x);`.
+- A register that is read where nothing has set it is a variable without a value, as far as the compiler has left one.
+- A signed product that is widened to be part of an address is an index.
+
+Local arrays lie side by side in one variable of PTX; the compiler takes the address of each by one kind of instruction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from xferlib.kernels.cuda_cpu.ptx import (
+    Address,
+    Immediate,
+    Instruction,
+    Not,
+    Operand,
+    OperandList,
+    Pair,
+    PtxFunction,
+    PtxLabel,
+    PtxVariable,
+    Register,
+    Symbol,
+    Vector,
+)
+
+NO_EFFECT = {
+    "prefetch", "prefetchu", "griddepcontrol", "pmevent", "applypriority", "discard", "setmaxnreg", "stackrestore",
+}  # fmt: skip
+_NO_TARGET = {
+    "st", "red", "bra", "brx", "call", "bar", "barrier", "ret", "exit", "trap", "nanosleep", *NO_EFFECT,
+}  # fmt: skip
+STRONG = {"volatile", "relaxed", "acquire", "mmio", "cv"}
+_COMMUNICATES = {"st", "red", "atom", "shfl", "match", "redux", "bar", "barrier", "brx"}
+_COMPUTES = {
+    "add", "sub", "mul", "mad", "fma", "div", "rem", "setp", "min", "max", "neg", "abs", "sqrt", "rsqrt", "rcp", "ex2",
+    "lg2", "sin", "cos", "shl",
+}  # fmt: skip
+_MEMORY = {"ld", "ldu", "st", "atom", "red"}
+
+
+def find_registers(operands: Iterable[Operand], *, with_addresses: bool = False) -> set[int]:
+    """The numbers of the registers among operands."""
+    found: set[int] = set()
+    for operand in operands:
+        if isinstance(operand, Register):
+            found.add(operand.number)
+        elif isinstance(operand, Vector | OperandList):
+            found |= find_registers(operand.items, with_addresses=with_addresses)
+        elif isinstance(operand, Pair):
+            found |= find_registers([operand.first, operand.second], with_addresses=with_addresses)
+        elif isinstance(operand, Not):
+            found |= find_registers([operand.operand], with_addresses=with_addresses)
+        elif with_addresses and isinstance(operand, Address) and isinstance(operand.base, Register):
+            found.add(operand.base.number)
+    return found
+
+
+def has_target(item: Instruction) -> bool:
+    """Whether the first operand is what an instruction writes."""
+    return item.opcode not in _NO_TARGET or (item.opcode in ("bar", "barrier") and "red" in item.modifiers)
+
+
+def find_sources(item: Instruction) -> set[int]:
+    """The registers that an instruction reads, without its guard."""
+    return find_registers(item.operands[has_target(item) :], with_addresses=True)
+
+
+def find_results(item: Instruction) -> set[int]:
+    """The registers that it writes."""
+    return find_registers(item.operands[:1]) if has_target(item) else set()
+
+
+def find_targets(function: PtxFunction, instruction: Instruction) -> list[PtxLabel]:
+    """The labels that a branch may lead to."""
+    if instruction.opcode == "bra":
+        return [operand for operand in instruction.operands if isinstance(operand, PtxLabel)]
+    if instruction.opcode == "brx":
+        operand = instruction.operands[-1]
+        if isinstance(operand, Symbol) and isinstance(operand.target, str):
+            return function.branch_targets.get(operand.target, [])
+    return []
+
+
+def find_unwritten(function: PtxFunction) -> set[int]:
+    """Registers that may be read before they are written: what is live at the beginning."""
+    body = function.body or []
+    # Blocks: what they read before they write it, what they write for sure, and where they lead.
+    reads: list[set[int]] = [set()]
+    writes: list[set[int]] = [{register.number for register in function.param_registers.values()}]
+    follows: list[list[PtxLabel | int]] = [[]]
+    at_label: dict[int, int] = {}
+
+    def begin_block(*, falls: bool) -> None:
+        if falls:
+            follows[-1].append(len(reads))
+        reads.append(set())
+        writes.append(set())
+        follows.append([])
+
+    for item in body:
+        if isinstance(item, PtxLabel):
+            begin_block(falls=True)
+            at_label[item.number] = len(reads) - 1
+            continue
+        used = find_sources(item)
+        if item.guard is not None:
+            used.add(item.guard.number)
+        reads[-1] |= used - writes[-1]
+        if item.guard is None:
+            writes[-1] |= find_results(item)
+        if item.opcode in ("bra", "brx", "ret", "exit", "trap"):
+            follows[-1].extend(find_targets(function, item))
+            begin_block(falls=item.guard is not None or item.opcode == "trap")
+    exits = {register.number for register in function.param_registers.values()}
+    reads[-1] |= exits - writes[-1]
+    live = [set(block) for block in reads]
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(reads) - 1, -1, -1):
+            after: set[int] = set()
+            for target in follows[number]:
+                after |= live[at_label[target.number] if isinstance(target, PtxLabel) else target]
+            before = live[number] | (after - writes[number])
+            if len(before) != len(live[number]):
+                live[number] = before
+                changed = True
+    return live[0]
+
+
+def _is_param(item: Instruction) -> bool:
+    return "param" in item.modifiers
+
+
+class ValueFlow:
+    """Where the values of a function's registers go."""
+
+    def __init__(self, function: PtxFunction) -> None:
+        self.function = function
+        self.body = body = function.body or []
+        self.positions = {item.number: index for index, item in enumerate(body) if isinstance(item, PtxLabel)}
+        self.users: defaultdict[int, list[Instruction]] = defaultdict(list)
+        self.guards: defaultdict[int, list[Instruction]] = defaultdict(list)
+        for item in body:
+            if not isinstance(item, PtxLabel):
+                for number in find_sources(item):
+                    self.users[number].append(item)
+                if item.guard is not None:
+                    self.guards[item.guard.number].append(item)
+
+    def follow(self, results: set[int]) -> tuple[set[int], bool]:
+        """The registers that depend on some, and whether any reaches memory, an address or another thread."""
+        found, waiting, escapes = set(results), list(results), False
+        while waiting:
+            number = waiting.pop()
+            for item in self.users[number]:
+                if item.opcode in _COMMUNICATES or item.opcode in ("ld", "ldu"):
+                    escapes = escapes or not _is_param(item)  # what a call does with it is not known
+                    if item.opcode != "shfl":
+                        continue
+                more = find_results(item) - found
+                found |= more
+                waiting.extend(more)
+            for item in self.guards[number]:
+                more = find_results(item) - found if item.opcode not in _MEMORY else set()
+                found |= more
+                waiting.extend(more)
+        return found, escapes
+
+    def polls(self, index: int, dependent: set[int], loops: Iterable[tuple[int, int]]) -> bool:
+        """Whether a loop around an instruction ends by what depends on it."""
+        for begin, end in loops:
+            if not begin <= index <= end:
+                continue
+            for at in range(begin, end + 1):
+                item = self.body[at]
+                if isinstance(item, PtxLabel) or item.guard is None or item.guard.number not in dependent:
+                    continue
+                if item.opcode in ("exit", "ret") or at == end:
+                    return True
+                if any(
+                    not begin <= self.positions[target.number] <= end for target in find_targets(self.function, item)
+                ):
+                    return True
+        return False
+
+    def is_behind(self, index: int, first: int) -> bool:
+        """Whether every path to an instruction passes the other one."""
+        seen, waiting = set(), [0]
+        while waiting:
+            at = waiting.pop()
+            if at in seen or at == first or at >= len(self.body):
+                continue
+            if at == index:
+                return False
+            seen.add(at)
+            waiting.extend(self.find_next(at))
+        return True
+
+    def is_number(self, load: Instruction) -> bool:
+        """Whether a load's value is one number: all that uses it computes with it as a whole."""
+        users = [user for number in find_results(load) for user in self.users[number]]
+        return isinstance(load.operands[0], Register) and bool(users) and all(
+            user.opcode in _COMPUTES and load.modifiers[-1][1:] == user.modifiers[-1][1:] for user in users
+        )  # fmt: skip
+
+    def find_next(self, at: int) -> list[int]:
+        """The indices at which a thread may go on behind an instruction."""
+        item = self.body[at]
+        if isinstance(item, PtxLabel):
+            return [at + 1]
+        found = [self.positions[target.number] for target in find_targets(self.function, item)]
+        if item.guard is not None or item.opcode not in ("bra", "brx", "ret", "exit"):
+            found.append(at + 1)
+        return found
+
+
+def _find_word(operand: Operand) -> tuple[int, int] | None:
+    """The register of an address, and the offset."""
+    if isinstance(operand, Address) and isinstance(operand.base, Register):
+        return operand.base.number, operand.offset
+    return None
+
+
+def find_meanings(flow: ValueFlow, loops: set[tuple[int, int]]) -> dict[int, str]:
+    """Flags of kernel.h, by index: XF_DATA of volatile loads and stores, XF_GUARDED and XF_NUMBER of plain ones."""
+    meanings: dict[int, str] = {}
+    loads: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    writes: list[tuple[int, Instruction, tuple[int, int]]] = []
+    for index, item in enumerate(flow.body):
+        if isinstance(item, PtxLabel) or item.opcode not in _MEMORY or _is_param(item) or "local" in item.modifiers:
+            continue
+        if "volatile" in item.modifiers:
+            if item.opcode == "st":
+                meanings[index] = "XF_DATA"
+                continue
+            dependent, escapes = flow.follow(find_results(item))
+            if escapes and not flow.polls(index, dependent, loops):
+                meanings[index] = "XF_DATA"
+        elif item.opcode in ("ld", "ldu"):
+            word = _find_word(item.operands[1])
+            if flow.is_number(item):
+                meanings[index] = "XF_NUMBER"
+            if word and "const" not in item.modifiers and STRONG.isdisjoint(item.modifiers):
+                loads[word].append(index)
+        else:
+            word = _find_word(item.operands[item.opcode == "atom"])
+            if word:
+                writes.append((index, item, word))
+    known: dict[int, bool] = {}
+    for index, item, word in writes:
+        for first in loads[word]:
+            if first not in known:
+                load = flow.body[first]
+                assert isinstance(load, Instruction)
+                known[first] = not flow.follow(find_results(load))[1]
+            if known[first] and flow.is_behind(index, first):
+                meanings[first] = " | ".join(filter(None, (meanings.get(first), "XF_GUARDED")))
+                if item.opcode == "st" and STRONG.isdisjoint(item.modifiers):
+                    meanings[index] = "XF_GUARDED"
+    return meanings
+
+
+# ---- barriers in branches ----
+
+
+class _Blocks:
+    """The basic blocks of a function; sets of them are integers with a bit for each."""
+
+    def __init__(self, flow: ValueFlow) -> None:
+        self.starts = [0]
+        for index, item in enumerate(flow.body):
+            is_end = isinstance(item, Instruction) and item.opcode in ("bra", "brx", "ret", "exit", "trap")
+            for start in [index] if isinstance(item, PtxLabel) else [index + 1] if is_end else []:
+                if self.starts[-1] < start < len(flow.body):
+                    self.starts.append(start)
+        ends = [*self.starts[1:], len(flow.body)]
+        numbers = {start: number for number, start in enumerate(self.starts)}
+        self.after = [[numbers[at] for at in flow.find_next(end - 1) if at in numbers] for end in ends]
+        self.before: list[list[int]] = [[] for _ in self.starts]
+        for number, following in enumerate(self.after):
+            for each in following:
+                self.before[each].append(number)
+        count = len(self.starts)
+        self.dominators = self.dominate(self.before, [0], range(count))
+        exits = [number for number in range(count) if not self.after[number]]
+        self.post_dominators = self.dominate(self.after, exits, range(count - 1, -1, -1))
+
+    def dominate(self, sources: list[list[int]], roots: list[int], order: range) -> list[int]:
+        """For each block those that every path from the roots to it passes, itself among them."""
+        found = [(1 << len(self.starts)) - 1] * len(self.starts)
+        for root in roots:
+            found[root] = 1 << root
+        is_changed = True
+        while is_changed:
+            is_changed = False
+            for number in order:
+                if number in roots:
+                    continue
+                common = -1
+                for source in sources[number]:
+                    common &= found[source]
+                if sources[number] and (common := common | 1 << number) != found[number]:
+                    found[number] = common
+                    is_changed = True
+        return found
+
+    def find(self, index: int) -> int:
+        return bisect_right(self.starts, index) - 1
+
+
+def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
+    """Barriers of all threads that a thread may pass by, and where it has passed them: the end of the branch.
+
+    Where nothing but the end of the kernel comes behind, a thread that passes by only leaves early.
+    """
+    barriers = [
+        index for index, item in enumerate(flow.body)
+        if isinstance(item, Instruction) and item.opcode in ("bar", "barrier") and "warp" not in item.modifiers
+        and "cluster" not in item.modifiers and "sync" in item.modifiers and len(item.operands) == 1
+    ]  # fmt: skip
+    if not barriers:
+        return {}
+    blocks = _Blocks(flow)
+    joins: dict[int, int] = {}
+    for barrier in barriers:
+        own = blocks.find(barrier)
+        behind = [
+            number for number in range(len(blocks.starts))
+            if blocks.post_dominators[own] >> number & 1 and not blocks.dominators[number] >> own & 1
+        ]  # fmt: skip
+        nearest = max(behind, key=lambda number: blocks.post_dominators[number].bit_count(), default=None)
+        if nearest is None:
+            continue
+        at = blocks.starts[nearest]
+        while at + 1 < len(flow.body) and isinstance(flow.body[at], PtxLabel):
+            at += 1
+        item = flow.body[at]
+        if isinstance(item, Instruction) and item.opcode not in ("ret", "exit") and len(joins) < most:
+            joins[barrier] = at
+    return joins
+
+
+# ---- variables without a value ----
+
+
+def may_be_kept(item: Instruction) -> bool:
+    """Whether an access may be to shared or local memory."""
+    return not {"global", "const", "param"} & set(item.modifiers)
+
+
+def find_doubtful(flow: ValueFlow, unwritten: set[int]) -> set[int]:
+    """Registers that may have no value, from those that may be read before they are written.
+
+    Where such a one is stored, what is loaded may have none either: kernels store a row of values of which they use
+    the first ones.
+    """
+    found = _spread_doubts(flow, unwritten)
+    is_stored = any(
+        isinstance(item, Instruction) and item.opcode == "st" and may_be_kept(item)
+        and find_registers(item.operands[1:]) & found
+        for item in flow.body
+    )  # fmt: skip
+    if not is_stored:
+        return found
+    loads = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "ld" and may_be_kept(item))
+    return _spread_doubts(flow, found.union(*map(find_results, loads)))
+
+
+def _spread_doubts(flow: ValueFlow, unwritten: set[int]) -> set[int]:
+    found, waiting = set(unwritten), list(unwritten)
+    while waiting:
+        number = waiting.pop()
+        for item in flow.users[number] + flow.guards[number]:
+            if item.opcode in _MEMORY:
+                continue
+            more = find_results(item) - found
+            found |= more
+            waiting.extend(more)
+    return found
+
+
+# ---- indices ----
+
+_WIDE = {"mul", "mad"}
+
+
+def is_widening(item: Instruction) -> bool:
+    """Whether an instruction makes 64 bits of a signed number of 32 bits."""
+    if item.opcode in _WIDE:
+        return "wide" in item.modifiers and "s32" in item.modifiers
+    return item.opcode == "cvt" and item.modifiers[-2:] == ("s64", "s32")
+
+
+def is_exact_step(item: Instruction) -> bool:
+    """Whether it computes 32 bits that its operands determine as whole numbers."""
+    words = item.modifiers
+    if "sat" in words or "cc" in words:
+        return False
+    if item.opcode in ("add", "sub"):
+        return words in (("s32",), ("u32",))
+    if item.opcode in _WIDE:
+        return "lo" in words and ("s32" in words or "u32" in words)
+    if item.opcode == "shl":
+        return isinstance(item.operands[2], Immediate) and int(item.operands[2].value) < 31 and words == ("b32",)
+    return item.opcode == "mov" and words in (("u32",), ("s32",), ("b32",)) and isinstance(item.operands[1], Register)
+
+
+def find_indices(flow: ValueFlow) -> tuple[set[int], set[int]]:
+    """Registers whose whole number is compared with their 32 bits, and the widening instructions' indices."""
+    writers: defaultdict[int, list[Instruction]] = defaultdict(list)
+    addresses: set[int] = set()
+    for item in flow.body:
+        if isinstance(item, PtxLabel):
+            continue
+        for number in find_results(item):
+            writers[number].append(item)
+        if item.opcode in _MEMORY and not _is_param(item):
+            for operand in item.operands:
+                if isinstance(operand, Address) and isinstance(operand.base, Register):
+                    addresses.add(operand.base.number)
+    reach, waiting = set(addresses), list(addresses)
+    while waiting:  # what addresses are made of, as far as it has 64 bits
+        for item in writers[waiting.pop()]:
+            if item.opcode in ("add", "sub", "mov", "cvta", "shl", "mad", "mul", "selp") and not is_widening(item):
+                more = find_sources(item) - reach
+                reach |= more
+                waiting.extend(more)
+            elif is_widening(item) and item.opcode == "mad":
+                more = find_registers(item.operands[3:]) - reach
+                reach |= more
+                waiting.extend(more)
+    widenings = {
+        index for index, item in enumerate(flow.body)
+        if isinstance(item, Instruction) and is_widening(item) and find_results(item) & reach
+    }  # fmt: skip
+    exact: set[int] = set()
+    for index in widenings:
+        item = flow.body[index]
+        assert isinstance(item, Instruction)
+        waiting.extend(find_registers(item.operands[1:3]))
+    while waiting:
+        number = waiting.pop()
+        if number in exact or not any(is_exact_step(item) for item in writers[number]):
+            continue
+        exact.add(number)
+        for item in writers[number]:
+            if is_exact_step(item):
+                waiting.extend(find_sources(item))
+    return exact, widenings
+
+
+# ---- local arrays ----
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArrays:
+    """The arrays of a function's local memory, apart from one another."""
+
+    variable: PtxVariable
+    nbytes: int  # of all of them with the gaps
+    ranges: tuple[tuple[int, int], ...]  # the new offset and the bytes of each
+    body: list[Instruction | PtxLabel]  # with the new offsets
+
+
+def separate_locals(function: PtxFunction, gap: int) -> LocalArrays | None:
+    """Put a gap between the local arrays that the compiler has put side by side.
+
+    Returns None where there is one array, or the addresses are used in a form that shows no beginnings.
+    """
+    body = function.body or []
+    depot = next((each for each in function.variables if each.name.startswith("__local_depot")), None)
+    if depot is None:
+        return None
+    bases: set[int] = set()
+    begins: set[int] = {0}
+    uses: list[tuple[int, int, int]] = []  # index, number of the operand, offset
+    for index, item in enumerate(body):
+        if isinstance(item, PtxLabel):
+            continue
+        operands = item.operands
+        first = operands[1] if len(operands) > 1 else None
+        is_base = isinstance(first, Symbol) and first.target is depot and not first.offset
+        is_base = is_base or (isinstance(first, Register) and first.number in bases)
+        if item.opcode in ("mov", "cvta") and is_base and isinstance(operands[0], Register):
+            bases.add(operands[0].number)
+            continue
+        for number, operand in enumerate(operands):
+            if isinstance(operand, Address) and isinstance(operand.base, Register) and operand.base.number in bases:
+                uses.append((index, number, operand.offset))
+            elif find_registers([operand]) & bases or (isinstance(operand, Symbol) and operand.target is depot):
+                is_sum = item.opcode == "add" and number == 1 and item.modifiers == ("u64",)
+                addend = operands[2] if is_sum else None
+                if not isinstance(addend, Immediate) or find_registers(operands[:1]) & bases:
+                    return None
+                begins.add(int(addend.value))
+                uses.append((index, 2, int(addend.value)))
+    starts = sorted(begins)
+    if len(starts) < 2 or starts[-1] >= depot.nbytes or any(not 0 <= offset < depot.nbytes for _, _, offset in uses):
+        return None
+    gap = -(-gap // depot.align) * depot.align
+    ranges = tuple(
+        (begin + number * gap, end - begin)
+        for number, (begin, end) in enumerate(zip(starts, [*starts[1:], depot.nbytes], strict=True))
+    )
+    changed = list(body)
+    for index, place, offset in uses:
+        item = changed[index]
+        assert isinstance(item, Instruction)
+        moved = offset + gap * sum(start <= offset for start in starts[1:])
+        changed[index] = replace(item, operands=[
+            operand if number != place
+            else replace(operand, offset=moved) if isinstance(operand, Address) else Immediate(moved)
+            for number, operand in enumerate(item.operands)
+        ])  # fmt: skip
+    return LocalArrays(depot, depot.nbytes + gap * (len(starts) - 1), ranges, changed)
