@@ -250,7 +250,7 @@ extern "C" __global__ void k(cudaTextureObject_t t, float *x) {
     x[0] = tex2D<float>(t, 0.5f, 0.5f);
 }"""
     kernel = xl.raw_module(source).get_function("k", "unsigned long long t, float *x")
-    with pytest.raises(UnsupportedError, match=r"tex\.2d.*not supported on a CPU.*cpu="):
+    with pytest.raises(UnsupportedError, match=r"tex\.2d.*does not run on a CPU.*cpu="):
         kernel(1, 1, (0, xl.to_device(np.zeros(1, np.float32))))
 
 
@@ -410,3 +410,40 @@ def test_a_compiler_that_cannot_be_found_is_named(named: str, monkeypatch: pytes
 @pytest.mark.skipif("CI" not in os.environ or sys.platform != "linux", reason="a machine that need not have NVRTC")
 def test_the_check_of_every_change_has_nvrtc() -> None:
     assert has_nvrtc()
+
+
+CALLS = """#include <cuda/atomic>
+__device__ __forceinline__ void meet() { __syncthreads(); }
+extern "C" __global__ void barriers(int *x)
+{
+    __shared__ int shared[64];
+    shared[threadIdx.x] = 0;
+    if (threadIdx.x < 32) {
+        meet();
+        x[threadIdx.x] = shared[63 - threadIdx.x];
+    } else
+        meet();
+}
+extern "C" __global__ void header(int *x)
+{
+    cuda::atomic_ref<int, cuda::thread_scope_device> r(x[100]);
+    r.fetch_add(1);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "line"),
+    [
+        ("barriers", r"line 2, called at line 11: .* at another one \(.*, line 2, called at line 8\)", 2),
+        ("header", r"line 16 \(\w+\.h:\d+\): .* argument 'x' at index 100", 16),
+    ],
+)
+def test_a_place_in_a_function_that_is_called_is_named_by_the_call(
+    checked: None, name: str, words: str, line: int
+) -> None:
+    kernel = xl.raw_module(CALLS).get_function(name)
+    with pytest.raises(KernelFaultError, match=words) as caught:
+        kernel(1, 64, (xl.to_device(np.zeros(64, np.int32)),))
+        xl.synchronize()
+    assert caught.value.line == line

@@ -199,8 +199,8 @@ static inline int is_checked(const Launch *launch) {
     return (launch->given->flags & XF_CHECKED) != 0;
 }
 
-static inline u32 source_line(const Launch *launch, u32 site) {
-    return site < launch->given->line_count ? launch->given->lines[site] : 0;
+static inline u32 source_place(const Launch *launch, u32 site) {
+    return site < launch->given->place_count ? launch->given->places[site] : 0;
 }
 
 /* --- stacks.c */

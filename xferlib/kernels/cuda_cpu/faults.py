@@ -75,7 +75,6 @@ def raise_fault(
     """
     kind = runtime.FAULTS[report.kind]
     here, other = report.here, report.other
-    line = _find_line(here, sites)
     where, index = _locate(report, memories, shared)
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
@@ -101,12 +100,12 @@ def raise_fault(
     }[kind]
     if kind == "race":
         also = _OPERATIONS[bool(other.flags & runtime.WRITE)]
-        fact += (
-            f", which {_describe_thread(other)} {also} at line {_find_line(other, sites)} without order between them"
-        )
+        fact += f", which {_describe_thread(other)} {also} at {_find_words(other, sites)} without order between them"
     elif other.site != runtime.NOWHERE:
-        fact += f" ({_describe_thread(other)}, line {_find_line(other, sites)})"
-    where_at = f", line {line}: {_describe_thread(here)}" if line else ": a thread"  # without checks no thread is known
+        fact += f" ({_describe_thread(other)}, {_find_words(other, sites)})"
+    is_known = here.site < len(sites)  # without checks neither the place nor the thread
+    where_at = f", {_find_words(here, sites)}: {_describe_thread(here)}" if is_known else ": a thread"
+    line = sites[here.site].source_line if is_known else 0
     message = f"{kernel}(){where_at} {fact}; {remedy}"
     raise KernelFaultError(
         message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
@@ -117,8 +116,8 @@ def _describe_thread(location: runtime.ThreadLocation) -> str:
     return f"thread {tuple(location.tid)} of block {tuple(location.ctaid)}"
 
 
-def _find_line(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> int:
-    return sites[location.site].line if location.site < len(sites) else 0
+def _find_words(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> str:
+    return sites[location.site].words if location.site < len(sites) else "a line that is not known"
 
 
 def _quote_instruction(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> str:

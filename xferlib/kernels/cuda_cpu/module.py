@@ -62,15 +62,15 @@ class CpuCode:
             whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
             self.translation = emit.translate(whole, checked=is_checked, partial=True)
         except ptx.PtxError as error:
-            raise KernelCompileError(f"the PTX cannot be read: {error}") from None
+            raise KernelCompileError(f"the PTX cannot be translated: {error}") from None
         except IndexError:
-            raise KernelCompileError("the PTX cannot be read: an instruction has too few operands") from None
+            raise KernelCompileError("the PTX cannot be translated: an instruction has too few operands") from None
         self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
         self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
         self.library.xf_init_module.restype = None
         self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
         """The compute capability of the target, such as 80."""
-        self.lines = np.asarray(self.translation.lines, np.uint32)
+        self.places = np.asarray(self.translation.places, np.uint32)
 
     @property
     def variables_nbytes(self) -> int:
@@ -253,7 +253,7 @@ class CpuModule:
         shared_array = runtime.make_array(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
-        launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
+        launch.places, launch.place_count = self._code.places.ctypes.data, self._code.places.size
         report = runtime.run(launch, _write)
         if report is not None:
             raise_fault(label, report, self._translation.sites, memories, kernel.shared)

@@ -86,8 +86,8 @@ class EmulatedLaunch(ctypes.Structure):
         ("block", Extents), ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32),
         ("flags", ctypes.c_uint32), ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
         ("stack_nbytes", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64),
-        ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("lines", ctypes.c_void_p),
-        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
+        ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("places", ctypes.c_void_p),
+        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("place_count", ctypes.c_uint32),
         ("unused", ctypes.c_uint32), ("stop", ctypes.c_void_p), ("print", Print),
     )  # fmt: skip
 
