@@ -143,7 +143,7 @@ struct Worker {
     int is_executing;  /* kernels run: a fault is theirs */
     sigjmp_buf recovery;
     void *signal_stack;
-    pthread_t os_thread;
+    pthread_t os_thread; /* to be joined */
 };
 
 struct Launch {
