@@ -28,7 +28,9 @@ class NamedMemory(NamedTuple):
         return self.nbytes // self.item_nbytes
 
 
-_SHARED, _LOCAL = -1, -2
+_SHARED, _LOCAL, _NOWHERE = -1, -2, -3
+_NULL_NBYTES = 4096
+"""Addresses below are elements of what a null pointer points to."""
 _DIGITS = re.compile(r"[1-9]\d*")
 
 _REMEDIES = {
@@ -79,7 +81,8 @@ def raise_fault(
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
     is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
-    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else kind]
+    is_nowhere = report.region == _NOWHERE and kind == "out of bounds"
+    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else "segmentation fault" if is_nowhere else kind]
     fact = {
         "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
         "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
@@ -90,7 +93,9 @@ def raise_fault(
         "read-only": f"writes {where}, which is read-only",
         "endless": "has not left a loop after very many turns",
         "stack overflow": "has used up its stack",
-        "segmentation fault": f"uses an address that is no memory of the launch{f', {where}' if where else ''}",
+        "segmentation fault": f"uses memory {where}"
+        if report.region == _NOWHERE
+        else f"uses an address that is no memory of the launch, {where}",
         "assertion": f"fails an assertion: {report.text.decode(errors='replace')}",
         "trap": f"executes a trap{_in_brackets(report)}",
         "unsupported": f"reaches {_quote_instruction(here, sites)!r}, which does not run on a CPU",
@@ -171,5 +176,6 @@ def _locate(
         return f"shared variable {_demangle(nearest.name)!r} at byte {byte} of {nearest.nbytes}", None
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
-    text = report.text.decode(errors="replace")
-    return text or "in no array of the launch", None
+    address = report.offset & (2**64 - 1)
+    text = f"at address {address:#x}{' (a null pointer)' * (address < _NULL_NBYTES)}, in no array of the launch"
+    return report.text.decode(errors="replace") or text, None
