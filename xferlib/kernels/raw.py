@@ -12,6 +12,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
@@ -30,6 +31,7 @@ from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
     KernelCompileError,
+    KernelError,
     KernelSyntaxError,
     KernelTypeError,
     LayoutError,
@@ -304,7 +306,7 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
     if parameter.is_struct:
         return _struct(kernel, parameter, value)
     if not parameter.is_pointer:
-        if info is not None:
+        if calls.is_array(value):
             raise KernelTypeError(
                 f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
                 "pass xferlib.to_host(x).item() or declare a pointer"
@@ -385,15 +387,41 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         fits, members = False, ()
     try:
         if fits:
-            record[()] = tuple(members)
+            record[()] = _convert_members(members, dtype, parameter.name)
+    except KernelError:
+        raise
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
+        what = f"a dict of {', '.join(map(str, value)) or 'nothing'}" if isinstance(value, dict) else quote(value)
         raise KernelTypeError(
-            f"{kernel}(): argument {parameter.name!r} is {quote(value)}, and the parameter a struct of "
+            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a struct of "
             f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
         )
     return _scalar(record)
+
+
+def _convert_members(values: Sequence[Any], dtype: DType, label: str) -> tuple[Any, ...]:
+    """The members of a struct; NumPy would drop fractions and the bits that an integer has no room for."""
+    names = dtype.names or ()
+    return tuple(
+        _convert_member(value, dtype[name], f"{label}.{name}") for value, name in zip(values, names, strict=True)
+    )
+
+
+def _convert_member(value: Any, dtype: DType, label: str) -> Any:
+    if dtype.names:
+        is_plain = isinstance(value, (tuple, list)) and len(value) == len(dtype.names)
+        return _convert_members(value, dtype, label) if is_plain else value
+    if dtype.subdtype is None:
+        scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        return calls.convert_scalar(scalar, dtype, label) if is_scalar(scalar) else value
+    element, _ = dtype.subdtype
+    array = np.asarray(value)
+    if element.names or array.dtype not in SUPPORTED:
+        return value
+    numbers = [calls.convert_scalar(each, element, label) for each in array.ravel().tolist()]
+    return np.array(numbers, element).reshape(array.shape)
 
 
 def _scalar(record: Any) -> np.generic:
@@ -426,9 +454,12 @@ def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
     """A grid's or a block's extents along x, y and z."""
     extents = given if isinstance(given, tuple) else (given,)
     least = 0 if what == "grid" else 1
-    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
-        raise KernelTypeError(f"{kernel}(): {what}={quote(given)} must be one to three positive ints")
-    x, y, z = (*extents, 1, 1)[:3]
+    are_numbers = all((type(each) is int or isinstance(each, np.integer)) and each >= least for each in extents)
+    if not 1 <= len(extents) <= 3 or not are_numbers:
+        raise KernelTypeError(
+            f"{kernel}(): {what}={quote(given)} must be one to three positive ints; give an int, or a tuple of them"
+        )
+    x, y, z = (*map(int, extents), 1, 1)[:3]
     if x >= 2**31 or max(y, z) > 65535:
         raise KernelTypeError(f"{kernel}(): {what}={quote(given)} is beyond 2**31-1 along x or 65535 along y and z")
     return x, y, z
@@ -632,6 +663,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 return
         try:
             count = len(args)
+            if isinstance(args, (str, bytes, Mapping, AbstractSet)):  # of characters, of keys, or without an order
+                raise TypeError
         except TypeError:
             what = quote(args)
             raise KernelTypeError(
@@ -723,9 +756,12 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         return named["grid"], named["block"], named["args"], shared_nbytes
 
     def _arrays_of(self, args: Sequence[Any]) -> tuple[Any, Device | None, dict[int, ArrayInfo]]:
-        """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none."""
+        """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none.
+
+        Nor is an array in place of a number: that is refused later, and not for being elsewhere.
+        """
         given = [
-            None if parameter.is_struct or (parameter.is_pointer and registry.owner_of(value) is None) else value
+            None if parameter.is_struct or parameter.is_pointer is not calls.is_array(value) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
         return calls.common_device(self.name, self._names, given)
@@ -944,6 +980,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         source = self._read()
         found = signature if signature is not None else source.find_signature(name)
         found = cuda_signature.signature_of(name) if found is None else found
+        if cpu is not None and not callable(cpu):
+            raise ArgumentError(f"get_function: cpu={quote(cpu)} is not a function; give one of the kernel's arguments")
         others = source.kernel_names(without=name) if found is None else []
         if others:
             near = did_you_mean(name, others)
@@ -1342,11 +1380,12 @@ def raw_module(
         file = Path(path)
         content = file.read_bytes()
         if file.suffix.lower() in cuda_signature.SOURCES:
-            source = content.decode()
+            source = cuda_signature.decode(content, str(file))
         else:
             source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
-    if not isinstance(source, str) or "\0" in source:
-        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
+    if not isinstance(source, str) or not cuda_signature.is_text(source):
+        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters or half surrogates")
+    source = source.removeprefix("\ufeff")  # as editors put it in front
     if not binary and Path(source.strip()).suffix.lower() in _FILES and len(source.split()) == 1:
         raise KernelSyntaxError(f"raw_module: {quote(source)} is the name of a file; write raw_module(path={source!r})")
     if binary and (compiler_options or instances):
@@ -1359,6 +1398,6 @@ def raw_module(
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
     """A list of strings."""
-    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
+    if not isinstance(given, (list, tuple)) or not all(map(cuda_signature.is_text, given)):
         raise ArgumentError(f"raw_module: {what}={quote(given)} is not a list of strings; give {what}=('...',)")
     return tuple(given)

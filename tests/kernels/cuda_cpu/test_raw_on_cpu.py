@@ -447,3 +447,23 @@ def test_a_place_in_a_function_that_is_called_is_named_by_the_call(
         kernel(1, 64, (xl.to_device(np.zeros(64, np.int32)),))
         xl.synchronize()
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize("x", [None, 0, 0x1234567])
+def test_a_pointer_to_no_array_is_told_by_its_address(library: str, x: int | None) -> None:
+    kernel = xl.raw_module('extern "C" __global__ void k(int *x) { x[3] = 1; }').get_function("k")
+    words = (
+        f"at address {(x or 0) + 12:#x}{'' if x else ' .a null pointer.'}, in no array of the launch; pass the array"
+    )
+    with pytest.raises(KernelFaultError, match=words):
+        kernel(1, 1, (x,))
+        xl.synchronize()
+
+
+def test_a_kernel_with_a_mangled_name_is_found_where_it_is_named(library: str) -> None:
+    source = "__global__ void set(int *x) { *x = 7; }"
+    x = xl.to_device(np.zeros(1, np.int32))
+    with pytest.raises(KernelCompileError, match=r"no kernel 'set'.*_Z3setPi: declare it extern .* names="):
+        xl.raw_module(source).get_function("set")(1, 1, (x,))
+    xl.raw_module(source, names=("set",)).get_function("set")(1, 1, (x,))
+    assert xl.to_host(x).tolist() == [7]

@@ -124,7 +124,10 @@ class CpuModule:
             raise UnsupportedError(f"{uncovered}; leave it out, or give get_function(..., cpu=...)")
         if found is None:
             known = ", ".join(self._translation.kernels) or "none"
-            raise KernelCompileError(f"the module has no kernel {name!r}; its kernels are {known}")
+            raise KernelCompileError(
+                f'the module has no kernel {name!r}; its kernels are {known}: declare it extern "C" __global__, or '
+                "name it in names="
+            )
         return found
 
     def get_attributes(self, name: str) -> dict[str, int]:
