@@ -7,7 +7,6 @@ import functools
 import hashlib
 import math
 import os
-import re
 import struct
 import threading
 import weakref
@@ -27,7 +26,6 @@ from xferlib._native import LaunchField
 from xferlib._runtime import checks, process
 from xferlib._runtime.checks import NoPublicConstructor, has, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import hide_from_tracer
-from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
     KernelCompileError,
@@ -40,7 +38,7 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import autograd, calls, cuda_engine, cuda_signature
+from xferlib.kernels import autograd, calls, cuda_engine, cuda_headers, cuda_signature
 from xferlib.kernels.calls import Plans, engine_of, is_scalar
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
@@ -1136,8 +1134,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         CUDA's headers have asynchronous copies and barriers in shared memory as single instructions from compute
         capability 8.0 on, which no CPU runs, and write them out for 7.5.
         """
+        from xferlib.kernels.cuda_cpu import runtime
         from xferlib.kernels.cuda_cpu.module import compile_ptx
 
+        runtime.load()  # where it cannot be used, nothing else helps
         texts, lowered = self._write_ptx(_CPU_ARCH)
         code = compile_ptx(*texts, is_checked=is_checked)
         if code.translation.uncovered and not self._binary:
@@ -1155,14 +1155,17 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
     def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
         """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
+        from xferlib.kernels.cuda_cpu import nvrtc
+
         if self._binary:
             return [_decode_ptx(self._binary, "machine code")], {}
         options = self._list_options()
-        text, lowered = _compile_to_ptx(self.source, arch, options, self._names, log_stream)
+        compile_to_ptx = functools.partial(nvrtc.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
+        text, lowered = compile_to_ptx(self.source, names=self._names)
         texts = [text]
         for each in self._pieces:
             if each.kind == cuda_signature.SOURCE:
-                texts.append(_compile_to_ptx(str(each.content), arch, options, (), log_stream)[0])
+                texts.append(compile_to_ptx(str(each.content), names=())[0])
             else:
                 texts.append(_decode_ptx(each.bytes(), f"{each.name}, which is linked,"))
         return texts, lowered
@@ -1186,17 +1189,18 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
-        options = (*self._list_options(), *_include_options("".join([self.source, *sources])))
+        folders = cuda_headers.find_folders("\n".join([self.source, *sources]))
+        options = (*self._list_options(), *cuda_headers.list_options(folders))
         is_linked = any(map(cuda_signature.is_relocatable, options))
         parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
         name = cuda_engine.key(
-            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)), backend.compiler_version()
-        )
-        has_headers = any("#include" in each for each in (self.source, *sources))
-        is_fixed = not has_headers and log_stream is None  # a header may change under the same source
-        cached = cuda_engine.read(name) if is_fixed else None
+            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)),
+            f"{backend.compiler_version()} {cuda_headers.identify(folders)}",
+        )  # fmt: skip
+        is_kept = all(cuda_headers.has_only_own(each, self._options, folders) for each in (self.source, *sources))
+        cached = cuda_engine.read(name) if is_kept and log_stream is None else None
         if cached is not None:
-            return _unpack(cached, self._names)
+            return cuda_engine.unpack_names(cached, self._names)
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
         if is_linked:
             given = [("the source", "CUBIN", compiled.cubin)]
@@ -1212,26 +1216,14 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             compiled = compiled._replace(cubin=cubin, log="\n".join(filter(None, logs)))
         if log_stream is not None:
             log_stream.write(compiled.log)
-        cuda_engine.write(name, _pack(compiled, self._names))
+        if is_kept:
+            cuda_engine.write(name, cuda_engine.pack_names(compiled.cubin, compiled.names, self._names))
         return compiled.cubin, compiled.names
-
-
-def _pack(compiled: Any, names: Sequence[str]) -> bytes:
-    """Code with its mangled names, for the cache."""
-    content: bytes = "\t".join(compiled.names[each] for each in names).encode() + b"\n" + compiled.cubin
-    return content
-
-
-def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
-    """The code that `_pack` was given, and the mangled names."""
-    head, _, code = content.partition(b"\n")
-    return code, dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
 
 
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
-_HEADER_PACKAGES = ("nvidia-cuda-runtime", "nvidia-cuda-cccl")
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1240,88 +1232,6 @@ def _decode_ptx(content: bytes, what: str) -> str:
     if ".version" not in text or "\0" in text:
         raise UnsupportedError(f"{what} does not run on a CPU: it is not PTX; give its source or PTX")
     return text
-
-
-def _load_compiler() -> Any:
-    """The module of NVRTC.
-
-    Raises:
-        UnsupportedError: NVRTC is not installed.
-    """
-    try:
-        from xferlib.backends.cuda import compiler
-
-        compiler.version()
-    except (ImportError, RuntimeError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UnsupportedError(
-            f"CUDA source runs on a CPU by NVRTC, which is not installed ({reason}); "
-            f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
-            "the same"
-        ) from None
-    return compiler
-
-
-@functools.cache
-def _find_package_version(name: str) -> str:
-    """The version of an installed package; empty where it is not installed."""
-    from importlib import metadata
-
-    try:
-        return f"{name} {metadata.version(name)}"
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _compile_to_ptx(
-    source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
-) -> tuple[str, dict[str, str]]:
-    """PTX of a source from the cache or by NVRTC, and the mangled names."""
-    compiler = _load_compiler()
-    version = " ".join((compiler.version(), *map(_find_package_version, _HEADER_PACKAGES)))
-    found = _include_options(source)
-    whole = (*options, "--generate-line-info", *found)
-    folders = [each.partition("=")[2] for each in found]
-    is_fixed = _has_only_own_headers(source, options, folders)
-    name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
-    cached = cuda_engine.read(name) if is_fixed and log_stream is None else None
-    if cached is None:
-        compiled = compiler.compile_source(source, arch=arch, options=whole, names=names)
-        if log_stream is not None:
-            log_stream.write(compiled.log)
-        cached = _pack(compiled, names)
-        if is_fixed:
-            cuda_engine.write(name, cached)
-    code, lowered = _unpack(cached, names)
-    return code.rstrip(b"\0").decode(), lowered
-
-
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)
-
-
-def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence[str]) -> bool:
-    """Whether all that a source includes are CUDA's headers, which change with the version of a package."""
-    if any(each.startswith(("-I", "--include-path", "-include", "--pre-include")) for each in options):
-        return False
-    names = [found.strip() for found in _INCLUDE.findall(source)]
-    if source.count("include") != len(names):  # one that is written in another way, or made by a macro
-        return False
-    return all(
-        name[:1] == "<" and any(Path(folder, name[1:].partition(">")[0]).is_file() for folder in folders)
-        for name in names
-    )
-
-
-def _include_options(source: str) -> tuple[str, ...]:
-    """The option that names CUDA's header folder, for a source that includes a header."""
-    if "#include" not in source:
-        return ()
-    from cuda import pathfinder
-
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    folders = [Path(each) for each in found if each]
-    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    return tuple(f"--include-path={folder}" for folder in folders)
 
 
 _FILES = (".cu", ".cubin", ".fatbin", ".ptx")

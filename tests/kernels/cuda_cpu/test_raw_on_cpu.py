@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import os
 import sys
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -467,3 +470,23 @@ def test_a_kernel_with_a_mangled_name_is_found_where_it_is_named(library: str) -
         xl.raw_module(source).get_function("set")(1, 1, (x,))
     xl.raw_module(source, names=("set",)).get_function("set")(1, 1, (x,))
     assert xl.to_host(x).tolist() == [7]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is loaded")
+def test_code_that_is_forgotten_leaves_memory_with_its_last_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xferlib.kernels.cuda_cpu import module as cuda_cpu
+
+    def is_loaded(code: Any) -> bool:
+        return code.library._name in Path("/proc/self/maps").read_text()
+
+    monkeypatch.setattr(cuda_cpu, "_MOST_NBYTES", 1)
+    monkeypatch.setattr(cuda_cpu, "_codes", {})
+    first, second = (cuda_cpu.compile_ptx(f"// {number}\n{PTX}", is_checked=False) for number in range(2))
+    assert cuda_cpu.compile_ptx(f"// 1\n{PTX}", is_checked=False) is second  # the last one stays, however large
+    kept, name = SimpleNamespace(library=SimpleNamespace(_name=first.library._name)), weakref.ref(first)
+    assert is_loaded(first)
+    del first
+    gc.collect()
+    assert name() is None
+    assert not is_loaded(kept)
+    assert is_loaded(second)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import functools
+import hashlib
 import math
+import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +69,12 @@ class CpuCode:
             raise KernelCompileError(f"the PTX cannot be translated: {error}") from None
         except IndexError:
             raise KernelCompileError("the PTX cannot be translated: an instruction has too few operands") from None
+        self.nbytes = len(self.translation.text) + sum(map(len, texts))
+        """About what it holds: more memory is in proportion."""
         self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
+        self.translation.text = ""
+        # ctypes never unloads a library. Not at the end, when a launch may still be under way.
+        weakref.finalize(self, _ctypes.dlclose, self.library._handle).atexit = False
         self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
         self.library.xf_init_module.restype = None
         self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
@@ -78,13 +87,38 @@ class CpuCode:
         return self.translation.block_nbytes + max(self.translation.block_align, 16)
 
 
-_MOST_CODES = 64
+_MOST_NBYTES = 64 << 20
+_codes: dict[bytes, CpuCode] = {}
+"""The code of texts, the last used at the end."""
+_lock = threading.Lock()
 
 
-@functools.lru_cache(_MOST_CODES)
 def compile_ptx(*texts: str, is_checked: bool) -> CpuCode:
-    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process."""
-    return CpuCode(texts, is_checked=is_checked)
+    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process, until it is forgotten."""
+    digest = hashlib.sha256(bytes([is_checked]))
+    for text in texts:
+        digest.update(b"%d " % len(text) + text.encode())
+    name = digest.digest()
+    with _lock:
+        code = _codes.pop(name, None)
+    if code is None:
+        code = CpuCode(texts, is_checked=is_checked)
+    with _lock:
+        _codes[name] = code
+        nbytes = sum(each.nbytes for each in _codes.values())
+        for old in [*_codes][:-1]:
+            if nbytes <= _MOST_NBYTES:
+                break
+            nbytes -= _codes.pop(old).nbytes
+    return code
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it at the fork
+
+
+process.reset_in_child(_renew_lock)
 
 
 class CpuModule:

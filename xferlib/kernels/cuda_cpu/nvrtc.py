@@ -1,0 +1,72 @@
+"""CUDA source to PTX, by NVRTC, which needs neither a GPU nor a driver; cached on disk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from xferlib._runtime.version import install_command
+from xferlib.errors import UnsupportedError
+from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import cuda_headers
+
+
+def load_nvrtc() -> Any:
+    """The module that calls NVRTC.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed.
+    """
+    try:
+        from xferlib.backends.cuda import compiler
+
+        compiler.version()
+    except (ImportError, RuntimeError) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise UnsupportedError(
+            f"CUDA source runs on a CPU by NVRTC, which is not installed ({reason}); {describe_remedy()}, or give "
+            "get_function(..., cpu=function) a NumPy function that does the same"
+        ) from None
+    return compiler
+
+
+def describe_remedy() -> str:
+    """The remedy where NVRTC is missing."""
+    if sys.platform == "darwin":
+        return "NVIDIA makes none for macOS: compile to PTX on another system and give raw_module(path='kernels.ptx')"
+    return install_command("cuda-on-cpu")
+
+
+def compile_to_ptx(
+    source: str, *, arch: str, options: Sequence[str], names: Sequence[str], log_stream: Any = None
+) -> tuple[str, dict[str, str]]:
+    """PTX of a source from the cache or by NVRTC, and the mangled names.
+
+    Args:
+        source: CUDA C++.
+        arch: Such as ``compute_80``.
+        options: The user's.
+        names: Template instances.
+        log_stream: A text file, which receives the compiler's messages.
+
+    Raises:
+        UnsupportedError: NVRTC is not installed.
+        KernelCompileError: It refuses the source.
+    """
+    compiler = load_nvrtc()
+    folders = cuda_headers.find_folders(source)
+    whole = (*options, "--generate-line-info", *cuda_headers.list_options(folders))
+    is_kept = cuda_headers.has_only_own(source, options, folders)
+    version = f"{compiler.version()} {cuda_headers.identify(folders)}"
+    name = cache.key("ptx", source, arch, "\0".join((*whole, *names)), version)
+    cached = cache.read(name) if is_kept and log_stream is None else None
+    if cached is None:
+        compiled = compiler.compile_source(source, arch=arch, options=whole, names=tuple(names))
+        if log_stream is not None:
+            log_stream.write(compiled.log)
+        cached = cache.pack_names(compiled.cubin, compiled.names, names)
+        if is_kept:
+            cache.write(name, cached)
+    code, lowered = cache.unpack_names(cached, names)
+    return code.rstrip(b"\0").decode(), lowered
