@@ -36,7 +36,8 @@ def find_folders(source: str) -> tuple[Path, ...]:
 
     found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
     folders = [Path(each) for each in found if each]
-    return (*folders, *(folder / "cccl" for folder in folders if (folder / "cccl").is_dir()))
+    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
+    return tuple(dict.fromkeys(folders))
 
 
 def list_options(folders: Sequence[Path]) -> tuple[str, ...]:

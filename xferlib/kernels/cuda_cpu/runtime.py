@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,6 +104,11 @@ def load() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except (OSError, ValueError) as error:
+        if sys.platform == "win32":
+            raise UnsupportedError(
+                "CUDA source does not run on a CPU of Windows: the runtime in C catches faults of kernels by POSIX's "
+                "signals; use WSL, or give get_function(..., cpu=function) a NumPy function that does the same"
+            ) from None
         raise UnsupportedError(
             f"CUDA source does not run on a CPU here: the runtime in C has not been compiled ({error}); run python -m "
             "xferlib._native.build"
