@@ -490,3 +490,19 @@ def test_code_that_is_forgotten_leaves_memory_with_its_last_module(monkeypatch: 
     assert name() is None
     assert not is_loaded(kept)
     assert is_loaded(second)
+
+
+def test_a_wheel_without_the_runtime_says_so_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from xferlib.kernels.cuda_cpu import nvrtc, runtime
+
+    monkeypatch.setattr(runtime, "LIBRARY", tmp_path / "emulator.so")
+    monkeypatch.setattr(runtime, "load", runtime.load.__wrapped__)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: pytest.fail("the compiler is asked for"))
+    kernel = xl.raw_module('extern "C" __global__ void k(int *x) {}').get_function("k")
+    with (
+        xl.use_backend("numpy"),
+        pytest.raises(UnsupportedError, match=r"not been compiled.*python -m xferlib\._native"),
+    ):
+        kernel(1, 1, (np.zeros(1, np.int32),))
