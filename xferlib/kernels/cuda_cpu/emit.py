@@ -420,26 +420,6 @@ static inline u32 xf_dot2(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
                    (b_signed ? (s32)(s8)(b >> i * 8) : (s32)(u8)(b >> i * 8)));
     return c;
 }""",
-    "xf_min32": """static inline f32 xf_min32(f32 a, f32 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a < b || (a == b && xf_b32(a) >> 31) ? a : b;
-}""",
-    "xf_max32": """static inline f32 xf_max32(f32 a, f32 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a > b || (a == b && !(xf_b32(a) >> 31)) ? a : b;
-}""",
-    "xf_min64": """static inline f64 xf_min64(f64 a, f64 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a < b || (a == b && xf_b64(a) >> 63) ? a : b;
-}""",
-    "xf_max64": """static inline f64 xf_max64(f64 a, f64 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a > b || (a == b && !(xf_b64(a) >> 63)) ? a : b;
-}""",
     "xf_neg64": "static inline f64 xf_neg64(f64 a) { return a == a ? -a : a; }",
     "xf_abs64": "static inline f64 xf_abs64(f64 a) { return a == a ? xf_f64(xf_b64(a) & ~(1ull << 63)) : a; }",
     "xf_half": """static inline f32 xf_half(u32 a) {
@@ -475,6 +455,14 @@ for _nbits in (16, 32, 64):
     _HELPERS[f"xf_rem_{_s}"] = (
         f"static inline {_u} xf_rem_{_s}({_s} a, {_s} b) {{ return !b ? ({_u})~0ull : b == -1 ? 0 : ({_u})(a % b); }}"
     )
+for _nbits, _name, _sign, _is_first in (
+    (32, "min", "<", ""), (32, "max", ">", "!"), (64, "min", "<", ""), (64, "max", ">", "!"),
+):  # fmt: skip
+    _HELPERS[f"xf_{_name}{_nbits}"] = f"""static inline f{_nbits} xf_{_name}{_nbits}(f{_nbits} a, f{_nbits} b) {{
+    if (a != a) return b;
+    if (b != b) return a;
+    return a {_sign} b || (a == b && {_is_first}(xf_b{_nbits}(a) >> {_nbits - 1})) ? a : b;
+}}"""
 _HELPER_NAME = re.compile(r"\b(xf_\w+|XF_TICK)\b")
 _HELPER_OF = {"xf_dot4": "xf_dot", "xf_dot2": "xf_dot"}
 
