@@ -415,7 +415,7 @@ def test_the_check_of_every_change_has_nvrtc() -> None:
     assert has_nvrtc()
 
 
-CALLS = """#include <cuda/atomic>
+CALLS = """#include <cuda_pipeline.h>
 __device__ __forceinline__ void meet() { __syncthreads(); }
 extern "C" __global__ void barriers(int *x)
 {
@@ -429,8 +429,9 @@ extern "C" __global__ void barriers(int *x)
 }
 extern "C" __global__ void header(int *x)
 {
-    cuda::atomic_ref<int, cuda::thread_scope_device> r(x[100]);
-    r.fetch_add(1);
+    __shared__ int shared[64];
+    __pipeline_memcpy_async(shared + threadIdx.x, x + 100, 4);
+    x[threadIdx.x] = shared[threadIdx.x];
 }
 """
 
@@ -506,3 +507,16 @@ def test_a_wheel_without_the_runtime_says_so_before_anything_is_compiled(
         pytest.raises(UnsupportedError, match=r"not been compiled.*python -m xferlib\._native"),
     ):
         kernel(1, 1, (np.zeros(1, np.int32),))
+
+
+def test_tensors_of_bfloat16_are_passed_by_their_bits(library: str) -> None:
+    if library != "torch":
+        pytest.skip("NumPy has no bfloat16")
+    torch = pytest.importorskip("torch")
+    kernel = xl.raw_module("""
+#include <cuda_bf16.h>
+extern "C" __global__ void k(__nv_bfloat16 *x) { x[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x]; }
+""").get_function("k")
+    x = torch.arange(8, dtype=torch.bfloat16)
+    kernel(1, 8, (x.view(torch.int16),))
+    assert x.tolist() == [i * i for i in range(8)]

