@@ -520,3 +520,20 @@ extern "C" __global__ void k(__nv_bfloat16 *x) { x[threadIdx.x] = x[threadIdx.x]
     x = torch.arange(8, dtype=torch.bfloat16)
     kernel(1, 8, (x.view(torch.int16),))
     assert x.tolist() == [i * i for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("table[n] = 1;", "writes 4 bytes out of bounds, variable 'table' at byte 28 of 16; guard"),
+        ("more[n] = 1;", "out of bounds, dynamic shared memory; give the launch as much .* shared_nbytes="),
+    ],
+)
+def test_memory_of_the_module_and_of_the_launch_is_told(checked: None, body: str, words: str) -> None:
+    source = f"""
+__device__ int table[4];
+extern "C" __global__ void k(int n) {{ extern __shared__ int more[]; {body} }}"""
+    with pytest.raises(KernelFaultError, match=words) as caught:
+        xl.raw_module(source).get_function("k")(1, 1, (7,))
+        xl.synchronize()
+    assert caught.value.index is None

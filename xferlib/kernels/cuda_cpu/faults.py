@@ -35,6 +35,7 @@ _DIGITS = re.compile(r"[1-9]\d*")
 
 _REMEDIES = {
     "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
+    "dynamic": "give the launch as much as its threads use: shared_nbytes=",
     "misaligned": "let each access begin at a multiple of its own size",
     "uninitialised": "write the memory first, in every thread that reads it",
     "race": "separate the two with __syncthreads() in a block, or use atomics",
@@ -81,8 +82,11 @@ def raise_fault(
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
     is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
-    is_nowhere = report.region == _NOWHERE and kind == "out of bounds"
-    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else "segmentation fault" if is_nowhere else kind]
+    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else kind]
+    if kind == "out of bounds" and report.region == _NOWHERE:
+        remedy = _REMEDIES["segmentation fault"]
+    elif kind == "out of bounds" and report.region == _SHARED and report.offset >= _find_end(shared):
+        remedy = _REMEDIES["dynamic"]
     fact = {
         "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
         "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
@@ -160,6 +164,8 @@ def _locate(
     """The memory of an access in words, and the index of the element; None where there is no index."""
     if report.region >= 0:
         memory = memories[report.region]
+        if memory.dtype == "bytes":
+            return f"{memory.name} at byte {report.offset} of {memory.nbytes}", None
         index = report.offset // memory.item_nbytes
         elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
         return f"{memory.name} at index {index} of {elements}", index
