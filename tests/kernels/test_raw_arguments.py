@@ -140,6 +140,8 @@ _TIMES = np.dtype([("by", [(each, "f4") for each in "xyz"]), ("times", "f8"), ("
         ({"by": (1, 2, 3), "times": np.array(-(2**31) - 1), "scale": (4, 5)}, r"'m\.times' is -2147483649"),
         (np.array(((1, 2, 3), 2.5, (4, 5)), _TIMES), r"'m\.times' is 2\.5"),
         (((1, 2, 3), 2, (4, 5j)), r"'m\.scale' is complex"),
+        (((1, 2, 3), 10**5000, (4, 5)), r"'m\.times' is an int of 16610 bits, out of range"),
+        (((10**5000, 2, 3), 1, (4, 5)), r"'m\.by\.x' is an int of 16610 bits, out of range"),
     ],
 )
 def test_a_member_is_checked_as_a_number_is(library: str, wrong: Any, words: str) -> None:
