@@ -68,6 +68,17 @@ def test_using_numpy_brings_in_no_other_library() -> None:
     assert not {module for module in used if module.partition(".")[0] in {"torch", "cupy", "pycuda", "cuda"}}
 
 
+def test_cuda_source_brings_in_no_other_kernels() -> None:
+    """Nor do the names of the package stand for modules that have been imported before."""
+    named = _new_modules("import xferlib; xferlib.raw_module('').get_function('k', 'int *x')")
+    others = ("definitions", "numpy_engine", "reductions", "autograd", "calls", "python_frontend")
+    assert not named & {f"xferlib.kernels.{each}" for each in others}
+    script = (
+        "import xferlib.kernels.elementwise, xferlib.kernels as k; print(callable(k.elementwise), callable(k.scan))"
+    )
+    assert printed("-c", script).split() == ["True", "True"]
+
+
 def test_these_tests_can_fail() -> None:
     assert "importlib.metadata" in _new_modules("import xferlib, importlib.metadata")
 

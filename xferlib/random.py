@@ -33,8 +33,8 @@ from xferlib.errors import (
     UnsupportedDTypeError,
     quote,
 )
-from xferlib.kernels import autograd
 from xferlib.kernels import random as philox
+from xferlib.kernels import tracking
 from xferlib.kernels.random import Draw
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ class Generator:
         if owner is None:
             (count,) = shape_of(_length(x), what="x")
             return transfers.to_device(self._order(count), device=self._place(), copy=None)
-        autograd.refuse("permutation", [x], ["x"])
+        tracking.refuse("permutation", [x], ["x"])
         describe.source_of(x)  # refuses what no device can hold
         info = owner.view(x)
         if not info.shape:

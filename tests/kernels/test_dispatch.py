@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import FLOATS, same_bits
 from xferlib.errors import KernelTypeError, LayoutError
-from xferlib.kernels import calls as arguments
+from xferlib.kernels import arguments, elementwise, plans, reduction
 from xferlib.kernels import calls as caller
-from xferlib.kernels import elementwise, reduction
 
 add = elementwise(lambda x, y: x + y, name="add")
 
@@ -117,7 +116,7 @@ def test_a_scalar_of_a_repeated_call_converts_as_in_a_first_one(value, dtype):
             return str(error)
 
     dtype = np.dtype(dtype)
-    short = arguments.scalar_converter(type(value), dtype, "x")
+    short = caller.scalar_converter(type(value), dtype, "x")
     found = outcome(lambda: short(value))
     expected = outcome(lambda: np.array(arguments.convert_scalar(value, dtype, "x")))
     assert found == expected if isinstance(expected, str) else same_bits(found, expected)
@@ -143,23 +142,23 @@ def test_scalars_of_a_repeated_call(target):
 
 # --- many shapes in turn
 
-MANY = caller.MOST_PLANS + 100
+MANY = plans.MOST_PLANS + 100
 
 
 def test_a_full_table_drops_one_call_at_a_time():
-    plans: caller.Plans[object] = caller.Plans(100)
+    table: plans.Plans[object] = plans.Plans(100)
     hits = 0
     for turn in range(10):
         for key in range(200):
-            if key in plans:
+            if key in table:
                 hits += turn > 0
             else:
-                plans.keep(key, key)
-            assert len(plans) <= 100
+                table.keep(key, key)
+            assert len(table) <= 100
     assert hits > 9 * 200 * 0.3  # the oldest first, or all, would leave none
     for _ in range(20):
-        plans.keep("new", 1)
-    assert "new" in plans
+        table.keep("new", 1)
+    assert "new" in table
 
 
 KERNELS = {

@@ -23,7 +23,7 @@ from xferlib.errors import (
     LayoutError,
     UnsupportedError,
 )
-from xferlib.kernels import calls as checks
+from xferlib.kernels import arguments as checks
 from xferlib.kernels import elementwise, raw_module, reductions
 from xferlib.kernels.cuda_signature import RawParameter
 from xferlib.kernels.raw import make_repeat

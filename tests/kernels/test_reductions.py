@@ -14,7 +14,7 @@ from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import calls, reduction, reductions
+from xferlib.kernels import arguments, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 
@@ -354,7 +354,7 @@ def test_a_call_on_a_gpu_launches_what_the_source_computes(name, axes, monkeypat
     x = np.random.default_rng(0).standard_normal((6, 700)).astype(np.float32)
     gpu, kernel = _Gpu(), getattr(reductions, name)
     expected = kernel(x, axis=axes)
-    monkeypatch.setattr(calls, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+    monkeypatch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
     again = ReductionKernel(kernel.definition)
     found = again(x, axis=axes)
     assert same_bits(found, expected)

@@ -11,7 +11,7 @@ from tests.sim import IS_LONG
 from xferlib.sim import memory as blocks
 from xferlib.sim import model as ranges
 from xferlib.sim.memory import Block, Span
-from xferlib.sim.model import Cells, Strided
+from xferlib.sim.model import ByteFlags, Cells, Strided
 
 NBYTES = 400
 LINE = ((lambda: None).__code__, 0)
@@ -54,7 +54,14 @@ def views(draw: st.DrawFn) -> tuple[int, list[int], list[int], int]:
 
 @st.composite
 def spans(draw: st.DrawFn) -> Span:
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["view", "cells", "bits"]))
+    if kind == "bits":
+        flags = np.zeros(NBYTES, np.bool_)
+        for begin in draw(st.lists(st.integers(0, NBYTES // 4 - 1), min_size=1, max_size=12)):
+            flags[4 * begin : 4 * begin + draw(st.sampled_from([1, 2, 4, 4, 9, 16]))] = True
+        first, last = np.flatnonzero(flags)[[0, -1]].tolist()
+        return Span(BLOCK, first, last + 1, ByteFlags(first, flags[first : last + 1]))
+    if kind == "view":
         (span,) = blocks.strided_spans(BLOCK, *draw(views()))
         return span
     run = draw(st.integers(1, 9))
@@ -82,11 +89,33 @@ def test_two_spans_meet_where_they_have_a_byte_in_common(
     monkeypatch.setattr(ranges, "MOST_WORK", most_work)  # 1: the solver gives up, and the bytes are listed
     common = touched(one) & touched(two)
     assert ranges.meet(one, two) == bool(common)
+    assert ranges.find_common(one, two) == min(common, default=None)
     begins, run = ranges.starts(one)
     index = ranges.find_first_overlap(begins, run, two)
     assert (index is not None) == bool(common)
     if index is not None:
         assert common & set(range(begins[index], begins[index] + run))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9)), min_size=1, max_size=40), st.integers(0, 70))
+def test_regions_of_flags_have_these_bytes_however_many_runs_they_are(runs: list[tuple[int, int]], start: int) -> None:
+    flags = np.array([flag for gap, run in runs for flag in [False] * gap + [True] * run] + [False] * 3)
+    found = [Span(*each) for each in ranges.regions_of(BLOCK, start, flags)]
+    expected = {start + int(each) for each in np.flatnonzero(flags)}
+    assert set[int]().union(*map(touched, found)) == expected
+    assert len(found) <= 8
+    again = ranges.regions_of(BLOCK, start - start % 64, np.concatenate([np.zeros(start % 64, np.bool_), flags]))
+    assert [Span(*each) for each in again] == found
+    assert {hash(each[1:]) for each in again} == {hash(each[1:]) for each in found}
+
+
+def test_a_pattern_of_a_million_runs_is_a_few_numbers_or_one_bit_a_byte() -> None:
+    regular = np.tile([True, False, False, False], 1 << 20)
+    (strided,) = ranges.regions_of(BLOCK, 0, regular)
+    assert strided.form == Strided(1, ((4, 1 << 20),))
+    (bits,) = ranges.regions_of(BLOCK, 0, np.random.default_rng(1).random(1 << 22) < 0.5)
+    assert isinstance(bits.form, ByteFlags)
+    assert bits.form.packed.nbytes <= (1 << 19) + 8
 
 
 def test_the_same_bytes_seen_in_other_ways_are_the_same_span() -> None:

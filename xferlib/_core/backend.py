@@ -319,7 +319,7 @@ class Backend(ABC):
         return [self.view(array).pointer for array in arrays]
 
     def engine(self) -> Any:
-        """A `kernels.calls.BackendEngine` that runs kernels instead of the compiler; None, as usual, for the latter."""
+        """A `BackendEngine` of the kernels, which runs them instead of the compiler; None, as usual, for the latter."""
         return None
 
     def compile(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,7 +73,7 @@ class Folder:
         Raises:
             OSError: A full or read-only disk.
         """
-        temporary = f".{secrets.token_hex(8)}.tmp"
+        temporary = f".{os.urandom(8).hex()}.tmp"
         file = os.open(self._at(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, **self._of)
         try:
             with os.fdopen(file, "wb") as opened:

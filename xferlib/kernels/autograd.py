@@ -12,7 +12,7 @@ use. A call on tensors that torch does not track pays for one question, `needs_g
 
 from __future__ import annotations
 
-import sys
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -27,56 +27,11 @@ Make = Callable[[Definition], Callable[..., Any]]
 """Makes a kernel from its definition. It is `ElementwiseKernel`, passed in because that module imports this one."""
 
 _function: Any = None
-_sum: Run
-"""`xferlib.kernels.reductions.sum`, set by `sum_by` when the package is imported."""
+_sum: Run | None = None
+"""`xferlib.kernels.reductions.sum`, set by `sum_by` when that is imported."""
 
 ORDERED = frozenset({"index", "size", "length", "gather", "loop", "update", "fact"})
 """Operations whose value depends on an element's index: a batch of examples cannot be one call of these."""
-
-
-def _get_tracking_module() -> Any:
-    """The module that asks torch which tensors it tracks; None where torch is not loaded."""
-    if "torch" not in sys.modules:
-        return None
-    from xferlib.backends.torch import tensors as tracking
-
-    return tracking
-
-
-def needs_gradient(arguments: Sequence[Any]) -> bool:
-    """Whether torch must record what is computed from ``arguments``."""
-    torch = sys.modules.get("torch")
-    if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
-        return False
-    return bool(_get_tracking_module().list_followed(arguments))
-
-
-def requires_gradient(arguments: Sequence[Any]) -> bool:
-    """Whether an argument is a tensor that would need a gradient outside ``torch.no_grad()``."""
-    torch = sys.modules.get("torch")
-    return torch is not None and any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments)
-
-
-def unwrap(arguments: Sequence[Any]) -> list[Any]:
-    """The arguments with each tensor of a transform replaced by one that has memory, to choose a program by."""
-    torch, tracking = sys.modules["torch"], _get_tracking_module()
-    return [tracking.unwrap_transforms(each) if isinstance(each, torch.Tensor) else each for each in arguments]
-
-
-def refuse(name: str, arguments: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuse tensors that torch tracks, for a kernel that has no derivative.
-
-    Raises:
-        KernelTypeError: One of them requires gradients, has a tangent, or is inside a transform.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not any(isinstance(each, torch.Tensor) for each in arguments):
-        return
-    for number in _get_tracking_module().list_followed(arguments):
-        raise KernelTypeError(
-            f"{name}(): torch follows argument {names[number]!r} for a derivative, and has none of CUDA source; pass "
-            "x.detach(), call under torch.no_grad(), or write a torch.autograd.Function that calls the kernel"
-        )
 
 
 # The derivative of a program: reverse accumulation over its nodes.
@@ -410,6 +365,9 @@ def sum_to(gradient: Any, like: Any) -> Any:
 
 def sum_along(tensor: Any, axes: tuple[int, ...], *, keepdims: bool = False) -> Any:
     """The sum along ``axes`` in the order of `sum`; torch can differentiate it."""
+    if _sum is None:
+        importlib.import_module("xferlib.kernels.reductions")  # which imports this module: no statement may name it
+    assert _sum is not None
     return _sum(tensor, axis=axes, keepdims=keepdims)
 
 

@@ -4,45 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import operator
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextvars import Context
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from xferlib._core import arguments as arguments_module
 from xferlib._core import blocks, observe, registry, streams
 from xferlib._core.arrays import (
     DTYPES,
-    SUPPORTED,
-    UNWRITABLE,
     ArrayInfo,
     bounds,
     check_dtype,
-    overlaps_itself,
     share_bytes,
 )
 from xferlib._core.observe import Kind
-from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib._runtime import process
 from xferlib._runtime.checks import whole
 from xferlib.errors import (
-    KernelRangeError,
     KernelShapeError,
     KernelTypeError,
     LayoutError,
     UnsupportedArrayError,
     quote,
 )
-from xferlib.kernels import autograd, functions
+from xferlib.kernels import autograd, tracking
+from xferlib.kernels.arguments import (
+    SCALARS,
+    check_writable,
+    common_device,
+    convert_scalar,
+    is_array,
+    is_scalar,
+)
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
+from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
+from xferlib.kernels.plans import Plans
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 
 if TYPE_CHECKING:
@@ -52,8 +55,6 @@ if TYPE_CHECKING:
 
 
 # Checks the arguments of a kernel call: arrays and their device, scalars and their conversion.
-
-SCALARS = (bool, int, float, complex)
 
 
 class Reader(NamedTuple):
@@ -90,62 +91,6 @@ def reader(value: Any) -> Reader:
     return found
 
 
-def is_scalar(value: Any) -> bool:
-    """Whether a value is a Python number, or a NumPy scalar of a dtype that devices have."""
-    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
-
-
-def is_array(value: Any) -> bool:
-    """Whether a value is an array of some backend; NumPy's scalars are none here."""
-    return registry.owner_of(value) is not None and not isinstance(value, np.generic)
-
-
-def common_device(
-    call: str, names: Sequence[str], arguments: Sequence[Any]
-) -> tuple[Backend | None, Device | None, dict[int, ArrayInfo]]:
-    """The one backend and device of the arrays among ``arguments``, and a view of each.
-
-    Raises:
-        UnsupportedArrayError: Neither an array nor a scalar.
-        MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
-    """
-    backend: Backend | None = None
-    first = 0
-    infos: dict[int, ArrayInfo] = {}
-    for number, value in enumerate(arguments):
-        if value is None or is_scalar(value):
-            continue
-        if isinstance(value, np.generic):
-            raise KernelTypeError(
-                f"{call}: argument {names[number]!r} is a number of dtype {value.dtype}; devices have no dtype "
-                f"{value.dtype}: convert it first, as with numpy.float64(x)"
-            )
-        found = registry.owner_of(value)
-        if found is None:
-            remedy = "pass it through xferlib.to_device() first"
-            if isinstance(value, PendingTransfer):
-                remedy = RESULT_REMEDY
-            elif isinstance(value, str):
-                remedy = "give an array or a number"
-            raise KernelTypeError(
-                f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
-                f"Python number; {remedy}"
-            )
-        info = found.view(value)
-        if backend is None:
-            backend, first = found, number
-        elif found is not backend:
-            raise arguments_module.make_mixed_backends_error(
-                call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
-            )
-        elif info.device is not infos[first].device:
-            raise arguments_module.make_mixed_devices_error(
-                call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
-            )
-        infos[number] = info
-    return backend, infos[first].device if infos else None, infos
-
-
 def resolve(owner: Backend, given: list[Any], infos: dict[int, ArrayInfo]) -> list[int]:
     """Put arrays with their elements in memory in the positions of lazy ones, and return these positions.
 
@@ -170,34 +115,6 @@ def refuse_freed(call: str, infos: Iterable[ArrayInfo], pointers: Sequence[int])
             f"{call}(): an argument's memory was freed, as that of sharded parameters is outside of their layer; "
             "gather it first"
         )
-
-
-def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
-    """A scalar argument as ``dtype``.
-
-    Raises:
-        KernelTypeError: It is out of range, has a fraction, or is complex where that does not fit.
-    """
-    if isinstance(value, np.generic):
-        if value.dtype == dtype:
-            return value
-        value = value.item()
-    if isinstance(value, complex) and not is_complex(dtype):
-        raise KernelTypeError(f"argument {name!r} is complex and the parameter {dtype}; pass value.real")
-    if dtype == BOOL:
-        return np.bool_(bool(value))
-    if dtype.kind in "iu":
-        if isinstance(value, float):
-            if not math.isfinite(value) or value != int(value):
-                raise KernelTypeError(f"argument {name!r} is {quote(value)} and the parameter {dtype}; round it first")
-            value = int(value)
-        if not functions.fits(int(value), dtype):
-            raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
-    elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
-        raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
-    with np.errstate(over="ignore"):
-        converted: np.generic = dtype.type(value)
-    return converted
 
 
 def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
@@ -249,15 +166,6 @@ def check_output(call: str, name: str, info: ArrayInfo, shape: tuple[int, ...], 
     check_writable(call, name, info)
 
 
-def check_writable(call: str, name: str, info: ArrayInfo) -> None:
-    if overlaps_itself(info.shape, info.strides, info.dtype.itemsize):
-        raise LayoutError(
-            f"{call}: elements of output {name!r} share memory, as of a broadcast array or of windows; pass a copy"
-        )
-    if not info.is_writable:
-        raise LayoutError(f"{call}: output {name!r} {UNWRITABLE}")
-
-
 def is_same_memory(one: ArrayInfo, two: ArrayInfo) -> bool:
     return (
         one.pointer == two.pointer
@@ -299,56 +207,6 @@ def _memory(info: ArrayInfo) -> tuple[int, tuple[int, ...], tuple[int, ...], int
 def native_dtype(dtype: DType, name: str) -> DType:
     """The dtype in native byte order; an error for one that no device holds."""
     return check_dtype(dtype, what=f"argument {name!r}")
-
-
-# The engine of a backend whose arrays are neither on a CPU nor on a CUDA device.
-#
-# Such a backend supplies it by `Backend.engine`, which is called when a kernel call is prepared: the backend need
-# not import the kernels before.
-
-
-class Reduce(Protocol):
-    """Runs a reduction in its order on the device: ``run(args, results)`` computes it on host memory."""
-
-    def __call__(
-        self,
-        name: str,
-        run: Callable[[Sequence[Any], Sequence[Any]], None],
-        args: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None: ...
-
-
-class StandIn(Protocol):
-    """Runs the NumPy function of a raw kernel in its order on the device.
-
-    ``values`` are the arguments as they are passed by value, ``written`` the arrays that are not ``const``.
-    """
-
-    def __call__(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        values: Sequence[Any],
-        written: Sequence[Any],
-        stream: RawStream,
-    ) -> None: ...
-
-
-class BackendEngine(NamedTuple):
-    """The functions with which a backend runs kernels itself."""
-
-    call: type[Prepared]
-    """The class of checked element-wise calls."""
-    reduce: Reduce
-    stand_in: StandIn
-
-
-def engine_of(backend: Backend) -> BackendEngine | None:
-    """The engine that a backend supplies; None for one that computes on host memory or on CUDA."""
-    engine: BackendEngine | None = backend.engine()
-    return engine
 
 
 # The options of one call of a C snippet, as CuPy and PyCUDA have them: ``block_size=``, ``range=`` and ``slice=``.
@@ -826,36 +684,6 @@ class IdleCall(Prepared):
 # From the arguments of a call to a prepared call on an engine: check once, remember, run.
 
 V = TypeVar("V")
-MOST_PLANS = 512
-_TURNS = 8
-"""Calls that are not kept where the table is full, for each that takes another one's place."""
-
-
-class Plans(dict[Any, V]):
-    """The prepared calls of one kernel, by what they depend on; a full table drops one entry at a time.
-
-    Where more kinds of calls than it holds come in turn, dropping the oldest, or all, would drop each just before it is
-    wanted again. So most new ones are not kept then, and a part of the old ones stays.
-    """
-
-    def __init__(self, most: int = MOST_PLANS) -> None:
-        super().__init__()
-        self._most = most
-        self._waiting = 0
-
-    @property
-    def is_full(self) -> bool:
-        return len(self) >= self._most
-
-    def keep(self, key: Hashable, value: V) -> None:
-        """Remember a prepared call, perhaps in the place of the oldest one."""
-        if self.is_full and key not in self:
-            self._waiting = (self._waiting + 1) % _TURNS
-            if self._waiting:
-                return
-            with contextlib.suppress(RuntimeError, StopIteration):  # another thread keeps one, too
-                self.pop(next(iter(self)), None)
-        self[key] = value
 
 
 class Caller:
@@ -1314,10 +1142,10 @@ class Dispatch:
     ) -> Any:
         """Check a call of a new kind, remember it under ``key`` and run it."""
         arguments = self._caller.arrange(args, out, keywords)
-        if autograd.needs_gradient(arguments):
+        if tracking.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
         run, values_given, values = self._caller.prepare(arguments, size)
-        if key is not None and not autograd.requires_gradient(arguments):  # else no_grad() would hide a gradient later
+        if key is not None and not tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
             known = self._runs.get(key)
             is_another = isinstance(run, Variants) and isinstance(known, Variants)
             self._runs.keep(key, Variants.join(run, known) if is_another else run)
@@ -1326,7 +1154,7 @@ class Dispatch:
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""
         given = [each for each in arguments if each is not None]
-        special, scalars, key, values = self._caller.specialize_for(given, autograd.unwrap(given))
+        special, scalars, key, values = self._caller.specialize_for(given, tracking.unwrap(given))
         if out is not None or size is not None or len(values) > len(special.program.params) - len(special.outputs):
             raise KernelTypeError(
                 f"{self.name}(): out= and size= cannot be used on tensors that torch follows for a derivative; "

@@ -6,9 +6,14 @@ where each header is one of CUDA's own; the key then has their folders, with the
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import cuda_packages
 
 _LEXED = re.compile(
     r"""(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
@@ -30,14 +35,27 @@ _FILES = ("-I", "-i", "-optf", "-pch", "--include", "--pre-include", "--system-i
 
 def find_folders(source: str) -> tuple[Path, ...]:
     """The folders of CUDA's own headers; none for a source that names no file, nor where they are not installed."""
-    if _WORD.search(_strip(source) or source) is None:
-        return ()
+    return () if _WORD.search(_strip(source) or source) is None else _find_all_folders()
+
+
+@functools.cache
+def _find_all_folders() -> tuple[Path, ...]:
+    """The folders; from the cache where they came with packages, for to look takes 10 ms and more."""
+    packages = cuda_packages.list_packages()
+    name = cache.key("headers", sys.prefix, *packages)
+    cached = cache.read(name) if packages else None
+    known = tuple(map(Path, cached.decode().split("\n"))) if cached else ()
+    if known and all(each.is_dir() for each in known):
+        return known
     from cuda import pathfinder
 
-    found = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
     folders = [Path(each) for each in found if each]
     folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    return tuple(dict.fromkeys(folders))
+    listed = tuple(dict.fromkeys(folders))
+    if packages:
+        cache.write(name, "\n".join(map(str, listed)).encode())
+    return listed
 
 
 def list_options(folders: Sequence[Path]) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ from xferlib._core.arrays import check_dtype
 from xferlib._runtime.checks import NoPublicConstructor
 from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import cuda_signature, signature
-from xferlib.kernels.calls import SCALARS, Dispatch
+from xferlib.kernels.arguments import SCALARS
+from xferlib.kernels.calls import Dispatch
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
 
 # Pickling of kernels: as the arguments they were made from; a Python function is pickled by its name.

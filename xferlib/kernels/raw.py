@@ -38,8 +38,9 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import autograd, calls, cuda_engine, cuda_headers, cuda_signature
-from xferlib.kernels.calls import Plans, engine_of, is_scalar
+from xferlib.kernels import arguments, cuda_engine, cuda_headers, cuda_signature, tracking
+from xferlib.kernels.arguments import is_scalar
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
     CudaSource,
@@ -48,13 +49,13 @@ from xferlib.kernels.cuda_signature import (
     compact,
     parse_signature,
 )
-from xferlib.kernels.elementwise import check_function
+from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule
+    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, EmulatedKernel
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -304,14 +305,14 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
     if parameter.is_struct:
         return _struct(kernel, parameter, value)
     if not parameter.is_pointer:
-        if calls.is_array(value):
+        if arguments.is_array(value):
             raise KernelTypeError(
                 f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
                 "pass xferlib.to_host(x).item() or declare a pointer"
             )
         assert parameter.dtype is not None
         try:
-            return calls.convert_scalar(value, parameter.dtype, parameter.name)
+            return arguments.convert_scalar(value, parameter.dtype, parameter.name)
         except KernelTypeError:
             raise
         except TypeError:  # what NumPy makes no number of
@@ -338,14 +339,14 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             f"the {info.dtype.itemsize} bytes of {info.dtype}, so that a GPU cannot read it as one; pass a copy"
         )
     if not parameter.is_const:
-        calls.check_writable(kernel, parameter.name, info)
+        arguments.check_writable(kernel, parameter.name, info)
     return np.uint64(info.pointer)
 
 
 def _address(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     """A pointer given as such: an int, None for a null pointer, or an allocation of a library, which ``int`` takes."""
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    is_handle = not calls.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
+    is_handle = not arguments.is_scalar(value) and not isinstance(value, (np.generic, type)) and has(value, "__int__")
     if value is None:
         return np.uint64(0)
     try:
@@ -413,12 +414,12 @@ def _convert_member(value: Any, dtype: DType, label: str) -> Any:
         return _convert_members(value, dtype, label) if is_plain else value
     if dtype.subdtype is None:
         scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-        return calls.convert_scalar(scalar, dtype, label) if is_scalar(scalar) else value
+        return arguments.convert_scalar(scalar, dtype, label) if is_scalar(scalar) else value
     element, _ = dtype.subdtype
     array = np.asarray(value)
     if element.names or array.dtype not in SUPPORTED:
         return value
-    numbers = [calls.convert_scalar(each, element, label) for each in array.ravel().tolist()]
+    numbers = [arguments.convert_scalar(each, element, label) for each in array.ravel().tolist()]
     return np.array(numbers, element).reshape(array.shape)
 
 
@@ -544,6 +545,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._cpu is not None:
+            from xferlib.kernels.elementwise import check_function
+
             check_function(self._cpu, f"kernel {self.name!r}: the function cpu=")
         return _kernel_of, (self._module, self.name, self._signature, self._cpu)
 
@@ -645,7 +648,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             UnsupportedError: The arrays are on a CPU, and there is neither ``cpu=`` nor NVRTC; or the kernel has an
                 instruction that no CPU runs.
             KernelCompileError: NVRTC refused the source, or there is no C compiler to run it on a CPU.
-            KernelFaultError: The kernel ran on a CPU and made a mistake; on the simulator where it is carried out.
+            KernelFaultError: The kernel ran on a CPU and made a mistake.
         """
         blocks.follow()
         if named or others or args is _OMITTED:
@@ -669,7 +672,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"{self.name}(): args={what} is not a tuple of arguments; give one: (x, n), or name block= and grid="
             ) from None
         if count != len(self.parameters):
-            if calls.is_array(args):
+            if arguments.is_array(args):
                 raise KernelTypeError(
                     f"{self.name}(): args is an array, and each of its elements would be an argument; give a tuple of "
                     "the arguments: (x,) for one"
@@ -679,7 +682,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 f"({', '.join(each.name for each in self.parameters)}), {count} were given"
             )
         refuse_no_flag(cooperative, f"{self.name}(): cooperative")
-        autograd.refuse(self.name, args, self._names)
+        tracking.refuse(self.name, args, self._names)
         backend, device, infos = self._arrays_of(args)
         if backend is None or device is None:
             backend = registry.default_backend()
@@ -719,7 +722,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             if not self.parameters[number].is_const:
                 owner.note_write(args[number], self._label(number))
         kernel = self._launch(owner, device, extents, values, target, shared_nbytes, is_cooperative=cooperative)
-        if kernel is not None and infos and adopted is None and not autograd.requires_gradient(args):
+        if kernel is not None and infos and adopted is None and not tracking.requires_gradient(args):
             options = {"shared_nbytes": shared_nbytes, "cooperative": cooperative}
             call = make_repeat(self.name, owner, device, kernel, extents, self.parameters, args, [*infos], **options)
             if call is not None:
@@ -759,10 +762,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         Nor is an array in place of a number: that is refused later, and not for being elsewhere.
         """
         given = [
-            None if parameter.is_struct or parameter.is_pointer is not calls.is_array(value) else value
+            None if parameter.is_struct or parameter.is_pointer is not arguments.is_array(value) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
-        return calls.common_device(self.name, self._names, given)
+        return arguments.common_device(self.name, self._names, given)
 
     def _keep(self, form: tuple[Extents, Extents, int, bool], call: Repeated) -> None:
         """Remember a checked launch of this form."""
@@ -792,17 +795,16 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         stream: RawStream,
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
     ) -> None:
-        memory = None
-        if self._cpu is None:
-            replacement, memory = self._emulate(owner, device, values, launch)
-        else:
-            replacement = self._cpu
+        function = self._cpu
+        emulated = None if function is not None else self._emulate(owner, device, values, infos, launch)
         written = [number for number in infos if not self.parameters[number].is_const]
         if device.kind != "cpu" and (engine := engine_of(owner)) is not None:
             outputs = [args[number] for number in written]
-            if memory is not None:
-                args, values, outputs = [*args, memory], [*values, np.uint64(0)], [*outputs, memory]
-            engine.stand_in(self.name, replacement, args, values, outputs, stream)
+            if emulated is not None:
+                engine.emulate(self.name, emulated, args, outputs, stream)
+            else:
+                assert function is not None
+                engine.stand_in(self.name, function, args, values, outputs, stream)
             return
         for each in written:
             owner.note_write(args[each], self._label(each))
@@ -810,7 +812,7 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         for number in infos.keys() - set(written):
             operands[number] = operands[number].view()
             operands[number].flags.writeable = False  # as the compiler would say
-        function = hide_from_tracer(replacement)
+        function = hide_from_tracer(emulated.run if emulated is not None else function)  # type: ignore[arg-type]
         if (recorder := observe.active) is None:
             function(*operands)
         else:
@@ -821,33 +823,24 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         owner: Any,
         device: Device,
         values: Sequence[np.generic],
+        infos: Mapping[int, ArrayInfo],
         launch: tuple[tuple[int, int, int], tuple[int, int, int], int, bool],
-    ) -> tuple[Callable[..., None], Any]:
-        """A function that runs the source on the CPU, on the arguments with arrays as NumPy arrays.
+    ) -> EmulatedKernel:
+        """The source as it runs on the CPU with these arguments."""
+        from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        Behind it the memory of the module's variables as an array of the device; None where it has none.
-        """
         module, memory, name = self._module.load_on_cpu(owner, device, self.name)
         grid, block, shared_nbytes, is_cooperative = launch
         module.check_launch(
             name, self._sizes, grid, block, shared_nbytes=shared_nbytes, is_cooperative=is_cooperative, label=self.name
         )
-        config = process.get()
-
-        def run(*operands: Any) -> None:
-            passed, arrays = [], []
-            for parameter, value, operand in zip(self.parameters, values, operands, strict=False):  # and the variables
-                if isinstance(operand, np.ndarray):
-                    passed.append(np.uint64(operand.ctypes.data).tobytes())
-                    arrays.append((parameter.name, operand, parameter.is_const))
-                else:
-                    passed.append(value.tobytes())
-            module.launch(
-                name, grid, block, passed, arrays, label=self.name, shared_nbytes=shared_nbytes,
-                is_cooperative=is_cooperative, follows_sim=device.kind != "cpu", config=config,
-            )  # fmt: skip
-
-        return run, memory if module.has_variables else None
+        arrays = {number: (self.parameters[number], info.pointer) for number, info in infos.items()}
+        return cuda_cpu.EmulatedKernel(
+            module, name, grid, block, [value.tobytes() for value in values], arrays, label=self.name,
+            memory=memory if module.has_variables else None, shared_nbytes=shared_nbytes,
+            is_cooperative=is_cooperative, follows_sim=device.kind != "cpu",
+            is_checked=_is_checked(process.get().kernel_check, device),
+        )  # fmt: skip
 
     def _launch(
         self,
@@ -882,6 +875,10 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             else:
                 recorder.enqueue(Kind.KERNEL, self.name, 0, owner, stream, run)
         return kernel
+
+
+def _is_checked(check: str, device: Device) -> bool:
+    return check == "1" or (check == "auto" and device.kind != "cpu")
 
 
 def _kernel_of(module: RawModule, name: str, signature: str, cpu: Callable[..., Any] | None) -> RawKernel:
@@ -1108,8 +1105,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """The module, the memory of its variables as an array of the device, and the mangled names."""
         from xferlib.kernels.cuda_cpu import module as cuda_cpu
 
-        check = process.get().kernel_check
-        is_checked = check == "1" or (check == "auto" and device.kind != "cpu")
+        # The simulator wants to know every access, and has addresses of its own.
+        is_checked = device.kind != "cpu" or _is_checked(process.get().kernel_check, device)
         key = (str(device), "checked" if is_checked else "unchecked")
         with self._lock:
             loaded = self._loaded.setdefault(key, {})
@@ -1121,7 +1118,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                         "a module cannot be loaded while its stream is captured; call module.compile() before"
                     )
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
-                module = cuda_cpu.CpuModule(code, owner.host_view(memory))
+                module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
                 owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
                 owner.stream_synchronize(stream)  # a launch may be on any stream
                 loaded["<library>"] = module, memory, lowered

@@ -14,14 +14,15 @@ from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
-from xferlib.kernels import autograd, calls, cuda_signature, signature
+from xferlib.kernels import arguments, autograd, calls, cuda_signature, signature, tracking
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
-from xferlib.kernels.calls import Plans, engine_of
+from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
 from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
 from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
+from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -96,7 +97,7 @@ class ReductionCall:
         if len(given) != len(dtypes):
             raise KernelTypeError(f"{self.name}() has {len(dtypes)} output(s), {len(given)} were given in out=")
         for number, (each, dtype) in enumerate(zip(given, dtypes, strict=True)):
-            found, device, infos = calls.common_device(self.name, ["out"], [each])
+            found, device, infos = arguments.common_device(self.name, ["out"], [each])
             if found is not self.backend or device is not self.device:
                 raise KernelTypeError(f"{self.name}(): out must be a {self.backend.name} array on {self.device}")
             calls.check_output(self.name, f"out{number}", infos[0], self.result_shape, dtype)
@@ -113,7 +114,9 @@ class ReductionCall:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _scalars(self, args: Sequence[Any]) -> list[np.generic]:
-        return [calls.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params]
+        return [
+            arguments.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params
+        ]
 
     def layouts(self, everything: Sequence[ArrayInfo]) -> tuple[CallLayout, CallLayout]:
         """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
@@ -550,15 +553,15 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         run = self._ready.get(key)
         if run is None:
-            if out is None and len(args) > self._inputs and all(map(calls.is_array, args[self._inputs :])):
+            if out is None and len(args) > self._inputs and all(map(arguments.is_array, args[self._inputs :])):
                 given = args[self._inputs :]
                 out = given if len(given) > 1 else given[0]
                 return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             keepdims = flag(keepdims, f"{self.name}(): keepdims")
-            if autograd.needs_gradient(args):
+            if tracking.needs_gradient(args):
                 return self._with_gradient(args, axis, out, keepdims=keepdims)
             run = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
-            if key is not None and not autograd.requires_gradient(args):  # else no_grad() would hide a gradient later
+            if key is not None and not tracking.requires_gradient(args):  # else no_grad() would hide a gradient later
                 self._ready.keep(key, run)
         return run(args, out)
 
@@ -582,7 +585,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         if not self._open or out is None:
             return ()
         given = list(out) if type(out) is tuple else [out]
-        _, _, infos = calls.common_device(self.name, ["out"] * len(given), given)
+        _, _, infos = arguments.common_device(self.name, ["out"] * len(given), given)
         return tuple(info.dtype if number in self._open else None for number, info in sorted(infos.items()))
 
     def _prepare(self, args: Sequence[Any], axis: Axis, outputs: tuple[ArgumentKind, ...], *, keepdims: bool) -> Run:
@@ -592,11 +595,11 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             raise KernelTypeError(
                 f"{self.name}({', '.join(names)}) takes at most {len(names)} argument(s), {len(args)} were given"
             )
-        backend, device, infos = calls.common_device(self.name, [*names, "out"], args)
+        backend, device, infos = arguments.common_device(self.name, [*names, "out"], args)
         if backend is None or device is None:
             raise KernelTypeError(f"{self.name}(): no argument is an array; pass one")
-        if lazy := calls.resolve(backend.at(device), arguments := [*args], infos):
-            found = self._prepare(arguments, axis, outputs, keepdims=keepdims)
+        if lazy := calls.resolve(backend.at(device), resolved := [*args], infos):
+            found = self._prepare(resolved, axis, outputs, keepdims=keepdims)
             return _resolve_first(found, backend.at(device), lazy)
         spec = self._spec(args, infos, outputs)
         shapes = {number: info.shape for number, info in infos.items()}
@@ -623,8 +626,8 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
                 f"{self.name}(): out= cannot be used on tensors that torch follows for a derivative; leave it out, "
                 "call under torch.no_grad(), or on x.detach()"
             )
-        names, plain = self.definition.names, autograd.unwrap(args)
-        _, _, infos = calls.common_device(self.name, names, plain)
+        names, plain = self.definition.names, tracking.unwrap(args)
+        _, _, infos = arguments.common_device(self.name, names, plain)
         spec = self._spec(plain, infos)
         if spec.premap is not None or spec.postmap is not None:
             raise KernelTypeError(
@@ -642,7 +645,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
                 self.name, spec, scalars, shape, axes, run, ElementwiseKernel, keepdims=keepdims
             )
             self._followed.keep(key, found)
-        if autograd.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
+        if tracking.requires_gradient(args) and any(dtype.kind in "fc" for dtype in spec.output_dtypes):
             found.check()
         return autograd.apply(found, args)
 

@@ -283,10 +283,12 @@ def launch(
     on: SimStream | None = None,
     *,
     uses_values: bool = True,
+    explore: Callable[[], machine.Explored] | None = None,
 ) -> None:
     """Enqueue an operation, on the current stream of its arrays' device if ``on`` is None.
 
     ``uses_values``: whether reading memory without a value is a fault; False if it may not use all it reads.
+    ``explore``: as of `Machine.enqueue`.
     """
     simulator = machine.simulator()
     stream = on if on is not None else simulator.current((writes or reads)[0].info.device)
@@ -296,7 +298,9 @@ def launch(
     nbytes = 0
     for array in (*reads, *writes):
         nbytes += array.memory().nbytes
-    simulator.machine.enqueue(stream, name, run, reads=read, writes=written, nbytes=nbytes, uses_values=uses_values)
+    simulator.machine.enqueue(
+        stream, name, run, reads=read, writes=written, nbytes=nbytes, uses_values=uses_values, explore=explore
+    )
 
 
 def spans_of(arrays: Sequence[SimArray]) -> Spans:

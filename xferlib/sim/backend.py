@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from xferlib._memory import buffers
 from xferlib._runtime import happens_before
 from xferlib._runtime.checks import user_site
 from xferlib.errors import StreamError, UnsupportedError
-from xferlib.kernels.calls import BackendEngine, HostCall
+from xferlib.kernels.backend_engine import BackendEngine
+from xferlib.kernels.calls import HostCall
 from xferlib.sim import arrays as arrays_module
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
@@ -52,6 +53,9 @@ from xferlib.sim.model import (
 from xferlib.sim.schedules import Point, Settings
 from xferlib.sim.timing import Lane
 
+if TYPE_CHECKING:
+    from xferlib.kernels.cuda_cpu.module import EmulatedKernel
+
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
 
 
@@ -67,9 +71,15 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
 
         moves = into.block.device is not None and source.block.device is not None
         void = source.block.void(source) if moves else None
+
+        def take() -> Callable[[], object]:
+            kept = values.copy()
+            return lambda: np.copyto(target, kept)
+
         copied = machine.enqueue(
-            stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves
-        )
+            stream, name, run, reads=(source,), writes=(into,), lane=lane, nbytes=nbytes, uses_values=not moves,
+            take=take if into.block.device is None and source.block.device is not None else None,
+        )  # fmt: skip
         if void is not None and copied is not None and machine.detector.is_on:  # quiet: a use of the copy is reported
             into.block.note_void(into, None if void.all() else void)
 
@@ -569,5 +579,15 @@ def stand_in(
     _declare(arrays, stream.stream)
 
 
-ENGINE = BackendEngine(SimCall, reduce, stand_in)
+def _emulate(
+    name: str, kernel: EmulatedKernel, args: Sequence[Any], written: Sequence[SimArray], stream: RawStream
+) -> None:
+    from xferlib.sim import raw_kernels
+
+    arrays = [args[number] for number in kernel]
+    raw_kernels.emulate(name, kernel, args, written, stream)
+    _declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
+
+
+ENGINE = BackendEngine(SimCall, reduce, stand_in, _emulate)
 """The kernel engine of simulated devices."""

@@ -477,7 +477,7 @@ class Detector:
         if first is not None:
             # One call is one fault to its reader: other conflicts are reported once this one is fixed.
             span, hazard, other = first
-            last_owner, memory = span.block.last_owner, str(span)
+            last_owner, memory = span.block.last_owner, str(span) + _name_common_byte(span, other, action)
             if last_owner is not None and other in last_owner.users:
                 hazard = Hazard.MEMORY_REUSED
                 memory = f"{memory}, which an array freed at {site_of(last_owner.location)} had before"
@@ -532,6 +532,19 @@ class Detector:
         self.races.append(race)
         if self.mode is Mode.LOG:
             _logger.warning("%s", race)
+
+
+def _name_common_byte(span: Span, first: Action, second: Action) -> str:
+    """Where the two meet, in the words of those that are kernels with arguments."""
+    if not (first.arguments or second.arguments) or span.block.history is None:
+        return ""
+    common = (model.find_common(span, each) for each in span.block.history.regions_of(span.block, first))
+    byte = next((each for each in common if each is not None), None)
+    if byte is None:
+        return ""
+    names = filter(None, (each.name_byte(span.block.data, byte) for each in (first, second)))
+    found = " and ".join(dict.fromkeys(names))
+    return f": {found}" if found else ""
 
 
 def _unwritten(span: Span) -> Span | None:

@@ -44,6 +44,7 @@ from xferlib.sim.detector import (
 from xferlib.sim.memory import (
     AddressSpace,
     Block,
+    Freed,
     Span,
     Spans,
     Watch,
@@ -67,6 +68,7 @@ from xferlib.sim.model import (
     Joined,
     KeptClock,
     LastOwner,
+    NamedBytes,
     Operation,
     Participant,
     ParticipantKeys,
@@ -1336,40 +1338,58 @@ class Machine:
         lane: Lane = KERNELS,
         nbytes: int = 0,
         uses_values: bool = True,
+        explore: Callable[[], Explored] | None = None,
+        take: Callable[[], Callable[[], object]] | None = None,
     ) -> Operation | None:
         """Enqueue an operation that reads and writes those bytes, which ``run`` carries out; None on a captured stream.
 
-        ``uses_values``: whether reading memory without a value is a fault.
+        Args:
+            stream, name, run: The operation.
+            reads, writes: The bytes.
+            lane, nbytes: What it costs on the virtual clock.
+            uses_values: Whether reading memory without a value is a fault.
+            explore: In place of ``run`` where the detector is on: computes at once, and says which bytes it has read
+                and written, of those that are given.
+            take: As of `Operation`.
         """
         with self.lock:
             is_kernel = lane is KERNELS
             if stream.recorded is not None:
-                kept: dict[str, Any] = {"lane": lane, "nbytes": nbytes, "uses_values": uses_values}
+                kept: dict[str, Any] = {
+                    "lane": lane, "nbytes": nbytes, "uses_values": uses_values, "explore": explore, "take": take,
+                }  # fmt: skip
                 model.note(stream, lambda on: self.enqueue(on, name, run, reads=reads, writes=writes, **kept))
                 return None
             host = self.enter(_LAUNCH if is_kernel else _COPY, stream.device, stream)
             detector = self.detector
             if is_kernel:
-                device = stream.device
-                for block, _, _, _ in reads + writes:
-                    if block.device is not device and block.device is not None:
-                        raise WrongDeviceError(
-                            f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on "
-                            f"{stream.label}; use a stream of {block.device}, or move the array with "
-                            f"to_device(x, device={str(device)!r})"
-                        )
+                _refuse_other_devices(name, stream, reads + writes)
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
             location, call = user_call() if stager is None else (stager.location, stager.call)
             operation = Operation(name, stream, location, run, call)
+            operation.take = take
+            error: Exception | None = None
             try:
+                if explore is not None and detector.is_on:
+                    self.engine.compute(after)
+                    reads, writes, operation.arguments, error = explore()
+                    operation.run, operation.is_computed = model.do_nothing, True
+                    _refuse_other_devices(name, stream, reads + writes)
                 if detector.is_on:
                     self._check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
+                operation.has_host_memory = lane is Lane.NONE or bool(on_host(reads + writes))
+                if lane is Lane.H2D and reads:  # else it copies values that it has taken
+                    operation.source = _memory(reads[0])[0]
+                elif take is not None:
+                    operation.target = _memory(writes[0])[0]
                 if not is_kernel:
                     watch(self, operation, reads, writes)
                 self.engine.order(operation, after)
                 stream.tail = operation
-            except BaseException:
+            except BaseException as found:
+                if error is not None:  # which may be a consequence
+                    found.__cause__ = error
                 if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
                     operation.tick = 0
                     if operation.around is not None:
@@ -1381,6 +1401,8 @@ class Machine:
                 if self.listener is not None:
                     self._tell(self.listener, operation, lane, nbytes, timing)
             self.engine.add(operation)
+            if error is not None:
+                raise error
             return operation
 
     def _check(
@@ -1512,7 +1534,17 @@ class Machine:
             return Span(block, pointer - block.pointer, pointer - block.pointer + nbytes)
         freed = self.memory.find_freed(pointer)
         if block is None and freed is not None:
-            race = Race(
+            self.report_freed(freed, name, stream)
+        raise SimError(
+            f"{name}: {nbytes} bytes at address {pointer:#x} are "
+            + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
+            + f" ({user_site()}); a GPU would fail or corrupt other data"
+        )
+
+    def report_freed(self, freed: Freed, name: str, stream: SimStream) -> None:
+        """Report an operation that uses memory which was freed before it was enqueued."""
+        self.detector.report(
+            Race(
                 hazard=Hazard.USE_AFTER_FREE,
                 first=Access.of(freed.action),
                 second=Access(name, stream.label, user_site()),
@@ -1520,11 +1552,6 @@ class Machine:
                 missing="the memory was freed before this operation was even enqueued",
                 remedy=f"keep the array alive until after {user_site()}",
             )
-            self.detector.report(race)
-        raise SimError(
-            f"{name}: {nbytes} bytes at address {pointer:#x} are "
-            + (f"beyond the end of {block.where}" if block is not None else "in no device memory and not page-locked")
-            + f" ({user_site()}); a GPU would fail or corrupt other data"
         )
 
     def lend(self, pointer: int, nbytes: int, device: Device, owner: object) -> LentAllocation:
@@ -1583,6 +1610,26 @@ class Machine:
             host.time_s = timing[1]
             if self.listener is not None:
                 self.listener("staging", "stage", nbytes, "host", host.label, *timing, here())
+
+
+class Explored(NamedTuple):
+    """The accesses of an operation that was computed when it was enqueued."""
+
+    reads: Spans
+    writes: Spans
+    arguments: tuple[NamedBytes, ...]
+    error: Exception | None
+    """The error that ended it before its time: the accesses before that count."""
+
+
+def _refuse_other_devices(name: str, stream: SimStream, spans: Spans) -> None:
+    device = stream.device
+    for block, _, _, _ in spans:
+        if block.device is not device and block.device is not None:
+            raise WrongDeviceError(
+                f"{Hazard.WRONG_DEVICE.value}: {name} at {user_site()} uses {block.where} on {stream.label}; use a "
+                f"stream of {block.device}, or move the array with to_device(x, device={str(device)!r})"
+            )
 
 
 existing: weakref.WeakSet[Machine] = weakref.WeakSet()

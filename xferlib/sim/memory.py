@@ -143,6 +143,18 @@ class Block:
             self.value_flags = (np.zeros if self.has_void else np.ones)(self.nbytes, np.bool_)
         return self.value_flags
 
+    def pack_value_flags(self, start: int, stop: int) -> np.ndarray[Any, Any] | None:
+        """One bit for each byte of a range that has a value, in words; None if all have."""
+        if self.value_flags is not None and self.value_flags.all():
+            self.has_void, self.value_flags = False, None
+        if not self.has_void:
+            return None
+        words = np.zeros((stop - start) // 64 + 2, np.uint64)
+        if self.value_flags is not None:
+            packed = np.packbits(self.value_flags[start:stop], bitorder="little")
+            words.view(np.uint8)[: len(packed)] = packed
+        return words
+
     def whole(self) -> Span:
         return Span(self, 0, max(self.nbytes, 1))
 

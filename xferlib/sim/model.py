@@ -6,6 +6,7 @@ import functools
 import itertools
 import operator
 import threading
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -418,15 +419,37 @@ class Around(Protocol):
         """Report what the program has changed."""
 
 
+class NamedBytes(NamedTuple):
+    """Bytes of a block that the program has a name for: an argument of a kernel, or a variable of its module."""
+
+    data: np.ndarray[Any, Any]
+    """Of the block."""
+    start: int
+    stop: int
+    name: str
+    item_nbytes: int
+    lines: tuple[tuple[int, int, int], ...]
+    """The lines of a kernel that use bytes of it, and between which ones."""
+
+    def describe(self, byte: int, kernel: str) -> str:
+        """A byte of the block in words, with the lines that may have used it."""
+        at = byte - self.start
+        lines = sorted({line for line, first, end in self.lines if line and first <= at < end})
+        many = f"line{'s' * (len(lines) > 1)} {' and '.join(map(str, lines))}"
+        return f"index {at // self.item_nbytes} of {self.name} of {kernel}(){', ' + many if lines else ''}"
+
+
 class Action:
     """An access to memory, ordered behind all that its participant's clock held then."""
 
-    __slots__ = ("call", "location", "name", "participant", "tick")
+    __slots__ = ("arguments", "call", "location", "name", "participant", "tick")
 
     def __init__(
         self, name: str, participant: Participant, location: CodeLocation, call: str = "", *, tick: int | None = None
     ) -> None:
         self.name = name
+        self.arguments: tuple[NamedBytes, ...] = ()
+        """The words of a raw kernel for the memory that it uses."""
         self.participant = participant
         self.location = location
         self.call = call
@@ -437,6 +460,13 @@ class Action:
     def site(self) -> Site:
         return site_of(self.location)
 
+    def name_byte(self, data: np.ndarray[Any, Any], byte: int) -> str:
+        """A byte of a block in the words of the kernel that uses it; empty where there are none."""
+        for each in self.arguments:
+            if each.data is data and each.start <= byte < each.stop:
+                return each.describe(byte, self.name)
+        return ""
+
 
 class Operation(Action):
     """An action of a stream, carried out at a moment that the schedule chooses.
@@ -445,10 +475,16 @@ class Operation(Action):
         run: Does the work; None for a record or a wait, which only order.
         around: What `run` does to watched host memory; None if that is nothing.
         before: The operations not yet carried out, when it was enqueued, that must come first.
+        take: Of a copy to the host: takes the values, and returns what delivers them.
+        source, target: Of a copy from or to the host: its memory there.
+        has_host_memory: Whether it touches host memory.
         has_failed: Whether the host has been short of memory for `run` once.
     """
 
-    __slots__ = ("_is_done", "around", "before", "has_failed", "run", "serial")
+    __slots__ = (
+        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "run", "serial", "source",
+        "take", "target",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, participant: Participant, location: CodeLocation, run: Callable[[], object] | None,
@@ -459,7 +495,13 @@ class Operation(Action):
         self.around: Around | None = None
         self.serial = 0
         self.before: tuple[Operation, ...] = ()
+        self.take: Callable[[], Callable[[], object]] | None = None
+        self.source: HostArray | None = None
+        self.target: HostArray | None = None
+        self.has_host_memory = False
         self.has_failed = False
+        self.is_computed = False
+        """Whether the device is as it will be afterwards, although it has not been carried out."""
         self._is_done = False
 
     @property
@@ -496,6 +538,22 @@ class Operation(Action):
         call_all(self.run, functools.partial(setattr, self, "_is_done", True))
         self.finish()
 
+    def compute(self) -> None:
+        """Do what the device does, and leave the host's memory, and what is asked of it, for its turn."""
+        run = self.run
+        if self.take is not None:
+            run = functools.partial(self._take, self.take)
+        assert run is not None
+        call_all(run, functools.partial(self._note_computed, self.take is None))
+
+    def _take(self, take: Callable[[], Callable[[], object]]) -> None:
+        self.run, self.take = take(), None
+
+    def _note_computed(self, is_all: bool) -> None:
+        if is_all:
+            self.run = do_nothing
+        self.is_computed = True
+
     def finish(self) -> None:
         """Note that it is done; shadows keep operations for long, but must not keep their arrays."""
         self._is_done = True
@@ -517,6 +575,10 @@ class Operation(Action):
 
 def _serial(operation: Operation) -> int:
     return operation.serial
+
+
+def do_nothing() -> None:
+    """Stands in for the work of an operation that has been computed before its turn."""
 
 
 def call_all(*functions: Callable[[], object]) -> None:
@@ -614,6 +676,8 @@ def _is_later(action: Action, clock: Clock) -> bool:
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
+_MOST_RUNS = 8
+
 MOST_WORK = 100_000
 """The work limit of `numpy.shares_memory`, some milliseconds; beyond it, both regions are listed element by element."""
 
@@ -656,6 +720,70 @@ class Cells:
         return self._starts
 
 
+class ByteFlags(Cells):
+    """Any bytes of the span, as a run of a kernel finds them: equal if they are the same bytes.
+
+    Args:
+        start: The offset in the block of the first of them.
+        flags: Of each byte from there to the last of them.
+    """
+
+    __slots__ = ("_hash", "packed", "start")
+
+    def __init__(self, start: int, flags: Flags) -> None:
+        self.start = start
+        self.packed = np.packbits(np.concatenate([np.zeros(start % 64, np.bool_), flags]), bitorder="little")
+        self._hash = zlib.crc32(self.packed.data)
+        granule = next(each for each in (16, 8, 4, 2, 1) if self._is_made_of(flags, each))
+        super().__init__(granule, self._list_starts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByteFlags) and self.start == other.start and np.array_equal(self.packed, other.packed)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def origin(self) -> int:
+        """The offset in the block of the first packed bit: whole words of all sets of one block fit each other."""
+        return self.start - self.start % 64
+
+    def flags(self, begin: int, end: int) -> Flags:
+        """Of the bytes in ``begin .. end`` of the block, as far as they are among the packed ones."""
+        first, last = max(begin - self.origin, 0), min(end - self.origin, 8 * len(self.packed))
+        if first >= last:
+            return np.zeros(0, np.bool_)
+        whole = np.unpackbits(self.packed[first // 8 : -(-last // 8)], bitorder="little").view(np.bool_)
+        return whole[first % 8 : first % 8 + last - first]
+
+    def find_first(self, other: Region[HasData]) -> int | None:
+        """The first byte that is also of a span without a form, or of other bits; None if there is none."""
+        if isinstance(other.form, ByteFlags):
+            begin, nbytes = max(self.origin, other.form.origin), len(self.packed)
+            one = self.packed[(begin - self.origin) // 8 :]
+            two = other.form.packed[(begin - other.form.origin) // 8 :]
+            nbytes = min(len(one), len(two))
+            common = one[:nbytes] & two[:nbytes]
+            if not common.any():
+                return None
+            byte = int((common != 0).argmax())
+            return begin + 8 * byte + int(np.unpackbits(common[byte : byte + 1], bitorder="little").argmax())
+        begin = max(other.start, self.start)
+        flags = self.flags(begin, other.stop)
+        return begin + int(flags.argmax()) if flags.any() else None
+
+    def _is_made_of(self, flags: Flags, granule: int) -> bool:
+        if self.start % granule or len(flags) % granule:
+            return False
+        groups = flags.reshape(-1, granule)
+        return bool((groups == groups[:, :1]).all())
+
+    def _list_starts(self) -> Offsets:
+        flags = np.unpackbits(self.packed, bitorder="little").view(np.bool_)
+        first = self.start % 64
+        return np.flatnonzero(flags[first :: self.run]) * self.run + self.start
+
+
 Form = Strided | Cells | None
 """The bytes of a span between its ends; None for all of them."""
 
@@ -667,6 +795,7 @@ class HasData(Protocol):
     def data(self) -> np.ndarray[Any, Any]: ...
 
 
+Data = TypeVar("Data", bound=HasData)
 Data_co = TypeVar("Data_co", bound=HasData, covariant=True)
 
 
@@ -685,6 +814,9 @@ def meet(one: Region[HasData], two: Region[HasData]) -> bool:
         return False
     if one.form is None and two.form is None:
         return True
+    for form, other in ((one.form, two), (two.form, one)):
+        if isinstance(form, ByteFlags) and (other.form is None or isinstance(other.form, ByteFlags)):
+            return form.find_first(other) is not None
     if not isinstance(one.form, Cells) and not isinstance(two.form, Cells):
         try:
             first, second = lines(one), lines(two)
@@ -745,6 +877,8 @@ def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np
 
 def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
     """The flags of a span's bytes; ``flags`` has one for each byte of the block from ``origin`` on."""
+    if isinstance(span.form, ByteFlags):
+        return flags[span.start - origin : span.stop - origin][span.form.flags(span.start, span.stop)]
     if isinstance(span.form, Cells):
         return flags[_indices(span.form, origin)]
     return _lines(span, flags, origin)
@@ -752,7 +886,9 @@ def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
 
 def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
     """Set the flags of a span's bytes."""
-    if isinstance(span.form, Cells):
+    if isinstance(span.form, ByteFlags):
+        flags[span.start : span.stop][span.form.flags(span.start, span.stop)] = value
+    elif isinstance(span.form, Cells):
         flags[_indices(span.form, 0)] = value
     else:
         _lines(span, flags, 0)[...] = value
@@ -760,6 +896,40 @@ def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
 
 def _indices(cells: Cells, origin: int) -> Offsets:
     return (cells.starts[:, None] + np.arange(-origin, cells.run - origin)).reshape(-1)
+
+
+def find_common(one: Region[HasData], two: Region[HasData]) -> int | None:
+    """The first byte that two regions of one block have in common; None if there is none."""
+    begin, end = max(one.start, two.start), min(one.stop, two.stop)
+    if begin >= end:
+        return None
+    found = np.ones(end - begin, np.bool_)
+    for each in (one, two):
+        if each.form is not None:
+            flags = np.zeros(each.stop, np.bool_)
+            mark(each, flags, True)
+            found &= flags[begin:end]
+    return begin + int(found.argmax()) if found.any() else None
+
+
+def regions_of(block: Data, start: int, flags: Flags) -> list[Region[Data]]:
+    """The regions of a block that hold the bytes with a flag, of which the first is that of byte ``start``.
+
+    A few runs are a region each; equal runs at equal distances are one, and so are all other bytes, as bits.
+    """
+    edges = np.flatnonzero(flags[1:] != flags[:-1]) + 1
+    begins, ends = edges[int(flags[0]) :: 2], edges[1 - int(flags[0]) :: 2]
+    if flags[0]:
+        begins = np.concatenate([[0], begins])
+    if flags[-1]:
+        ends = np.concatenate([ends, [len(flags)]])
+    if len(begins) <= _MOST_RUNS:
+        return [Region(block, start + int(a), start + int(b)) for a, b in zip(begins, ends, strict=True)]
+    first, last, run = int(begins[0]), int(ends[-1]), int(ends[0] - begins[0])
+    stride = int(begins[1] - begins[0])
+    if (ends - begins == run).all() and (np.diff(begins) == stride).all():
+        return [Region(block, start + first, start + last, Strided(run, ((stride, len(begins)),)))]
+    return [Region(block, start + first, start + last, ByteFlags(start + first, flags[first:last]))]
 
 
 def runs(flags: Flags) -> list[tuple[int, int]]:
@@ -777,6 +947,8 @@ def runs(flags: Flags) -> list[tuple[int, int]]:
 # ordered behind the first. A write of the whole block stands for all accesses before it.
 
 _LONG = 256
+_HEAVY = 1 << 16
+"""The bytes of a set of bits that count as one access more, lest they take more memory than the blocks."""
 
 
 class CellLog:
@@ -895,6 +1067,12 @@ class History:
             for (start, stop, form, is_write), action in accesses.regions.items():
                 yield action, start, stop, form, is_write
 
+    def regions_of(self, block: Data, action: Action) -> list[Region[Data]]:
+        """Those that an action has used, as far as it was the last to use them."""
+        accesses = self._accesses.get(action.participant.key)
+        regions = () if accesses is None else accesses.regions.items()
+        return [Region(block, start, stop, form) for (start, stop, form, _), each in regions if each is action]
+
     def is_of(self, participant: Participant) -> bool:
         """Whether it has one access at most, and that is the participant's."""
         accesses = self._accesses.get(participant.key)
@@ -935,7 +1113,7 @@ class History:
         regions, (_, start, stop, form) = accesses.regions, span
         region = start, stop, form, is_write
         if regions.pop(region, None) is None:
-            self._count += 1
+            self._count += 1 if not isinstance(form, ByteFlags) else 1 + len(form.packed) // _HEAVY
         regions[region] = action
         if is_write and len(regions) > 1 and regions.pop((start, stop, form, False), None) is not None:
             self._count -= 1  # the write stands for the read too

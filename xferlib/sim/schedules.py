@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from xferlib._core.arrays import share_memory
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
@@ -338,6 +339,8 @@ class Engine:
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
         self._serial = 0
+        self._undelivered: list[Operation] = []
+        """Copies to the host whose values are taken, and that have not been carried out."""
 
     @property
     def pending(self) -> int:
@@ -379,6 +382,38 @@ class Engine:
                 front.release_waiters(chosen)
         self._sweep()
 
+    def compute(self, operations: Iterable[Operation | None]) -> None:
+        """Let the devices be as they are behind some operations, which stay in flight.
+
+        What a kernel touches may depend on all that comes before it. A device that is fast enough to be there now is
+        as legal as a slow one, but the host has not waited for it: its memory is read and written in turn, so that what
+        the program does to it meanwhile is found.
+        """
+        needed: dict[Operation, None] = {}
+        waiting = [each for each in operations if each is not None]
+        while waiting:  # what comes before something computed is computed too
+            each = waiting.pop()
+            if each not in needed and not each.is_computed and not each.is_done:
+                needed[each] = None
+                waiting += each.before
+        if not needed:
+            return
+        self._undelivered = [each for each in self._undelivered if not each.is_done]
+        with deferred, np.errstate(all="ignore"):
+            for each in sorted(needed, key=_serial):
+                if each.run is None or each.is_done:
+                    continue
+                is_fed = each.source is not None and any(
+                    share_memory(other.target, each.source) for other in self._undelivered if other.target is not None
+                )
+                if is_fed or (each.has_host_memory and each.source is None and each.target is None):
+                    self._carry_out(each.list_needed())
+                else:
+                    _try(each, each.compute)
+                    if each.target is not None:
+                        self._undelivered.append(each)
+                deferred.check()
+
     def drain(self) -> None:
         """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
         self._carry_out(each for operation in list(self._in_flight) for each in operation.list_needed())
@@ -418,8 +453,12 @@ def _carry_out(operation: Operation) -> None:
 
 
 def _run(operation: Operation) -> None:
+    _try(operation, operation.carry_out)
+
+
+def _try(operation: Operation, run: Callable[[], object]) -> None:
     try:
-        operation.carry_out()
+        run()
     except MemoryError:  # tried again at the next wait, and then given up
         if operation.has_failed:
             operation.finish()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import builtins
 import gc
 import os
+import signal
 import sys
+import threading
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ import pytest
 import xferlib as xl
 from tests.kernels.targets import has_nvrtc, need_nvrtc
 from tests.needed import need
+from tests.processes import printed
 from xferlib.errors import ArgumentError, KernelCompileError, KernelFaultError, KernelTypeError, UnsupportedError
 from xferlib.testing import assert_same_bits, configured
 
@@ -318,7 +321,8 @@ def test_without_nvrtc_the_error_names_what_to_install(monkeypatch: pytest.Monke
             raise ImportError("No module named 'cuda'")
         return find(name, *args, **options)
 
-    kernel = xl.raw_module('extern "C" __global__ void k(float *x) { x[0] = 1; }').get_function("k")
+    source = f'extern "C" __global__ void k(float *x) {{ x[0] = 1; }} // {os.urandom(8).hex()}'  # in no cache
+    kernel = xl.raw_module(source).get_function("k")
     monkeypatch.setattr(builtins, "__import__", refuse)
     with xl.use_backend("numpy"), pytest.raises(UnsupportedError, match=r"NVRTC.*No module named.*cuda-on-cpu.*cpu="):
         kernel(1, 1, (np.zeros(1, np.float32),))
@@ -390,6 +394,22 @@ def test_a_header_that_changes_is_read_again(library: str, line: str, tmp_path: 
         assert xl.to_host(x).tolist() == [value]
 
 
+@pytest.mark.parametrize("line", ["", "static_assert(cuda::std::is_same<int, int>::value);"])
+def test_cooperative_groups_bring_what_they_bring_on_a_gpu(line: str) -> None:
+    need_nvrtc()
+    source = f"""
+#include <cooperative_groups.h>
+{line}
+extern "C" __global__ void k(int *x) {{
+    auto block = cooperative_groups::this_thread_block();
+    x[block.thread_rank()] = block.size();
+}} // {os.urandom(8).hex()}"""  # in no cache
+    x = np.zeros(8, np.int32)
+    with xl.use_backend("numpy"):
+        xl.raw_module(source).get_function("k")(1, 8, (x,))
+    assert x.tolist() == [8] * 8
+
+
 def test_settings_are_those_of_the_call(checked: None) -> None:
     source = """
 extern "C" __global__ void k(int *x) { int turn = atomicAdd(x + 1, 1); if (threadIdx.x == 0) x[0] = turn; }"""
@@ -398,6 +418,54 @@ extern "C" __global__ void k(int *x) { int turn = atomicAdd(x + 1, 1); if (threa
     with configured(kernel_schedule="reversed", sim_schedule="lazy"):
         kernel(1, 8, (x,))
     assert xl.to_host(x).tolist() == [7, 8]
+
+
+LOADED = """
+import sys
+import numpy as np, xferlib as xl
+source = 'extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1; }'
+with xl.use_backend("numpy"):
+    xl.raw_module(source).get_function("k")(1, 4, (np.zeros(4, np.float32),))
+heavy = ("cuda.bindings", "cuda.pathfinder", "importlib.metadata", "subprocess", "xferlib.kernels.definitions")
+print(*(name for name in heavy if name in sys.modules))
+"""
+
+
+def test_a_cached_kernel_is_loaded_without_its_compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_nvrtc()
+    monkeypatch.setenv("XFERLIB_CACHE_DIR", str(tmp_path))
+    assert "cuda.bindings" in printed("-c", LOADED).split()
+    assert printed("-c", LOADED).split() == []
+
+
+INTERRUPTED = """
+extern "C" __global__ void loop(volatile int *x) { x[1] = 1; while (x[0] == 0) ; }
+extern "C" __global__ void barrier(volatile int *x) { x[1] = 1; do __syncthreads(); while (x[0] == 0); }
+extern "C" __global__ void blocks(volatile int *x) { if (threadIdx.x == 0) x[1] = 1; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks", "check"),
+    [("loop", 1, "0"), ("barrier", 3, "0"), ("blocks", 2**31 - 1, "0"), ("blocks", 2**31 - 1, "1")],
+)
+def test_ctrl_c_ends_a_launch(name: str, blocks: int, check: str) -> None:
+    need_nvrtc()
+    kernel = xl.raw_module(INTERRUPTED).get_function(name, "int *x")
+    x, once = np.zeros(2, np.int32), np.ones(2, np.int32)
+    with xl.use_backend("numpy"), configured(kernel_check=check, loop_turns=2**40):
+        kernel(1, 1, (once,))  # compiled before
+
+        def interrupt() -> None:
+            while not x[1]:
+                pass
+            signal.raise_signal(signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            kernel(blocks, 32 if name == "barrier" else 1, (x,))
+        thread.join()
 
 
 @pytest.mark.parametrize("named", ["nosuchcompiler", "gcc -x'"])

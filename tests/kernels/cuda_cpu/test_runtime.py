@@ -124,7 +124,7 @@ class Machine:
         for region, (label, array) in zip(regions, arrays.items(), strict=True):
             region.begin, region.nbytes, region.item_nbytes = array.ctypes.data, array.nbytes, array.itemsize
             region.flags = input_flags if label == "input" else 0
-            bits = [np.zeros(array.nbytes // 64 + 1, np.uint64) for _ in range(3)]
+            bits = [np.zeros(array.nbytes // 64 + 3, np.uint64) for _ in range(3)]
             kept.append(bits)
             if flags & TRACK:
                 region.read, region.written = bits[0].ctypes.data, bits[1].ctypes.data
@@ -152,7 +152,7 @@ class Machine:
         launch.places, launch.place_count = ctypes.addressof(places), len(places)
         if stop is not None:
             launch.stop = ctypes.addressof(stop)
-        launch.print = Print(lambda text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
+        launch.print = Print(lambda _, text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))
         kind = self.run_launch(launch, report)
         assert kind == report.kind
         self.tracks = kept
@@ -575,8 +575,9 @@ def test_what_a_kernel_reads_and_writes_is_told_by_the_byte(run_launch: Any, ker
     report, _ = machine.run("copy", count=100, flags=TRACK)
     assert report.kind == 0
     (input_read, input_written, _), (output_read, output_written, _), _ = machine.tracks
-    assert np.unpackbits(input_read.view(np.uint8), bitorder="little")[:1024].tolist() == [1] * 400 + [0] * 624
-    assert np.unpackbits(output_written.view(np.uint8), bitorder="little")[:1024].tolist() == [1] * 400 + [0] * 624
+    for found in (input_read, output_written):
+        assert (int(~found[0]), int(found[1])) == (0, 400)
+        assert np.unpackbits(found[2:].view(np.uint8), bitorder="little")[:1024].tolist() == [1] * 400 + [0] * 624
     assert not input_written.any()
     assert not output_read.any()
 

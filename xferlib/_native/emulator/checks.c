@@ -68,11 +68,13 @@ typedef struct {
 typedef struct Area {
     struct Area *next; /* of those of the heap */
     u64 begin, end;
+    u64 shift; /* to the host's addresses */
     u64 word_begin; /* begin, down to a multiple of 4 */
     Chunk *chunks;
     u64 chunk_count;
     u32 first, count; /* regions, in Checks.order */
-    int is_plain; /* one region, neither tracked nor with bits of what is written */
+    int is_plain; /* one region without flags */
+    u64 *read, *written; /* of a plain one */
     int is_read_only; /* all of its regions: nothing to race with */
 } Area;
 
@@ -91,8 +93,10 @@ typedef struct {
 struct Checks {
     Launch *launch;
     Area *areas;
-    u32 area_count;
-    u32 *order; /* regions by their begin */
+    u32 area_count, area_room;
+    xf_region *regions; /* those of the launch, and what it has been told of later */
+    u32 region_count, region_room;
+    u32 *order; /* regions by their begin; what came later stands behind the others */
     Area *recent[RECENT]; /* by site */
     Area *heap_areas;
     u64 serial;
@@ -162,7 +166,7 @@ static _Noreturn void refuse_access(const Access *access, u32 kind) {
 
 /* Where in a report's terms an address of an area is; of several regions the first that holds it. */
 static void locate(const Checks *checks, const Area *area, u64 address, xf_report *report) {
-    const xf_region *regions = checks->launch->given->regions;
+    const xf_region *regions = checks->regions;
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
         report->region = (s32)checks->order[i];
@@ -224,7 +228,7 @@ static void nearest_region(Checks *checks, u64 address, xf_report *report) {
     const Area *area = nearest_area(checks, address);
     report->offset = (s64)address;
     if (!area) return;
-    const xf_region *regions = checks->launch->given->regions;
+    const xf_region *regions = checks->regions;
     u64 nearest = ~0ull;
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
@@ -257,6 +261,23 @@ static void set_bits(u64 *bits, u64 first, u32 count) {
     u64 mask = count == 64 ? ~0ull : (1ull << count) - 1, place = first % 64;
     bits[first / 64] |= mask << place;
     if (place + count > 64) bits[first / 64 + 1] |= mask >> (64 - place);
+}
+
+/* Note bytes that are read or written, and how far all of them extend. */
+static void track(u64 *bytes, u64 first, u32 count) {
+    if (~first > bytes[0]) bytes[0] = ~first;
+    if (first + count > bytes[1]) bytes[1] = first + count;
+    set_bits(bytes + 2, first, count);
+}
+
+static void extend(const Access *access, u32 region, u64 first) {
+    const xf_launch *given = access->thread->worker->launch->given;
+    if (!given->reaches || access->site >= given->place_count) return;
+    xf_reach *reach = &given->reaches[access->site];
+    if (!reach->region) reach->region = region + 1;
+    else if (reach->region != region + 1) reach->region = ~0ull;
+    if (~first > reach->not_first) reach->not_first = ~first;
+    if (first + access->all_nbytes > reach->end) reach->end = first + access->all_nbytes;
 }
 
 static void require_alignment(const Access *access, u64 address, u32 nbytes) {
@@ -696,17 +717,18 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
 /* All regions that hold the access take note of it; it must be allowed in one of them. */
 static void check_regions(Access *access, const Area *area, u64 address, u32 nbytes) {
     const Checks *checks = access->thread->worker->launch->checks;
-    const xf_region *regions = checks->launch->given->regions;
+    const xf_region *regions = checks->regions;
     u32 flags = access->flags;
     int is_in = 0, may_write = 0, is_initialised = 0;
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
         if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
         u64 offset = address - region->begin;
+        if (!is_in) extend(access, checks->order[i], offset);
         is_in = 1;
         may_write |= !(region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST));
         is_initialised |= !(region->flags & XF_REGION_UNWRITTEN) || !is_unwritten(region->initialised, offset, nbytes);
-        if (flags & XF_READ && region->read) set_bits(region->read, offset, nbytes);
+        if (flags & XF_READ && region->read) track(region->read, offset, nbytes);
     }
     u32 kind = !is_in                               ? XF_OUT_OF_BOUNDS
                : flags & XF_WRITE && !may_write     ? XF_READ_ONLY
@@ -720,9 +742,43 @@ static void check_regions(Access *access, const Area *area, u64 address, u32 nby
     for (u32 i = area->first; i < area->first + area->count; i++) {
         const xf_region *region = &regions[checks->order[i]];
         if (!is_within(address, nbytes, region->begin, region->begin + region->nbytes)) continue;
-        if (region->written) set_bits(region->written, address - region->begin, nbytes);
+        if (region->written) track(region->written, address - region->begin, nbytes);
         if (region->flags & XF_REGION_UNWRITTEN) set_bits(region->initialised, address - region->begin, nbytes);
     }
+}
+
+static int describe_area(Checks *checks, Area *area, u32 first, u32 count, u64 begin, u64 end);
+
+/* The area of memory that the caller of the launch knows at an address, and gives; NULL where it knows none. */
+static Area *find_further(Checks *checks, Thread *thread, u64 address, u32 site) {
+    xf_region region;
+    if (!ask_for_region(thread, address, &region)) return NULL;
+    if (checks->region_count == checks->region_room) {
+        u32 room = 2 * checks->region_room;
+        u32 *order = realloc(checks->order, room * sizeof *order);
+        if (order) checks->order = order;
+        xf_region *regions = realloc(checks->regions, room * sizeof *regions);
+        if (regions) checks->regions = regions;
+        if (!order || !regions) fail_at(thread, XF_OUT_OF_MEMORY, site, "the memory that a kernel uses");
+        checks->region_room = room;
+    }
+    if (checks->area_count == checks->area_room) {
+        Area *areas = realloc(checks->areas, 2 * checks->area_room * sizeof *areas);
+        if (!areas) fail_at(thread, XF_OUT_OF_MEMORY, site, "the memory that a kernel uses");
+        checks->areas = areas;
+        checks->area_room *= 2;
+    }
+    u32 number = checks->region_count++, place = checks->area_count;
+    checks->regions[number] = region;
+    checks->order[number] = number;
+    for (; place && checks->areas[place - 1].begin > region.begin; place--)
+        checks->areas[place] = checks->areas[place - 1];
+    memset(&checks->areas[place], 0, sizeof(Area));
+    memset(checks->recent, 0, sizeof checks->recent); /* they have moved */
+    checks->area_count++;
+    if (!describe_area(checks, &checks->areas[place], number, 1, region.begin, region.begin + region.nbytes))
+        fail_at(thread, XF_OUT_OF_MEMORY, site, "the memory that a kernel uses");
+    return find_area(checks, address, site);
 }
 
 static void check_global(Access *access, u64 address, u32 nbytes) {
@@ -730,11 +786,20 @@ static void check_global(Access *access, u64 address, u32 nbytes) {
     Checks *checks = thread->worker->launch->checks;
     Area *area = find_area(checks, address, access->site);
     if (!area) {
-        if (!checks->is_ordering || check_heap(access, address, nbytes)) return;
-        refuse_bounds(access, address);
+        if (checks->is_ordering ? check_heap(access, address, nbytes) : find_heap_block(address) != NULL) return;
+        area = find_further(checks, thread, address, access->site);
+        if (!area && checks->is_ordering) refuse_bounds(access, address);
+        if (!area) return;
     }
+    access->address = address + area->shift;
+    access->memory = (const char *)(uintptr_t)access->address;
     if (!area->is_plain) check_regions(access, area, address, nbytes);
-    else if (nbytes > area->end - address) refuse_bounds(access, address);
+    else {
+        if (nbytes > area->end - address) refuse_bounds(access, address);
+        if (area->count) extend(access, checks->order[area->first], address - area->begin);
+        if (access->flags & XF_READ && area->read) track(area->read, address - area->begin, nbytes);
+        if (access->flags & XF_WRITE && area->written) track(area->written, address - area->begin, nbytes);
+    }
     if (!checks->is_ordering) return;
     if (area->count) locate(checks, area, address, access->report);
     require_alignment(access, address, nbytes);
@@ -785,7 +850,7 @@ static char *check(Thread *thread, u64 address, u32 nbytes, u32 flags, u32 site,
     if (flags & XF_LOCAL) {
         if (is_ordering) check_local(&access, address, nbytes);
     } else check_global(&access, address, nbytes);
-    return (char *)(uintptr_t)address;
+    return (char *)(uintptr_t)access.address;
 }
 
 /* --- release and acquire */
@@ -922,6 +987,12 @@ static void publish(Thread *thread, u64 address, u32 flags) {
 }
 
 /* --- what kernels call */
+
+u64 find_host_address(xf_thread *t, u64 address) {
+    Checks *checks = as_thread(t)->worker->launch->checks;
+    const Area *area = checks ? find_area(checks, address, 0) : NULL;
+    return area ? address + area->shift : address;
+}
 
 char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site) {
     Thread *thread = as_thread(t);
@@ -1238,8 +1309,12 @@ void close_block_checks(Block *block) {
 
 static int sort_regions(Checks *checks) {
     const xf_launch *given = checks->launch->given;
-    checks->order = malloc((given->region_count + 1) * sizeof(u32));
-    if (!checks->order) return 0;
+    checks->region_count = given->region_count;
+    checks->region_room = given->region_count + 8;
+    checks->order = malloc(checks->region_room * sizeof(u32));
+    checks->regions = malloc(checks->region_room * sizeof(xf_region));
+    if (!checks->order || !checks->regions) return 0;
+    if (given->region_count) memcpy(checks->regions, given->regions, given->region_count * sizeof(xf_region));
     for (u32 i = 0; i < given->region_count; i++) {
         u32 place = i;
         for (; place && given->regions[checks->order[place - 1]].begin > given->regions[i].begin; place--)
@@ -1250,7 +1325,7 @@ static int sort_regions(Checks *checks) {
 }
 
 static int describe_area(Checks *checks, Area *area, u32 first, u32 count, u64 begin, u64 end) {
-    const xf_region *regions = checks->launch->given->regions;
+    const xf_region *regions = checks->regions;
     area->first = first;
     area->count = count;
     area->is_plain = count == 0;
@@ -1259,7 +1334,10 @@ static int describe_area(Checks *checks, Area *area, u32 first, u32 count, u64 b
         const xf_region *region = &regions[checks->order[i]];
         u32 closed = region->flags & (XF_REGION_READ_ONLY | XF_REGION_CONST);
         area->is_read_only &= closed != 0;
-        area->is_plain = count == 1 && !region->flags && !region->read && !region->written;
+        area->is_plain = count == 1 && !region->flags;
+        area->read = region->read;
+        area->written = region->written;
+        if (region->memory) area->shift = region->memory - region->begin; /* those that overlap are one memory */
     }
     return open_area(area, begin, end);
 }
@@ -1270,7 +1348,8 @@ static int make_areas(Checks *checks) {
     const xf_launch *given = launch->given;
     u64 workspace = (u64)(uintptr_t)launch->workspace;
     int has_workspace = !(given->flags & XF_COOPERATIVE);
-    checks->areas = calloc(given->region_count + 1, sizeof(Area));
+    checks->area_room = given->region_count + 8;
+    checks->areas = calloc(checks->area_room, sizeof(Area));
     if (!checks->areas) return 0;
     for (u32 i = 0; i <= given->region_count;) {
         u64 begin = i < given->region_count ? given->regions[checks->order[i]].begin : ~0ull;
@@ -1324,6 +1403,7 @@ void close_checks(Launch *launch) {
     }
     close_pool(&checks->pool);
     free(checks->areas);
+    free(checks->regions);
     free(checks->order);
     free(checks->block_of);
     free(checks->later_name);

@@ -23,7 +23,8 @@ enum {
     POLL_TICKS = 64 /* a turn costs as much as 64 branches */,
     MOST_RESIDENT_THREADS = 1 << 18,
     OUTPUT_NBYTES = 1 << 16,
-    MOST_IDLE_POLLS = 2000000
+    MOST_IDLE_POLLS = 2000000,
+    ASK_NS = 20000000
 };
 
 extern const xf_math xf_math_table; /* arithmetic.c */
@@ -94,8 +95,35 @@ static int has_failed(const Launch *launch) {
     return __atomic_load_n(&launch->fault, __ATOMIC_RELAXED) != 0;
 }
 
-static int is_stopped(const Launch *launch) {
-    return launch->given->stop && *launch->given->stop;
+static u64 now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (u64)now.tv_sec * 1000000000u + (u64)now.tv_nsec;
+}
+
+/* On the worker's own stack. */
+static void ask(Worker *worker) {
+    const xf_launch *given = worker->launch->given;
+    worker->asked_ns = now_ns();
+    if (given->ask(given->context)) *given->stop = 1;
+}
+
+static int is_asking(Worker *worker) {
+    if (worker->number || !worker->launch->given->ask || ++worker->looks & 15) return 0;
+    return now_ns() - worker->asked_ns > ASK_NS;
+}
+
+/* Whether the launch is to stop; `thread` runs, or NULL on the worker's own stack. */
+static int is_stopped(Worker *worker, Thread *thread) {
+    const xf_launch *given = worker->launch->given;
+    if (is_asking(worker)) {
+        if (thread) {
+            worker->asker = thread;
+            worker->question = 0;
+            switch_context(&thread->context, &worker->main, NULL, 0);
+        } else ask(worker);
+    }
+    return given->stop && *given->stop;
 }
 
 /* --- the queue of ready threads */
@@ -170,6 +198,28 @@ void leave(Thread *thread) {
     switch_context(&thread->context, &next->context, next, 0);
 }
 
+/* Go on with the thread that is at work, until nothing is asked any more. */
+static void switch_to(Worker *worker, Thread *thread) {
+    switch_context(&worker->main, &thread->context, thread, 0);
+    for (Thread *asker; (asker = worker->asker);) {
+        const xf_launch *given = worker->launch->given;
+        worker->asker = NULL;
+        if (worker->question) worker->has_answer = given->find(given->context, worker->question, &worker->answer);
+        else ask(worker);
+        switch_context(&worker->main, &asker->context, asker, 0);
+    }
+}
+
+int ask_for_region(Thread *thread, u64 address, xf_region *found) {
+    Worker *worker = thread->worker;
+    if (!worker->launch->given->find || !address) return 0;
+    worker->asker = thread;
+    worker->question = address;
+    switch_context(&thread->context, &worker->main, NULL, 0);
+    *found = worker->answer;
+    return worker->has_answer != 0;
+}
+
 void note_progress(Worker *worker) {
     worker->polls = worker->idle_polls = 0;
 }
@@ -184,7 +234,7 @@ static void give_turn(Thread *thread) {
     push_ready(worker, thread);
     if (++worker->polls > 4 * (u64)worker->ready_count + 64) { /* all of them only poll */
         worker->polls = 0;
-        if (is_stopped(worker->launch)) fail_at(thread, XF_STOPPED, (u32)NO_SITE, "");
+        if (is_stopped(worker, thread)) fail_at(thread, XF_STOPPED, (u32)NO_SITE, "");
         if (worker->converging_count) release_converging(worker);
         else worker->is_admitting = 1;
         visit_main(thread);
@@ -217,7 +267,7 @@ static void tick(xf_thread *t, u32 site) {
     thread->ticks += TICKS;
     t->budget = TICKS;
     if (has_failed(launch)) abandon(thread);
-    if (is_stopped(launch)) fail_at(thread, XF_STOPPED, site, "");
+    if (is_stopped(thread->worker, thread)) fail_at(thread, XF_STOPPED, site, "");
     /* A thread that does not go to an atomic waits, by plain reads, for what it may never see. */
     if (thread->suspicions) settle_suspicions(thread, 4 * TICKS);
     if (launch->given->most_ticks && thread->ticks >= launch->given->most_ticks) fail_at(thread, XF_ENDLESS, site, "");
@@ -435,7 +485,7 @@ static void run_fibers(Worker *worker) {
             if (!worker->is_alone) sched_yield(); /* what they poll for may be another worker's */
         }
         if (is_wanted && take_block(worker, &number)) {
-            if (is_stopped(launch)) return fail_worker(worker, XF_STOPPED);
+            if (is_stopped(worker, NULL)) return fail_worker(worker, XF_STOPPED);
             if (!admit(worker, number)) return fail_worker(worker, XF_OUT_OF_MEMORY);
         }
         Thread *next = pop_ready(worker);
@@ -448,7 +498,7 @@ static void run_fibers(Worker *worker) {
         if (!next) return;
         if (!has_stack(worker, next)) return fail_worker(worker, XF_OUT_OF_MEMORY);
         worker->current = next;
-        switch_context(&worker->main, &next->context, next, 0);
+        switch_to(worker, next);
     }
 }
 
@@ -515,7 +565,7 @@ static void run_loop(void *argument) {
 #endif
     for (u32 i = 0; i < launch->thread_count; i++) order[i] = launch->thread_count - 1 - i;
     while (!has_failed(launch) && take_block(worker, &number)) {
-        if (is_stopped(launch)) fail_at(thread, XF_STOPPED, (u32)NO_SITE, "");
+        if (is_stopped(worker, thread)) fail_at(thread, XF_STOPPED, (u32)NO_SITE, "");
         place_block(thread->block, number);
         if (schedule == XF_RANDOM) shuffle_order(worker, order, launch->thread_count);
         if (schedule == XF_IN_ORDER) run_in_order(thread->block);
@@ -541,7 +591,7 @@ static void run_plain(Worker *worker) {
     prepare_context(&thread->context, stack->begin, stack->nbytes, run_loop);
     worker->current = thread;
     do {
-        switch_context(&worker->main, &thread->context, thread, 0);
+        switch_to(worker, thread);
         if (worker->output.nbytes) print_output(worker);
     } while (worker->current && !has_failed(worker->launch));
 }
@@ -585,6 +635,33 @@ static void *run_worker(void *argument) {
     return NULL;
 }
 
+static void *run_other_worker(void *argument) {
+    Launch *launch = ((Worker *)argument)->launch;
+    run_worker(argument);
+    pthread_mutex_lock(&launch->lock);
+    launch->running--;
+    pthread_cond_signal(&launch->ended);
+    pthread_mutex_unlock(&launch->lock);
+    return NULL;
+}
+
+/* Until the other workers have ended; the first one is asked meanwhile. */
+static void wait_for_workers(Launch *launch, Worker *first) {
+    pthread_mutex_lock(&launch->lock);
+    while (launch->running) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += ASK_NS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+        pthread_cond_timedwait(&launch->ended, &launch->lock, &until);
+        if (!launch->running || !launch->given->ask || now_ns() - first->asked_ns < ASK_NS) continue;
+        pthread_mutex_unlock(&launch->lock); /* which printing takes, while it waits for the GIL */
+        ask(first);
+        pthread_mutex_lock(&launch->lock);
+    }
+    pthread_mutex_unlock(&launch->lock);
+}
+
 void record_fault(Worker *worker, const xf_report *report) {
     record(worker->launch, report);
 }
@@ -597,6 +674,7 @@ static Worker *new_worker(Launch *launch, u32 number) {
     worker->chunk_begin = launch->given->flags & XF_COOPERATIVE ? number : 0;
     worker->random = scramble(launch->given->seed + number);
     worker->ready_mask = 255;
+    worker->asked_ns = launch->given->ask ? now_ns() : 0;
     return worker;
 }
 
@@ -658,6 +736,7 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     if (launch.worker_count > launch.block_count) launch.worker_count = (u32)launch.block_count;
     fill_tables(&launch);
     pthread_mutex_init(&launch.lock, NULL);
+    pthread_cond_init(&launch.ended, NULL);
     Worker *workers[256];
     u32 count = 0;
     if (is_watched && !open_checks(&launch)) launch.worker_count = 0;
@@ -670,7 +749,10 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     keep_signals_out(&others);
     pthread_sigmask(SIG_BLOCK, &others, &before);
     for (; started < count; started++)
-        if (pthread_create(&workers[started]->os_thread, NULL, run_worker, workers[started])) break;
+        if (pthread_create(&workers[started]->os_thread, NULL, run_other_worker, workers[started])) break;
+    pthread_mutex_lock(&launch.lock);
+    launch.running += started - 1;
+    pthread_mutex_unlock(&launch.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started < count && given->flags & XF_COOPERATIVE) { /* blocks of theirs would be waited for */
         xf_report without = empty_report(XF_OUT_OF_MEMORY);
@@ -680,9 +762,11 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
         workers[0]->is_alone = started == 1;
         run_worker(workers[0]);
     }
+    if (started > 1) wait_for_workers(&launch, workers[0]);
     for (u32 i = 1; i < started; i++) pthread_join(workers[i]->os_thread, NULL);
     for (u32 i = 0; i < count; i++) free_worker(workers[i]);
     if (launch.checks) close_checks(&launch);
+    pthread_cond_destroy(&launch.ended);
     pthread_mutex_destroy(&launch.lock);
     return launch.fault;
 }

@@ -10,13 +10,21 @@ enum { XF_REGION_READ_ONLY = 1, XF_REGION_CONST = 2, XF_REGION_UNWRITTEN = 4 }; 
 
 /* Memory that the kernel may touch: an argument, a variable of the module. */
 typedef struct {
-    u64 begin, nbytes;
+    u64 begin, nbytes; /* as the kernel sees it */
+    u64 memory;        /* checked or tracked: the host's address of its first byte; 0: that is `begin` */
     u32 flags;
     u32 item_nbytes;  /* of its elements, for indices in reports */
-    u64 *read;        /* XF_TRACK: one bit for each byte of it that was read, or NULL */
+    u64 *read;        /* XF_TRACK: what was read, or NULL. The third word and those behind it have one bit for each byte;
+                         the first has the complement of the first byte read, the second the end of the last; else 0 */
     u64 *written;     /* the same of writes */
     u64 *initialised; /* XF_REGION_UNWRITTEN: one bit for each byte that has been written before; updated by the run */
 } xf_region;
+
+/* XF_TRACK: the bytes of a region that a site has read or written. All 0 before the launch. */
+typedef struct {
+    u64 region;         /* its number and 1; all ones: of several regions */
+    u64 not_first, end; /* the complement of the first byte; the end of the last */
+} xf_reach;
 
 /* A variable in the shared window; between them are redzones. */
 typedef struct {
@@ -64,8 +72,16 @@ typedef struct {
     const u32 *places;  /* of each site in the source, numbered: one for copies of one barrier; 0 where unknown */
     u32 region_count, variable_count, place_count;
     u32 unused;
+    xf_reach *reaches;  /* XF_TRACK: one for each site, or NULL */
     volatile s32 *stop; /* not 0: end as soon as possible, with XF_STOPPED */
-    void (*print)(const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */
+    u64 context;        /* what the functions below are called with */
+    void (*print)(u64 context, const char *text, u64 nbytes); /* output of printf, whole lines of a thread together */
+    /* Called by the thread that runs the launch, now and then, at the latest after some hundredths of a second: not 0 sets
+       *stop. Python handles signals nowhere else. NULL: never. */
+    u32 (*ask)(u64 context);
+    /* Checked or tracked: an address that is in no region yet. Returns 1 and a further region, which has the next number,
+       or 0 where there is no memory. NULL: there is none but the regions. */
+    u32 (*find)(u64 context, u64 address, xf_region *found);
 } xf_launch;
 
 /* Run all blocks. Returns 0, or the kind of the fault that ended the launch, described in *report. The GIL is not held. */

@@ -47,7 +47,7 @@ void print_output(Worker *worker) {
     Launch *launch = worker->launch;
     if (launch->given->print) {
         pthread_mutex_lock(&launch->lock);
-        launch->given->print(worker->output.bytes, worker->output.nbytes);
+        launch->given->print(launch->given->context, worker->output.bytes, worker->output.nbytes);
         pthread_mutex_unlock(&launch->lock);
     }
     worker->output.nbytes = 0;
@@ -107,7 +107,7 @@ static void write_conversion(Thread *thread, const Conversion *found, const char
         return;
     }
     memcpy(&real, &value, sizeof real);
-    const char *string = value ? (const char *)(uintptr_t)value : "(null)";
+    const char *string = value ? (const char *)(uintptr_t)find_host_address(&thread->seen, value) : "(null)";
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     for (size_t room = sizeof small;; room = (size_t)count + 1) {

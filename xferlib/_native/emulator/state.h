@@ -140,6 +140,12 @@ struct Worker {
     u64 chunk_begin, chunk_end; /* blocks that this worker has taken from the counter */
     Text output;       /* whole lines, to be printed from the worker's own stack */
     u64 clock;
+    Thread *asker;        /* wants a callback from the worker's own stack: what memory is at `question`, or `ask` */
+    u64 question;         /* 0: `ask` */
+    u32 looks;            /* at whether the launch is to stop */
+    u64 asked_ns;         /* when `ask` was called */
+    xf_region answer;
+    u32 has_answer;
     int is_executing;  /* kernels run: a fault is theirs */
     sigjmp_buf recovery;
     void *signal_stack;
@@ -157,7 +163,9 @@ struct Launch {
     u32 worker_count;
     u64 order_key[4], order_bits; /* the permutation of blocks */
     u32 workspace[2];            /* of cooperative grids, as CUDA's headers expect: size, barrier */
-    pthread_mutex_t lock;        /* of printing */
+    pthread_mutex_t lock;        /* of printing, and of `running` */
+    pthread_cond_t ended;
+    u32 running;                 /* workers but the first */
     Checks *checks;
 };
 
@@ -170,6 +178,8 @@ void fill_place(xf_location *place, const Thread *thread, u32 site, u32 flags);
 /* Let others run; the thread must be in a queue. */
 void leave(Thread *thread);
 void push_ready(Worker *worker, Thread *thread);
+/* Ask the caller of the launch what memory is at an address; 0 where there is none. */
+int ask_for_region(Thread *thread, u64 address, xf_region *found);
 /* All threads of a queue become ready, in order. */
 void wake(Worker *worker, Queue *queue);
 /* A place where the thread may lose its turn: an atomic, a volatile access. */
@@ -290,6 +300,8 @@ void check_atomic(xf_thread *t,
                   void *old,
                   u32 flags,
                   u32 site);
+/* The host's address of one that a kernel has, without a check. */
+u64 find_host_address(xf_thread *t, u64 address);
 char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
 void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
 void begin_local(xf_thread *t, char *memory, u32 nbytes);

@@ -9,8 +9,8 @@ import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
     from xferlib.kernels.cuda_cpu.emit import Kernel
+    from xferlib.kernels.cuda_signature import RawParameter
 
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
@@ -48,12 +49,66 @@ def list_c_options() -> tuple[str, ...]:
     return (*emit.C_OPTIONS, "-mfma") if has_fma else emit.C_OPTIONS
 
 
+class KernelMemory(NamedTuple):
+    """Memory that a kernel may touch."""
+
+    name: str
+    memory: np.ndarray[Any, Any]
+    is_const: bool = False
+    address: int | None = None
+    """Of its first byte, as the kernel has it; the host's if omitted."""
+    kind: str = "argument"
+    """``argument`` or ``variable``; empty where the name says all."""
+    values: np.ndarray[Any, Any] | None = None
+    """One bit for each byte that has a value; None where all have."""
+    owner: Any = None
+    """For the caller."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} {self.name!r}" if self.kind else self.name
+
+    def name_memory(self) -> NamedMemory:
+        """The operand as a report has it."""
+        dtype = str(self.memory.dtype) if self.kind == "argument" else "bytes"
+        return NamedMemory(self.words, dtype, max(self.memory.itemsize, 1), self.memory.nbytes)
+
+
+class TouchedBytes(NamedTuple):
+    """The bytes of an operand that a launch has read and written so far, as `emulator.h` has them."""
+
+    operand: KernelMemory
+    read: np.ndarray[Any, Any]
+    written: np.ndarray[Any, Any]
+    lines: list[tuple[int, int, int]]
+    """The source line of each instruction that used it, the first byte, and the end of the last; known at the end."""
+
+    @staticmethod
+    def find_extent(found: np.ndarray[Any, Any]) -> tuple[int, int]:
+        """The first byte that ``read`` or ``written`` holds, and the end of the last; equal if it is empty."""
+        end = int(found[1])
+        return (int(~found[0]), end) if end else (0, 0)
+
+    @staticmethod
+    def find_flags(found: np.ndarray[Any, Any], first: int, end: int) -> np.ndarray[Any, Any] | None:
+        """A flag for each byte of an extent; None if all are set."""
+        words = found[2 + first // 64 : 2 + -(-end // 64)]
+        before, behind = first % 64, -end % 64
+        ends = [(1 << 64) - 1] * len(words[:2])
+        ends[0] = ends[0] >> before << before
+        ends[-1] &= ((1 << 64) - 1) >> behind
+        if [int(words[0]), int(words[-1])][: len(ends)] == ends and (words[1:-1] == ~np.uint64(0)).all():
+            return None
+        flags = np.unpackbits(words.view(np.uint8), bitorder="little").view(np.bool_)
+        return flags[before : len(flags) - behind]
+
+
 class CpuCode:
     """PTX translated and compiled: what loaded modules of one text share.
 
     Args:
         texts: PTX; several are linked.
-        is_checked: Look every access up, and raise what is wrong: some ten times slower.
+        is_checked: Let every access be looked up, as a launch that is checked or followed needs it.
 
     Raises:
         KernelCompileError: The text is not PTX, or there is no C compiler.
@@ -127,9 +182,11 @@ class CpuModule:
     Args:
         code: The code.
         memory: ``code.variables_nbytes`` bytes for its variables, which belong to the module from now on.
+        owner: Of this memory, as of `KernelMemory`.
     """
 
-    def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any]) -> None:
+    def __init__(self, code: CpuCode, memory: np.ndarray[Any, Any], owner: Any = None) -> None:
+        self.owner = owner
         self._code, self._translation = code, code.translation
         self._start = -memory.ctypes.data % max(self._translation.block_align, 16)
         self._memory = memory[self._start :]
@@ -237,9 +294,12 @@ class CpuModule:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         values: Sequence[bytes],
-        operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]],
+        operands: Sequence[KernelMemory],
         *,
         label: str,
+        is_checked: bool | None = None,
+        touched: list[TouchedBytes] | None = None,
+        find: Callable[[int], KernelMemory | None] | None = None,
         shared_nbytes: int = 0,
         is_cooperative: bool = False,
         follows_sim: bool = False,
@@ -250,9 +310,12 @@ class CpuModule:
         Args:
             name: The kernel's, as in the PTX.
             grid, block: Extents.
-            values: The arguments by their bytes; addresses are the host's.
-            operands: The arrays among them, which the kernel may touch: name, memory, and whether it is ``const``.
+            values: The arguments by their bytes.
+            operands: The arrays among them, which the kernel may touch.
             label: The kernel's name in messages.
+            is_checked: Raise what is wrong with an access, some ten times slower; as the code allows it if omitted.
+            touched: Receives what the kernel touches, also where it ends by a fault.
+            find: What else the kernel may touch, by an address.
             shared_nbytes: Dynamic shared memory of a block.
             is_cooperative: All blocks are resident.
             follows_sim: The schedule is that of the simulator where the setting is ``auto``.
@@ -264,6 +327,7 @@ class CpuModule:
         if 0 in grid:
             return
         kernel, config = self.find_kernel(name), config or process.get()
+        is_checked = self._code.is_checked if is_checked is None else is_checked
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()
         launch.entry = ctypes.cast(self._code.library[kernel.symbol], ctypes.c_void_p).value
@@ -272,9 +336,10 @@ class CpuModule:
         launch.grid, launch.block = runtime.Extents(*grid), runtime.Extents(*block)
         launch.static_nbytes, launch.dynamic_nbytes = kernel.shared_nbytes, shared_nbytes
         launch.flags = (
-            runtime.FIBERS * (kernel.needs_fibers or self._code.is_checked)
+            runtime.FIBERS * (kernel.needs_fibers or is_checked)
             | runtime.COOPERATIVE * is_cooperative
-            | runtime.CHECKED * self._code.is_checked
+            | runtime.CHECKED * is_checked
+            | runtime.TRACK * self._code.is_checked
         )
         launch.workers = 1 if self._code.is_checked else config.threads or threads.usable_cores()
         launch.schedule = _schedule(config, follows_sim=follows_sim)
@@ -282,37 +347,127 @@ class CpuModule:
         launch.stack_nbytes = 2 * kernel.local_nbytes + (
             _RECURSIVE_STACK_NBYTES if kernel.is_recursive else _STACK_NBYTES
         )
-        if self._code.is_checked:
+        if is_checked:
             launch.most_ticks = config.loop_turns * max(1, _TURNS // math.prod(block))
-        regions, memories = self._list_regions(operands, params)
+        known = [*self._list_operands(operands, params)]
+        regions = [_describe(each, touched) for each in known]
         shared = [(each.offset, each.nbytes) for each in kernel.shared]
         region_array = runtime.make_array(runtime.MemoryRegion, regions)
         shared_array = runtime.make_array(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
         launch.places, launch.place_count = self._code.places.ctypes.data, self._code.places.size
-        report = runtime.run(launch, _write)
-        if report is not None:
-            raise_fault(label, report, self._translation.sites, memories, kernel.shared)
 
-    def _list_regions(
-        self, operands: Sequence[tuple[str, np.ndarray[Any, Any], bool]], params: np.ndarray[Any, Any]
-    ) -> tuple[list[tuple[Any, ...]], list[NamedMemory]]:
-        """The memory that a launch may touch, and what it is in words."""
-        regions, memories = [], []
-        for name, memory, is_const in operands:
-            item = max(memory.itemsize, 1)
-            flags = runtime.CONST * is_const | runtime.READ_ONLY * (not memory.flags.writeable)
-            regions.append((memory.ctypes.data, memory.nbytes, flags, item, None, None, None))
-            memories.append(NamedMemory(f"argument {name!r}", str(memory.dtype), item, memory.nbytes))
+        def find_region(address: int) -> tuple[Any, ...] | None:
+            found = find(address) if find is not None else None
+            if found is None:
+                return None
+            known.append(found)
+            return _describe(found, touched)
+
+        reaches = None
+        if touched is not None:
+            reaches = np.zeros((len(self._translation.sites), 3), np.uint64)
+            launch.reaches = reaches.ctypes.data
+        report = runtime.run(launch, _write, find_region if find is not None else None)
+        if touched is not None and reaches is not None:
+            self._list_lines(reaches, known, touched)
+        if report is not None:
+            raise_fault(label, report, self._translation.sites, [each.name_memory() for each in known], kernel.shared)
+
+    def _list_lines(
+        self, reaches: np.ndarray[Any, Any], known: Sequence[KernelMemory], touched: Sequence[TouchedBytes]
+    ) -> None:
+        """Note the lines that have used each memory, but for instructions that have used several."""
+        lines = {id(each.operand): each.lines for each in touched}
+        for site in np.flatnonzero(reaches[:, 0]).tolist():
+            number, not_first, end = reaches[site].tolist()
+            if number <= len(known) and (found := lines.get(id(known[number - 1]))) is not None:
+                found.append((self._translation.sites[site].source_line, ~not_first & (1 << 64) - 1, end))
+
+    def _list_operands(self, operands: Sequence[KernelMemory], params: np.ndarray[Any, Any]) -> Iterator[KernelMemory]:
+        """The memory that a launch may touch: its arguments, and the variables of the module."""
+        for operand in operands:
+            yield KernelMemory(*operand)
         base = self._memory.ctypes.data
-        for variable in self._variables:
-            flags = runtime.CONST if variable.space == "const" else 0
-            regions.append((base + variable.offset, variable.nbytes, flags, 1, None, None, None))
-            memories.append(NamedMemory(f"variable {variable.name!r}", "bytes", 1, variable.nbytes))
-        regions.append((params.ctypes.data, params.nbytes, runtime.READ_ONLY, 1, None, None, None))
-        memories.append(NamedMemory("the arguments themselves", "bytes", 1, params.nbytes))
-        return regions, memories
+        for each in self._variables:
+            memory = self._memory[each.offset : each.offset + each.nbytes]
+            yield KernelMemory(
+                each.name, memory, each.space == "const", base + each.offset, "variable", owner=self.owner
+            )
+        params.flags.writeable = False
+        yield KernelMemory("the arguments themselves", params, kind="")
+
+
+class EmulatedKernel:
+    """CUDA source that runs on a CPU, with its arguments.
+
+    Attributes:
+        values: The arguments by their bytes, as the kernel gets them.
+        memory: That of the module's variables, an array of the device; None where it has none.
+    """
+
+    def __init__(
+        self,
+        module: CpuModule,
+        name: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        values: list[bytes],
+        arrays: dict[int, tuple[RawParameter, int]],
+        *,
+        memory: Any,
+        **options: Any,
+    ) -> None:
+        self.values = values
+        self.memory = memory
+        self._arrays = arrays
+        config = process.get()
+        self._launch: Callable[..., None] = functools.partial(
+            module.launch, name, grid, block, values, config=config, **options
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the arguments that are arrays."""
+        return iter(self._arrays)
+
+    def run(self, *operands: Any) -> None:
+        """Run it on the arguments, with arrays as NumPy arrays."""
+        self._launch([self.describe(number, operands[number]) for number in self._arrays])
+
+    def follow(
+        self, operands: Sequence[KernelMemory], touched: list[TouchedBytes], find: Callable[[int], KernelMemory | None]
+    ) -> None:
+        """Run it, and learn which bytes it touches; arguments as `CpuModule.launch` has them."""
+        self._launch(operands, touched=touched, find=find)
+
+    def describe(self, number: int, memory: Any, owner: Any = None, values: Any = None) -> KernelMemory:
+        """An argument as the kernel may touch it.
+
+        Args:
+            number: Of the argument.
+            memory: Its memory.
+            owner, values: As of `KernelMemory`.
+        """
+        parameter, address = self._arrays[number]
+        return KernelMemory(parameter.name, memory, parameter.is_const, address, owner=owner, values=values)
+
+
+def _describe(operand: KernelMemory, touched: list[TouchedBytes] | None) -> tuple[Any, ...]:
+    """The fields of a region; ``touched`` grows by what it will have been used for."""
+    memory, values = operand.memory, None
+    bits: tuple[int | None, int | None] = (None, None)
+    flags = runtime.CONST * operand.is_const | runtime.READ_ONLY * (not memory.flags.writeable)
+    if touched is not None and operand.owner is not None:
+        read, written = (np.zeros(memory.nbytes // 64 + 3, np.uint64) for _ in range(2))
+        touched.append(TouchedBytes(operand, read, written, []))
+        bits = read.ctypes.data, written.ctypes.data
+    if operand.values is not None:
+        flags |= runtime.UNWRITTEN
+        values = operand.values.ctypes.data
+    host = memory.ctypes.data
+    begin = host if operand.address is None else operand.address
+    return begin, memory.nbytes, host, flags, max(memory.itemsize, 1), *bits, values
 
 
 def _write(text: str) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from xferlib import _native
 from xferlib._runtime.threads import deferred
@@ -44,9 +43,9 @@ class MemoryRegion(ctypes.Structure):
     """Memory that a kernel may touch."""
 
     _fields_ = (
-        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("flags", ctypes.c_uint32),
-        ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p), ("written", ctypes.c_void_p),
-        ("initialised", ctypes.c_void_p),
+        ("begin", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("memory", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32), ("item_nbytes", ctypes.c_uint32), ("read", ctypes.c_void_p),
+        ("written", ctypes.c_void_p), ("initialised", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -73,10 +72,10 @@ class FaultReport(ctypes.Structure):
 
 
 _STOPPED = FAULTS.index("stopped")
-_PATIENCE_S = 0.05
-"""The longest time in seconds that a launch goes on behind Ctrl-C before it is told to end."""
 
-Print = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64)
+Print = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
+Ask = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint64)
+Find = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(MemoryRegion))
 
 
 class EmulatedLaunch(ctypes.Structure):
@@ -89,7 +88,8 @@ class EmulatedLaunch(ctypes.Structure):
         ("stack_nbytes", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64),
         ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("places", ctypes.c_void_p),
         ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("place_count", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32), ("stop", ctypes.c_void_p), ("print", Print),
+        ("unused", ctypes.c_uint32), ("reaches", ctypes.c_void_p), ("stop", ctypes.c_void_p),
+        ("context", ctypes.c_uint64), ("print", Print), ("ask", Ask), ("find", Find),
     )  # fmt: skip
 
 
@@ -120,46 +120,81 @@ def load() -> Any:
     return library
 
 
-def run(launch: EmulatedLaunch, write: Callable[[str], Any]) -> FaultReport | None:
+class _Running:
+    """A launch that runs, for its callbacks."""
+
+    __slots__ = ("failures", "find", "write")
+
+    def __init__(self, write: Callable[[str], Any], find: FindRegion | None) -> None:
+        self.write = write
+        self.find = find
+        self.failures: list[BaseException] = []
+        """The errors of callbacks, which C cannot pass on."""
+
+
+FindRegion = Callable[[int], "tuple[Any, ...] | None"]
+_running: dict[int, _Running] = {}
+_numbers = itertools.count(1)
+
+
+def _print(number: int, text: int, nbytes: int) -> None:
+    launch = _running[number]
+    try:
+        launch.write(ctypes.string_at(text, nbytes).decode(errors="replace"))
+    except BaseException as error:
+        launch.failures.append(error)
+
+
+def _ask(_: int) -> int:
+    return deferred.is_noted
+
+
+def _find(number: int, address: int, found: Any) -> int:
+    launch = _running[number]
+    try:
+        assert launch.find is not None
+        fields = launch.find(address)
+    except BaseException as error:
+        launch.failures.append(error)
+        return 0
+    if fields is not None:
+        found[0] = MemoryRegion(*fields)
+    return fields is not None
+
+
+_PRINT, _ASK, _FIND = Print(_print), Ask(_ask), Find(_find)
+
+
+def run(launch: EmulatedLaunch, write: Callable[[str], Any], find: FindRegion | None = None) -> FaultReport | None:
     """Run a launch to its end; returns the fault that ended it, if any.
 
-    Ctrl-C ends it: the launch runs in a thread of its own, since Python handles signals in the main thread alone and
-    only between two instructions of Python.
+    Ctrl-C ends it: Python handles signals in the main thread alone, between two of its own instructions, so that the
+    launch calls a function of Python's now and then, from there.
 
     Args:
-        launch: What to run; ``stop`` and ``print`` are set here.
+        launch: What to run; ``stop`` and the callbacks are set here.
         write: Receives what the kernel prints.
+        find: The fields of a further region, which holds an address; None where there is none.
     """
     library = load()
-    stop = np.zeros(1, np.int32)
+    stop = ctypes.c_int32()
     report = FaultReport()
-
-    failures: list[BaseException] = []
-    result: list[int] = []
-
-    def print_text(text: int, nbytes: int) -> None:
-        try:
-            write(ctypes.string_at(text, nbytes).decode(errors="replace"))
-        except BaseException as error:  # C cannot pass it on: it is raised behind the launch
-            failures.append(error)
-
-    def run_launch() -> None:
-        result.append(library.xf_run_launch(launch, report))
-
-    launch.stop = stop.ctypes.data
-    launch.print = Print(print_text)
-    if threading.current_thread() is not threading.main_thread():
-        run_launch()
-    else:
-        thread = threading.Thread(target=run_launch, name="xferlib-kernel")
-        with deferred:  # the thread uses memory of this frame, and must not outlive it
-            thread.start()
-            while thread.is_alive():
-                thread.join(_PATIENCE_S)
-                stop[0] = deferred.is_noted
-    if failures:
-        raise failures[0]
-    return report if result[0] not in (0, _STOPPED) else None  # Ctrl-C is raised where `deferred` ends
+    launch.stop = ctypes.addressof(stop)
+    launch.print = _PRINT
+    launch.context = number = next(_numbers)
+    if find is not None:
+        launch.find = _FIND
+    if threading.get_ident() == threading.main_thread().ident:
+        launch.ask = _ASK
+    _running[number] = running = _Running(write, find)
+    try:
+        with deferred:  # it is raised where this ends
+            kind = library.xf_run_launch(launch, report)
+    finally:
+        del _running[number]
+    if running.failures:
+        raise running.failures[0]
+    return report if kind not in (0, _STOPPED) else None
 
 
 def make_array(kind: type[ctypes.Structure], values: Sequence[tuple[Any, ...]]) -> ctypes.Array[Any]:

@@ -1,0 +1,115 @@
+"""The arguments of a kernel call: arrays and their device, numbers and their conversion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core import arguments, registry
+from xferlib._core.arrays import SUPPORTED, UNWRITABLE, ArrayInfo, overlaps_itself
+from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
+from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
+from xferlib.kernels import functions
+from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
+    from xferlib._core.device import Device
+
+SCALARS = (bool, int, float, complex)
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a value is a Python number, or a NumPy scalar of a dtype that devices have."""
+    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of some backend; NumPy's scalars are none here."""
+    return registry.owner_of(value) is not None and not isinstance(value, np.generic)
+
+
+def common_device(
+    call: str, names: Sequence[str], given: Sequence[Any]
+) -> tuple[Backend | None, Device | None, dict[int, ArrayInfo]]:
+    """The one backend and device of the arrays among ``given``, and a view of each.
+
+    Raises:
+        UnsupportedArrayError: Neither an array nor a scalar.
+        MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
+    """
+    backend: Backend | None = None
+    first = 0
+    infos: dict[int, ArrayInfo] = {}
+    for number, value in enumerate(given):
+        if value is None or is_scalar(value):
+            continue
+        if isinstance(value, np.generic):
+            raise KernelTypeError(
+                f"{call}: argument {names[number]!r} is a number of dtype {value.dtype}; devices have no dtype "
+                f"{value.dtype}: convert it first, as with numpy.float64(x)"
+            )
+        found = registry.owner_of(value)
+        if found is None:
+            remedy = "pass it through xferlib.to_device() first"
+            if isinstance(value, PendingTransfer):
+                remedy = RESULT_REMEDY
+            elif isinstance(value, str):
+                remedy = "give an array or a number"
+            raise KernelTypeError(
+                f"{call}: argument {names[number]!r} is {type(value).__name__}, neither an array of a backend nor a "
+                f"Python number; {remedy}"
+            )
+        info = found.view(value)
+        if backend is None:
+            backend, first = found, number
+        elif found is not backend:
+            raise arguments.make_mixed_backends_error(
+                call, (f"argument {names[first]!r}", backend), (f"argument {names[number]!r}", found)
+            )
+        elif info.device is not infos[first].device:
+            raise arguments.make_mixed_devices_error(
+                call, (f"argument {names[first]!r}", infos[first].device), (f"argument {names[number]!r}", info.device)
+            )
+        infos[number] = info
+    return backend, infos[first].device if infos else None, infos
+
+
+def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
+    """A scalar argument as ``dtype``.
+
+    Raises:
+        KernelTypeError: It is out of range, has a fraction, or is complex where that does not fit.
+    """
+    if isinstance(value, np.generic):
+        if value.dtype == dtype:
+            return value
+        value = value.item()
+    if isinstance(value, complex) and not is_complex(dtype):
+        raise KernelTypeError(f"argument {name!r} is complex and the parameter {dtype}; pass value.real")
+    if dtype == BOOL:
+        return np.bool_(bool(value))
+    if dtype.kind in "iu":
+        if isinstance(value, float):
+            if not math.isfinite(value) or value != int(value):
+                raise KernelTypeError(f"argument {name!r} is {quote(value)} and the parameter {dtype}; round it first")
+            value = int(value)
+        if not functions.fits(int(value), dtype):
+            raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
+    elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
+        raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
+    with np.errstate(over="ignore"):
+        converted: np.generic = dtype.type(value)
+    return converted
+
+
+def check_writable(call: str, name: str, info: ArrayInfo) -> None:
+    if overlaps_itself(info.shape, info.strides, info.dtype.itemsize):
+        raise LayoutError(
+            f"{call}: elements of output {name!r} share memory, as of a broadcast array or of windows; pass a copy"
+        )
+    if not info.is_writable:
+        raise LayoutError(f"{call}: output {name!r} {UNWRITABLE}")
