@@ -237,8 +237,7 @@ def decode(content: bytes, path: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise KernelSyntaxError(
-            f"raw_module: {quote(path)} is not UTF-8, at byte {error.start} ({content[error.start]:#04x}); save it as "
-            "UTF-8"
+            f"raw_module: {path!r} is not UTF-8, at byte {error.start} ({content[error.start]:#04x}); save it as UTF-8"
         ) from None
 
 
