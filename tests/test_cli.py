@@ -46,7 +46,7 @@ def test_info_says_where_a_value_came_from(capsys: pytest.CaptureFixture[str], m
     for line in (
         "XFERLIB_PINNED_LIMIT 64 MiB (environment)", "XFERLIB_THREADS 2 (configure())",
         "XFERLIB_HOST_CACHE 4 GiB (default)", "XFERLIB_STRICT pageable (configure())", "XFERLIB_DEVICE unset (",
-        "staging in C: ", "driver calls in C: ",
+        "staging in C: ", "driver calls in C: ", "runtime ", "NVRTC ", "C compiler ", "cache ",
     ):  # fmt: skip
         assert len([each for each in lines if each.startswith(line)]) == 1, line
 
@@ -87,7 +87,7 @@ def test_info_survives_a_backend_that_breaks(
 def test_info_as_json_has_the_same_facts(capsys: pytest.CaptureFixture[str]) -> None:
     text = run(capsys, "info")[1]
     found = json.loads(run(capsys, "info", "--json")[1])
-    assert set(found) == {"backends", "configuration", "versions"}
+    assert set(found) == {"backends", "configuration", "cuda on a cpu", "versions"}
     for fact in (fact for facts in found.values() for fact in facts):
         assert set(fact) == {"name", "text", "is_failure"}
         assert fact["name"] in text

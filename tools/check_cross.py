@@ -1,10 +1,12 @@
 """Compile the C files for the systems that no machine at hand has: Windows, macOS on arm64, Linux on aarch64.
 
-    python tools/check_cross.py [--wine]
+    python tools/check_cross.py [--wine] [--qemu]
 
 The cross compiler is Zig's, from the package ``ziglang``; without it this says so and passes. The flags are those of an
 installation, and a warning is an error. ``--wine`` also runs tools/staging_stress.c for Windows, by Wine: transfers of
-several threads, their bytes compared. Nothing else of what is compiled here is run.
+several threads, their bytes compared. ``--qemu`` runs tools/emulator_stress.c for aarch64, by QEMU: CUDA C of several
+threads, compiled by ``aarch64-linux-gnu-gcc`` where that is installed, since compilers differ in the registers that
+they use around a change of stacks. Nothing else of what is compiled here is run.
 """
 
 from __future__ import annotations
@@ -103,9 +105,34 @@ def stressed_by_wine() -> int:
     return int(done.returncode != 0)
 
 
+def emulated_by_qemu() -> int:
+    """Run CUDA C on an aarch64 that QEMU plays; 1 if it fails."""
+    qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if qemu is None:
+        print("no qemu-aarch64 (apt-get install qemu-user): not run")
+        return 0
+    gcc = shutil.which("aarch64-linux-gnu-gcc")
+    compiler = [gcc] if gcc else [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl"]
+    folder = build.FOLDER / "emulator"
+    kernels = str(ROOT / "tests" / "kernels" / "cuda_cpu" / "runtime_kernels.c")
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        compiled, program = str(Path(name, "kernels.o")), str(Path(name, "stress"))
+        for options in ([], ["-DCHECKED"]):
+            plain = ["-O1", "-fno-strict-aliasing", "-w", f"-I{folder}", *options]
+            subprocess.run([*compiler, *plain, "-c", kernels, "-o", compiled], check=True)
+            flags = ["-std=c11", "-O3", "-ffp-contract=off", "-static", "-pthread", *options]
+            sources = ["tools/emulator_stress.c", *map(str, build.parts(build.FOLDER, "emulator.c"))]
+            subprocess.run([*compiler, *flags, *sources, compiled, "-lm", "-o", program], cwd=ROOT, check=True)
+            failed += subprocess.run([qemu, program], check=False).returncode != 0
+    print(f"CUDA C on aarch64, by {Path(compiler[0]).name} and QEMU: {'failed' if failed else 'right'}")
+    return min(failed, 1)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--wine", action="store_true", help="also run staging for Windows")
+    parser.add_argument("--qemu", action="store_true", help="also run CUDA C for aarch64")
     given = parser.parse_args()
     if importlib.util.find_spec("ziglang") is None:
         print("no cross compiler (pip install ziglang): not checked for Windows, macOS and aarch64")
@@ -120,7 +147,12 @@ def main() -> int:
         results = list(pool.map(lambda case: compiled(*case), cases))
     for (target, source), problem in zip(cases, results, strict=True):
         print(f"{target}: {source}: {problem or 'compiled, not run'}")
-    return int(any(results)) | (stressed_by_wine() if given.wine else 0)
+    failed = any(results)
+    if given.wine:
+        failed |= bool(stressed_by_wine())
+    if given.qemu:
+        failed |= bool(emulated_by_qemu())
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, and over
-transfers of several threads.
+"""Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, over transfers
+and CUDA C of several threads.
 
     python tools/check_native.py [--cases 3000] [--warnings]
 
@@ -20,6 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "xferlib" / "_native"
 STAGING = sorted(str(path) for path in (NATIVE / "staging").glob("*.c"))
+EMULATOR = sorted(str(path) for path in (NATIVE / "emulator").glob("*.c"))
+KERNELS = str(ROOT / "tests" / "kernels" / "cuda_cpu" / "runtime_kernels.c")
+KERNEL_FLAGS = ["-O1", "-fno-strict-aliasing", "-w", "-fPIC", f"-I{NATIVE / 'emulator'}"]
 COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
@@ -70,25 +73,41 @@ def sanitized(compiler: str, cases: int) -> int:
 
 
 def stressed(compiler: str) -> int:
-    """Run transfers from several threads under the thread sanitizer, then the other two; 1 if one finds a fault."""
-    aslr_off = ["setarch", "-R"] if shutil.which("setarch") else []  # some kernels map what the sanitizer wants itself
-    sources = [str(ROOT / "tools" / "staging_stress.c"), *STAGING]
+    """Run transfers, and CUDA C, from several threads under each sanitizer; 1 if one finds a fault."""
+    failed = 0
     for kind in ("thread", "address,undefined"):
         with tempfile.TemporaryDirectory() as folder:
-            empty, program = Path(folder, "empty.c"), str(Path(folder, "stress"))
+            empty = Path(folder, "empty.c")
             empty.write_text("int main(void) { return 0; }\n")
-            flags = [*COMMON, "-O1", "-g", f"-fsanitize={kind}", "-o", program]
-            if run(compiler, *flags, str(empty)).returncode:
+            flags = [*COMMON, "-O1", "-g", f"-fsanitize={kind}", "-fno-sanitize-recover=undefined"]
+            if run(compiler, *flags, str(empty), "-o", str(Path(folder, "empty"))).returncode:
                 print(f"no {kind} sanitizer beside this compiler: not run")
                 continue
-            done = run(compiler, *flags, *sources)
-            if done.returncode == 0:
-                done = run(*aslr_off, program)
-        if done.returncode:
-            print(f"{kind}: {done.stdout}{done.stderr}")
-            return 1
-        print(f"transfers of several threads: nothing found by the sanitizer of {kind}")
-    return 0
+            build = [compiler, *flags]
+            failed += report(f"transfers, {kind}", build_and_run(build, "staging_stress.c", STAGING, Path(folder)))
+            for name, options in (("unchecked", []), ("checked", ["-DCHECKED"])):
+                # Kernels are never compiled with a sanitizer: a wild pointer is a fault that the runtime reports.
+                kernels = str(Path(folder, f"{name}.o"))
+                done = run(compiler, *KERNEL_FLAGS, *options, "-c", KERNELS, "-o", kernels)
+                if done.returncode == 0:
+                    sources = [*EMULATOR, kernels]
+                    done = build_and_run([*build, *options], "emulator_stress.c", sources, Path(folder))
+                failed += report(f"CUDA C on a CPU, {name}, {kind}", done)
+    return min(failed, 1)
+
+
+def build_and_run(build: list[str], main: str, sources: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Compile a program of this folder with other sources, and run it."""
+    program = str(folder / Path(main).stem)
+    done = run(*build, str(ROOT / "tools" / main), *sources, "-lm", "-o", program)
+    aslr_off = ["setarch", "-R"] if shutil.which("setarch") else []  # some kernels map what the sanitizer wants itself
+    return done if done.returncode else run(*aslr_off, program)
+
+
+def report(what: str, done: subprocess.CompletedProcess[str]) -> int:
+    """Print the outcome of a program; 1 if it failed."""
+    print(f"{what}: {f'{done.stdout}{done.stderr}' if done.returncode else 'nothing found'}")
+    return int(done.returncode != 0)
 
 
 def main() -> int:

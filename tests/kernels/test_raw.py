@@ -134,6 +134,18 @@ def test_extents_are_checked(extents):
         kernel(*extents, (np.int32(1),))
 
 
+@pytest.mark.parametrize("number", [np.int64, np.uint8])
+def test_extents_may_be_numbers_of_numpy(number):
+    kernel = raw_module("__global__ void k(int n) {}").get_function("k", cpu=lambda n: None)
+    kernel(number(2), (number(8), 1), (1,))
+    kernel(1, block=number(8), grid=(number(2), number(0)))
+
+
+def test_the_cpu_function_is_one():
+    with pytest.raises(ArgumentError, match="cpu=5 is not a function"):
+        raw_module("__global__ void k(int n) {}").get_function("k", cpu=5)
+
+
 def test_signatures():
     module = raw_module(SOURCE)
     with pytest.raises(KernelSyntaxError, match="no kernel 'missing'; its kernels are add2d, scale"):
@@ -331,7 +343,10 @@ def test_a_kernel_is_called_in_our_way_and_in_pycudas(put, call):
         (lambda k, x: k(1, 1, (x, x, 4), args=()), "3 argument.* and grid, block needed"),
         (lambda k, x: k(x, x, 4, block=1, shared=8, shared_nbytes=8), "say the same"),
         (lambda k, x: k(x, x, 4, block=(2048, 1, 1)), "more than 1024 threads"),
-        (lambda k, x: k(x, x, 4, block=None), "block=None"),
+        (lambda k, x: k(x, x, 4, block=None), "block=None must be .* a tuple of them"),
+        (lambda k, x: k(1, 1, {"x": x, "y": x, "n": 4}), "dict is not a tuple"),
+        (lambda k, x: k(1, 1, "xyn"), "args='xyn' is not a tuple"),
+        (lambda k, x: k(1, 1, {4, 5, 6}), "set is not a tuple"),
         (lambda k, x: k(x, x, 4, block=1, shared=-1), "shared_nbytes=-1"),
     ],
 )

@@ -116,7 +116,7 @@ class _Speaks:
 
 @pytest.mark.parametrize(
     "wrong",
-    [5, None, "abc", (1, 2), (1, 2, 3, 4), ((1, 2), 3, (4, 5)), {"by": (1, 2, 3)}, ((1, 2, 3), 2**40, (4, 5)),
+    [5, None, "abc", (1, 2), (1, 2, 3, 4), ((1, 2), 3, (4, 5)), {"by": (1, 2, 3)},
      ((1, 2, 3), "x", (4, 5)), ((1, 2, 3), 4, (5, 6, 7)), np.zeros(2), np.float64(1),
      np.zeros(2, [("by", "f4", 3), ("times", "i4"), ("scale", "f8", 2)])],
     ids=repr,
@@ -126,6 +126,37 @@ def test_what_is_no_such_struct_is_refused(library: str, wrong: Any) -> None:
     with pytest.raises(KernelTypeError, match="'m' is .*a struct of by, times, scale"):
         _kernel(_MOVE, "move", _move)(1, 32, (x, wrong, (1, 2), 3))
     assert xl.to_host(x).tolist() == [0] * 3
+
+
+_TIMES = np.dtype([("by", [(each, "f4") for each in "xyz"]), ("times", "f8"), ("scale", "f8", 2)])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (((1, 2, 3), 2**40, (4, 5)), r"'m\.times' is 1099511627776, out of range for int32"),
+        (((1, 2, 3), 2.5, (4, 5)), r"'m\.times' is 2\.5 and the parameter int32"),
+        (((1, 2, 10**40), 2, (4, 5)), r"'m\.by\.z' is 1.*out of range for float32"),
+        ({"by": (1, 2, 3), "times": np.array(-(2**31) - 1), "scale": (4, 5)}, r"'m\.times' is -2147483649"),
+        (np.array(((1, 2, 3), 2.5, (4, 5)), _TIMES), r"'m\.times' is 2\.5"),
+        (((1, 2, 3), 2, (4, 5j)), r"'m\.scale' is complex"),
+        (((1, 2, 3), 10**5000, (4, 5)), r"'m\.times' is an int of 16610 bits, out of range"),
+        (((10**5000, 2, 3), 1, (4, 5)), r"'m\.by\.x' is an int of 16610 bits, out of range"),
+    ],
+)
+def test_a_member_is_checked_as_a_number_is(library: str, wrong: Any, words: str) -> None:
+    x = xl.to_device(np.zeros(3, np.float32))
+    with pytest.raises(KernelTypeError, match=words):
+        _kernel(_MOVE, "move", _move)(1, 32, (x, wrong, (1, 2), 3))
+
+
+@pytest.mark.parametrize("number", [np.array(3), np.zeros(1, np.int32)])
+def test_an_array_in_place_of_a_number_is_told(library: str, number: Any) -> None:
+    x = xl.to_device(np.zeros(3, np.float32))
+    kernel = _kernel("__global__ void k(float *x, int n) {}", "k", lambda x, n: None)
+    for each in (number, xl.to_device(number)):
+        with pytest.raises(KernelTypeError, match=r"'n' is an array, and the parameter a number; pass .*item\(\)"):
+            kernel(1, 32, (x, each))
 
 
 def test_a_struct_can_be_declared_where_the_source_hides_it(library: str) -> None:
@@ -847,6 +878,41 @@ def test_a_module_is_of_source_or_of_a_file(tmp_path: Any) -> None:
         raw_module(path=file, options=("-DN=3",))
     with pytest.raises(FileNotFoundError):
         raw_module(path=tmp_path / "missing.cu")
+
+
+def test_a_file_of_source_is_utf_8_with_or_without_its_mark(tmp_path: Any) -> None:
+    plain = "// µs\n__global__ void k(int n) {}"
+    file = tmp_path / "kernels.cu"
+    for content in (plain.encode(), plain.encode("utf-8-sig")):
+        file.write_bytes(content)
+        assert raw_module(path=file).source == plain
+        assert raw_module(plain, link=[file]).get_function("k").parameters
+    assert raw_module(f"\ufeff{plain}").source == plain
+    file.write_bytes(plain.encode("latin-1"))
+    for make in (lambda: raw_module(path=file), lambda: raw_module(plain, link=[file])):
+        with pytest.raises(KernelSyntaxError, match=r"kernels\.cu' is not UTF-8, at byte 3 \(0xb5\); save it as"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda text: raw_module(text),
+        lambda text: raw_module("", options=(text,)),
+        lambda text: raw_module("", names=(text,)),
+        lambda text: raw_module("", link=(text,)),
+    ],
+)
+@pytest.mark.parametrize("character", ["\0", "\udcff"])
+def test_text_that_no_compiler_takes_is_refused(make: Any, character: str) -> None:
+    with pytest.raises((KernelSyntaxError, ArgumentError), match="raw_module"):
+        make(f"// {character}")
+
+
+def test_a_texture_is_a_number_to_a_launch() -> None:
+    assert _parameters("__global__ void k(cudaTextureObject_t t, cudaSurfaceObject_t s) {}") == _parameters(
+        "__global__ void k(unsigned long long t, size_t s) {}"
+    )
 
 
 def _twin(x: Any, m: Any, offset: Any, n: Any) -> None:

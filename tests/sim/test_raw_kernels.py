@@ -381,7 +381,7 @@ def test_a_pointer_that_a_kernel_has_kept_is_followed(k: Kernels) -> None:
 def test_an_index_past_memory_that_a_pointer_leads_to_is_told_with_its_allocation(k: Kernels) -> None:
     x = zeros(4)
     with pytest.raises(
-        KernelFaultError, match=r"out of bounds, 16 bytes of memory of .* allocated at .* at index 16 of"
+        KernelFaultError, match=r"out of bounds, 16 bytes of memory of .* allocated at .* at byte 16 of 16"
     ):
         k.run("line", ((address(x), 5),))
 

@@ -33,6 +33,7 @@ from xferlib._runtime import process
 from xferlib._runtime.version import install_command
 from xferlib.errors import ConfigError, XferError, did_you_mean
 from xferlib.kernels import cuda_engine
+from xferlib.kernels.cuda_cpu import toolchain
 
 PROBLEM = "problem"
 """A program fails or computes something wrong."""
@@ -306,6 +307,33 @@ def check_native(machine: InspectedMachine) -> list[Finding]:
     calls = _native.why_calls_absent()
     has_cuda = bool(calls and machine.cuda_count)
     return judge(_COMPILED, staging=_native.why_absent(), calls=calls, has_cuda=has_cuda, remedy=remedy)
+
+
+# CUDA source on a CPU: NVRTC, a C compiler and the runtime; where one is missing, raw kernels need `cpu=`.
+
+_NOT_RUN = "raw_module on numpy, torch's CPU and sim runs no CUDA source: get_function needs cpu=."
+_ON_CPU = (
+    Rule(NOTE, lambda f: f.remedy and not f.is_slow, "CUDA source on a CPU: {name}: {text}", _NOT_RUN, "{remedy}."),
+    Rule(NOTE, lambda f: f.is_slow, "CUDA source on a CPU: {name}: {text}", "Raw kernels take longer.", "{remedy}."),
+)  # fmt: skip
+_RAN = (
+    Rule(PROBLEM, lambda f: f.problem, "CUDA source on a CPU fails: {problem}", _NOT_RUN,
+         "Look at the other findings first; then report it with the output of `xferlib doctor --json`."),
+    Rule(FINE, lambda f: not f.problem and f.is_tried, "CUDA source runs on the CPU, its mistakes are found: {parts}"),
+    Rule(FINE, lambda f: not f.problem and not f.is_tried, "CUDA source can run on the CPU: {parts}"),
+)  # fmt: skip
+_NAMED = ("NVRTC", "C compiler")
+
+
+def check_cuda_on_cpu(machine: InspectedMachine, *, is_quick: bool) -> Iterator[Finding]:
+    """Each part, and where all are there, a kernel with a mistake, in a process of its own."""
+    parts = [*toolchain.find_parts()]
+    for part in parts:
+        yield from judge(_ON_CPU, **part._replace(remedy=capitalize(part.remedy))._asdict())
+    if all(part.is_slow or not part.remedy for part in parts):
+        problem = "" if is_quick else ask("cuda-on-cpu", environ=_usable(machine.environ)).get("problem", "")
+        text = ", ".join(f"{part.name} {part.text.partition(', ')[0]}" for part in parts if part.name in _NAMED)
+        yield from judge(_RAN, problem=problem, is_tried=not is_quick, parts=text)
 
 
 # Cores and NUMA nodes: which of them this process may use, and which are near the GPUs.
@@ -971,7 +999,7 @@ _INDENT = 9
 def run_doctor(options: argparse.Namespace) -> int:
     """Print the findings, the worst first; 1 if one of them is a problem."""
     machine = InspectedMachine(options.root, dict(os.environ))
-    checks = dict(_CHECKS)
+    checks: dict[str, Check] = {**_CHECKS, "CUDA source on a CPU": partial(check_cuda_on_cpu, is_quick=options.quick)}
     if not options.quick:
         checks["backends"] = partial(check_backends, chosen=options.backend or registry.names(), report=_report)
     found = [each for name, check in checks.items() for each in _run_check(name, check, machine)]

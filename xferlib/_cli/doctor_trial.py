@@ -14,7 +14,7 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._core import registry
-from xferlib.errors import XferError
+from xferlib.errors import KernelFaultError, XferError
 
 _SEED = 20261124
 _SMALL, _STAGED, _PINNED = 4 << 10, 4 << 20, 16 << 20
@@ -105,7 +105,33 @@ def try_together(*names: str) -> dict[str, Any]:
     return {"wrong": wrong}
 
 
-_QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {"trial": try_backend, "together": try_together}
+_BEYOND = 'extern "C" __global__ void k(int *x, int n) { if (threadIdx.x <= n) x[threadIdx.x] += 1; }'
+
+
+def try_cuda_on_cpu() -> dict[str, Any]:
+    """Run a kernel unchecked, then one element too far and checked; ``problem`` says how that went wrong."""
+    kernel = xl.raw_module(_BEYOND).get_function("k")
+    x = np.zeros(32, np.int32)
+    try:
+        with xl.use_backend("numpy"):
+            xl.configure(kernel_check="0")
+            kernel(1, 32, (x, 31))
+            if x.tolist() != [1] * 32:
+                return {"problem": f"1 was added to 32 zeros: {x.tolist()}"}
+            xl.configure(kernel_check="1")
+            kernel(1, 64, (x, 32))
+    except KernelFaultError:
+        return {}
+    except XferError as error:
+        return {"problem": str(error)}
+    return {"problem": "a write beyond the end of an array is not seen"}
+
+
+_QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
+    "trial": try_backend,
+    "together": try_together,
+    "cuda-on-cpu": try_cuda_on_cpu,
+}
 
 if __name__ == "__main__":
     mark, question, *names = sys.argv[1:]

@@ -39,6 +39,7 @@ def run_info(options: argparse.Namespace) -> int:
     sections = {
         "Backends": [*_facts("backends", lambda: _backends(is_loading=options.load))],
         "Configuration": [*_facts("configuration", _configuration)],
+        "CUDA on a CPU": [*_facts("CUDA on a CPU", _cuda_on_cpu)],
         "Versions": [*_facts("versions", _versions)],
     }
     if options.json:
@@ -136,6 +137,16 @@ def format_setting(setting: Field[Any], value: Any) -> str:
     if setting.metadata["parse"] is process.parse_nbytes and value and value % (1 << 20) == 0:
         return f"{value >> 30} GiB" if value % (1 << 30) == 0 else f"{value >> 20} MiB"
     return "unset" if value is None else str(value)
+
+
+def _cuda_on_cpu() -> Iterator[Fact]:
+    from xferlib.kernels import cuda_engine
+    from xferlib.kernels.cuda_cpu import toolchain
+
+    for part in toolchain.find_parts():
+        yield Fact(part.name, "; ".join(filter(None, (part.text, part.remedy))))
+    found = cuda_engine.info()
+    yield Fact("cache", found.problem or str(found.directory))
 
 
 def _versions() -> Iterator[Fact]:

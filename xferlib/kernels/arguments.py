@@ -11,7 +11,7 @@ import numpy as np
 from xferlib._core import arguments, registry
 from xferlib._core.arrays import SUPPORTED, UNWRITABLE, ArrayInfo, overlaps_itself
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
-from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError
+from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
 from xferlib.kernels import functions
 from xferlib.kernels.ir import BOOL, DType, is_complex, is_float
 
@@ -95,12 +95,12 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
     if dtype.kind in "iu":
         if isinstance(value, float):
             if not math.isfinite(value) or value != int(value):
-                raise KernelTypeError(f"argument {name!r} is {value!r} and the parameter {dtype}; round it first")
+                raise KernelTypeError(f"argument {name!r} is {quote(value)} and the parameter {dtype}; round it first")
             value = int(value)
         if not functions.fits(int(value), dtype):
-            raise KernelRangeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+            raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
     elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
-        raise KernelRangeError(f"argument {name!r} is {value!r}, out of range for {dtype}; use a wider type")
+        raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
     with np.errstate(over="ignore"):
         converted: np.generic = dtype.type(value)
     return converted

@@ -12,7 +12,7 @@ import math
 import operator
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,17 @@ def key(*parts: str) -> str:
 def _checksum(name: str, payload: bytes) -> bytes:
     """The checksum of machine code under its name: code of another kernel is not taken for this one's."""
     return hashlib.sha256(name.encode() + b"\0" + payload).digest()
+
+
+def pack_names(code: bytes, lowered: Mapping[str, str], names: Sequence[str]) -> bytes:
+    """A payload of code and the mangled names of its template instances."""
+    return "\t".join(lowered[each] for each in names).encode() + b"\n" + code
+
+
+def unpack_names(payload: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
+    """The code of a payload, and its mangled names."""
+    head, _, code = payload.partition(b"\n")
+    return code, dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
 
 
 def read(name: str) -> bytes | None:

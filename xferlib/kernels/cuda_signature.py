@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from xferlib.kernels.c_frontend.preprocess import (
 )
 from xferlib.kernels.c_frontend.syntax import number_type, parser
 from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
-from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, DType
+from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, UINT64, DType
 
 # The parameters of a C++ kernel, read from its mangled name: all that machine code tells of them.
 #
@@ -219,6 +219,28 @@ class Piece(NamedTuple):
         return self.content.encode() if isinstance(self.content, str) else self.content
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_text(given: Any) -> TypeGuard[str]:
+    """Whether it is a string that a compiler can be given: without NUL, and without half of a pair of surrogates."""
+    return isinstance(given, str) and "\0" not in given and _SURROGATE.search(given) is None
+
+
+def decode(content: bytes, path: str) -> str:
+    """The source in a file.
+
+    Raises:
+        KernelSyntaxError: It is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise KernelSyntaxError(
+            f"raw_module: {path!r} is not UTF-8, at byte {error.start} ({content[error.start]:#04x}); save it as UTF-8"
+        ) from None
+
+
 def is_relocatable(option: str) -> bool:
     """Whether an option makes the compiler leave calls between pieces to a linker."""
     return option.replace(" ", "") in ("--device-c", "-dc", "--relocatable-device-code=true", "-rdc=true")
@@ -232,7 +254,7 @@ def read_pieces(given: Any) -> tuple[Piece, ...]:
         )
     found = []
     for number, each in enumerate(given):
-        if isinstance(each, str) and "\0" not in each:
+        if is_text(each):
             found.append(Piece(f"link[{number}]", SOURCE, each))
             continue
         suffix = Path(each).suffix.lower() if isinstance(each, os.PathLike) else ""
@@ -243,7 +265,7 @@ def read_pieces(given: Any) -> tuple[Piece, ...]:
                 f"a string, or a pathlib.Path that ends with one of {', '.join(sorted({*SOURCES, *_KINDS}))}"
             )
         content = Path(each).read_bytes()
-        found.append(Piece(Path(each).name, kind, content.decode() if kind == SOURCE else content))
+        found.append(Piece(Path(each).name, kind, decode(content, str(each)) if kind == SOURCE else content))
     return tuple(found)
 
 
@@ -492,6 +514,7 @@ _COMPLEX: dict[str, DType] = {
     "cuFloatComplex": COMPLEX64, "cuComplex": COMPLEX64, "cuDoubleComplex": COMPLEX128, "complex<float>": COMPLEX64,
     "complex<double>": COMPLEX128,
 }  # fmt: skip
+_HANDLES: dict[str, DType] = {"cudaTextureObject_t": UINT64, "cudaSurfaceObject_t": UINT64}
 _DECLARED = re.compile(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?:<[\w:<>, ]+>)?\Z")
 
 
@@ -622,7 +645,7 @@ class CudaSource:
         struct = self._structs.get(name)
         if struct is not None and _template_of(struct) is None:
             return self._struct(struct, depth)
-        dtype = C_TYPES.get(number_type(name.split()) or name) or _COMPLEX.get(name)
+        dtype = C_TYPES.get(number_type(name.split()) or name) or _COMPLEX.get(name) or _HANDLES.get(name)
         if dtype is not None:
             return CType(dtype, dtype.itemsize)
         if name in VECTORS:

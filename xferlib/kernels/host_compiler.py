@@ -36,11 +36,11 @@ def find_compiler() -> Compiler | None:
     Raises:
         KernelCompileError: ``CC`` names no program.
     """
-    return _find_compiler(os.environ.get("CC", ""))
+    return _find_compiler(os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
 @functools.lru_cache(8)
-def _find_compiler(named: str) -> Compiler | None:
+def _find_compiler(named: str, _folders: str) -> Compiler | None:
     for text in (named,) if named.strip() else ("cc", "gcc", "clang"):
         words = _split(text)
         found = _find_program(words[0]) if words else None

@@ -7,12 +7,11 @@ import functools
 import hashlib
 import math
 import os
-import re
 import struct
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
@@ -27,10 +26,10 @@ from xferlib._native import LaunchField
 from xferlib._runtime import checks, process
 from xferlib._runtime.checks import NoPublicConstructor, has, refuse_keyword, refuse_no_flag
 from xferlib._runtime.torch_compile import hide_from_tracer
-from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
     KernelCompileError,
+    KernelError,
     KernelSyntaxError,
     KernelTypeError,
     LayoutError,
@@ -39,7 +38,7 @@ from xferlib.errors import (
     did_you_mean,
     quote,
 )
-from xferlib.kernels import arguments, cuda_engine, cuda_packages, cuda_signature, tracking
+from xferlib.kernels import arguments, cuda_engine, cuda_headers, cuda_signature, tracking
 from xferlib.kernels.arguments import is_scalar
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
@@ -306,7 +305,7 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
     if parameter.is_struct:
         return _struct(kernel, parameter, value)
     if not parameter.is_pointer:
-        if info is not None:
+        if arguments.is_array(value):
             raise KernelTypeError(
                 f"{kernel}(): argument {parameter.name!r} is an array, and the parameter a number; "
                 "pass xferlib.to_host(x).item() or declare a pointer"
@@ -387,15 +386,41 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         fits, members = False, ()
     try:
         if fits:
-            record[()] = tuple(members)
+            record[()] = _convert_members(members, dtype, parameter.name)
+    except KernelError:
+        raise
     except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
+        what = f"a dict of {', '.join(map(str, value)) or 'nothing'}" if isinstance(value, dict) else quote(value)
         raise KernelTypeError(
-            f"{kernel}(): argument {parameter.name!r} is {quote(value)}, and the parameter a struct of "
+            f"{kernel}(): argument {parameter.name!r} is {what}, and the parameter a struct of "
             f"{', '.join(names) or dtype}; pass a NumPy record, a dict, or a tuple in that order"
         )
     return _scalar(record)
+
+
+def _convert_members(values: Sequence[Any], dtype: DType, label: str) -> tuple[Any, ...]:
+    """The members of a struct; NumPy would drop fractions and the bits that an integer has no room for."""
+    names = dtype.names or ()
+    return tuple(
+        _convert_member(value, dtype[name], f"{label}.{name}") for value, name in zip(values, names, strict=True)
+    )
+
+
+def _convert_member(value: Any, dtype: DType, label: str) -> Any:
+    if dtype.names:
+        is_plain = isinstance(value, (tuple, list)) and len(value) == len(dtype.names)
+        return _convert_members(value, dtype, label) if is_plain else value
+    if dtype.subdtype is None:
+        scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        return arguments.convert_scalar(scalar, dtype, label) if is_scalar(scalar) else value
+    element, _ = dtype.subdtype
+    array = np.asarray(value)
+    if element.names or array.dtype not in SUPPORTED:
+        return value
+    numbers = [arguments.convert_scalar(each, element, label) for each in array.ravel().tolist()]
+    return np.array(numbers, element).reshape(array.shape)
 
 
 def _scalar(record: Any) -> np.generic:
@@ -428,9 +453,12 @@ def extents_of(kernel: str, what: str, given: Any) -> tuple[int, int, int]:
     """A grid's or a block's extents along x, y and z."""
     extents = given if isinstance(given, tuple) else (given,)
     least = 0 if what == "grid" else 1
-    if not 1 <= len(extents) <= 3 or not all(type(each) is int and each >= least for each in extents):
-        raise KernelTypeError(f"{kernel}(): {what}={quote(given)} must be one to three positive ints")
-    x, y, z = (*extents, 1, 1)[:3]
+    are_numbers = all((type(each) is int or isinstance(each, np.integer)) and each >= least for each in extents)
+    if not 1 <= len(extents) <= 3 or not are_numbers:
+        raise KernelTypeError(
+            f"{kernel}(): {what}={quote(given)} must be one to three positive ints; give an int, or a tuple of them"
+        )
+    x, y, z = (*map(int, extents), 1, 1)[:3]
     if x >= 2**31 or max(y, z) > 65535:
         raise KernelTypeError(f"{kernel}(): {what}={quote(given)} is beyond 2**31-1 along x or 65535 along y and z")
     return x, y, z
@@ -636,6 +664,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
                 return
         try:
             count = len(args)
+            if isinstance(args, (str, bytes, Mapping, AbstractSet)):  # of characters, of keys, or without an order
+                raise TypeError
         except TypeError:
             what = quote(args)
             raise KernelTypeError(
@@ -727,9 +757,12 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
         return named["grid"], named["block"], named["args"], shared_nbytes
 
     def _arrays_of(self, args: Sequence[Any]) -> tuple[Any, Device | None, dict[int, ArrayInfo]]:
-        """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none."""
+        """The backend, the device and the arrays among arguments; structs, pointers and foreign arrays are none.
+
+        Nor is an array in place of a number: that is refused later, and not for being elsewhere.
+        """
         given = [
-            None if parameter.is_struct or (parameter.is_pointer and registry.owner_of(value) is None) else value
+            None if parameter.is_struct or parameter.is_pointer is not arguments.is_array(value) else value
             for parameter, value in zip(self.parameters, args, strict=True)
         ]
         return arguments.common_device(self.name, self._names, given)
@@ -942,6 +975,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         source = self._read()
         found = signature if signature is not None else source.find_signature(name)
         found = cuda_signature.signature_of(name) if found is None else found
+        if cpu is not None and not callable(cpu):
+            raise ArgumentError(f"get_function: cpu={quote(cpu)} is not a function; give one of the kernel's arguments")
         others = source.kernel_names(without=name) if found is None else []
         if others:
             near = did_you_mean(name, others)
@@ -1098,8 +1133,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         CUDA's headers have asynchronous copies and barriers in shared memory as single instructions from compute
         capability 8.0 on, which no CPU runs, and write them out for 7.5.
         """
+        from xferlib.kernels.cuda_cpu import runtime
         from xferlib.kernels.cuda_cpu.module import compile_ptx
 
+        runtime.load()  # where it cannot be used, nothing else helps
         texts, lowered = self._write_ptx(_CPU_ARCH)
         debug_text = self._write_debug_ptx() if is_checked else ""
         compiled = functools.partial(
@@ -1121,14 +1158,17 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
     def _write_ptx(self, arch: str, log_stream: Any = None) -> tuple[list[str], dict[str, str]]:
         """PTX of the module and of what it is linked with, by NVRTC, which needs no GPU; and the mangled names."""
+        from xferlib.kernels.cuda_cpu import nvrtc
+
         if self._binary:
             return [_decode_ptx(self._binary, "machine code")], {}
         options = self._list_options()
-        text, lowered = _compile_to_ptx(self.source, arch, options, self._names, log_stream)
+        compile_to_ptx = functools.partial(nvrtc.compile_to_ptx, arch=arch, options=options, log_stream=log_stream)
+        text, lowered = compile_to_ptx(self.source, names=self._names)
         texts = [text]
         for each in self._pieces:
             if each.kind == cuda_signature.SOURCE:
-                texts.append(_compile_to_ptx(str(each.content), arch, options, (), log_stream)[0])
+                texts.append(compile_to_ptx(str(each.content), names=())[0])
             else:
                 texts.append(_decode_ptx(each.bytes(), f"{each.name}, which is linked,"))
         return texts, lowered
@@ -1137,8 +1177,11 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         """PTX of a debug build of the source; empty where there is none."""
         if self._binary:
             return ""
+        from xferlib.kernels.cuda_cpu import nvrtc
+
         try:  # NVRTC refuses some instructions in it
-            return _compile_to_ptx(self.source, _CPU_ARCH, (*self._list_options(), _DEBUG), self._names, None)[0]
+            options = (*self._list_options(), nvrtc.DEBUG)
+            return nvrtc.compile_to_ptx(self.source, arch=_CPU_ARCH, options=options, names=self._names)[0]
         except KernelCompileError:
             return ""
 
@@ -1161,17 +1204,18 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         if self._binary:
             return self._binary, {}
         sources = [str(each.content) for each in self._pieces if each.kind == cuda_signature.SOURCE]
-        options = (*self._list_options(), *_include_options("".join([self.source, *sources])))
+        folders = cuda_headers.find_folders("\n".join([self.source, *sources]))
+        options = (*self._list_options(), *cuda_headers.list_options(folders))
         is_linked = any(map(cuda_signature.is_relocatable, options))
         parts = [f"{each.kind} {hashlib.sha256(each.bytes()).hexdigest()}" for each in self._pieces]
         name = cuda_engine.key(
-            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)), backend.compiler_version()
-        )
-        has_headers = any("#include" in each for each in (self.source, *sources))
-        is_fixed = not has_headers and log_stream is None  # a header may change under the same source
-        cached = cuda_engine.read(name) if is_fixed else None
+            "raw", self.source, arch, "\0".join((*options, *self._names, *parts)),
+            f"{backend.compiler_version()} {cuda_headers.identify(folders)}",
+        )  # fmt: skip
+        is_kept = all(cuda_headers.has_only_own(each, self._options, folders) for each in (self.source, *sources))
+        cached = cuda_engine.read(name) if is_kept and log_stream is None else None
         if cached is not None:
-            return _unpack(cached, self._names)
+            return cuda_engine.unpack_names(cached, self._names)
         compiled = backend.compile(self.source, device=device, options=options, names=self._names)
         if is_linked:
             given = [("the source", "CUBIN", compiled.cubin)]
@@ -1187,26 +1231,14 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             compiled = compiled._replace(cubin=cubin, log="\n".join(filter(None, logs)))
         if log_stream is not None:
             log_stream.write(compiled.log)
-        cuda_engine.write(name, _pack(compiled, self._names))
+        if is_kept:
+            cuda_engine.write(name, cuda_engine.pack_names(compiled.cubin, compiled.names, self._names))
         return compiled.cubin, compiled.names
-
-
-def _pack(compiled: Any, names: Sequence[str]) -> bytes:
-    """Code with its mangled names, for the cache."""
-    content: bytes = "\t".join(compiled.names[each] for each in names).encode() + b"\n" + compiled.cubin
-    return content
-
-
-def _unpack(content: bytes, names: Sequence[str]) -> tuple[bytes, dict[str, str]]:
-    """The code that `_pack` was given, and the mangled names."""
-    head, _, code = content.partition(b"\n")
-    return code, dict(zip(names, head.decode().split("\t"), strict=True)) if names else {}
 
 
 _CPU_ARCH = "compute_80"
 """The target of the compiler for a CPU: the newest without clusters."""
 _OLDER_ARCH = "compute_75"
-_DEBUG = "--device-debug"
 
 
 def _decode_ptx(content: bytes, what: str) -> str:
@@ -1215,105 +1247,6 @@ def _decode_ptx(content: bytes, what: str) -> str:
     if ".version" not in text or "\0" in text:
         raise UnsupportedError(f"{what} does not run on a CPU: it is not PTX; give its source or PTX")
     return text
-
-
-def _load_compiler() -> Any:
-    """The module of NVRTC.
-
-    Raises:
-        UnsupportedError: NVRTC is not installed.
-    """
-    try:
-        from xferlib.backends.cuda import compiler
-
-        compiler.version()
-    except (ImportError, RuntimeError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise UnsupportedError(
-            f"CUDA source runs on a CPU by NVRTC, which is not installed ({reason}); "
-            f"{install_command('cuda-on-cpu')}, or give get_function(..., cpu=function) a NumPy function that does "
-            "the same"
-        ) from None
-    return compiler
-
-
-_GROUPS = "cooperative_groups"
-_WITHOUT_LIBRARY = "-D_CG_LIMIT_INCLUDED_DEPENDENCIES"
-"""Cooperative groups without libcu++, on which NVRTC spends 0.3 to 1 s: only reductions into atomics need it."""
-
-
-def _compile_to_ptx(
-    source: str, arch: str, options: tuple[str, ...], names: tuple[str, ...], log_stream: Any
-) -> tuple[str, dict[str, str]]:
-    """PTX of a source from the cache or by NVRTC, and the mangled names."""
-    version = " ".join(cuda_packages.list_packages()) or _load_compiler().version()
-    found = _include_options(source)
-    whole = (*options, *(() if _DEBUG in options else ("--generate-line-info",)), *found)
-    folders = [each.partition("=")[2] for each in found]
-    is_fixed = _has_only_own_headers(source, options, folders)
-    name = cuda_engine.key("ptx", source, arch, "\0".join((*whole, *names)), version)
-    cached = cuda_engine.read(name) if is_fixed and log_stream is None else None
-    if cached is None:
-        compile_source = functools.partial(_load_compiler().compile_source, source, arch=arch, names=names)
-        compiled = None
-        if _GROUPS in source:
-            with contextlib.suppress(KernelCompileError):  # the source uses more than that
-                compiled = compile_source(options=(*whole, _WITHOUT_LIBRARY))
-        if compiled is None:
-            compiled = compile_source(options=whole)
-        if log_stream is not None:
-            log_stream.write(compiled.log)
-        cached = _pack(compiled, names)
-        if is_fixed:
-            cuda_engine.write(name, cached)
-    code, lowered = _unpack(cached, names)
-    text = code.rstrip(b"\0").decode()
-    if re.search(r"-fmad[=\0]false", "\0".join(options)):
-        from xferlib.kernels.cuda_cpu import assembler
-
-        text = assembler.forbid_contraction(text)
-    return text, lowered
-
-
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)
-
-
-def _has_only_own_headers(source: str, options: Sequence[str], folders: Sequence[str]) -> bool:
-    """Whether all that a source includes are CUDA's headers, which change with the version of a package."""
-    if any(each.startswith(("-I", "--include-path", "-include", "--pre-include")) for each in options):
-        return False
-    names = [found.strip() for found in _INCLUDE.findall(source)]
-    if source.count("include") != len(names):  # one that is written in another way, or made by a macro
-        return False
-    return all(
-        name[:1] == "<" and any(Path(folder, name[1:].partition(">")[0]).is_file() for folder in folders)
-        for name in names
-    )
-
-
-def _include_options(source: str) -> tuple[str, ...]:
-    """The option that names CUDA's header folder, for a source that includes a header."""
-    return tuple(f"--include-path={folder}" for folder in _find_header_folders()) if "#include" in source else ()
-
-
-@functools.cache
-def _find_header_folders() -> tuple[str, ...]:
-    """The folders of CUDA's headers; from the cache where they came with packages, for to look takes 10 ms and more."""
-    packages = cuda_packages.list_packages()
-    name = cuda_engine.key("headers", sys.prefix, *packages)
-    cached = cuda_engine.read(name) if packages else None
-    known = cached.decode().split("\n") if cached else []
-    if known and all(Path(each).is_dir() for each in known):
-        return tuple(known)
-    from cuda import pathfinder
-
-    found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
-    folders = [Path(each) for each in found if each]
-    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
-    listed = tuple(dict.fromkeys(map(str, folders)))
-    if packages:
-        cuda_engine.write(name, "\n".join(listed).encode())
-    return listed
 
 
 _FILES = (".cu", ".cubin", ".fatbin", ".ptx")
@@ -1372,11 +1305,12 @@ def raw_module(
         file = Path(path)
         content = file.read_bytes()
         if file.suffix.lower() in cuda_signature.SOURCES:
-            source = content.decode()
+            source = cuda_signature.decode(content, str(file))
         else:
             source, binary = "", content + b"\0"  # PTX is text, which the driver reads up to a NUL
-    if not isinstance(source, str) or "\0" in source:
-        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters")
+    if not isinstance(source, str) or not cuda_signature.is_text(source):
+        raise KernelSyntaxError("raw_module takes CUDA source as a string without NUL characters or half surrogates")
+    source = source.removeprefix("\ufeff")  # as editors put it in front
     if not binary and Path(source.strip()).suffix.lower() in _FILES and len(source.split()) == 1:
         raise KernelSyntaxError(f"raw_module: {quote(source)} is the name of a file; write raw_module(path={source!r})")
     if binary and (compiler_options or instances):
@@ -1389,6 +1323,6 @@ def raw_module(
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
     """A list of strings."""
-    if not isinstance(given, (list, tuple)) or not all(isinstance(each, str) and "\0" not in each for each in given):
+    if not isinstance(given, (list, tuple)) or not all(map(cuda_signature.is_text, given)):
         raise ArgumentError(f"raw_module: {what}={quote(given)} is not a list of strings; give {what}=('...',)")
     return tuple(given)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import os
 import signal
 import sys
 import threading
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -254,7 +257,7 @@ extern "C" __global__ void k(cudaTextureObject_t t, float *x) {
     x[0] = tex2D<float>(t, 0.5f, 0.5f);
 }"""
     kernel = xl.raw_module(source).get_function("k", "unsigned long long t, float *x")
-    with pytest.raises(UnsupportedError, match=r"tex\.2d.*not supported on a CPU.*cpu="):
+    with pytest.raises(UnsupportedError, match=r"tex\.2d.*does not run on a CPU.*cpu="):
         kernel(1, 1, (0, xl.to_device(np.zeros(1, np.float32))))
 
 
@@ -493,3 +496,127 @@ def test_sums_of_products_of_half_are_rounded_as_on_a_gpu(options: tuple[str, ..
         out = xl.to_device(np.zeros(1, np.float32))
         xl.raw_module(source, options=options).get_function("square")(1, 1, (x, y, out))
         assert xl.to_host(out)[0] == expected
+
+
+CALLS = """#include <cuda_pipeline.h>
+__device__ __forceinline__ void meet() { __syncthreads(); }
+extern "C" __global__ void barriers(int *x)
+{
+    __shared__ int shared[64];
+    shared[threadIdx.x] = 0;
+    if (threadIdx.x < 32) {
+        meet();
+        x[threadIdx.x] = shared[63 - threadIdx.x];
+    } else
+        meet();
+}
+extern "C" __global__ void header(int *x)
+{
+    __shared__ int shared[64];
+    __pipeline_memcpy_async(shared + threadIdx.x, x + 100, 4);
+    x[threadIdx.x] = shared[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "line"),
+    [
+        ("barriers", r"line 2, called at line 11: .* at another one \(.*, line 2, called at line 8\)", 2),
+        ("header", r"line 16 \(\w+\.h:\d+\): .* argument 'x' at index 100", 16),
+    ],
+)
+def test_a_place_in_a_function_that_is_called_is_named_by_the_call(
+    checked: None, name: str, words: str, line: int
+) -> None:
+    kernel = xl.raw_module(CALLS).get_function(name)
+    with pytest.raises(KernelFaultError, match=words) as caught:
+        kernel(1, 64, (xl.to_device(np.zeros(64, np.int32)),))
+        xl.synchronize()
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize("x", [None, 0, 0x1234567])
+def test_a_pointer_to_no_array_is_told_by_its_address(library: str, x: int | None) -> None:
+    kernel = xl.raw_module('extern "C" __global__ void k(int *x) { x[3] = 1; }').get_function("k")
+    words = (
+        f"at address {(x or 0) + 12:#x}{'' if x else ' .a null pointer.'}, in no array of the launch; pass the array"
+    )
+    with pytest.raises(KernelFaultError, match=words):
+        kernel(1, 1, (x,))
+        xl.synchronize()
+
+
+def test_a_kernel_with_a_mangled_name_is_found_where_it_is_named(library: str) -> None:
+    source = "__global__ void set(int *x) { *x = 7; }"
+    x = xl.to_device(np.zeros(1, np.int32))
+    with pytest.raises(KernelCompileError, match=r"no kernel 'set'.*_Z3setPi: declare it extern .* names="):
+        xl.raw_module(source).get_function("set")(1, 1, (x,))
+    xl.raw_module(source, names=("set",)).get_function("set")(1, 1, (x,))
+    assert xl.to_host(x).tolist() == [7]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell what is loaded")
+def test_code_that_is_forgotten_leaves_memory_with_its_last_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    from xferlib.kernels.cuda_cpu import module as cuda_cpu
+
+    def is_loaded(code: Any) -> bool:
+        return code.library._name in Path("/proc/self/maps").read_text()
+
+    monkeypatch.setattr(cuda_cpu, "_MOST_NBYTES", 1)
+    monkeypatch.setattr(cuda_cpu, "_codes", {})
+    first, second = (cuda_cpu.compile_ptx(f"// {number}\n{PTX}", is_checked=False) for number in range(2))
+    assert cuda_cpu.compile_ptx(f"// 1\n{PTX}", is_checked=False) is second  # the last one stays, however large
+    kept, name = SimpleNamespace(library=SimpleNamespace(_name=first.library._name)), weakref.ref(first)
+    assert is_loaded(first)
+    del first
+    gc.collect()
+    assert name() is None
+    assert not is_loaded(kept)
+    assert is_loaded(second)
+
+
+def test_a_wheel_without_the_runtime_says_so_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from xferlib.kernels.cuda_cpu import nvrtc, runtime
+
+    monkeypatch.setattr(runtime, "LIBRARY", tmp_path / "emulator.so")
+    monkeypatch.setattr(runtime, "load", runtime.load.__wrapped__)
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: pytest.fail("the compiler is asked for"))
+    kernel = xl.raw_module('extern "C" __global__ void k(int *x) {}').get_function("k")
+    with (
+        xl.use_backend("numpy"),
+        pytest.raises(UnsupportedError, match=r"not been compiled.*python -m xferlib\._native"),
+    ):
+        kernel(1, 1, (np.zeros(1, np.int32),))
+
+
+def test_tensors_of_bfloat16_are_passed_by_their_bits(library: str) -> None:
+    if library != "torch":
+        pytest.skip("NumPy has no bfloat16")
+    torch = pytest.importorskip("torch")
+    kernel = xl.raw_module("""
+#include <cuda_bf16.h>
+extern "C" __global__ void k(__nv_bfloat16 *x) { x[threadIdx.x] = x[threadIdx.x] * x[threadIdx.x]; }
+""").get_function("k")
+    x = torch.arange(8, dtype=torch.bfloat16)
+    kernel(1, 8, (x.view(torch.int16),))
+    assert x.tolist() == [i * i for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("table[n] = 1;", "writes 4 bytes out of bounds, variable 'table' at byte 28 of 16; guard"),
+        ("more[n] = 1;", "out of bounds, dynamic shared memory; give the launch as much .* shared_nbytes="),
+    ],
+)
+def test_memory_of_the_module_and_of_the_launch_is_told(checked: None, body: str, words: str) -> None:
+    source = f"""
+__device__ int table[4];
+extern "C" __global__ void k(int n) {{ extern __shared__ int more[]; {body} }}"""
+    with pytest.raises(KernelFaultError, match=words) as caught:
+        xl.raw_module(source).get_function("k")(1, 1, (7,))
+        xl.synchronize()
+    assert caught.value.index is None

@@ -135,7 +135,7 @@ class Machine:
         for items in (2 * block + 1,) if shared is None else shared:
             variables.append(SharedRange(offset, 4 * items))
             offset += (4 * items + 31) // 16 * 16
-        lines = (ctypes.c_uint32 * site_count)(*range(site_count))
+        places = (ctypes.c_uint32 * site_count)(*range(site_count))
         launch, report = EmulatedLaunch(), FaultReport()
         arguments = Arguments(*(each.ctypes.data for each in arrays.values()), size if count is None else count, value)
         chosen = self.kernels[1 if self.is_checked or flags & TRACK else 0]
@@ -149,7 +149,7 @@ class Machine:
         shared_ranges = (SharedRange * len(variables))(*variables)
         launch.regions, launch.region_count = ctypes.addressof(regions), 3
         launch.variables, launch.variable_count = ctypes.addressof(shared_ranges), len(variables)
-        launch.lines, launch.line_count = ctypes.addressof(lines), len(lines)
+        launch.places, launch.place_count = ctypes.addressof(places), len(places)
         if stop is not None:
             launch.stop = ctypes.addressof(stop)
         launch.print = Print(lambda _, text, nbytes: self.written.append(ctypes.string_at(text, nbytes).decode()))

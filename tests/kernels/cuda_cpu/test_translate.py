@@ -136,7 +136,27 @@ class TestParse:
         site = translation.sites[0]
         assert (site.file, site.line, site.instruction) == ("/b/helper.h", 5, "ld.global.u32 %r1, [%out]")
         assert site.inlined == (emit.InlinedCall("foo", "/a/user.cu", 10),)
-        assert translation.lines == [5, 5]
+        assert translation.places == [1, 1]
+        assert (site.source_line, site.words) == (10, "line 10 (helper.h:5)")
+
+    @pytest.mark.parametrize(("others", "places"), [("", [1, 2, 1]), (".loc 2 5 1, {} 1 30 3\n", [1, 2, 0])])
+    def test_a_place_whose_calls_are_left_out_is_that_of_the_only_one(self, others: str, places: list[int]) -> None:
+        """The compiler writes the calls around a place once; between two of them it is not known which it was."""
+        inlined = "function_name $L__info_string0, inlined_at"
+        text = kernel(f"""
+            .loc 1 10 3
+            .loc 2 5 1, {inlined} 1 10 3
+            .loc 3 7 1, {inlined} 2 5 1
+            ld.global.u32 %r1, [%out];
+            .loc 1 40 3
+            {others.format(inlined)}
+            ld.global.u32 %r1, [%out];
+            .loc 3 7 1, {inlined} 2 5 1
+            st.global.u32 [%out], %r1;""")
+        text += '.file 1 "a.cu"\n.file 2 "b.h"\n.file 3 "c.h"\n'
+        translation = translate(text, checked=True)
+        assert translation.places == places
+        assert translation.sites[2].words == ("line 10 (c.h:7)" if places[2] else "c.h:7")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -194,7 +214,7 @@ class TestUncovered:
     )
     def test_names_instruction_and_line(self, instruction: str) -> None:
         text = kernel(f".loc 1 42 7\n{instruction};") + '.file 1 "kernel.cu"\n'
-        with pytest.raises(PtxError, match=r"kernel\.cu:42.*not supported") as caught:
+        with pytest.raises(PtxError, match=r"line 42: .*does not run on a CPU") as caught:
             translate(text)
         if isinstance(caught.value, emit.UncoveredError):
             assert caught.value.site.line == 42

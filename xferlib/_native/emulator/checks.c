@@ -281,7 +281,7 @@ static void track(u64 *bytes, u64 first, u32 count) {
 
 static void extend(const Access *access, u32 region, u64 first) {
     const xf_launch *given = access->thread->worker->launch->given;
-    if (!given->reaches || access->site >= given->line_count) return;
+    if (!given->reaches || access->site >= given->place_count) return;
     xf_reach *reach = &given->reaches[access->site];
     if (!reach->region) reach->region = region + 1;
     else if (reach->region != region + 1) reach->region = ~0ull;
@@ -396,7 +396,7 @@ static void set_site(Cell *cell, u32 which, u32 site) {
 /* A site as cells name it. */
 static u32 shorten_site(Checks *checks, u32 site) {
     if (!checks->short_sites) return site < SITE_MASK ? site : SITE_MASK;
-    if (site >= checks->launch->given->line_count) return SITE_MASK;
+    if (site >= checks->launch->given->place_count) return SITE_MASK;
     u16 *found = &checks->short_sites[site];
     if (!*found && checks->short_count + 1 < SITE_MASK) {
         *found = (u16)++checks->short_count;
@@ -1494,8 +1494,8 @@ int open_checks(Launch *launch) {
     open_pool(&checks->pool, 2 * launch->block_count + 4096);
     checks->block_of = calloc(checks->name_room, sizeof(u32));
     checks->later_name = calloc(checks->name_room, sizeof(u32));
-    if (launch->given->line_count > SITE_MASK) {
-        checks->short_sites = calloc(launch->given->line_count, sizeof(u16));
+    if (launch->given->place_count > SITE_MASK) {
+        checks->short_sites = calloc(launch->given->place_count, sizeof(u16));
         checks->long_sites = calloc(SITE_MASK, sizeof(u32));
         if (!checks->short_sites || !checks->long_sites) return 0;
     }

@@ -28,6 +28,22 @@
 #include <ucontext.h>
 #endif
 
+/* Registers that only some systems or flags of the compiler let it use. x18 is a common one on Linux, and reserved elsewhere. */
+#if defined(__aarch64__) && !defined(__APPLE__) && !defined(__ANDROID__)
+#define XF_X18 "x18",
+#else
+#define XF_X18
+#endif
+#if defined(__ARM_FEATURE_SVE)
+#define XF_MASKS "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15",
+#elif defined(__AVX512F__)
+#define XF_MASKS \
+    "k1", "k2", "k3", "k4", "k5", "k6", "k7", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", \
+        "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31",
+#else
+#define XF_MASKS
+#endif
+
 /* Where a stack was left, to be gone on with. */
 typedef struct {
 #ifdef XF_UCONTEXT
@@ -68,7 +84,7 @@ static inline __attribute__((always_inline)) void jump(Context *from, const Cont
                      :
                      : "rax", "rcx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
                        "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
-                       "xmm14", "xmm15", "cc", "memory");
+                       "xmm14", "xmm15", XF_MASKS "cc", "memory");
 }
 #else
 static inline __attribute__((always_inline)) void jump(Context *from, const Context *to, void *argument) {
@@ -89,10 +105,10 @@ static inline __attribute__((always_inline)) void jump(Context *from, const Cont
                      : "+r"(passed), "+r"(save), "+r"(load)
                      :
                      : "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
-                       "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2",
+                       XF_X18 "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2",
                        "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
                        "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31",
-                       "cc", "memory");
+                       XF_MASKS "cc", "memory");
 }
 #endif
 

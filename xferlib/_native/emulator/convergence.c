@@ -106,8 +106,8 @@ static void count_arrival(const Block *block, Barrier *barrier, const Thread *th
 
 static void refuse_divergence(Thread *thread, u32 site, const Block *block, const Barrier *barrier) {
     const Launch *launch = thread->worker->launch;
-    u32 line = source_line(launch, site), first = source_line(launch, barrier->site);
-    if (line == first || !line || !first) return;
+    u32 place = source_place(launch, site), first = source_place(launch, barrier->site);
+    if (place == first || !place || !first) return;
     xf_report report = {.kind = XF_DIVERGENT_BARRIER, .region = -3, .variable = -1};
     fill_place(&report.here, thread, site, 0);
     fill_place(&report.other, &block->threads[barrier->number], barrier->site, 0);

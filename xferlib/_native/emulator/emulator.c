@@ -764,7 +764,6 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     }
     if (count) {
         workers[0]->is_alone = started == 1;
-        workers[0]->os_thread = pthread_self();
         run_worker(workers[0]);
     }
     if (started > 1) wait_for_workers(&launch, workers[0]);

@@ -69,8 +69,8 @@ typedef struct {
                            polling as 64; 0: no limit */
     const xf_region *regions;
     const xf_variable *variables;
-    const u32 *lines;   /* the source line of each site, 0 where unknown */
-    u32 region_count, variable_count, line_count;
+    const u32 *places;  /* of each site in the source, numbered: one for copies of one barrier; 0 where unknown */
+    u32 region_count, variable_count, place_count;
     u32 unused;
     xf_reach *reaches;  /* XF_TRACK: one for each site, or NULL */
     volatile s32 *stop; /* not 0: end as soon as possible, with XF_STOPPED */

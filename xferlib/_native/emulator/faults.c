@@ -24,7 +24,10 @@ static struct {
     pthread_mutex_t lock;
     u32 launches; /* workers between catch_faults and release_faults */
     struct sigaction before[SIGNALS];
-    Worker *slots[SLOTS]; /* atomic */
+    struct {
+        uintptr_t thread; /* 0: of none. A handler looks at the worker of its own thread alone: others may be gone */
+        Worker *worker;
+    } slots[SLOTS]; /* atomic */
     int is_prepared;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -42,12 +45,16 @@ void keep_signals_out(sigset_t *signals) {
     for (int i = 0; i < SIGNALS; i++) sigdelset(signals, fault_signals[i]);
 }
 
+/* The calling thread as a number. */
+static uintptr_t find_thread(void) {
+    return (uintptr_t)pthread_self();
+}
+
 static Worker *find_worker(void) {
-    pthread_t self = pthread_self();
-    for (int i = 0; i < SLOTS; i++) {
-        Worker *worker = __atomic_load_n(&table.slots[i], __ATOMIC_ACQUIRE);
-        if (worker && pthread_equal(worker->os_thread, self)) return worker;
-    }
+    uintptr_t self = find_thread();
+    for (int i = 0; i < SLOTS; i++)
+        if (__atomic_load_n(&table.slots[i].thread, __ATOMIC_ACQUIRE) == self)
+            return __atomic_load_n(&table.slots[i].worker, __ATOMIC_ACQUIRE);
     return NULL;
 }
 
@@ -118,7 +125,6 @@ int catch_faults(Worker *worker) {
         mmap(NULL, SIGNAL_STACK_NBYTES + sizeof(stack_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (stack.ss_sp == MAP_FAILED) return 0;
     worker->signal_stack = stack.ss_sp;
-    worker->os_thread = pthread_self();
     if (sigaltstack(&stack, (stack_t *)(void *)((char *)stack.ss_sp + SIGNAL_STACK_NBYTES))) {
         munmap(stack.ss_sp, SIGNAL_STACK_NBYTES + sizeof(stack_t));
         worker->signal_stack = NULL;
@@ -127,7 +133,9 @@ int catch_faults(Worker *worker) {
     for (int is_in = 0; !is_in;) {
         for (int i = 0; i < SLOTS && !is_in; i++) {
             Worker *none = NULL;
-            is_in = __atomic_compare_exchange_n(&table.slots[i], &none, worker, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+            is_in = __atomic_compare_exchange_n(&table.slots[i].worker, &none, worker, 0, __ATOMIC_ACQ_REL,
+                                                __ATOMIC_ACQUIRE);
+            if (is_in) __atomic_store_n(&table.slots[i].thread, find_thread(), __ATOMIC_RELEASE);
         }
         if (!is_in) sched_yield(); /* as many workers as slots: wait for one to end */
     }
@@ -160,8 +168,10 @@ void release_faults(Worker *worker) {
         }
     pthread_mutex_unlock(&table.lock);
     for (int i = 0; i < SLOTS; i++) {
-        Worker *own = worker;
-        if (__atomic_compare_exchange_n(&table.slots[i], &own, NULL, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
+        if (__atomic_load_n(&table.slots[i].worker, __ATOMIC_ACQUIRE) != worker) continue;
+        __atomic_store_n(&table.slots[i].thread, 0, __ATOMIC_RELEASE); /* first: the next one may have the slot */
+        __atomic_store_n(&table.slots[i].worker, NULL, __ATOMIC_RELEASE);
+        break;
     }
     if (!worker->signal_stack) return;
     sigaltstack((stack_t *)(void *)((char *)worker->signal_stack + SIGNAL_STACK_NBYTES), NULL);

@@ -150,7 +150,7 @@ struct Worker {
     int is_executing;  /* kernels run: a fault is theirs */
     sigjmp_buf recovery;
     void *signal_stack;
-    pthread_t os_thread;
+    pthread_t os_thread; /* to be joined */
 };
 
 struct Launch {
@@ -210,8 +210,8 @@ static inline int is_checked(const Launch *launch) {
     return (launch->given->flags & XF_CHECKED) != 0;
 }
 
-static inline u32 source_line(const Launch *launch, u32 site) {
-    return site < launch->given->line_count ? launch->given->lines[site] : 0;
+static inline u32 source_place(const Launch *launch, u32 site) {
+    return site < launch->given->place_count ? launch->given->places[site] : 0;
 }
 
 /* --- stacks.c */

@@ -32,6 +32,16 @@ def version() -> str:
     return f"nvrtc {major}.{minor}"
 
 
+def find_library() -> str:
+    """The path of NVRTC; empty where the bindings do not tell."""
+    try:
+        from cuda import pathfinder
+
+        return pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path or ""
+    except Exception:  # an older pathfinder, or none
+        return ""
+
+
 def compile_source(source: str, *, arch: str, options: tuple[str, ...], names: tuple[str, ...]) -> Compiled:
     """Machine code for ``arch``, such as ``sm_90``, or PTX for ``compute_90``; needs NVRTC but no GPU."""
     result, program = nvrtc.nvrtcCreateProgram(source.encode(), b"kernel.cu", 0, [], [])

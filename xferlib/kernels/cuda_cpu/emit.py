@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NoReturn
 
 from xferlib.kernels.cuda_cpu import dataflow, ptx
@@ -65,6 +65,7 @@ SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
 _MOST_JOINS = 32  # XF_JOINS
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
+_MOST_CALLERS = 3  # in words: more say no more
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
 
 
@@ -88,22 +89,53 @@ class FaultSite:
     function: str  # the PTX function: a kernel, or a function that kernels call
     ptx_line: int
     inlined: tuple[InlinedCall, ...] = ()  # the innermost call first; the function is the callee
+    is_whole: bool = True  # all calls are known
+    source_lines: tuple[
+        int, ...
+    ] = ()  # in the file of the kernels: that of the place or of a call, the innermost first
+
+    @property
+    def source_line(self) -> int:
+        """The line in the file of the kernels, where a header's function is called; 0 where that is not known."""
+        return self.source_lines[0] if self.source_lines else 0
+
+    @property
+    def words(self) -> str:
+        """The place as people name it: the line of the source, the header's that it calls, and what calls it."""
+        if not self.line:
+            return f"line {self.ptx_line} of the PTX"
+        header = f"{PurePath(self.file).name}:{self.line}"
+        if not self.source_lines:
+            return header
+        line, *callers = self.source_lines
+        return "".join(
+            [
+                f"line {line}",
+                f" ({header})" * (line != self.line),
+                *(f", called at line {each}" for each in callers[:_MOST_CALLERS]),
+            ]
+        )
 
 
-def make_site(function: PtxFunction, instruction: Instruction) -> FaultSite:
-    """Where an instruction stands in the source."""
+def make_site(function: PtxFunction, instruction: Instruction, sources: Collection[str]) -> FaultSite:
+    """Where an instruction stands; ``sources`` are the files of the kernels."""
     place = instruction.place
-    calls = []
-    inner = place
-    while inner and inner.inlined_at:
-        outer = inner.inlined_at
-        calls.append(InlinedCall(inner.function, function.files.get(outer.file, ""), outer.line))
-        inner = outer
     if place is None:
         return FaultSite("", 0, 0, instruction.text, function.name, instruction.line)
+    file = function.files.get(place.file, "")
+    calls, frames, is_whole = [], [(file, place.line)], place.is_whole
+    inner = place
+    while inner.inlined_at:
+        outer = inner.inlined_at
+        called_in = function.files.get(outer.file, "")
+        calls.append(InlinedCall(inner.function, called_in, outer.line))
+        frames.append((called_in, outer.line))
+        is_whole &= outer.is_whole
+        inner = outer
+    source_lines = tuple(line for name, line in frames if name in sources)
     return FaultSite(
-        function.files.get(place.file, ""), place.line, place.column, instruction.text, function.name,
-        instruction.line, tuple(calls),
+        file, place.line, place.column, instruction.text, function.name, instruction.line, tuple(calls), is_whole,
+        source_lines,
     )  # fmt: skip
 
 
@@ -170,9 +202,14 @@ class CTranslation:
     uncovered: dict[str, UncoveredError]  # kernels that were left out, and why
 
     @property
-    def lines(self) -> list[int]:
-        """The source line of each site: xf_launch.lines."""
-        return [site.line for site in self.sites]
+    def places(self) -> list[int]:
+        """A number of each site's place in the source, the same for copies of one place; 0 where it is not known.
+
+        A line is not enough: a header's barrier is at one line for all its calls.
+        """
+        numbers: dict[tuple[object, ...], int] = {}
+        keys = [(site.file, site.line, site.inlined) if site.is_whole and site.line else None for site in self.sites]
+        return [0 if key is None else numbers.setdefault(key, len(numbers) + 1) for key in keys]
 
     def block(self) -> bytes:
         """The initial bytes of the module's variables; `xf_init_module` adds the addresses."""
@@ -405,26 +442,6 @@ static inline u32 xf_dot2(u32 a, u32 b, u32 c, u32 a_signed, u32 b_signed) {
                    (b_signed ? (s32)(s8)(b >> i * 8) : (s32)(u8)(b >> i * 8)));
     return c;
 }""",
-    "xf_min32": """static inline f32 xf_min32(f32 a, f32 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a < b || (a == b && xf_b32(a) >> 31) ? a : b;
-}""",
-    "xf_max32": """static inline f32 xf_max32(f32 a, f32 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a > b || (a == b && !(xf_b32(a) >> 31)) ? a : b;
-}""",
-    "xf_min64": """static inline f64 xf_min64(f64 a, f64 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a < b || (a == b && xf_b64(a) >> 63) ? a : b;
-}""",
-    "xf_max64": """static inline f64 xf_max64(f64 a, f64 b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a > b || (a == b && !(xf_b64(a) >> 63)) ? a : b;
-}""",
     "xf_neg64": "static inline f64 xf_neg64(f64 a) { return a == a ? -a : a; }",
     "xf_abs64": "static inline f64 xf_abs64(f64 a) { return a == a ? xf_f64(xf_b64(a) & ~(1ull << 63)) : a; }",
     "xf_half": """static inline f32 xf_half(u32 a) {
@@ -460,6 +477,14 @@ for _nbits in (16, 32, 64):
     _HELPERS[f"xf_rem_{_s}"] = (
         f"static inline {_u} xf_rem_{_s}({_s} a, {_s} b) {{ return !b ? ({_u})~0ull : b == -1 ? 0 : ({_u})(a % b); }}"
     )
+for _nbits, _name, _sign, _is_first in (
+    (32, "min", "<", ""), (32, "max", ">", "!"), (64, "min", "<", ""), (64, "max", ">", "!"),
+):  # fmt: skip
+    _HELPERS[f"xf_{_name}{_nbits}"] = f"""static inline f{_nbits} xf_{_name}{_nbits}(f{_nbits} a, f{_nbits} b) {{
+    if (a != a) return b;
+    if (b != b) return a;
+    return a {_sign} b || (a == b && {_is_first}(xf_b{_nbits}(a) >> {_nbits - 1})) ? a : b;
+}}"""
 _HELPER_NAME = re.compile(r"\b(xf_\w+|XF_TICK)\b")
 _HELPER_OF = {"xf_dot4": "xf_dot", "xf_dot2": "xf_dot"}
 
@@ -581,7 +606,10 @@ class ModuleLayout:
                 self.const_end = at
         self.block_nbytes = max(_align_up(at, 16), 16)
         if self.block_nbytes > _MOST_BLOCK_NBYTES:
-            raise PtxError(f"the module's variables take {self.block_nbytes} bytes: the most is {_MOST_BLOCK_NBYTES}")
+            raise PtxError(
+                f"the module's variables take {self.block_nbytes} bytes, and the most is {_MOST_BLOCK_NBYTES}; use "
+                "arrays"
+            )
         self.arrange_window()
 
     def arrange_window(self) -> None:
@@ -666,6 +694,15 @@ class _ModuleWriter:
         self.optional = [name for name in self.layout.reach(named) if name not in required]
         self.required = [name for name in module.functions if name in required]
         self.ends = self.find_ends()
+        self.sources = {self.find_source(entry) for entry in self.entries}
+
+    @staticmethod
+    def find_source(entry: PtxFunction) -> str:
+        """The file of a kernel; empty where the PTX has no lines."""
+        place = next((i.place for i in entry.body or () if isinstance(i, Instruction) and i.place), None)
+        while place and place.inlined_at:
+            place = place.inlined_at
+        return entry.files.get(place.file, "") if place else ""
 
     def find_ends(self) -> set[str]:
         """Functions that may end their thread by `exit`: their callers must ask."""
@@ -746,7 +783,10 @@ class _ModuleWriter:
         for variable in variables:
             static = _align_up(static, max(variable.align, 1)) + variable.nbytes
         if static > USUAL_SHARED_NBYTES:
-            raise PtxError(f"'{entry.name}' has {static} bytes of shared variables: the most is {USUAL_SHARED_NBYTES}")
+            raise PtxError(
+                f"'{entry.name}' has {static} bytes of shared variables, and the most is "
+                f"{USUAL_SHARED_NBYTES}; use dynamic shared memory for more"
+            )
         indirect = any(facts[name].calls_pointers for name in reached if name in facts)
         reached_all = {*reached, *(self.optional if indirect else ())}
         if indirect:  # any function whose address may have been taken
@@ -853,24 +893,23 @@ class _FunctionWriter:
         self.leave("0")
         return self.assemble()
 
+    def make_site(self) -> FaultSite:
+        return make_site(self.function, self.instruction, self.module.sources)
+
     def fail(self, message: str) -> NoReturn:
-        site = make_site(self.function, self.instruction)
-        where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
-        raise PtxError(f"{where}: {message}: `{self.instruction.text}`", self.instruction.line)
+        site = self.make_site()
+        raise PtxError(f"{site.words}: {message}: `{self.instruction.text}`", self.instruction.line)
 
     def refuse(self, what: str = "") -> NoReturn:
-        site = make_site(self.function, self.instruction)
-        where = f"{site.file}:{site.line}" if site.line else f"line {site.ptx_line} of the PTX text"
-        for call in site.inlined[-1:]:
-            where += f" (called from {call.file}:{call.line})"
+        site = self.make_site()
         what = what or f"the instruction '{self.instruction.name}'"
-        raise UncoveredError(f"{where}: {what} is not supported on a CPU, in '{self.function.name}'", site)
+        raise UncoveredError(f"{self.function.name}(), {site.words}: {what} does not run on a CPU", site)
 
     @property
     def site(self) -> int:
         if self.site_number is None:
             self.site_number = len(self.module.sites)
-            self.module.sites.append(make_site(self.function, self.instruction))
+            self.module.sites.append(self.make_site())
         return self.site_number
 
     # Declarations
@@ -906,7 +945,8 @@ class _FunctionWriter:
                 self.local_nbytes += variable.nbytes
         if self.local_nbytes > _MOST_LOCAL_NBYTES:
             raise PtxError(
-                f"'{function.name}' has {self.local_nbytes} bytes of local variables: the most is {_MOST_LOCAL_NBYTES}"
+                f"'{function.name}' has {self.local_nbytes} bytes of local variables, and the most is "
+                f"{_MOST_LOCAL_NBYTES}; use an array for more"
             )
         local = {
             id(v): v for v in [*function.variables, *self.layout.uses[function.name][1].values()]

@@ -28,11 +28,14 @@ class NamedMemory(NamedTuple):
         return self.nbytes // self.item_nbytes
 
 
-_SHARED, _LOCAL = -1, -2
+_SHARED, _LOCAL, _NOWHERE = -1, -2, -3
+_NULL_NBYTES = 4096
+"""Addresses below are elements of what a null pointer points to."""
 _DIGITS = re.compile(r"[1-9]\d*")
 
 _REMEDIES = {
     "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
+    "dynamic": "give the launch as much as its threads use: shared_nbytes=",
     "misaligned": "let each access begin at a multiple of its own size",
     "uninitialised": "write the memory first, in every thread that reads it",
     "unset": "give it a value where it is declared",
@@ -79,13 +82,16 @@ def raise_fault(
     """
     kind = runtime.FAULTS[report.kind]
     here, other = report.here, report.other
-    line = _find_line(here, sites)
     where, index = _locate(report, memories, shared)
     does = _OPERATIONS[bool(here.flags & runtime.WRITE)]
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
     is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
     is_register = kind == "uninitialised" and not here.flags
     remedy = _REMEDIES["race between blocks" if is_race_of_blocks else "unset" if is_register else kind]
+    if kind == "out of bounds" and report.region == _NOWHERE:
+        remedy = _REMEDIES["segmentation fault"]
+    elif kind == "out of bounds" and report.region == _SHARED and report.offset >= _find_end(shared):
+        remedy = _REMEDIES["dynamic"]
     fact = {
         "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
         "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
@@ -105,7 +111,9 @@ def raise_fault(
         "read-only": f"writes {where}, which is read-only",
         "endless": "has not left a loop after very many turns",
         "stack overflow": "has used up its stack",
-        "segmentation fault": f"uses an address that is no memory of the launch{f', {where}' if where else ''}",
+        "segmentation fault": f"uses memory {where}"
+        if report.region == _NOWHERE
+        else f"uses an address that is no memory of the launch, {where}",
         "assertion": f"fails an assertion: {report.text.decode(errors='replace')}",
         "trap": f"executes a trap{_in_brackets(report)}",
         "unsupported": f"reaches {_quote_instruction(here, sites)!r}, which does not run on a CPU",
@@ -115,12 +123,12 @@ def raise_fault(
     }[kind]
     if kind == "race":
         also = _OPERATIONS[bool(other.flags & runtime.WRITE)]
-        fact += (
-            f", which {_describe_thread(other)} {also} at line {_find_line(other, sites)} without order between them"
-        )
+        fact += f", which {_describe_thread(other)} {also} at {_find_words(other, sites)} without order between them"
     elif other.site != runtime.NOWHERE:
-        fact += f" ({_describe_thread(other)}, line {_find_line(other, sites)})"
-    where_at = f", line {line}: {_describe_thread(here)}" if line else ": a thread"  # without checks no thread is known
+        fact += f" ({_describe_thread(other)}, {_find_words(other, sites)})"
+    is_known = here.site < len(sites)  # without checks neither the place nor the thread
+    where_at = f", {_find_words(here, sites)}: {_describe_thread(here)}" if is_known else ": a thread"
+    line = sites[here.site].source_line if is_known else 0
     message = f"{kernel}(){where_at} {fact}; {remedy}"
     raise KernelFaultError(
         message, kind=kind, kernel=kernel, line=line, thread=tuple(here.tid), block=tuple(here.ctaid), index=index
@@ -141,8 +149,8 @@ def _describe_thread(location: runtime.ThreadLocation) -> str:
     return f"thread {tuple(location.tid)} of block {tuple(location.ctaid)}"
 
 
-def _find_line(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> int:
-    return sites[location.site].line if location.site < len(sites) else 0
+def _find_words(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> str:
+    return sites[location.site].words if location.site < len(sites) else "a line that is not known"
 
 
 def _quote_instruction(location: runtime.ThreadLocation, sites: Sequence[FaultSite]) -> str:
@@ -180,6 +188,8 @@ def _locate(
     """The memory of an access in words, and the index of the element; None where there is no index."""
     if report.region >= 0:
         memory = memories[report.region]
+        if memory.dtype == "bytes":
+            return f"{memory.name} at byte {report.offset} of {memory.nbytes}", None
         index = report.offset // memory.item_nbytes
         elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
         return f"{memory.name} at index {index} of {elements}", index
@@ -196,5 +206,6 @@ def _locate(
         return f"shared variable {_demangle(nearest.name)!r} at byte {byte} of {nearest.nbytes}", None
     if report.region == _LOCAL:
         return f"local memory at byte {report.offset}", None
-    text = report.text.decode(errors="replace")
-    return text or "in no array of the launch", None
+    address = report.offset & (2**64 - 1)
+    text = f"at address {address:#x}{' (a null pointer)' * (address < _NULL_NBYTES)}, in no array of the launch"
+    return report.text.decode(errors="replace") or text, None

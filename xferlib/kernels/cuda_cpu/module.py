@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import _ctypes
 import contextlib
 import ctypes
 import functools
+import hashlib
 import math
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,15 +129,20 @@ class CpuCode:
             whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
             self.translation = emit.translate(whole, checked=is_checked, partial=True, finds_overflow=finds_overflow)
         except ptx.PtxError as error:
-            raise KernelCompileError(f"the PTX cannot be read: {error}") from None
+            raise KernelCompileError(f"the PTX cannot be translated: {error}") from None
         except IndexError:
-            raise KernelCompileError("the PTX cannot be read: an instruction has too few operands") from None
+            raise KernelCompileError("the PTX cannot be translated: an instruction has too few operands") from None
+        self.nbytes = len(self.translation.text) + sum(map(len, texts))
+        """About what it holds: more memory is in proportion."""
         self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
+        self.translation.text = ""
+        # ctypes never unloads a library. Not at the end, when a launch may still be under way.
+        weakref.finalize(self, _ctypes.dlclose, self.library._handle).atexit = False
         self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
         self.library.xf_init_module.restype = None
         self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
         """The compute capability of the target, such as 80."""
-        self.lines = np.asarray(self.translation.lines, np.uint32)
+        self.places = np.asarray(self.translation.places, np.uint32)
         self.unset: dict[str, emit.FaultSite] = {}
         """By kernel, a place where it uses a variable that nothing sets."""
         with contextlib.suppress(ptx.PtxError, IndexError):  # what is not understood shows nothing
@@ -145,13 +154,38 @@ class CpuCode:
         return self.translation.block_nbytes + max(self.translation.block_align, 16)
 
 
-_MOST_CODES = 64
+_MOST_NBYTES = 64 << 20
+_codes: dict[bytes, CpuCode] = {}
+"""The code of texts, the last used at the end."""
+_lock = threading.Lock()
 
 
-@functools.lru_cache(_MOST_CODES)
 def compile_ptx(*texts: str, is_checked: bool, finds_overflow: bool = False, debug_text: str = "") -> CpuCode:
-    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process."""
-    return CpuCode(texts, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text)
+    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process, until it is forgotten."""
+    digest = hashlib.sha256(bytes([is_checked, finds_overflow]))
+    for text in (*texts, debug_text):
+        digest.update(b"%d " % len(text) + text.encode())
+    name = digest.digest()
+    with _lock:
+        code = _codes.pop(name, None)
+    if code is None:
+        code = CpuCode(texts, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text)
+    with _lock:
+        _codes[name] = code
+        nbytes = sum(each.nbytes for each in _codes.values())
+        for old in [*_codes][:-1]:
+            if nbytes <= _MOST_NBYTES:
+                break
+            nbytes -= _codes.pop(old).nbytes
+    return code
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it at the fork
+
+
+process.reset_in_child(_renew_lock)
 
 
 class CpuModule:
@@ -193,7 +227,10 @@ class CpuModule:
             raise UnsupportedError(f"{uncovered}; leave it out, or give get_function(..., cpu=...)")
         if found is None:
             known = ", ".join(self._translation.kernels) or "none"
-            raise KernelCompileError(f"the module has no kernel {name!r}; its kernels are {known}")
+            raise KernelCompileError(
+                f'the module has no kernel {name!r}; its kernels are {known}: declare it extern "C" __global__, or '
+                "name it in names="
+            )
         return found
 
     def get_attributes(self, name: str) -> dict[str, int]:
@@ -333,7 +370,7 @@ class CpuModule:
         shared_array = runtime.make_array(runtime.SharedRange, shared)
         launch.regions, launch.region_count = ctypes.addressof(region_array), len(regions)
         launch.variables, launch.variable_count = ctypes.addressof(shared_array), len(shared)
-        launch.lines, launch.line_count = self._code.lines.ctypes.data, self._code.lines.size
+        launch.places, launch.place_count = self._code.places.ctypes.data, self._code.places.size
 
         def find_region(address: int) -> tuple[Any, ...] | None:
             found = find(address) if find is not None else None
@@ -360,7 +397,7 @@ class CpuModule:
         for site in np.flatnonzero(reaches[:, 0]).tolist():
             number, not_first, end = reaches[site].tolist()
             if number <= len(known) and (found := lines.get(id(known[number - 1]))) is not None:
-                found.append((self._translation.sites[site].line, ~not_first & (1 << 64) - 1, end))
+                found.append((self._translation.sites[site].source_line, ~not_first & (1 << 64) - 1, end))
 
     def _list_operands(self, operands: Sequence[KernelMemory], params: np.ndarray[Any, Any]) -> Iterator[KernelMemory]:
         """The memory that a launch may touch: its arguments, and the variables of the module."""

@@ -136,6 +136,7 @@ class SourceLocation:
     column: int
     function: str = ""
     inlined_at: SourceLocation | None = None
+    is_whole: bool = True  # False: which of several calls it was, the text does not tell
 
 
 @dataclass(slots=True)
@@ -251,6 +252,8 @@ class _Parser:
         self.function: PtxFunction | None = None
         self.scope: _Scope | None = None
         self.place: SourceLocation | None = None
+        self.fresh: list[SourceLocation] = []  # the places since the last instruction, the newest last
+        self.places: dict[tuple[int, ...], list[SourceLocation]] = {}  # of the function, by file, line and column
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         line = self.line(self.at if at is None else at)
@@ -401,6 +404,7 @@ class _Parser:
 
     def read_body(self, function: PtxFunction) -> None:
         self.function, self.scope, self.place = function, _Scope(None), None
+        self.fresh, self.places = [], {}
         for variable in (*function.returns, *function.params):
             variable.function = function.name
             if variable.space == "reg":
@@ -529,14 +533,24 @@ class _Parser:
         file, line, column = int(match[1]), int(match[2]), int(match[3] or 0)
         if line == 0:
             return  # the compiler's way to say that it does not know: the last place is as good
-        outer = None
-        if match[4]:
-            wanted = (int(match[6]), int(match[7]))
-            last = self.place
-            while last and (last.file, last.line) != wanted:
-                last = last.inlined_at
-            outer = last or SourceLocation(*wanted, int(match[8]))
+        outer = self.find_call(int(match[6]), int(match[7]), int(match[8])) if match[4] else None
         self.place = SourceLocation(file, line, column, self.strings.get(match[4] or "", ""), outer)
+        self.fresh.append(self.place)
+        known = self.places.setdefault((file, line, column), [])
+        if len(known) < 2 and self.place not in known:
+            known.append(self.place)
+
+    def find_call(self, file: int, line: int, column: int) -> SourceLocation:
+        """The place of a call, with the calls that it is in.
+
+        The compiler writes those in front at the first instruction of each call, and leaves them out at later ones.
+        """
+        wanted = file, line, column
+        for each in reversed(self.fresh):
+            if (each.file, each.line, each.column) == wanted:
+                return each
+        known = self.places.get(wanted, [])
+        return known[0] if len(known) == 1 else SourceLocation(*wanted, is_whole=not known)
 
     def read_registers(self) -> None:
         end = self.text.find(";", self.at)
@@ -569,6 +583,7 @@ class _Parser:
     def read_instruction(self, match: re.Match[str], pending: list[tuple[list[Operand], int, _Scope]]) -> Instruction:
         scope = self.scope
         assert scope is not None
+        self.fresh.clear()
         opcode, *modifiers = re.sub(r"\s+", "", match[3]).split(".") if " " in match[3] else match[3].split(".")
         guard = None
         if match[2]:

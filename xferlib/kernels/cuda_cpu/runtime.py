@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,8 +86,8 @@ class EmulatedLaunch(ctypes.Structure):
         ("block", Extents), ("static_nbytes", ctypes.c_uint32), ("dynamic_nbytes", ctypes.c_uint32),
         ("flags", ctypes.c_uint32), ("workers", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
         ("stack_nbytes", ctypes.c_uint32), ("seed", ctypes.c_uint64), ("most_ticks", ctypes.c_uint64),
-        ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("lines", ctypes.c_void_p),
-        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("line_count", ctypes.c_uint32),
+        ("regions", ctypes.c_void_p), ("variables", ctypes.c_void_p), ("places", ctypes.c_void_p),
+        ("region_count", ctypes.c_uint32), ("variable_count", ctypes.c_uint32), ("place_count", ctypes.c_uint32),
         ("unused", ctypes.c_uint32), ("reaches", ctypes.c_void_p), ("stop", ctypes.c_void_p),
         ("context", ctypes.c_uint64), ("print", Print), ("ask", Ask), ("find", Find),
     )  # fmt: skip
@@ -103,6 +104,11 @@ def load() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
         made_from = ctypes.c_uint32.in_dll(library, "xf_fingerprint").value
     except (OSError, ValueError) as error:
+        if sys.platform == "win32":
+            raise UnsupportedError(
+                "CUDA source does not run on a CPU of Windows: the runtime in C catches faults of kernels by POSIX's "
+                "signals; use WSL, or give get_function(..., cpu=function) a NumPy function that does the same"
+            ) from None
         raise UnsupportedError(
             f"CUDA source does not run on a CPU here: the runtime in C has not been compiled ({error}); run python -m "
             "xferlib._native.build"

@@ -27,8 +27,9 @@ def find_unset(module: Module, file: str) -> dict[str, FaultSite]:
     layout = ModuleLayout(module, checked=False)
     sites: dict[str, list[FaultSite]] = {name: [] for name in layout.uses}
     flows = {name: ValueFlow(module.functions[name]) for name in layout.uses}
+    sources = {each for name in layout.uses for each in module.functions[name].files.values() if each.endswith(file)}
     for name, flow in flows.items():
-        sites[name] += [make_site(flow.function, item) for item in _find_unset_registers(flow)]
+        sites[name] += [make_site(flow.function, item, sources) for item in _find_unset_registers(flow)]
     shared = {
         id(variable): variable
         for _, variables in layout.uses.values()
@@ -46,7 +47,7 @@ def find_unset(module: Module, file: str) -> dict[str, FaultSite]:
             reads += [(name, item) for item in found]
         else:
             for name, read in reads:
-                sites[name].append(make_site(module.functions[name], read))
+                sites[name].append(make_site(module.functions[name], read, sources))
     result: dict[str, FaultSite] = {}
     for kernel, reached in layout.reached.items():
         own = [site for name in reached for site in sites[name] if site.line and site.file.endswith(file)]

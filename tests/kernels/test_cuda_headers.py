@@ -1,0 +1,106 @@
+"""The code that may be kept: of sources whose headers are all CUDA's own, on a GPU and on a CPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kernels.targets import need_nvrtc
+from xferlib.errors import KernelCompileError
+from xferlib.kernels import cuda_headers, raw_module
+
+OTHERS = [
+    '#include "user.h"', '#  include "user.h"', '#/* */include "user.h"', '/* */ # /**/ include "user.h"',
+    '%:include "user.h"', '#in\\\nclude "user.h"', '# \\\n include "user.h"', '#include \\\n"user.h"',
+    '#define H "user.h"\n#include H', '#define H <user.h>\n#include H',
+    '#if __has_include("user.h")\n#include "user.h"\n#endif',
+    "#include <user.h>", "#include <sub/../../user.h>", "#include <user.h> // of ours",
+    '#include "user.h"\n#include <own.h>',
+    "#include <own.h>\n#include <user.h>", "#define A 1'000\n#define B \"x'/*\"\n#include <user.h>\n/* */",
+    '#define R R"(/*)"\n#include <user.h>\n/* */', "// no splice \\ \n#include <user.h>",
+]  # fmt: skip
+"""Sources that read a header of the user's."""
+OWN = [
+    "", "#include <own.h>", "  #  include <own.h>  ", "#include <own.h>\r\n#include <sub/deep.h>",
+    "#in\\\nclude <own.h>",
+    "// what we include\n#include <own.h>", '/* #include "user.h" */', 'const char *text = "#include <user.h>";',
+    "const char c = '\"'; /* #include <user.h> */ const char d = '\"';", "int is_included, includes;",
+    "#include <own.h> // own",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("cuda/own.h", "cuda/sub/deep.h"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    (tmp_path / "user.h").write_text("#error read\n")
+    return tmp_path / "cuda"
+
+
+@pytest.mark.parametrize("source", OTHERS)
+def test_a_header_that_is_not_cudas_is_seen_however_it_is_written(source: str, folder: Path) -> None:
+    assert not cuda_headers.has_only_own(source, (), [folder])
+
+
+@pytest.mark.parametrize("source", OTHERS)
+def test_the_compiler_reads_a_header_in_each_of_these(
+    source: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need_nvrtc()
+    from xferlib.backends.cuda.compiler import compile_source
+
+    monkeypatch.chdir(folder.parent)
+    options = (f"-I{folder}", f"-I{folder.parent}")
+    with pytest.raises(KernelCompileError, match="#error directive: read"):
+        compile_source(source, arch="compute_80", options=options, names=())
+
+
+@pytest.mark.parametrize("source", OWN)
+def test_cudas_own_headers_and_words_in_comments_are_no_hindrance(source: str, folder: Path) -> None:
+    assert cuda_headers.has_only_own(source, ("-DN=3", "--std=c++17"), [folder])
+
+
+@pytest.mark.parametrize(
+    "option", ["-I/x", "-I", "--include-path=/x", "-include=x.h", "--pre-include=x.h", "-isystem/x"]
+)
+def test_options_that_name_files_are_seen(option: str, folder: Path) -> None:
+    assert not cuda_headers.has_only_own("", (option,), [folder])
+
+
+def test_folders_are_told_apart_by_what_is_installed_in_them(folder: Path) -> None:
+    before = cuda_headers.identify([folder])
+    os.utime(folder, ns=(0, 0))
+    assert cuda_headers.identify([folder]) != before
+
+
+class _Compiler:
+    """The calls that a module makes to a CUDA backend to compile."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def compiler_version(self) -> str:
+        return "1"
+
+    def compile(self, source: str, **_: Any) -> Any:
+        from types import SimpleNamespace
+
+        self.count += 1
+        return SimpleNamespace(cubin=b"code", names={}, log="")
+
+
+@pytest.mark.parametrize(("line", "count"), [('# include "user.h"', 2), ("// to include", 1), ("", 1)])
+def test_a_gpus_code_is_kept_by_the_same_rule(
+    line: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_headers, "find_folders", lambda source: ())
+    compiler: Any = _Compiler()
+    source = f"{line}\n// {tmp_path}\n__global__ void k(int n) {{}}"
+    for _ in range(2):
+        assert raw_module(source)._compile(compiler, None, "sm_90", None) == (b"code", {})
+    assert compiler.count == count

@@ -1,0 +1,99 @@
+"""The headers that CUDA source includes: where CUDA's own are, and whether what is compiled of them may be kept.
+
+Compiled code is kept under a key of all that it depends on. What a header says is in no key, so that code is kept only
+where each header is one of CUDA's own; the key then has their folders, with the time of the last change of each.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from xferlib.kernels import cuda_engine as cache
+from xferlib.kernels import cuda_packages
+
+_LEXED = re.compile(
+    r"""(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
+    |(?P<kept>[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|'?\w|\.)*)
+    |(?P<comment>//[^\n]*|/\*.*?\*/)
+    |(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    |(?P<open>["']|/\*)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_PERHAPS_CONTINUED = re.compile(r"\\[ \t\r\f\v]+\n")
+_WORD = re.compile(r"\binclude(?:_next)?\b|\b__has_(?:include(?:_next)?|embed)\b|(?:\#|%:)[ \t]*embed\b|\bimport\b")
+"""All by which a text may name a file."""
+_OWN = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*include[ \t]*<([^<>\n]*)>[ \t\r]*$", re.MULTILINE)
+_FILES = ("-I", "-i", "-optf", "-pch", "--include", "--pre-include", "--system-include", "--options-file", "--pch",
+          "--use-pch", "--create-pch", "@")  # fmt: skip
+"""The options that name files or folders, by their beginnings."""
+
+
+def find_folders(source: str) -> tuple[Path, ...]:
+    """The folders of CUDA's own headers; none for a source that names no file, nor where they are not installed."""
+    return () if _WORD.search(_strip(source) or source) is None else _find_all_folders()
+
+
+@functools.cache
+def _find_all_folders() -> tuple[Path, ...]:
+    """The folders; from the cache where they came with packages, for to look takes 10 ms and more."""
+    packages = cuda_packages.list_packages()
+    name = cache.key("headers", sys.prefix, *packages)
+    cached = cache.read(name) if packages else None
+    known = tuple(map(Path, cached.decode().split("\n"))) if cached else ()
+    if known and all(each.is_dir() for each in known):
+        return known
+    from cuda import pathfinder
+
+    found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
+    folders = [Path(each) for each in found if each]
+    folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
+    listed = tuple(dict.fromkeys(folders))
+    if packages:
+        cache.write(name, "\n".join(map(str, listed)).encode())
+    return listed
+
+
+def list_options(folders: Sequence[Path]) -> tuple[str, ...]:
+    """The options of NVRTC that name the folders."""
+    return tuple(f"--include-path={folder}" for folder in folders)
+
+
+def identify(folders: Sequence[Path]) -> str:
+    """A text that changes with what is in the folders: installing headers makes and removes files there."""
+    return " ".join(f"{folder} {folder.stat().st_mtime_ns}" for folder in folders)
+
+
+def has_only_own(source: str, options: Sequence[str], folders: Sequence[Path]) -> bool:
+    """Whether all that a source includes is in these folders, so that its compiled code may be kept."""
+    if any(each.startswith(_FILES) for each in options):
+        return False
+    text = _strip(source)
+    if text is None:
+        return False
+    names = _OWN.findall(text)
+    # Any other word is an #include by a macro, one in quotes, or a question whether a file exists.
+    return len(_WORD.findall(text)) == len(names) and all(
+        ".." not in Path(name).parts and any(Path(folder, name).is_file() for folder in folders)
+        for name in map(str.strip, names)
+    )
+
+
+def _strip(source: str) -> str | None:
+    """A source without comments, the content of its strings, and continued lines; None where they are not plain.
+
+    Compilers differ on a blank between the backslash and the end of the line, and a quote may have no end.
+    """
+    is_whole = _PERHAPS_CONTINUED.search(source) is None
+
+    def leave(found: re.Match[str]) -> str:
+        nonlocal is_whole
+        is_whole &= found["open"] is None
+        return found["kept"] or (" " if found["comment"] else '""')
+
+    text = _LEXED.sub(leave, source.replace("\\\n", ""))
+    return text if is_whole else None
