@@ -12,9 +12,11 @@ from tests.kernels.targets import need_nvrtc
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cuda_headers, raw_module
 
+SPLIT = "#include".replace("in", "in\\\n")
+"""A directive on two lines."""
 OTHERS = [
     '#include "user.h"', '#  include "user.h"', '#/* */include "user.h"', '/* */ # /**/ include "user.h"',
-    '%:include "user.h"', '#in\\\nclude "user.h"', '# \\\n include "user.h"', '#include \\\n"user.h"',
+    '%:include "user.h"', f'{SPLIT} "user.h"', '# \\\n include "user.h"', '#include \\\n"user.h"',
     '#define H "user.h"\n#include H', '#define H <user.h>\n#include H',
     '#if __has_include("user.h")\n#include "user.h"\n#endif',
     "#include <user.h>", "#include <sub/../../user.h>", "#include <user.h> // of ours",
@@ -25,7 +27,7 @@ OTHERS = [
 """Sources that read a header of the user's."""
 OWN = [
     "", "#include <own.h>", "  #  include <own.h>  ", "#include <own.h>\r\n#include <sub/deep.h>",
-    "#in\\\nclude <own.h>",
+    f"{SPLIT} <own.h>",
     "// what we include\n#include <own.h>", '/* #include "user.h" */', 'const char *text = "#include <user.h>";',
     "const char c = '\"'; /* #include <user.h> */ const char d = '\"';", "int is_included, includes;",
     "#include <own.h> // own",
