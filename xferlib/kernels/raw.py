@@ -760,6 +760,8 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
     ) -> None:
         memory = None
         if self._cpu is None:
+            if device.kind == "sim":
+                args, infos = self._find_addresses(owner, device, args, values, infos)
             replacement, memory = self._emulate(owner, device, values, launch)
         else:
             replacement = self._cpu
@@ -781,6 +783,20 @@ class RawKernel(metaclass=NoPublicConstructor, by="raw_module(source).get_functi
             function(*operands)
         else:
             recorder.on_host(Kind.KERNEL, self.name, 0, owner, device, lambda: function(*operands))
+
+    def _find_addresses(
+        self, owner: Any, device: Device, args: Sequence[Any], values: Sequence[np.generic], infos: dict[int, ArrayInfo]
+    ) -> tuple[list[Any], dict[int, ArrayInfo]]:
+        """The arguments with an array in place of each address, and their arrays.
+
+        An address of the simulator is no address of the host's; an array is, and its use on a stream is followed.
+        """
+        args, infos = [*args], dict(infos)
+        for number, parameter in enumerate(self.parameters):
+            if parameter.is_pointer and number not in infos and (address := int(values[number])):
+                args[number] = array = owner.array_at(address, parameter.dtype, device=device)
+                infos[number] = owner.view(array)
+        return args, infos
 
     def _emulate(
         self,

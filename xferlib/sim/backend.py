@@ -338,6 +338,18 @@ class SimBackend(Backend):
         info = ArrayInfo(pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
         return SimArray(self.machine.lend(pointer, info.nbytes, device, owner), info)
 
+    def array_at(self, pointer: int, dtype: np.dtype[Any] | None, *, device: Device) -> SimArray:
+        """An array over the memory from an address to the end of its block, of bytes where it holds no such elements.
+
+        Raises:
+            ArgumentError: There is no array at the address.
+        """
+        self._watch()
+        block = self.machine.lend(pointer, 0, device, None).block
+        nbytes = block.pointer + block.nbytes - pointer
+        kind = np.dtype("uint8") if dtype is None or nbytes % dtype.itemsize else dtype
+        return self.over(pointer, (nbytes // kind.itemsize,), kind, device=device, owner=None)
+
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> SimArray:
