@@ -57,7 +57,7 @@ class Launch:
     is_cooperative: bool
     arrays: list[np.ndarray[Any, Any]] = field(default_factory=list)
     values: list[bytes | int | list[int]] = field(default_factory=list)
-    """Each parameter by its bytes, by the number of the array that it points to, or by those of arrays that it holds."""
+    """Each parameter by its bytes, by the number of the array that it points to, or by those of arrays in it."""
     offset: int = 0
     """Of the byte that pointers point to in their arrays."""
 
