@@ -6,7 +6,8 @@
 The first form compiles what it finds in the checkouts, of which nothing is kept, loads it, and gives every kernel
 arguments made from its parameters: the first with which checked runs find no fault. The archive has the PTX, a number
 for the arguments of each kernel, and what the runs changed. The second form needs neither a compiler nor the checkouts:
-it repeats the launches and compares all arrays bit by bit. Both write a table, as JSON where ``--table`` names a file.
+it repeats the launches and compares all arrays bit by bit. Both write a table, as JSON where ``--table`` names a file;
+the exit status is 1 where a text that a compiler takes does not load, or bits differ that are promised to be equal.
 """
 
 from __future__ import annotations
@@ -117,11 +118,15 @@ def _replay_some(archive: Path, backend: str, numbers: Sequence[int]) -> list[di
     return results
 
 
+def _is_loaded(entry: dict[str, Any]) -> bool:
+    return set(entry["loads"].values()) == {""} and "failure" not in entry
+
+
 def tell(entries: list[dict[str, Any]]) -> str:
     """The table of what ran on the CPU."""
     taken = [each for each in entries if not each["refusal"]]
     lines = [f"{len(entries)} texts; a compiler takes {len(taken)}"]
-    loaded = [each for each in taken if set(each["loads"].values()) == {""} and "failure" not in each]
+    loaded = [each for each in taken if _is_loaded(each)]
     lines.append(f"{len(loaded)} load, checked and unchecked")
     kernels = [(entry, kernel) for entry in loaded for kernel in entry["kernels"]]
     covered = [each for each in kernels if each[1]["is_covered"]]
@@ -184,13 +189,16 @@ def main() -> int:
     if given.backend is None:
         table = record_all([each.resolve() for each in given.checkouts], given.archive, given.ptx, given.workers)
         print(tell(table))
+        is_wrong = any(not each["refusal"] and not _is_loaded(each) for each in table)
     else:
         table = replay_all(given.archive, given.backend, given.workers)
         with zipfile.ZipFile(given.archive) as file:
-            print(tell_equal(json.loads(file.read("record.json")), table))
+            told = tell_equal(json.loads(file.read("record.json")), table)
+        print(told)
+        is_wrong = "\ndiffers (promised)" in told
     if given.table is not None:
         given.table.write_text(json.dumps(table, indent=1), encoding="utf-8")
-    return 0
+    return int(is_wrong)
 
 
 if __name__ == "__main__":
