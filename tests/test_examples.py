@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import xferlib as xl
+from tests.kernels.targets import need_nvrtc
 from tests.running import run_example
 
 FOLDER = Path(__file__).parents[1] / "examples"
@@ -20,6 +21,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 # What the last line says, and the arguments that keep a run short.
 RESULTS: dict[str, tuple[str, list[str]]] = {
     "batches.py": (r"mean 3\.00, standard deviation 2\.00, from 10 batches", []),
+    "cuda_source.py": (r"reverse_sums: \[ 0\.97847867  1\.6574655  -0\.11691695  0\.14469069\]", []),
     "dataloader.py": (r"12 batches of a DataLoader; .* right for 253 of 297 digits", []),
     "data_parallel.py": (r"rank 0 of 1: checksum of the weights 12261699", []),
     "digits.py": (r"\w+:\w+(:\d+)?: 9[5-9]\.\d% of 297 held-out digits, loss 2\.2\d -> 0\.03\d+", []),
@@ -66,6 +68,21 @@ def test_example(
         path.write_text(text.replace(long, short))
     last = run_example(path, backend, arguments, monkeypatch, capsys)
     assert re.fullmatch(expected, last), last
+
+
+@pytest.mark.parametrize("name", ["raw_kernel.py", "cuda_source.py"])
+def test_cuda_source_is_one_program_with_one_output(name: str) -> None:
+    need_nvrtc()
+    outputs = {}
+    for backend in [name for name, status in xl.available_backends().items() if status.is_available]:
+        environ = {**os.environ, "XFERLIB_BACKEND": backend}
+        environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), environ.get("PYTHONPATH", "")])
+        command = [sys.executable, str(FOLDER / name)]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-5000:]
+        outputs[backend] = done.stdout
+    assert len(outputs) > 1
+    assert len(set(outputs.values())) == 1, outputs
 
 
 def test_every_example_is_run() -> None:

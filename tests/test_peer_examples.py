@@ -76,7 +76,7 @@ PORTS = [
     Port("wiki/simple_speed_test", 84, r"NumPy: \d\.\d+ s, \[0\.1688525 0\.1688525 0\.1688525\]"),
     Port("wiki/sparse_solve", 59, r"64 unknowns, \d\d steps, residual \d\.\de-\d\d", "8"),
     Port("wiki/thrust_interop", 60, r"sorted: \[0\.02426451 0\.03096056 0\.0311591 \] to 0\.9857637882232666"),
-    Port("wiki/using_printf", 11, r"(I am the only thread)?"),
+    Port("wiki/using_printf", 11, r"(I am thread 3\.3 of block 1\.1)?"),
 ]
 BY_MPI = Port("cupy/mpi4py_multiple_devices", 32, "")
 """Run by two processes."""

@@ -46,6 +46,7 @@ def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limi
         target = Path(folder) / "results.jsonl"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         environ = {**inherited, "PEER_SUITE": peer, "PEER_BACKEND": backend, "PEER_RESULTS": str(target)}
+        environ["PEER_CHECKOUT"] = str(checkout)
         environ.setdefault("XFERLIB_SIM_MEMORY", "64 GiB")
         environ["PYTHONPATH"] = os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", "")))
         command = [

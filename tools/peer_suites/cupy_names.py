@@ -32,6 +32,8 @@ from tools.peer_suites.cupy_kernels import (
     RawModule,
     ReductionKernel,
     create_reduction_func,
+    get_arch,
+    run_nvcc,
 )
 from tools.peer_suites.memory import MemoryPointer, PinnedPointer, UnownedMemory, allocated
 from tools.peer_suites.missing import Missing, skip
@@ -154,10 +156,6 @@ class DiskCache:
             skip("CuPy's cache of kernels")
 
 
-def _version_of_nvcc(command: Any, *_: Any) -> str:
-    return "release 13.0" if "--version" in command else skip("nvcc")
-
-
 def _arguments(code: str, **_: Any) -> Any:
     module = RawModule(code=code)
     return types.SimpleNamespace(get_function=module.get_function)
@@ -191,11 +189,6 @@ def _pinned_like(function: Any) -> Any:
 
 def _alloc_pinned(nbytes: int) -> Any:
     return xl.pinned_empty(int(nbytes), "uint8")
-
-
-def _compute_capability() -> str:
-    device = xl.get_device()
-    return "{}{}".format(*device.properties.compute_capability) if device.kind == "cuda" else "90"
 
 
 AXIS_ERRORS = (np.exceptions.AxisError, xl.errors.KernelShapeError)
@@ -313,7 +306,7 @@ NAMES: dict[str, dict[str, Any]] = {
     },
     "cupy.cuda.stream": _STREAMS,
     "cupy.cuda.runtime": _RUNTIME,
-    "cupy.cuda.device": {"Device": Device, "get_compute_capability": _compute_capability},
+    "cupy.cuda.device": {"Device": Device, "get_compute_capability": get_arch},
     "cupy.cuda.memory": _MEMORY,
     "cupy.cuda.pinned_memory": {},
     "cupy.cuda.driver": {
@@ -321,7 +314,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "_is_cuda_python": lambda: True,
     },
     "cupy.cuda.compiler": {
-        "CompileException": xl.errors.KernelCompileError, "_run_cc": _version_of_nvcc,
+        "CompileException": xl.errors.KernelCompileError, "_run_cc": run_nvcc, "_get_arch": get_arch,
         "_get_bool_env_variable": lambda name, default: default, "_compile_module_with_cache": _arguments,
         "_kernel_cache_backend": None, "_empty_file_preprocess_cache": {},
     },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import sys
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+import xferlib as xl
 from tools.peer_suites.adapting import SHIM
 
 PREFIX = "not applicable: "
@@ -25,6 +27,23 @@ def skip(name: str) -> NoReturn:
     if threading.current_thread() is not threading.main_thread():
         skipped_in_threads.append(name)
     raise pytest.skip.Exception(PREFIX + name)
+
+
+def needs_compiler() -> None:
+    """CUDA source runs everywhere, but for a CPU where NVRTC is not installed."""
+    if xl.get_device().kind != "cuda" and not _has_nvrtc():
+        skip("CUDA source without NVRTC")
+
+
+@functools.cache
+def _has_nvrtc() -> bool:
+    try:
+        from xferlib.backends.cuda import compiler
+
+        compiler.version()
+    except (ImportError, RuntimeError):
+        return False
+    return True
 
 
 class Partial:

@@ -129,7 +129,7 @@ function of the Array API. A test is not applicable if it tests
 
 - the peer's internals, settings or deprecations, or what another library's own arrays do;
 - a name for which the table has no counterpart;
-- hardware that the backend lacks (CUDA source on a CPU, a second device);
+- hardware that the backend lacks (machine code on a CPU, a second device);
 - an error where xferlib does the work;
 - memory that the test reads and never writes, or an order that it leaves to chance, where the simulator reports it;
 

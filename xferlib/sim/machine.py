@@ -1560,10 +1560,8 @@ class Machine:
             self.enter()
             block = self.memory.find(pointer)
             if block is None or block.device is not device or pointer - block.pointer + nbytes > block.nbytes:
-                raise ArgumentError(
-                    f"{nbytes} bytes at address {pointer:#x} are in no array of {device}; give the address of one that "
-                    "is alive"
-                )
+                what = f"{nbytes} bytes at address {pointer:#x} are" if nbytes else f"address {pointer:#x} is"
+                raise ArgumentError(f"{what} in no array of {device}; give the address of one that is alive")
             return LentAllocation(block, owner)
 
     def track_host(self, data: HostArray) -> Block:

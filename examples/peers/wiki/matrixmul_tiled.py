@@ -28,7 +28,7 @@ extern "C" __global__ void multiply(const float *a, const float *b, float *c, in
 def main(side: int = 64, tile: int = 16) -> None:
     a, b = np.random.default_rng(0).normal(size=(2, side, side)).astype("float32")
     module = xl.raw_module(SOURCE, options=(f"-DTILE={tile}",))
-    multiply = module.get_function("multiply", cpu=lambda a, b, c, side: np.matmul(a, b, out=c))
+    multiply = module.get_function("multiply")
     c = xl.empty((side, side), "float32")
     start = xl.current_stream().record()
     multiply((side // tile, side // tile), (tile, tile), (*xl.tree.to_device((a, b)), c, side))

@@ -299,6 +299,24 @@ def test_ptx_is_loaded_without_nvrtc(backend: str, tmp_path: Path) -> None:
         assert_same_bits(xl.to_host(x), 3 * np.arange(5, dtype=np.int32))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_address_is_the_array_that_is_there(backend: str, tmp_path: Path) -> None:
+    _need_cpu(backend)
+    path = tmp_path / "triple.ptx"
+    path.write_text(PTX)
+    with xl.use_backend(backend):
+        triple = xl.raw_module(path=path).get_function("triple", "int *x")
+        x = xl.to_device(np.arange(5, dtype=np.int32))
+        address = xl.get_backend(x).view(x).pointer
+        triple(1, 4, (address + 4,))
+        assert xl.to_host(x).tolist() == [0, 3, 6, 9, 12]
+        if backend == "sim":
+            for grid, block, wrong in ((1, 5, address + 4), (1, 1, address + 1000)):
+                with pytest.raises((ArgumentError, KernelFaultError)):
+                    triple(grid, block, (wrong,))
+                    xl.synchronize()
+
+
 @pytest.mark.parametrize("line", ["bra ;", "bra.uni ;", "brx.idx;", "nonsense;", "add.u32 %r1, %r2;"])
 def test_what_is_not_ptx_is_an_error_of_the_compiler(line: str, tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"

@@ -105,6 +105,17 @@ class TestParse:
         Program(text).run("k", out)
         assert out.tolist() == [30, 6, 5, 6]
 
+    def test_numbers_between_expressions_and_addresses(self) -> None:
+        declared = """.global .align 8 .u64 mixed[10] = {7, 4294967296, mixed, 9, 2 + 3, 010, -1, 0, 18446744073709551615};
+            .global .align 4 .s32 nested[2][2][3] = {{{1, 2}, {3, -4, 5}}, {6, {7, 8, 9}}};
+            .global .align 4 .f32 floats[4] = {1, 2.5, 3};"""
+        variables = Program(kernel("", before=declared)).translation.variables
+        mixed = np.frombuffer(variables["mixed"].initial, np.uint64).tolist()
+        assert mixed == [7, 1 << 32, 0, 9, 5, 8, (1 << 64) - 1, 0, (1 << 64) - 1]
+        nested = np.frombuffer(variables["nested"].initial, np.int32).tolist()
+        assert nested == [1, 2, 0, 3, -4, 5, 6, 7, 8, 9]
+        assert np.frombuffer(variables["floats"].initial, np.float32).tolist() == [1, 2.5, 3]
+
     def test_addresses_byte_by_byte(self) -> None:
         text = kernel(
             "ld.global.u64 %rd1, [split]; ld.global.u32 %r1, [%rd1]; st.global.u32 [%out], %r1;",

@@ -210,6 +210,7 @@ _TOKEN = re.compile(
     rf"|{_NAME}(?:\.[xyzwrgba](?![\w$]))?|\.\w+|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%~&|^!<>?:=(){{}}\[\],])"
 )
 _REGISTER_RANGE = re.compile(rf"\s*({_NAME})\s*(?:<\s*(\d+)\s*>)?\s*")
+_DECIMAL = re.compile("0|[1-9][0-9]{0,18}")
 _SPLIT_NUMBER = re.compile(r"(.*?)(0|[1-9]\d*)$")
 _SPACES = ("global", "const", "shared", "local", "param", "reg", "sreg", "tex")
 _LINKAGES = ("extern", "visible", "weak", "common")
@@ -702,12 +703,28 @@ class _Parser:
                 total *= max(count, 1)
             return total
 
+        def read_numbers() -> bytes:
+            """Elements up to the next that is no plain number: a table has very many of them."""
+            nonlocal at
+            end = at
+            while end + 1 < len(tokens) and _DECIMAL.fullmatch(tokens[end]) and tokens[end + 1] in (",", "}"):
+                end += 2
+            words = tokens[at:end:2]
+            encoded = {word: _encode(int(word), variable.type) for word in set(words)}
+            at = end - 1 if words and tokens[end - 1] == "}" else end
+            return b"".join(map(encoded.__getitem__, words))
+
         def read(level: int, begin: int) -> None:
             nonlocal at
             if at < len(tokens) and tokens[at] == "{":
                 at += 1
                 position = begin
                 while at < len(tokens) and tokens[at] != "}":
+                    if numbers := read_numbers():
+                        data.extend(bytes(max(position - len(data), 0)))
+                        data[position : position + len(numbers)] = numbers
+                        position += len(numbers)
+                        continue
                     nested = tokens[at] == "{"
                     read(level + 1, position)
                     position += span(level + 1) if nested else size
