@@ -103,10 +103,16 @@ def compile_source(source: Source) -> tuple[str, str]:
 def _compile(text: str, names: tuple[str, ...], folders: list[str]) -> str:
     """PTX by NVRTC. Headers of the host that it lacks are empty: it has what device code needs of them."""
     from xferlib.backends.cuda import compiler
-    from xferlib.kernels.raw import _include_options
+    from xferlib.kernels import cuda_headers
 
     with tempfile.TemporaryDirectory() as folder:
-        options = ("-lineinfo", "-std=c++17", *folders, *_include_options("#include"), f"-I{folder}")
+        options = (
+            "-lineinfo",
+            "-std=c++17",
+            *folders,
+            *cuda_headers.list_options(cuda_headers.find_folders("#include")),
+            f"-I{folder}",
+        )
         for _ in range(_MOST_HEADERS):
             try:
                 made = compiler.compile_source(text, arch=_ARCH, options=options, names=names)

@@ -18,7 +18,7 @@ from tools.cuda_corpus import arguments
 from tools.cuda_corpus.arguments import Launch
 from tools.cuda_corpus.finding import find_signature
 from xferlib.errors import XferError
-from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule
+from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, KernelMemory
 
 _LOOP_TURNS = 4_000
 _MOST_LATE = 16
@@ -140,7 +140,7 @@ def _try_arguments(code: CpuCode, name: str, source: str) -> Outcome:
 def run_on_cpu(module: CpuModule, name: str, launch: Launch) -> None:
     module.find_kernel(name)
     values = arguments.list_bytes(launch, [each.ctypes.data for each in launch.arrays])
-    operands = [(f"a{number}", each, False) for number, each in enumerate(launch.arrays)]
+    operands = [KernelMemory(f"a{number}", each) for number, each in enumerate(launch.arrays)]
     module.launch(
         name, launch.grid, launch.block, values, operands, label=name, shared_nbytes=launch.shared_nbytes,
         is_cooperative=launch.is_cooperative,

@@ -13,7 +13,7 @@ from tests.kernels.cuda_cpu.mutated_programs import PROGRAMS, Program
 from tests.kernels.cuda_cpu.running import compile_cuda
 from xferlib._runtime import process
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu.module import CpuModule, compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory, compile_ptx
 
 SCHEDULES = [("in-order", 0), ("reversed", 0), *(("random", seed) for seed in range(20))]
 
@@ -158,7 +158,7 @@ class Batch:
         arrays = {name: array.copy() for name, array in program.arrays.items()}
         values = [np.uint64(array.ctypes.data).tobytes() for array in arrays.values()]
         values += [each.tobytes() for each in program.numbers]
-        operands = [(name, array, name in program.const) for name, array in arrays.items()]
+        operands = [KernelMemory(name, array, name in program.const) for name, array in arrays.items()]
         config = replace(process.get(), kernel_schedule=schedule[0], sim_seed=schedule[1], loop_turns=2000)
         try:
             self.module.launch(
