@@ -23,7 +23,7 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so", "emulator.c": "emulator.so"}
 )
-FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "replay"), "emulator.c": ("emulator",)}
+FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "compute", "replay"), "emulator.c": ("emulator",)}
 """The folders whose C files a library is made from; the first holds the one that gives it its name."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""

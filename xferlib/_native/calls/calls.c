@@ -310,6 +310,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
     {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
     {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},
+    {"bind_scan", xf_bind_scan, METH_VARARGS, NULL},
     {"add_library", xf_add_library, METH_VARARGS, NULL},
     {"add_device", xf_add_device, METH_VARARGS, NULL},
     {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
