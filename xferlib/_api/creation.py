@@ -19,7 +19,7 @@ from xferlib._core.device import DeviceSpec
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, pinned
 from xferlib._runtime import checks, torch_compile
-from xferlib._transfer import copies, describe, on_device, staging
+from xferlib._transfer import copies, describe, on_device, replay, staging
 from xferlib._transfer.describe import CopySource, CopyTarget
 from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, quote
 
@@ -520,6 +520,14 @@ def arange(
     _check_numbers("arange", _REAL, start=first, stop=last, step=step)
     values = _compute_on_host("arange", np.arange, first, last, step, dtype=_check_dtype_argument(dtype))
     return _upload_values(values, backend, device)
+
+
+_in_python = (empty, zeros, ones, full, asarray, arange)
+if not TYPE_CHECKING:  # those in C have no annotations
+    empty, zeros, ones, full, asarray, arange = replay.bind_creation(*_in_python)
+    if empty is not _in_python[0]:
+        for _compiled, _function in zip((empty, zeros, ones, full, asarray, arange), _in_python, strict=True):
+            torch_compile.show_python(_compiled, _function)
 
 
 def linspace(
