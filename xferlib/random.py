@@ -61,7 +61,7 @@ _MOST_CHILDREN = 1 << 32
 # The usual calls are one call of C, which takes blocks of a stream and fills a new array with its numbers.
 
 _PACKED = struct.Struct("=4Q")
-"""A stream: its key, the upper half of its counters, and the number of the next block, of 128 bits, its lower half first."""
+"""A stream: its key, the upper half of its counters, and the number of the next block, the lower half first."""
 _RANDOM, _UNIFORM, _NORMAL, _INTEGERS = range(4)
 """The methods, as `random.c` numbers them."""
 
@@ -76,8 +76,8 @@ def _take_in_python(packed: bytearray, blocks: int) -> int | None:
     return int(first)
 
 
-def _leave_to_python(*given: Any) -> Any:
-    """In place of the compiled function."""
+def _leave_to_python(*_: Any) -> Any:
+    """In place of a compiled function: there is none."""
     return None
 
 

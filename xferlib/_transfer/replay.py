@@ -141,7 +141,10 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
 
 
 def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-    """`empty`, `zeros`, `ones`, `full`, `asarray` and `arange` in C, which leave what is not usual to these; themselves without the C."""
+    """`empty`, `zeros`, `ones`, `full`, `asarray` and `arange` in C, which leave to these what is not usual.
+
+    They themselves without the C.
+    """
     if _replay is None:
         return functions
     found: tuple[Callable[..., Any], ...] = _replay.bind_creation(

@@ -279,7 +279,6 @@ class Draw:
             filled += most
             counter += most // self._per_block
 
-
     def _fill_on_host(self, out: Array, counter: int, key: int) -> bool:
         """Do the same in the host's memory; False, a no-op, where a kernel has to."""
         module, owner = _native.find_calls(), registry.owner_of(out)
