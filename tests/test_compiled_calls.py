@@ -222,11 +222,12 @@ def test_many_numbers_are_those_of_the_kernels() -> None:
 def test_threads_take_no_block_twice() -> None:
     generator = xl.random.default_rng(1)
     drawn: list[float] = []
+    size: Any = (np.int64(2),)
 
     def draw() -> None:
         for _ in range(300):
             drawn.extend(generator.random(2).tolist())
-            drawn.extend(xl.to_host(generator.random((np.int64(2),))).tolist())  # by way of Python
+            drawn.extend(xl.to_host(generator.random(size)).tolist())  # by way of Python
 
     workers = [threading.Thread(target=draw) for _ in range(4)]
     for each in workers:
