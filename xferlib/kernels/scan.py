@@ -10,6 +10,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import blocks, observe, registry
+from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
 from xferlib.kernels import autograd
@@ -76,6 +77,24 @@ def run_by_distances(combine: Callable[[list[A]], None], x: A, out: A, begun: A 
         found, other = other, found
         distance *= 2
     out[...] = found
+
+
+def shift(row: A, begins: A | None, neutral: A) -> None:
+    """Make running results those before each element; the first of a segment is the neutral element."""
+    row[1:] = row[:-1].copy()
+    row[:1] = neutral
+    if begins is not None:
+        row[begins] = neutral
+
+
+def _is_row(array: Any, shape: tuple[int, ...]) -> bool:
+    return type(array) is np.ndarray and array.shape == shape and array.flags.c_contiguous
+
+
+def _is_apart(out: A, x: A, segments: A | None) -> bool:
+    """Whether a result is the row itself, or shares no memory with it; and none with the flags."""
+    is_fit = out is x or not np.may_share_memory(out, x)
+    return is_fit and (segments is None or not np.may_share_memory(out, segments))
 
 
 def make_running(program: Program, dtype: DType) -> Running:
@@ -166,20 +185,16 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
             LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
         """
-        if type(x) is np.ndarray and x.ndim == 1 and segments is out is None and exclusive is False:
-            run = self._running.get(x.dtype)
-            if run is not None and observe.active is None and x.flags.c_contiguous:
-                out = np.empty(x.shape, x.dtype)
-                run(x, out, None)
-                return out
+        if type(x) is np.ndarray and (found := self._run_plain(x, segments, out, exclusive=exclusive)) is not None:
+            return found
         blocks.follow()
         refuse_no_flag(exclusive, f"{self.name}(): exclusive")
-        count = self._check(x, segments)
+        infos = self._check(x, segments)
         if exclusive and self._shift is None:
             raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
-        found = self._run_on_host(x, segments, exclusive=exclusive)
+        found = self._run_on_host(x, segments, infos, exclusive=exclusive)
         if found is None:
-            found = self._run_kernels(x, segments, count, exclusive=exclusive)
+            found = self._run_kernels(x, segments, infos[0].shape[0], exclusive=exclusive)
         if out is not None:
             return _copy()(found, out)
         return _copy()(found) if found is x else found
@@ -201,33 +216,45 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             found = self._shift_in_segments(found, segments, size=count)
         return found
 
-    def _run_on_host(self, x: Any, segments: Any, *, exclusive: bool) -> Any:
+    def _run_plain(self, x: A, segments: Any, out: Any, *, exclusive: Any) -> A | None:
+        """The result for NumPy arrays in C order and apart, of dtypes met before; None where there is more to check."""
+        dtype, shape = x.dtype, x.shape
+        run = self._running.get(dtype)
+        neutral = self._neutrals.get(dtype) if exclusive is True else None
+        if run is None or len(shape) != 1 or not x.flags.c_contiguous or observe.active is not None:
+            return None
+        if exclusive is not False and neutral is None:
+            return None
+        if segments is not None and not (_is_row(segments, shape) and segments.dtype == np.bool_):
+            return None
+        if out is None:
+            out = np.empty(shape, dtype)
+        elif not (_is_row(out, shape) and out.dtype == dtype and out.flags.writeable and _is_apart(out, x, segments)):
+            return None
+        run(x, out, segments)
+        if neutral is not None:
+            shift(out, segments, neutral)
+        return out  # type: ignore[no-any-return]
+
+    def _run_on_host(self, x: Any, segments: Any, infos: list[ArrayInfo], *, exclusive: bool) -> Any:
         """The result where the host computes on the arrays' memory; None where kernels have to, or to refuse."""
         given = [each for each in (x, segments) if each is not None]
-        backend = registry.owner_of(x)
+        backend, place = registry.owner_of(x), infos[0].device
         assert backend is not None
-        info = backend.view(x)
-        if info.device.kind == "cuda" or autograd.needs_gradient(given):
+        if place.kind == "cuda" or any(each.device is not place for each in infos) or autograd.needs_gradient(given):
             return None
-        if any(
-            registry.owner_of(each) is not backend or backend.view(each).device is not info.device for each in given
-        ):
-            return None
-        owner = backend.at(info.device)
+        owner = backend.at(place)
         given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]
-        dtype = native_dtype(info.dtype, "x")
+        dtype = native_dtype(infos[0].dtype, "x")
         run, neutral = self._host_scan(dtype), self._neutral_of(dtype) if exclusive else None
-        out = owner.empty(info.shape, dtype, device=info.device, stream=owner.stream_current(info.device))
+        out = owner.empty(infos[0].shape, dtype, device=place, stream=owner.stream_current(place))
 
         def scan(*rows: A) -> None:
             row = np.ascontiguousarray(rows[0], dtype)
             begins = np.ascontiguousarray(rows[1]) if segments is not None else None
             run(row, rows[-1], begins)
-            if neutral is not None and row.size:
-                rows[-1][1:] = rows[-1][:-1].copy()
-                rows[-1][:1] = neutral
-                if begins is not None:
-                    rows[-1][begins] = neutral
+            if neutral is not None:
+                shift(rows[-1], begins, neutral)
 
         owner.compute_on_host(self.name, scan, given, [out])
         return out
@@ -248,26 +275,27 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             self._neutrals[dtype] = found
         return found
 
-    def _check(self, x: Any, segments: Any) -> int:
-        """The number of elements."""
-        count, _ = self._row("x", x)
+    def _check(self, x: Any, segments: Any) -> list[ArrayInfo]:
+        """The arrays' descriptions."""
+        infos = [self._row("x", x)]
         if segments is not None:
-            found, dtype = self._row("segments", segments)
+            infos.append(self._row("segments", segments))
+            count, dtype, found = infos[0].shape[0], infos[1].dtype, infos[1].shape[0]
             if dtype.kind != "b":
                 raise KernelTypeError(f"{self.name}(): segments has dtype {dtype}; pass bool, True where one begins")
             if found != count:
                 raise KernelShapeError(f"{self.name}(): segments has {found} elements and x {count}; pass one for each")
-        return count
+        return infos
 
-    def _row(self, name: str, array: Any) -> tuple[int, np.dtype[Any]]:
-        """Length and dtype of an array of one axis."""
+    def _row(self, name: str, array: Any) -> ArrayInfo:
+        """The description of an array of one axis."""
         backend = registry.owner_of(array)
         if backend is None:
             raise KernelTypeError(f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend")
         info = backend.view(array)
         if len(info.shape) != 1:
             raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")
-        return info.shape[0], info.dtype
+        return info
 
 
 @functools.cache
