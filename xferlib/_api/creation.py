@@ -522,12 +522,12 @@ def arange(
     return _upload_values(values, backend, device)
 
 
-_in_python = (empty, zeros, ones, full, asarray, arange)
+_empty, _zeros, _ones, _full, _asarray, _arange = empty, zeros, ones, full, asarray, arange
 if not TYPE_CHECKING:  # those in C have no annotations
-    empty, zeros, ones, full, asarray, arange = replay.bind_creation(*_in_python)
-    if empty is not _in_python[0]:
-        for _compiled, _function in zip((empty, zeros, ones, full, asarray, arange), _in_python, strict=True):
-            torch_compile.show_python(_compiled, _function)
+    _in_python = (_empty, _zeros, _ones, _full, _asarray, _arange)
+    empty, zeros, ones, full, asarray, arange = _compiled = replay.bind_creation(*_in_python)
+    for _one, _other in zip(_compiled, _in_python, strict=True) if empty is not _empty else ():
+        torch_compile.show_python(_one, _other)
 
 
 def linspace(

@@ -121,7 +121,7 @@ static void step_on(place *p, uint32_t count)
     INLINED void NAME##_body(char *out, Py_ssize_t count, place p, parameters given)                             \
     {                                                                                                            \
         T *to = (T *)(void *)out, *into, rest[TOGETHER * PER];                                                   \
-        blocks w;                                                                                                \
+        blocks w = {{0}}; /* as no compiler sees that what is read is written */                                 \
         while (count > 0) {                                                                                      \
             Py_ssize_t made = TOGETHER * PER;                                                                    \
             uint32_t left = UINT32_MAX - p.counter[0];                                                           \

@@ -68,45 +68,37 @@ static int is_filled(PyObject *value, const description *d)
 {
     const element *each = &replay.elements[d->element];
     PyThreadState *state;
-    union {
-        double f64;
-        float f32;
-        long long whole;
-        char bytes[8];
-    } one = {0};
+    uint64_t bits = 0;
+    int is_number = PyFloat_CheckExact(value) || PyLong_CheckExact(value);
     if (each->code == REAL && each->bits >= 32) {
-        if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value))
+        double number = is_number ? PyFloat_AsDouble(value) : 0;
+        float rounded = (float)number;
+        uint32_t half;
+        if (!is_number || PyErr_Occurred() || (PyLong_CheckExact(value) && fabs(number) > 1 << 24))
             return 0;
-        one.f64 = PyFloat_AsDouble(value);
-        if (PyErr_Occurred() || (PyLong_CheckExact(value) && fabs(one.f64) > 1 << 24))
+        if (each->bits == 32 && !isfinite(rounded))
             return 0;
-        if (each->bits == 32) {
-            float rounded = (float)one.f64;
-            if (!isfinite(rounded))
-                return 0;
-            one.f32 = rounded;
-        }
+        memcpy(&half, &rounded, sizeof half);
+        memcpy(&bits, &number, sizeof bits);
+        bits = each->bits == 32 ? half : bits;
     } else if (each->code <= UNSIGNED && PyLong_CheckExact(value)) {
-        int bits = each->bits - (each->code == SIGNED);
-        one.whole = PyLong_AsLongLong(value);
-        if (PyErr_Occurred() || (each->code == UNSIGNED && one.whole < 0))
+        int width = each->bits - (each->code == SIGNED);
+        long long number = PyLong_AsLongLong(value);
+        if (PyErr_Occurred() || (each->code == UNSIGNED && number < 0))
             return 0;
-        if (bits < 63 && (one.whole >= 1LL << bits || one.whole < -(1LL << bits)))
+        if (width < 63 && (number >= 1LL << width || number < -(1LL << width)))
             return 0;
+        bits = (uint64_t)number;
     } else if (each->code == BOOL && PyBool_Check(value)) {
-        one.whole = value == Py_True;
+        bits = value == Py_True;
     } else {
         return 0;
     }
     state = d->nbytes > GIL_KEPT ? PyEval_SaveThread() : NULL;
 #define FILL(T)                                          \
-    do {                                                 \
-        T *row = (T *)(void *)d->data, number;           \
-        memcpy(&number, one.bytes, sizeof number);       \
-        for (Py_ssize_t i = 0; i < d->count; ++i)        \
-            row[i] = number;                             \
-    } while (0)
-    switch (each->itemsize) { /* the lowest byte comes first on every machine that NumPy's wheels are for */
+    for (Py_ssize_t i = 0; i < d->count; ++i)            \
+        ((T *)(void *)d->data)[i] = (T)bits
+    switch (each->itemsize) {
     case 1: FILL(uint8_t); break;
     case 2: FILL(uint16_t); break;
     case 4: FILL(uint32_t); break;
