@@ -26,7 +26,7 @@ HERE = ("numpy", *(["torch"] if xl.available_backends()["torch"].is_available el
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """What a call returns, as a NumPy array, or the error that it raises."""
+    """Return the type and the values of a call's result, or the type and the text of its error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
