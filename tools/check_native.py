@@ -23,7 +23,7 @@ STAGING = sorted(str(path) for path in (NATIVE / "staging").glob("*.c"))
 EMULATOR = sorted(str(path) for path in (NATIVE / "emulator").glob("*.c"))
 KERNELS = str(ROOT / "tests" / "kernels" / "cuda_cpu" / "runtime_kernels.c")
 KERNEL_FLAGS = ["-O1", "-fno-strict-aliasing", "-w", "-fPIC", f"-I{NATIVE / 'emulator'}"]
-COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-ffp-contract=off"]
+COMMON = ["-std=c11", "-pthread", "-fPIC", "-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off"]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import struct
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._api import transfers
 from xferlib._api.creation import Shape
 from xferlib._core import registry
@@ -54,6 +56,34 @@ _BLOCKS = 1 << 64
 """The blocks of a stream."""
 _MOST_CHILDREN = 1 << 32
 """The most generators that one makes: their numbers are hashed as words of 32 bits."""
+
+
+# The usual calls are one call of C, which takes blocks of a stream and fills a new array with its numbers.
+
+_PACKED = struct.Struct("=4Q")
+"""A stream: its key, the upper half of its counters, and the number of the next block, the lower half first."""
+_RANDOM, _UNIFORM, _NORMAL, _INTEGERS = range(4)
+"""The methods, as `random.c` numbers them."""
+
+
+def _take_in_python(packed: bytearray, blocks: int) -> int | None:
+    """Take blocks of a stream: the number of the first, None where there are not as many."""
+    *_, low, high = _PACKED.unpack(packed)
+    first = low | high << 64
+    if first + blocks > _BLOCKS:
+        return None
+    struct.pack_into("=2Q", packed, 16, (first + blocks) % _WORD, (first + blocks) // _WORD)
+    return int(first)
+
+
+def _leave_to_python(*_: Any) -> Any:
+    """In place of a compiled function: there is none."""
+    return None
+
+
+_compiled = _native.replay()
+_draw = _leave_to_python if _compiled is None else _compiled.draw
+_take_blocks = _leave_to_python if _compiled is None else _compiled.take_blocks
 
 
 class _State(NamedTuple):
@@ -257,8 +287,9 @@ class Generator:
     def _begin(self, state: _State) -> None:
         key, first = philox.stream(state.seed, state.spawn_key)
         with self._lock:
-            self._seed, self._spawn_key, self._spawned, self._block = state
+            self._seed, self._spawn_key, self._spawned, block = state
             self._key, self._first = key, first
+            self._stream = bytearray(_PACKED.pack(key, first >> 64, block % _WORD, block // _WORD))
 
     # --- distributions
     def random(self, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -274,6 +305,9 @@ class Generator:
             ArgumentError: The stream has ended.
             MemoryError: The device has too little memory; the generator is as before.
         """
+        made = _draw(self._stream, _RANDOM, 0, 0, False, size, dtype, self._device, self._backend)
+        if made is not None:
+            return made
         return self._fill_new(Draw(philox.random, _float_dtype("random", dtype)), size, dtype)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape | None = None, dtype: Any = "float64") -> Array:
@@ -289,6 +323,9 @@ class Generator:
             ArgumentError: The limits are not as above, or too far apart for the dtype.
             Others: As for `random`.
         """
+        made = _draw(self._stream, _UNIFORM, low, high, False, size, dtype, self._device, self._backend)
+        if made is not None:
+            return made
         wanted = _float_dtype("uniform", dtype)
         first, span = _limits(low, high, wanted)
         return self._fill_new(Draw(philox.uniform, wanted, numbers=(first, span)), size, dtype)
@@ -320,6 +357,9 @@ class Generator:
             ArgumentError: There is no value, or one outside the dtype's range.
             Others: As for `random`.
         """
+        made = _draw(self._stream, _INTEGERS, low, high, endpoint, size, dtype, self._device, self._backend)
+        if made is not None:
+            return made
         wanted = _integer_dtype(dtype)
         refuse_no_flag(endpoint, "integers: endpoint")
         first, count = _integer_range(low, high, wanted, endpoint=endpoint)
@@ -347,6 +387,9 @@ class Generator:
             ArgumentError: ``loc`` or ``scale`` is not as above.
             Others: As for `random`.
         """
+        made = _draw(self._stream, _NORMAL, loc, scale, False, size, dtype, self._device, self._backend)
+        if made is not None:
+            return made
         wanted = _float_dtype("normal", dtype)
         mean, deviation = _finite("normal", "loc", loc, wanted), _finite("normal", "scale", scale, wanted)
         if deviation < 0:
@@ -427,7 +470,8 @@ class Generator:
         ``block`` is the number of blocks taken so far.
         """
         with self._lock:
-            state = _State(self._seed, self._spawn_key, self._spawned, self._block)
+            *_, low, high = _PACKED.unpack(bytes(self._stream))
+            state = _State(self._seed, self._spawn_key, self._spawned, low | high << 64)
         return state.describe()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -484,14 +528,16 @@ class Generator:
     def _take(self, blocks: int) -> tuple[int, int]:
         """Take blocks for one call; returns the counter of the first one, and the key."""
         with self._lock:
-            block = self._block
-            if block + blocks > _BLOCKS:
+            taken = _take_blocks(self._stream, blocks)
+            if taken is None:
+                taken = _take_in_python(self._stream, blocks)
+            if taken is None:
+                *_, low, high = _PACKED.unpack(self._stream)
                 raise ArgumentError(
-                    f"the stream has {_BLOCKS - block} of its 2^64 blocks left and the call takes {blocks}; "
-                    "go on with a generator of spawn()"
+                    f"the stream has {_BLOCKS - (low | high << 64)} of its 2^64 blocks left and the call takes "
+                    f"{blocks}; go on with a generator of spawn()"
                 )
-            self._block = block + blocks
-            return self._first + block, self._key
+            return self._first + taken, self._key
 
 
 def default_rng(

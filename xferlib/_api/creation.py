@@ -19,7 +19,7 @@ from xferlib._core.device import DeviceSpec
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, pinned
 from xferlib._runtime import checks, torch_compile
-from xferlib._transfer import copies, describe, on_device, staging
+from xferlib._transfer import copies, describe, on_device, replay, staging
 from xferlib._transfer.describe import CopySource, CopyTarget
 from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, quote
 
@@ -520,6 +520,14 @@ def arange(
     _check_numbers("arange", _REAL, start=first, stop=last, step=step)
     values = _compute_on_host("arange", np.arange, first, last, step, dtype=_check_dtype_argument(dtype))
     return _upload_values(values, backend, device)
+
+
+_empty, _zeros, _ones, _full, _asarray, _arange = empty, zeros, ones, full, asarray, arange
+if not TYPE_CHECKING:  # those in C have no annotations
+    _in_python = (_empty, _zeros, _ones, _full, _asarray, _arange)
+    empty, zeros, ones, full, asarray, arange = _compiled = replay.bind_creation(*_in_python)
+    for _one, _other in zip(_compiled, _in_python, strict=True) if empty is not _empty else ():
+        torch_compile.show_python(_one, _other)
 
 
 def linspace(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._api import transfers
 from xferlib._arrays import primitives
 from xferlib._arrays.primitives import READ_ONLY, Primitives, Shape, binary_kernel, is_scalar, where_kernel, with_array
@@ -54,17 +55,35 @@ def _chunks(symbol: str) -> ElementwiseKernel:
     return elementwise(inputs, "raw T y, bool done", " ".join(lines), name=name)
 
 
+@functools.cache
+def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[..., None] | None:
+    """A function of the extent, the rows and the result that computes in host memory; None where there is none."""
+    compiled = _native.bind_scan("chunked-add" if symbol == "+" else "chunked-mul", dtype)
+    if compiled is not None:
+
+        def run(extent: int, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
+            if not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
+                row = x.flatten()
+                compiled(row, row, extent)
+                y[...] = row.reshape(y.shape)
+
+        return run
+    function = np.cumsum if symbol == "+" else np.cumprod
+    if dtype.kind not in "biu":  # of floats NumPy has another order
+        return None
+    return lambda extent, x, y: function(x, axis=-1, dtype=y.dtype, out=y)
+
+
 def scan(lib: Primitives, rows: Array, symbol: str) -> Array:
     """The running sums or products along the last axis of an array in C order."""
     info = lib.info(rows)
     if not info.size or info.shape[-1] == 1:
         return rows
     out = lib.empty(info.shape, info.dtype, info.device)
-    if info.dtype.kind in "biu":  # in any order the same
-        function = np.cumsum if symbol == "+" else np.cumprod
-        if lib.on_host("scan", lambda x, y: function(x, axis=-1, dtype=y.dtype, out=y), [rows], [out]):
-            return out
     extent = info.shape[-1]
+    on_host = _on_host(symbol, info.dtype)
+    if on_host is not None and lib.on_host("scan", functools.partial(on_host, extent), [rows], [out]):
+        return out
     count = -(-extent // _CHUNK)
     totals = rows
     if count > 1:

@@ -101,7 +101,7 @@ STARVED = -2
 def checksum() -> int:
     """The checksum of the C files in the folders here, which the libraries compiled from them carry too."""
     found = 0
-    for folder in ("calls", "emulator", "replay", "staging"):
+    for folder in ("calls", "compute", "emulator", "replay", "staging"):
         for name in sorted(os.listdir(f"{_FOLDER}{os.sep}{folder}")):  # noqa: PTH208 - as above
             if name.endswith((".c", ".h")):
                 with open(f"{_FOLDER}{os.sep}{folder}{os.sep}{name}", "rb") as file:
@@ -295,6 +295,25 @@ def bind_namespaces(
         return in_python
     doc = f"{in_python.__name__}(*arrays)\n--\n\n{in_python.__doc__}"
     made: Callable[..., ModuleType] = module.bind_namespaces(by_type, namespaces, look_up, in_python.__module__, doc)
+    return made
+
+
+def bind_scan(operation: str, dtype: Any) -> Callable[..., bool] | None:
+    """A function that computes the running results of a row; None where there is none.
+
+    It takes the row, the row of the results, and the length of each segment, or flags where one begins. The arrays are
+    of one axis, of the dtype; the results may be the row itself, else are apart from it. It returns False, a no-op,
+    where they are not in C order.
+
+    Args:
+        operation: Its name, as in `scan.c`.
+        dtype: NumPy's, in native byte order.
+    """
+    if (module := find_calls()) is None:
+        return None
+    import numpy as np  # here: what needs no arrays imports this package, too
+
+    made: Callable[..., bool] | None = module.bind_scan(operation, dtype.str[1:], np.ndarray)
     return made
 
 

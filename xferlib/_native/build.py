@@ -23,7 +23,7 @@ LIBRARIES = (
     if sys.platform == "win32"
     else {"staging.c": "staging.so", "calls.c": "_calls.abi3.so", "emulator.c": "emulator.so"}
 )
-FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "replay"), "emulator.c": ("emulator",)}
+FOLDERS = {"staging.c": ("staging",), "calls.c": ("calls", "compute", "replay"), "emulator.c": ("emulator",)}
 """The folders whose C files a library is made from; the first holds the one that gives it its name."""
 EXTENSIONS = frozenset({"calls.c"})
 """Those that are extension modules of CPython."""
@@ -48,7 +48,8 @@ def flags(system: str, include: Path | None = None) -> list[str]:
         include: The folder of the CPython headers, for an extension module.
     """
     found = ["-std=c11", "-O3", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra"]
-    found += ["-fno-trapping-math", "-ffp-contract=off"]  # conversions as vectors, with the same bits everywhere
+    # Conversions and roots as vectors, with the same bits everywhere.
+    found += ["-fno-trapping-math", "-fno-math-errno", "-ffp-contract=off"]
     found += ["-static"] if system == "win32" else ["-fPIC"]  # Windows: with winpthreads in it
     if include is None:
         return found

@@ -18,6 +18,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core import blocks, registry
 from xferlib._core.arrays import DTYPES, Array, Between, address, c_strides, dense_order
+from xferlib._core.backend import Backend
 from xferlib._core.device import Device
 from xferlib._core.streams import Stream
 from xferlib._core.thresholds import LARGE_NBYTES
@@ -29,7 +30,6 @@ from xferlib._transfer.plan import Conversion, TransferPath
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
-    from xferlib._core.backend import Backend
     from xferlib._core.device import RawStream
 
 
@@ -128,6 +128,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         "ndarray": np.ndarray, "device": Device, "stream": Stream,
         "dtype": np.dtype, "dtypes": numbers, "swapped": swapped, "memmap": np.memmap, "mmap": mmap.mmap,
         "between": Between, "result": _new_result,
+        "bool_": np.dtype("bool"), "int64": np.dtype("int64"), "float64": np.dtype("float64"), "one": 1,
     }  # fmt: skip
     try:
         found: tuple[Callable[..., Any], Callable[..., Any]] = _replay.bind_replay(
@@ -136,6 +137,19 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
+    return found
+
+
+def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """`empty`, `zeros`, `ones`, `full`, `asarray` and `arange` in C, which leave to these what is not usual.
+
+    They themselves without the C.
+    """
+    if _replay is None:
+        return functions
+    found: tuple[Callable[..., Any], ...] = _replay.bind_creation(
+        functions, functions[0].__module__, tuple(map(_documentation, functions))
+    )
     return found
 
 
@@ -155,7 +169,10 @@ def _documentation(function: Any) -> str:
     options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
     if has_stars:
         options.append(f"**{names[by_name + has_star]}")
-    return f"{function.__name__}({', '.join([*names[:count], star, *options])})\n--\n\n{function.__doc__}"
+    positional = [*names[:count]]
+    for place, default in enumerate(function.__defaults__ or (), count - len(function.__defaults__ or ())):
+        positional[place] += f"={default!r}"
+    return f"{function.__name__}({', '.join([*positional, star, *options])})\n--\n\n{function.__doc__}"
 
 
 def _may_replay() -> tuple[int, ...] | None:
@@ -245,7 +262,8 @@ def _add_device(device: Device) -> int:
     library = _library_number(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(staging.new, part, device)
-        return _add(device, library, 0, _ON_CPU, {"empty": new})
+        tells = type(part).hand_out is not Backend.hand_out
+        return _add(device, library, 0, _ON_CPU, {"empty": new, "hand_out": part.hand_out if tells else None})
     part.attach(device)
     direct = part.fast.direct(device) if part.fast is not None else None
     if direct is None:

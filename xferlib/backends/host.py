@@ -160,7 +160,12 @@ class HostBackend(Backend):
     def compute_on_host(
         self, name: str, function: Callable[..., None], reads: Sequence[Array], writes: Sequence[Array]
     ) -> bool:
-        function(*map(self.host_view, reads), *map(self.host_view, writes))
+        operands = [*map(self.host_view, reads), *map(self.host_view, writes)]
+        if (recorder := observe.active) is None:
+            function(*operands)
+        else:
+            nbytes = sum(each.nbytes for each in operands)
+            recorder.on_host(observe.Kind.KERNEL, name, nbytes, self, self.device, lambda: function(*operands))
         return True
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

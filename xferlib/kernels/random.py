@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xferlib import _native
+from xferlib._core import registry
 from xferlib._core.arrays import Array
 from xferlib.kernels.definitions import FixedDefinition
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
@@ -101,6 +103,8 @@ class Distribution(NamedTuple):
     """Names and dtypes of the numbers that a call takes besides counter and key."""
     values: Callable[[Builder, Words, Sequence[Node]], Sequence[Node]]
     """From the words of a block, and the parameters, to its numbers."""
+    compiled: str
+    """The name in `random.c` of the same numbers."""
 
 
 def wide(b: Builder, words: Words) -> Words:
@@ -110,7 +114,8 @@ def wide(b: Builder, words: Words) -> Words:
 
 def random(dtype: DType) -> Distribution:
     """Multiples of 2^-24 (float32) or 2^-53 (float64) from 0 up to and without 1."""
-    return Distribution("random", dtype, _floats_per_block(dtype), (), lambda b, words, _: [*_units(b, words, dtype)])
+    return Distribution("random", dtype, _floats_per_block(dtype), (), lambda b, words, _: [*_units(b, words, dtype)],
+                        "random")  # fmt: skip
 
 
 def uniform(dtype: DType) -> Distribution:
@@ -120,7 +125,8 @@ def uniform(dtype: DType) -> Distribution:
         low, span = parameters
         return [b.op("add", low, b.op("mul", span, each)) for each in _units(b, words, dtype)]
 
-    return Distribution("uniform", dtype, _floats_per_block(dtype), (("low", dtype), ("span", dtype)), values)
+    parameters = ("low", dtype), ("span", dtype)
+    return Distribution("uniform", dtype, _floats_per_block(dtype), parameters, values, "uniform")
 
 
 def _floats_per_block(dtype: DType) -> int:
@@ -153,7 +159,7 @@ def integers_by_shift(dtype: DType, bits: int) -> Distribution:
         sources = words if bits == 32 else wide(b, words)
         return [_shift_by(b, b.op("shr", each, shift), low, dtype) for each in sources]
 
-    return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("shift", work)), values)
+    return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("shift", work)), values, f"shift{bits}")
 
 
 def integers_by_product(dtype: DType, bits: int) -> Distribution:
@@ -171,7 +177,8 @@ def integers_by_product(dtype: DType, bits: int) -> Distribution:
             found = [_upper_of_192(b, wide(b, words), count)]
         return [_shift_by(b, each, low, dtype) for each in found]
 
-    return Distribution("integers", dtype, 128 // bits, (("low", UINT64), ("count", UINT64)), values)
+    parameters = ("low", UINT64), ("count", UINT64)
+    return Distribution("integers", dtype, 128 // bits, parameters, values, f"product{bits}")
 
 
 def _shift_by(b: Builder, offset: Node, low: Node, dtype: DType) -> Node:
@@ -225,13 +232,17 @@ def draw_definition(distribution: Distribution) -> FixedDefinition:
 
 
 @functools.cache
-def _kernel(make: Callable[..., Distribution], *args: Any) -> tuple[ElementwiseKernel, int]:
-    distribution: Distribution = make(*args)
-    return ElementwiseKernel(draw_definition(distribution)), distribution.per_block
+def _distribution(make: Callable[..., Distribution], *args: Any) -> Distribution:
+    return make(*args)
+
+
+@functools.cache
+def _kernel(make: Callable[..., Distribution], *args: Any) -> ElementwiseKernel:
+    return ElementwiseKernel(draw_definition(_distribution(make, *args)))
 
 
 class Draw:
-    """A distribution with its numbers; kernels are made once for each distribution.
+    """A distribution with its numbers; compiled, or a kernel that is made once for each distribution.
 
     Args:
         make: A function of `xferlib.kernels.random` or `normal`.
@@ -240,7 +251,9 @@ class Draw:
     """
 
     def __init__(self, make: Callable[..., Distribution], *args: Any, numbers: tuple[float, ...] = ()) -> None:
-        self._kernel, self._per_block = _kernel(make, *args)
+        self._distribution = _distribution(make, *args)
+        self._per_block = self._distribution.per_block
+        self._made = (make, *args)
         self._numbers = numbers
 
     def blocks(self, count: int) -> int:
@@ -253,17 +266,41 @@ class Draw:
 
     def fill(self, out: Array, counter: int, key: int) -> None:
         """Fill a one-dimensional array with whole blocks, the first one that of ``counter``, a number of 128 bits."""
-        size = out.shape[0]
-        filled = 0
+        if self._fill_on_host(out, counter, key):
+            return
+        kernel, size, filled = _kernel(*self._made), out.shape[0], 0
         while filled < size:  # one call only, but where the lowest word of the counter overflows
             low = counter % _WORD
             most = min(size - filled, (_WORD - low) * self._per_block)
             part = out[filled : filled + most] if most < size else out
             words = [counter >> shift & _WORD - 1 for shift in (0, 32, 64, 96)]
             outputs = [part[number :: self._per_block] for number in range(self._per_block)]
-            self._kernel(*words, key % _WORD, key >> 32, *self._numbers, *outputs)
+            kernel(*words, key % _WORD, key >> 32, *self._numbers, *outputs)
             filled += most
             counter += most // self._per_block
+
+    def _fill_on_host(self, out: Array, counter: int, key: int) -> bool:
+        """Do the same in the host's memory; False, a no-op, where a kernel has to."""
+        module, owner = _native.find_calls(), registry.owner_of(out)
+        assert owner is not None
+        device = owner.device_of(out)
+        if module is None or device.kind == "cuda":
+            return False
+        dtype = self._distribution.dtype
+        kind = self._distribution.compiled, _CODES[dtype.kind], 8 * dtype.itemsize
+        low, span = (*self._numbers, 0, 0)[:2]
+
+        def fill(row: A) -> None:
+            if not module.fill_random(*kind, row, counter % (1 << 64), counter >> 64, key, low, span, np.ndarray):
+                made = np.empty(row.shape, dtype)
+                module.fill_random(*kind, made, counter % (1 << 64), counter >> 64, key, low, span, np.ndarray)
+                row[...] = made
+
+        return owner.at(device).compute_on_host(self._distribution.name, fill, (), (out,))
+
+
+_CODES = {"b": 6, "i": 0, "u": 1, "f": 2}
+"""DLPack's, of kinds of dtypes."""
 
 
 # Normal numbers with the same bits on every backend: Box and Muller's method in exact and rounded operations alone.
@@ -311,7 +348,7 @@ def normal(dtype: DType) -> Distribution:
         pairs = [_pair(b, form, *sources[at : at + 2]) for at in range(0, len(sources), 2)]
         return [b.op("add", loc, b.op("mul", scale, each)) for pair in pairs for each in pair]
 
-    return Distribution("normal", dtype, 128 // form.bits, (("loc", dtype), ("scale", dtype)), values)
+    return Distribution("normal", dtype, 128 // form.bits, (("loc", dtype), ("scale", dtype)), values, "normal")
 
 
 def _pair(b: Builder, form: _Format, x: Node, y: Node) -> tuple[Node, Node]:

@@ -1121,7 +1121,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
                     )
                 memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
                 module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
-                owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
+                if device.kind == "cpu":  # at once: a capture would do it again at each launch
+                    module.initialise()
+                else:
+                    owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
                 owner.stream_synchronize(stream)  # a launch may be on any stream
                 loaded["<library>"] = module, memory, lowered
             found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]

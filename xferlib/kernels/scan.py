@@ -3,15 +3,111 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from xferlib._core import blocks, registry
+from xferlib import _native
+from xferlib._core import blocks, observe, registry
+from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
-from xferlib.errors import KernelShapeError, KernelTypeError
+from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
+from xferlib.kernels import autograd
+from xferlib.kernels.calls import native_dtype
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.ir import DType, Program
+from xferlib.kernels.numpy_engine import BlockFunction, quiet_context
 from xferlib.kernels.signature import check_texts
+
+# A scan in host memory: the same operations, in the same order, as the kernels below.
+#
+# Where an operation gives the same bits in any order, as all but sums and products of floats do, one pass does the
+# same. The operations that `scan.c` knows are compiled; of any other each distance is a call of NumPy's functions.
+
+A = np.ndarray[Any, Any]
+Running = Callable[[A, A, A | None], None]
+"""Writes the running results of a row into another, or into itself; anew at each flag."""
+_BLOCK = 1 << 15
+"""Elements of a call of NumPy's functions, which fit the cache."""
+_COMPILED = {
+    "a + b": "add", "a * b": "mul", "a & b": "and", "a | b": "or", "a ^ b": "xor", "max(a, b)": "fmax",
+    "min(a, b)": "fmin", "maximum(a, b)": "max", "minimum(a, b)": "min", "a > b ? a : b": "greater",
+    "a < b ? a : b": "less",
+}  # fmt: skip
+"""The operations that `scan.c` knows, as it names them."""
+
+
+@functools.cache
+def _operation(expression: str) -> ElementwiseKernel:
+    return elementwise("T a, T b", "T xf_result", f"xf_result = ({expression})")
+
+
+@functools.cache
+def _program_of(expression: str, dtype: DType) -> str:
+    """The program of an operation as text; empty where it is not defined for the dtype."""
+    try:
+        return _operation(expression).definition.specialize((dtype, dtype, dtype), frozenset()).program.text
+    except KernelError:
+        return ""
+
+
+def find_compiled(program: Program, dtype: DType) -> Callable[..., bool] | None:
+    """The compiled scan of an operation, by its program; None where there is none."""
+    used = {node.op for node in program.nodes}
+    for expression, name in _COMPILED.items():
+        ops = {"fmax": "max", "fmin": "min", "greater": "gt", "less": "lt"}
+        if ops.get(name, name) in used and _program_of(expression, dtype) == program.text:
+            return _native.bind_scan(name, dtype)
+    return None
+
+
+def run_by_distances(combine: Callable[[list[A]], None], x: A, out: A, begun: A | None) -> None:
+    """The running results of any operation, distance by distance, as the kernels compute them."""
+    found, other = x.copy(), np.empty_like(x)
+    distance, count = 1, x.size
+    while distance < count:
+        for at in range(0, count - distance, _BLOCK):
+            to = slice(at + distance, at + distance + _BLOCK)
+            combine([found[at : min(at + _BLOCK, count - distance)], found[to], other[to]])
+        other[:distance] = found[:distance]
+        if begun is not None:
+            np.copyto(other[distance:], found[distance:], where=begun[distance:])
+            begun = np.concatenate([begun[:distance], begun[distance:] | begun[:-distance]])
+        found, other = other, found
+        distance *= 2
+    out[...] = found
+
+
+def shift(row: A, begins: A | None, neutral: A) -> None:
+    """Make running results those before each element; the first of a segment is the neutral element."""
+    row[1:] = row[:-1].copy()
+    row[:1] = neutral
+    if begins is not None:
+        row[begins] = neutral
+
+
+def _is_row(array: Any, shape: tuple[int, ...]) -> bool:
+    return type(array) is np.ndarray and array.shape == shape and array.flags.c_contiguous
+
+
+def _is_apart(out: A, x: A, segments: A | None) -> bool:
+    """Whether a result is the row itself, or shares no memory with it; and none with the flags."""
+    is_fit = out is x or not np.may_share_memory(out, x)
+    return is_fit and (segments is None or not np.may_share_memory(out, segments))
+
+
+def make_running(program: Program, dtype: DType) -> Running:
+    """The scan of an operation in host memory."""
+    compiled = find_compiled(program, dtype)
+    combine = BlockFunction(program, _BLOCK)
+
+    def run(x: A, out: A, begins: A | None) -> None:
+        if compiled is None or not compiled(x, out, max(x.size, 1) if begins is None else begins):
+            quiet_context().run(run_by_distances, combine, x, out, begins)
+
+    return run
+
 
 _COMBINED = "\n\nT xf_combined(T a, T b) {{ return ({}); }}"
 _NEUTRAL = "\nT xf_neutral() {{ return ({}); }}"
@@ -31,8 +127,9 @@ _SHIFT_IN_SEGMENTS = "xf_y = i == 0 || xf_begun[i] ? xf_neutral() : xf_x[i - 1];
 class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
     """A scan made by `scan`.
 
-    It runs in passes over the whole array, one more each time that the length doubles. Each combines an element with
-    the one ``2**k`` before it, in an order that depends on nothing but their positions.
+    On a GPU it runs in passes over the whole array, one more each time that the length doubles. Each combines an
+    element with the one ``2**k`` before it, in an order that depends on nothing but their positions. A CPU keeps that
+    order where the bits depend on it, and makes one pass where they do not.
     """
 
     def __init__(self, expression: str, neutral: str | None, name: str, math: str, preamble: str) -> None:
@@ -42,9 +139,10 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         def make(inputs: str, outputs: str, text: str, functions: str = "") -> ElementwiseKernel:
             return elementwise(inputs, outputs, text, name=name, math=math, preamble=preamble + functions)
 
-        make(
-            "T a, T b", "T xf_result", f"xf_result = ({expression})"
-        )  # so that a message speaks of the expression's own text
+        # Made first, so that a message speaks of the expression's own text.
+        self._operation = make("T a, T b", "T xf_result", f"xf_result = ({expression})")
+        self._running: dict[DType, Running] = {}
+        self._neutrals: dict[DType, A] = {}
         functions = _COMBINED.format(expression)
         self._step = make("raw T xf_x, int64 xf_distance", "T xf_y", _STEP, functions)
         self._step_in_segments = make(
@@ -53,6 +151,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         self._shift = self._shift_in_segments = None
         if neutral is not None:
             functions = _NEUTRAL.format(neutral)
+            self._neutral = make("T xf_x", "T xf_y", "xf_y = xf_neutral();", functions)
             self._shift = make("raw T xf_x", "T xf_y", _SHIFT, functions)
             self._shift_in_segments = make("raw T xf_x, raw bool xf_begun", "T xf_y", _SHIFT_IN_SEGMENTS, functions)
 
@@ -86,11 +185,21 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
             LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
         """
+        if type(x) is np.ndarray and (found := self._run_plain(x, segments, out, exclusive=exclusive)) is not None:
+            return found
         blocks.follow()
         refuse_no_flag(exclusive, f"{self.name}(): exclusive")
-        count = self._check(x, segments)
+        infos = self._check(x, segments)
         if exclusive and self._shift is None:
             raise KernelTypeError(f"{self.name}(): an exclusive scan needs a neutral element; scan(..., neutral='0')")
+        found = self._run_on_host(x, segments, infos, exclusive=exclusive)
+        if found is None:
+            found = self._run_kernels(x, segments, infos[0].shape[0], exclusive=exclusive)
+        if out is not None:
+            return _copy()(found, out)
+        return _copy()(found) if found is x else found
+
+    def _run_kernels(self, x: Any, segments: Any, count: int, *, exclusive: bool) -> Any:
         found, begins = x, segments
         distance = 1
         while distance < count:
@@ -105,30 +214,88 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         elif exclusive:
             assert self._shift_in_segments is not None
             found = self._shift_in_segments(found, segments, size=count)
-        if out is not None:
-            return _copy()(found, out)
-        return _copy()(found) if found is x else found
+        return found
 
-    def _check(self, x: Any, segments: Any) -> int:
-        """The number of elements."""
-        count, _ = self._row("x", x)
+    def _run_plain(self, x: A, segments: Any, out: Any, *, exclusive: Any) -> A | None:
+        """The result for NumPy arrays in C order and apart, of dtypes met before; None where there is more to check."""
+        dtype, shape = x.dtype, x.shape
+        run = self._running.get(dtype)
+        neutral = self._neutrals.get(dtype) if exclusive is True else None
+        if run is None or len(shape) != 1 or not x.flags.c_contiguous or observe.active is not None:
+            return None
+        if exclusive is not False and neutral is None:
+            return None
+        if segments is not None and not (_is_row(segments, shape) and segments.dtype == np.bool_):
+            return None
+        if out is None:
+            out = np.empty(shape, dtype)
+        elif not (_is_row(out, shape) and out.dtype == dtype and out.flags.writeable and _is_apart(out, x, segments)):
+            return None
+        run(x, out, segments)
+        if neutral is not None:
+            shift(out, segments, neutral)
+        return out  # type: ignore[no-any-return]
+
+    def _run_on_host(self, x: Any, segments: Any, infos: list[ArrayInfo], *, exclusive: bool) -> Any:
+        """The result where the host computes on the arrays' memory; None where kernels have to, or to refuse."""
+        given = [each for each in (x, segments) if each is not None]
+        backend, place = registry.owner_of(x), infos[0].device
+        assert backend is not None
+        if place.kind == "cuda" or any(each.device is not place for each in infos) or autograd.needs_gradient(given):
+            return None
+        owner = backend.at(place)
+        given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]
+        dtype = native_dtype(infos[0].dtype, "x")
+        run, neutral = self._host_scan(dtype), self._neutral_of(dtype) if exclusive else None
+        out = owner.empty(infos[0].shape, dtype, device=place, stream=owner.stream_current(place))
+
+        def scan(*rows: A) -> None:
+            row = np.ascontiguousarray(rows[0], dtype)
+            begins = np.ascontiguousarray(rows[1]) if segments is not None else None
+            run(row, rows[-1], begins)
+            if neutral is not None:
+                shift(rows[-1], begins, neutral)
+
+        owner.compute_on_host(self.name, scan, given, [out])
+        return out
+
+    def _host_scan(self, dtype: DType) -> Running:
+        found = self._running.get(dtype)
+        if found is None:
+            special = self._operation.definition.specialize((dtype, dtype, dtype), frozenset())
+            found = self._running[dtype] = make_running(special.program, dtype)
+        return found
+
+    def _neutral_of(self, dtype: DType) -> A:
+        found = self._neutrals.get(dtype)
+        if found is None:
+            found = np.zeros(1, dtype)
+            program = self._neutral.definition.specialize((dtype, dtype), frozenset()).program
+            quiet_context().run(BlockFunction(program, 1), [np.zeros(1, dtype), found])
+            self._neutrals[dtype] = found
+        return found
+
+    def _check(self, x: Any, segments: Any) -> list[ArrayInfo]:
+        """The arrays' descriptions."""
+        infos = [self._row("x", x)]
         if segments is not None:
-            found, dtype = self._row("segments", segments)
+            infos.append(self._row("segments", segments))
+            count, dtype, found = infos[0].shape[0], infos[1].dtype, infos[1].shape[0]
             if dtype.kind != "b":
                 raise KernelTypeError(f"{self.name}(): segments has dtype {dtype}; pass bool, True where one begins")
             if found != count:
                 raise KernelShapeError(f"{self.name}(): segments has {found} elements and x {count}; pass one for each")
-        return count
+        return infos
 
-    def _row(self, name: str, array: Any) -> tuple[int, np.dtype[Any]]:
-        """Length and dtype of an array of one axis."""
+    def _row(self, name: str, array: Any) -> ArrayInfo:
+        """The description of an array of one axis."""
         backend = registry.owner_of(array)
         if backend is None:
             raise KernelTypeError(f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend")
         info = backend.view(array)
         if len(info.shape) != 1:
             raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")
-        return info.shape[0], info.dtype
+        return info
 
 
 @functools.cache

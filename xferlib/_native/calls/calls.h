@@ -1,4 +1,4 @@
-/* What the C files of this folder and of `replay` know of one another: each file's head says what it is for. */
+/* What the C files of this folder, of `replay` and of `compute` know of one another: each file's head says what it is for. */
 
 #ifndef XFERLIB_CALLS_H
 #define XFERLIB_CALLS_H
@@ -19,6 +19,11 @@ PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_scan(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_creation(PyObject *module, PyObject *arguments);
+PyObject *xf_draw(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_fill_random(PyObject *module, PyObject *arguments);
+PyObject *xf_take_blocks(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_copy_small(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_end_threads(PyObject *module, PyObject *ignored);
 PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);

@@ -222,17 +222,21 @@ void xf_describe_again(description *other, const description *d)
     memcpy(other, d, offsetof(description, extents) + (size_t)d->axes * sizeof *d->extents);
 }
 
+/* The number of the element that a dtype, a scalar type or a name means; -1 where Python is to find it. */
+int xf_element_of(PyObject *dtype)
+{
+    int is_dtype = PyObject_TypeCheck(dtype, (PyTypeObject *)replay.dtype);
+    if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !is_dtype)
+        return -1; /* of another type: its hash may be anything */
+    return find_in(replay.dtypes, dtype, is_dtype);
+}
+
 /* What arrives of an array as a dtype, a scalar type or a name means, NULL for its own; 0 where Python is to decide or refuse. */
 int xf_is_converted(const description *src, PyObject *dtype, description *arriving)
 {
-    int number = src->element;
-    if (dtype) {
-        int is_dtype = PyObject_TypeCheck(dtype, (PyTypeObject *)replay.dtype);
-        if (!PyUnicode_CheckExact(dtype) && !PyType_Check(dtype) && !is_dtype)
-            return 0; /* of another type: its hash may be anything */
-        if ((number = find_in(replay.dtypes, dtype, is_dtype)) < 0)
-            return 0;
-    }
+    int number = dtype ? xf_element_of(dtype) : src->element;
+    if (number < 0)
+        return 0;
     xf_describe_again(arriving, src);
     arriving->is_swapped = 0;
     if (number == src->element && !src->is_swapped)

@@ -12,6 +12,7 @@
 typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     PyObject *array, *out, *device, *backend, *dtype, *stream;
     int is_pinned;
+    int may_stay; /* the array itself may be the result, where it fits */
     call_stream on;
 } request;
 
@@ -36,6 +37,8 @@ static int is_usual(PyObject *const *given, Py_ssize_t count, PyObject *names, i
             r->dtype = unless_none;
         else if (name == replay.names.stream && (!unless_none || is_of(value, replay.stream)))
             r->stream = unless_none;
+        else if (is_upload && name == replay.names.copy && value == Py_None)
+            r->may_stay = 1;
         else if (name != replay.names.copy || value != Py_True)
             return 0;
     }
@@ -111,20 +114,42 @@ static PyObject *upload_to_existing(request *r, const description *src, const de
     return NULL;
 }
 
+/* The device of a call; NULL where Python is to find it. */
+static device_entry *device_of_call(const request *r)
+{
+    if (r->device || r->backend)
+        return xf_resolve_device(r->device, r->backend);
+    return r->on.named ? xf_find_device(r->on.device) : xf_default_device();
+}
+
+/* Whether an array on the CPU is what a call wants: on its device, of its dtype. */
+static int stays(const request *r)
+{
+    const library *l = xf_find_library(r->array);
+    description src, arriving;
+    const device_entry *e;
+    if (!l || r->out || r->on.named || !xf_may_replay() || !xf_describe(l, r->array, &src) || src.kind != ON_CPU ||
+        !xf_is_converted(&src, r->dtype, &arriving) || is_changed(&src, &arriving))
+        return 0;
+    e = device_of_call(r);
+    return e && e->kind == ON_CPU && e->library == l;
+}
+
 static PyObject *upload(request *r)
 {
     description src, arriving;
     device_entry *e;
+    if (r->may_stay && stays(r))
+        return Py_NewRef(r->array);
+    if (PyErr_Occurred())
+        return NULL;
     if (!is_of(r->array, replay.ndarray) || (!xf_describe_host(r->array, &src) && !xf_describe_swapped(r->array, &src)) ||
         !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving))
         return NULL;
     src.is_pinned = xf_is_lent(r->array);
     if (r->out)
         return r->device || r->backend ? NULL : upload_to_existing(r, &src, &arriving);
-    if (r->device || r->backend)
-        e = xf_resolve_device(r->device, r->backend);
-    else
-        e = r->on.named ? xf_find_device(r->on.device) : xf_default_device();
+    e = device_of_call(r);
     return e && e->kind ? upload_to_new(r, &src, &arriving, e) : NULL;
 }
 
@@ -255,7 +280,7 @@ PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays)
 /* --- the functions */
 
 /* The general function's result: nothing has been done here. An error is left for it to meet again, in its own words. */
-static PyObject *call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
+PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     Py_ssize_t length = names ? PyTuple_Size(names) : 0;
     PyObject *arguments, *options = NULL, *result = NULL;
@@ -287,7 +312,18 @@ static PyObject *run(PyObject *const *given, Py_ssize_t count, PyObject *names, 
         done = is_upload ? upload(&r) : download(&r);
     Py_XDECREF(r.on.named);
     Py_XDECREF(r.on.device);
-    return done ? done : call_general(is_upload ? replay.to_device : replay.to_host, given, count, names);
+    return done ? done : xf_call_general(is_upload ? replay.to_device : replay.to_host, given, count, names);
+}
+
+/* What asarray() gives for an array in host memory, NULL for an omitted argument; NULL where Python is to do it. */
+PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObject *backend)
+{
+    request r = {.array = array, .device = device, .backend = backend, .dtype = dtype, .may_stay = 1};
+    const library *l;
+    description src;
+    if (!replay.dtypes || !xf_follow() || !(l = xf_find_library(array)) || !xf_describe(l, array, &src) || src.kind != ON_CPU)
+        return NULL;
+    return upload(&r);
 }
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)

@@ -120,6 +120,7 @@ typedef struct device_entry {
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
+    PyObject *hand_out;       /* (dtype): the program is given such an array; NULL: nobody wants to know */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
     PyObject *pinned;         /* (extents, dtype) -> host array in pinned memory */
     PyObject *scratch;        /* () -> the address and the size of the thread's pinned memory */
@@ -180,10 +181,13 @@ struct tables {
     PyObject *(*new_copy)(PyObject *, int);
     PyObject *(*new_array)(PyObject *, PyObject *, int, const int64_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
+    PyObject *(*empty)(int, const int64_t *, PyObject *, int), *(*zeros)(int, const int64_t *, PyObject *, int);
     void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* xf_host_copy() */
     long long helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
     Py_ssize_t host_most;  /* bytes; results of copies between host arrays lie in ordinary memory up to here */
     PyObject *dtype;       /* NumPy's type */
+    PyObject *bool_, *int64, *float64; /* dtypes */
+    PyObject *one;         /* the number */
     PyObject *dtypes;      /* dict: dtype, scalar type or name -> number of the element */
     PyObject *swapped;     /* dict: dtype in the other byte order -> the same */
     element elements[MOST_TYPES];
@@ -223,6 +227,7 @@ int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
 int xf_may_overlap_itself(const description *d);
 void xf_describe_again(description *other, const description *d);
+int xf_element_of(PyObject *dtype);
 int xf_is_converted(const description *src, PyObject *dtype, description *arriving);
 void xf_lay_out(const description *d, int wanted, Layout *layout);
 PyObject *xf_tuple_of(const int64_t *numbers, int count);
@@ -230,6 +235,16 @@ PyObject *xf_make_on_cpu(const device_entry *e, const description *d);
 PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between, word *address);
 PyObject *xf_make_pinned(const device_entry *e, const description *d);
 PyObject *xf_make_host_result(const description *d, Py_ssize_t most, int *is_fresh);
+
+/* --- creation.c */
+
+PyObject *xf_make_new(PyObject *size, PyObject *dtype, PyObject *device, PyObject *backend, int is_zero, description *d,
+                      const device_entry **on);
+
+/* --- replay.c */
+
+PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObject *backend);
+PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* --- copies.c and host_copies.c */
 

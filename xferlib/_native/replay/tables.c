@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, SET_BASE = 282 }; /* its table */
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, ZEROS = 183, EMPTY = 184, SET_BASE = 282 }; /* its table */
 
 struct tables replay;
 
@@ -37,7 +37,7 @@ typedef struct {
 static const field objects[] = {
     T(epoch), T(scopes), T(scope), T(may_replay), T(moves), T(follow), T(settle), {"register", offsetof(struct tables, register_)},
     T(resolve), T(to_device), T(to_host), T(ndarray), T(device), T(stream), T(dtype), T(dtypes), T(swapped), T(memmap), T(mmap),
-    T(between), T(result),
+    T(between), T(result), T(bool_), T(int64), T(float64), T(one),
 };
 static const field names[] = {
     N(backend), N(capture), N(copy), N(device), N(dtype), N(handle), N(out), N(pinned), N(_raw), N(_reuses), N(stream),
@@ -45,7 +45,7 @@ static const field names[] = {
 static const field functions_of_library[] = {L(whole), L(is_negated), L(is_conjugate), L(recording), L(maker), L(note_write)};
 static const field functions_of_device[] = {
     D(empty), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
-    D(free), D(dead), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
+    D(free), D(dead), D(hand_out), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
 };
 static const field addresses_of_device[] = { /* of functions in C */
     D(send), D(fetch), D(enqueue), D(fetch_later), D(current), D(query), D(attribute), D(wait), D(is_captured), D(launch),
@@ -93,6 +93,8 @@ static int takes_numpy(PyObject *capsule)
     }
     memcpy(&replay.new_copy, &table[NEW_COPY], sizeof(void *));
     memcpy(&replay.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
+    memcpy(&replay.zeros, &table[ZEROS], sizeof(void *));
+    memcpy(&replay.empty, &table[EMPTY], sizeof(void *));
     memcpy(&replay.set_base, &table[SET_BASE], sizeof(void *));
     return 1;
 }
@@ -212,15 +214,34 @@ device_entry *xf_find_device(PyObject *device)
 /* The device that is named by a specification, or as a backend's; NULL where Python is to find it. */
 device_entry *xf_resolve_device(PyObject *device, PyObject *backend)
 {
+    static struct {
+        PyObject *device, *backend; /* the very objects, as constants of a program are */
+        device_entry *e;            /* a CPU, which is no matter of the thread, as a current GPU is */
+        unsigned long long epoch;
+    } known[MOST_ENTRIES];
+    static int next;
     PyObject *found;
     device_entry *e;
     if (device && !backend && is_of(device, replay.device))
         return xf_find_device(device);
+    for (int i = 0; i < MOST_ENTRIES && !PyList_Size(replay.scopes); ++i)
+        if (known[i].e && known[i].device == device && known[i].backend == backend && known[i].epoch == xf_epoch())
+            return known[i].e;
     if ((device && !PyUnicode_CheckExact(device) && !PyLong_CheckExact(device)) || (backend && !PyUnicode_CheckExact(backend)))
         return NULL;
     found = PyObject_CallFunctionObjArgs(replay.resolve, device ? device : Py_None, backend ? backend : Py_None, NULL);
     e = found ? xf_find_device(found) : NULL;
     Py_XDECREF(found);
+    if (e && e->kind == ON_CPU && !PyList_Size(replay.scopes)) {
+        PyObject *before[2] = {known[next].device, known[next].backend};
+        known[next].device = Py_XNewRef(device);
+        known[next].backend = Py_XNewRef(backend);
+        known[next].e = e;
+        known[next].epoch = xf_epoch();
+        next = (next + 1) % MOST_ENTRIES;
+        Py_XDECREF(before[0]);
+        Py_XDECREF(before[1]);
+    }
     return e;
 }
 

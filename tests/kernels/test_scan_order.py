@@ -1,0 +1,134 @@
+"""The order of a scan's operations: the bits of the documented passes, whatever computes them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.kernels.bits import COMPLEX, FLOATS, INTEGERS, random_bits, same_bits
+from xferlib.kernels import elementwise
+from xferlib.kernels.scan import find_compiled
+
+A = np.ndarray[Any, Any]
+REAL = ("bool", *INTEGERS, *FLOATS)
+EXPRESSIONS = {
+    "a + b": (*REAL, *COMPLEX), "a * b": (*REAL, *COMPLEX), "max(a, b)": REAL, "min(a, b)": REAL, "maximum(a, b)": REAL,
+    "minimum(a, b)": REAL, "a > b ? a : b": REAL, "a < b ? a : b": REAL, "a & b": ("bool", *INTEGERS),
+    "a | b": ("bool", *INTEGERS), "a ^ b": ("bool", *INTEGERS), "a * b - a + b": ("int32", "float32"),
+}  # fmt: skip
+SCANS = {expression: xl.scan(expression, neutral="1") for expression in EXPRESSIONS}
+COMBINE = {expression: elementwise("T a, T b", "T c", f"c = ({expression})") for expression in EXPRESSIONS}
+CASES = [(expression, dtype) for expression, dtypes in EXPRESSIONS.items() for dtype in dtypes]
+
+
+def in_passes(combine: Callable[[A, A], A], x: A, begins: A | None = None) -> A:
+    """The scan as the reference defines it: each pass combines with the element 2**k before."""
+    found, begun = x.copy(), np.zeros(x.size, bool) if begins is None else begins.copy()
+    distance = 1
+    while distance < x.size:
+        before = found.copy()
+        ends = begun[distance:].copy()
+        made = combine(before[:-distance], before[distance:])
+        found[distance:] = np.where(ends, before[distance:], made)
+        begun[distance:] |= begun.copy()[:-distance]
+        distance *= 2
+    return found
+
+
+def values(dtype: str, count: int, seed: int) -> A:
+    """Random bits, or numbers near 1, whose products stay finite."""
+    if seed % 2 and np.dtype(dtype).kind in "fc":
+        rng = np.random.default_rng(seed)
+        x = 1 + rng.normal(size=count) / 8
+        return x.astype(dtype) if dtype in FLOATS else (x + 1j * rng.normal(size=count) / 8).astype(dtype)
+    return random_bits(dtype, count, seed)
+
+
+@pytest.mark.parametrize(("expression", "dtype"), CASES)
+def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
+    kernel, combine = SCANS[expression], COMBINE[expression]
+
+    @settings(max_examples=5)
+    @given(st.integers(0, 300), st.integers(0, 999), st.sampled_from([None, 0.02, 0.5]), st.booleans())
+    def check(count: int, seed: int, share: float | None, is_exclusive: bool) -> None:
+        x = values(dtype, count, seed)
+        begins = None if share is None else np.random.default_rng(seed).random(count) < share
+        expected = in_passes(combine, x, begins)
+        if is_exclusive and count:
+            first = np.ones(1, dtype)
+            expected = np.concatenate([first, expected[:-1]])
+            expected[begins if begins is not None else slice(0)] = first[0]
+        kept = x.copy()
+        found = kernel(x, exclusive=is_exclusive, segments=begins)
+        assert same_bits(found, expected)
+        assert x.tobytes() == kept.tobytes()
+        assert same_bits(kernel(x, exclusive=is_exclusive, segments=begins, out=x), expected)
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("expression", ["a + b", "a * b"])
+def test_a_long_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
+    for count in (4096, 8192, 8193, 12289, 40001, 70000):  # below, at and above the tiles of the compiled scan
+        x = values(dtype, count, 2 * count + 1)
+        assert same_bits(SCANS[expression](x), in_passes(COMBINE[expression], x)), count
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+def test_views_and_orders_of_bytes_are_scanned(dtype: str) -> None:
+    x = values(dtype, 100, 3)
+    expected = in_passes(COMBINE["a + b"], x)
+    apart, moved = np.repeat(x, 2)[::2], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype)
+    for each in (apart, moved, x.astype(x.dtype.newbyteorder())):
+        assert same_bits(SCANS["a + b"](each), expected)
+
+
+@pytest.mark.skipif(not inspect.isbuiltin(xl.get_array_module), reason="the extension is not compiled, or not wanted")
+def test_what_is_compiled_is_what_the_operations_are() -> None:
+    for expression, dtype in CASES:
+        kind = np.dtype(dtype)
+        operation = elementwise("T a, T b", "T xf_result", f"xf_result = ({expression})")
+        program = operation.definition.specialize((kind, kind, kind), frozenset()).program
+        is_float_choice = "?" in expression and kind.kind == "f"  # depends on the order, by NaN
+        is_half = dtype == "float16" and expression in ("a + b", "a * b")
+        expected = not (is_float_choice or is_half or expression == "a * b - a + b")
+        assert (find_compiled(program, kind) is not None) is expected, (expression, dtype)
+
+
+def in_chunks(combine: Callable[[Any, Any], Any], x: A) -> A:
+    """The running results of the namespaces: in chunks of 32, and of the chunks' totals likewise."""
+    chunks = [x[at : at + 32] for at in range(0, x.size, 32)]
+
+    def running(chunk: A, first: Any) -> list[Any]:
+        found = []
+        for each in chunk:
+            first = each if first is None else combine(first, each)
+            found.append(first)
+        return found
+
+    totals = np.array([running(chunk, None)[-1] for chunk in chunks[:-1]], x.dtype)
+    before = [None, *(in_chunks(combine, totals) if len(totals) > 1 else totals)]
+    return np.array([each for chunk, t in zip(chunks, before, strict=True) for each in running(chunk, t)], x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+def test_running_results_of_a_namespace_have_the_bits_of_their_chunks(name: str, dtype: str) -> None:
+    combine = COMBINE["a + b" if name == "cumulative_sum" else "a * b"]
+
+    def of_numbers(a: Any, b: Any) -> Any:
+        return combine(np.array([a], dtype), np.array([b], dtype))[0]
+
+    for count in (1, 2, 31, 32, 33, 64, 65, 1025, 1100):
+        x = np.stack([values(dtype, count, 2 * count + 1), values(dtype, count, 2 * count + 3)])
+        there = xl.to_device(x, backend="sim")
+        found = xl.to_host(getattr(xl.get_array_module(there), name)(there, axis=1))
+        assert same_bits(found, np.stack([in_chunks(of_numbers, row) for row in x])), count
