@@ -23,24 +23,10 @@ LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 3276
 
 def tree(values, combine):
     """The definition of the order, one number at a time."""
-    leaves = []
-    for start in range(0, len(values), 4096):
-        leaf = values[start : start + 4096]
-        lanes = list(leaf[:512])
-        for place in range(512, len(leaf)):
-            lanes[place % 512] = combine(lanes[place % 512], leaf[place])
-        step = 256
-        while step:
-            for lane in range(step):
-                if lane + step < len(lanes):
-                    lanes[lane] = combine(lanes[lane], lanes[lane + step])
-            del lanes[step:]
-            step //= 2
-        leaves.append(lanes[0])
-    while len(leaves) > 1:
-        pairs = [combine(*leaves[k : k + 2]) if k + 1 < len(leaves) else leaves[k] for k in range(0, len(leaves), 2)]
-        leaves = pairs
-    return leaves[0]
+    nodes = list(values)
+    while len(nodes) > 1:
+        nodes = [combine(*nodes[k : k + 2]) if k + 1 < len(nodes) else nodes[k] for k in range(0, len(nodes), 2)]
+    return nodes[0]
 
 
 @pytest.mark.parametrize("length", LENGTHS)

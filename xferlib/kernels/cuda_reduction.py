@@ -2,19 +2,22 @@
 
 The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
 blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
-of one tree, which the NumPy engine follows too: leaves of consecutive elements, lanes within a leaf, halves of lanes,
-pairs of leaves. The kernels differ only in which thread computes which node of the tree:
+of one tree, which the NumPy engine follows too: neighbours in pairs, level by level. Every aligned block of 2^k elements
+is a node of it, so that a 16-byte access, a thread, a warp, a block may each own any such block, and how a shape is cut
+changes no bit. The kernels differ only in which thread computes which node:
 
-- ``xf_rows``: a warp reduces a leaf, for elements that are adjacent in memory. One thread per lane would read with a
-  stride, so the block loads its leaves together, in memory order, and exchanges lanes through shared memory;
-- ``xf_columns``: 16 threads share a leaf, for results that are adjacent in memory;
-- ``xf_few``: up to 32 threads share a result of up to 512 elements, in one launch;
-- ``xf_tree``: combines the accumulators that the first two leave. It takes launches of its own, because blocks have
-  no cheaper barrier in common.
+- ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
+  memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
+  eight accesses of each lane take seven shuffles, not 40;
+- ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
+  nodes as the digits of a binary counter;
+- ``xf_tree``: combines the accumulators of the parts of a result, where it has several. It takes launches of its own,
+  because blocks have no cheaper barrier in common.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
 from collections.abc import Callable, Sequence
@@ -27,7 +30,7 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
-from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, CallLayout, DType, ReductionSpec, collapse, word_of
+from xferlib.kernels.ir import INT64, CallLayout, DType, ReductionSpec, collapse, is_order_free, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -44,9 +47,15 @@ class ReductionKind:
     kept_rank: int
     reduced_rank: int
     width: int
-    """Of ``rows`` the elements in one access, of ``columns`` the results of a thread, of ``few`` a result's threads."""
-    warps: int
-    """Of ``rows`` the leaves of a block."""
+    """Of ``rows`` the elements in one access, of ``columns`` the results of a thread."""
+    threads: int
+    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two."""
+    loads: int
+    """The accesses of a thread that are in flight together: a power of two."""
+    steps: int
+    """Of ``rows`` the tiles of a section, of ``columns`` the elements of a thread: a power of two."""
+    sections: int
+    """Of ``rows`` the sections of a block that belong to one result: a power of two."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     words: tuple[int, ...]
@@ -66,8 +75,8 @@ EARLY = """\
 
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
-  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
-  return (T)__shfl_down_sync(0xffffffffu, v, step);
+  if (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)v, step);
+  return (T)__shfl_xor_sync(0xffffffffu, v, step);
 }
 """
 
@@ -88,10 +97,8 @@ def _offset(kind: str, rank: int) -> str:
     )
 
 
-FEW = LANES
-"""The most elements of a result that has one row of lanes."""
-GROUPS = 16
-LEAVES_PER_BLOCK = 8
+BLOCK = 256
+"""Threads in a block of ``xf_rows`` and ``xf_columns``."""
 PARTS_PER_THREAD = 8
 TREE_THREADS = 1024
 """Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
@@ -125,7 +132,7 @@ class ReductionWriter:
         moves = " ".join(f"r.{name} = xf_shuffle(a.{name}, step);" for name in names)
         return (
             f"struct xf_acc {{ {fields} }};\n"
-            f"__device__ __forceinline__ xf_acc xf_down(xf_acc a, int step) {{ xf_acc r; {moves} return r; }}\n"
+            f"__device__ __forceinline__ xf_acc xf_swap(xf_acc a, int step) {{ xf_acc r; {moves} return r; }}\n"
         )
 
     def _combine(self) -> str:
@@ -142,7 +149,7 @@ class ReductionWriter:
         operands = len(self.arrays) + self.spec.outputs
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
         return (
-            "struct xf_geometry { long long rows, count, leaves, parts; "
+            "struct xf_geometry { long long rows, count, parts; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
             + _offset("kept", kept)
@@ -220,15 +227,6 @@ class ReductionWriter:
         outputs = ", ".join(f"o{number}" for number in range(self.spec.outputs))
         return f"xf_finish({value}, row, {outputs}, g);"
 
-    def _column_loads(self) -> str:
-        """The values of element ``k`` in ``width`` neighbouring results."""
-        lines = []
-        for k, number in enumerate(self.arrays):
-            memory, width = storage_type(self._dtype(number)), self.shape.width
-            place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
-            lines.append(self._vector_load(number, memory, width, place))
-        return " ".join(lines)
-
     def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
         if width == 1:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
@@ -239,40 +237,21 @@ class ReductionWriter:
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
         return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
 
-    def _vector_loads(self) -> str:
-        """The values of ``width`` neighbouring elements from ``k``."""
+    def _loads(self) -> str:
+        """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
         lines = []
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
-            if self.shape.same[k]:
+            if self.shape.same[k] and self.shape.kernel == "rows":
                 loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
-            elif width == 1:
-                lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))
             else:
-                place = f"(q{number} + k * {self._dtype(number).itemsize})"
+                place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
                 lines.append(self._vector_load(number, memory, width, place))
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
         return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
-
-    def _halve(self, *, checks: bool) -> str:
-        """Halve the lanes of a warp's leaf: first between slots, then between threads."""
-        lines = []
-        step = LANES // 2
-        while step:
-            has = f"j * 32 + thread * 1 + v + {step} < n"
-            if step >= 32:
-                loop = f"for (int j = 0; j < {step // 32}; ++j) for (int v = 0; v < 1; ++v)"
-                other = f"r[j + {step // 32}][v]"
-            else:
-                loop, other = "for (int j = 0, v = 0; v < 1; ++v)", f"xf_down(r[0][v], {step})"
-            combined = "r[j][v] = xf_combine(r[j][v], other); "
-            guarded = f"if ({has}) {combined}" if checks else combined
-            lines.append(f"#pragma unroll\n      {loop} {{ const xf_acc other = {other}; {guarded}}}")
-            step //= 2
-        return "\n      ".join(lines)
 
     def text(self) -> str:
         """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
@@ -289,192 +268,231 @@ class ReductionWriter:
             self._post(),
             getattr(self, f"_{self.shape.kernel}")(),
         ]
-        if self.shape.kernel != "few":
-            parts.append(self._tree())
-        return "".join(parts)
+        return "".join([*parts, self._tree()])
 
     # --- kernels
-    def _few(self) -> str:
-        threads, slots = self.shape.width, 16
-        halves, step = [], LANES // 2
-        while step:
-            if step >= threads and step // threads < slots:
-                loop = f"#pragma unroll\n  for (int j = 0; j < {step // threads}; ++j)"
-                take = f"r[j] = xf_combine(r[j], r[j + {step // threads}]);"
-                halves.append(f"{loop} if ({threads} * j + thread + {step} < count) {take}")
-            elif step < threads:
-                take = "if (other_is) r[0] = xf_combine(r[0], other);"
-                test = f"const bool other_is = thread + {step} < count;"
-                halves.append(f"{{ const xf_acc other = xf_down(r[0], {step}); {test} {take} }}")
-            step //= 2
-        inner = "\n  ".join(halves)
+    def _rows(self) -> str:
+        """The kernel whose sections of ``steps`` tiles take ``threads`` lanes each.
+
+        ``sections`` of a block share a row. In a tile, lane l loads elements (j * threads + l) * width ... for each j below ``loads``.
+        """
+        shape = self.shape
+        lanes, sections, tile = shape.threads, shape.sections, shape.threads * shape.width * shape.loads
+        per_block = BLOCK // lanes
+        whole, rest = self._tile(checks=False), self._tile(checks=True)
+        body = f"if (start + {tile} <= g.count) {{\n{whole}\n      }} else {{\n{rest}\n      }}"
+        if shape.steps > 1:  # a section is one warp's
+            joins = self._join_lanes("kept", shape.steps.bit_length() - 1, f"{tile}")
+            body = f"""\
+xf_acc kept;
+    for (int turn = 0; turn < {shape.steps}; ++turn) {{
+      const long long start = section + turn * (long long){tile};
+      if (start >= g.count) break;
+      {body}
+      if (lane == turn || turn == 0) kept = r[0];
+    }}
+    {joins}
+    total = kept;"""
+        else:
+            body = f"const long long start = section;\n      {body}\n    total = r[0];"
         return f"""\
-extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {{
-  const long long at = (long long)blockIdx.x * 256 + threadIdx.x, row = at / {threads};
-  const int thread = threadIdx.x % {threads}, count = row < g.rows ? (int)g.count : 0;
-  xf_acc r[{slots}];
-  if (row < g.rows) {{
-    {self._row_pointers()}
-    #pragma unroll
-    for (int j = 0; j < {slots}; ++j)
-      if ({threads} * j + thread < count) r[j] = {self._map_element(f"(long long)({threads} * j + thread)")};
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
+  __shared__ xf_acc shared[{BLOCK // 32}];
+  XF_LET_FOLLOW;
+  const int lane = threadIdx.x % {lanes};
+  const long long at = (long long)blockIdx.x * {per_block} + threadIdx.x / {lanes};
+  const long long per_row = g.parts * {sections}, wanted = at / per_row, member = at - wanted * per_row;
+  const long long section = member * {tile * shape.steps}, row = wanted < g.rows ? wanted : 0;  // shuffles need all
+  {self._row_pointers()}
+  xf_acc total, r[{shape.loads}];
+  {{
+    {body}
   }}
-  {inner}
-  if (thread == 0 && row < g.rows) {{ {self._finish_call("r[0]")} }}
+{self._join_sections() if sections > 1 else ""}
+  if (lane == 0 && member % {sections} == 0 && wanted < g.rows) {{
+    if (g.parts == 1) {{ {self._finish_call("total")} }}
+    else {{ const long long part = member / {sections}; {self._keep("row * g.parts + part", "total")} }}
+  }}
 }}
 """
 
-    def _columns(self) -> str:
-        width, groups = self.shape.width, GROUPS
-        slots = LANES // groups
-        levels = slots.bit_length() - 1
+    def _join_sections(self) -> str:
+        """Combine the sections of one row in a block, one a warp."""
+        sections, length = self.shape.sections, self.shape.threads * self.shape.width * self.shape.loads
+        reach = length * self.shape.steps
         return f"""\
-extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._parameters()}) {{
-  __shared__ xf_acc shared[{groups}][{32 * width}];
+  if (lane == 0) shared[threadIdx.x / 32] = total;
+  __syncthreads();
+  if (lane == 0 && member % {sections} == 0) {{
+    xf_acc s[{sections}];
+    #pragma unroll
+    for (int j = 0; j < {sections}; ++j) s[j] = shared[threadIdx.x / 32 + j];
+    #pragma unroll
+    for (int step = 1; step < {sections}; step *= 2)
+      #pragma unroll
+      for (int j = 0; j + step < {sections}; j += 2 * step)
+        if (section + (j + step) * (long long){reach} < g.count) s[j] = xf_combine(s[j], s[j + step]);
+    total = s[0];
+  }}"""
+
+    def _join_lanes(self, name: str, levels: int, length: str) -> str:
+        """Combine the nodes of 2^levels lanes, which start ``length`` elements apart."""
+        return f"""\
+#pragma unroll
+    for (int level = 0; level < {levels}; ++level) {{
+      const xf_acc other = xf_swap({name}, 1 << level);
+      const bool upper = lane >> level & 1;
+      if (section + (((long long)lane >> level | 1) << level) * {length} < g.count)
+        {name} = xf_combine(upper ? other : {name}, upper ? {name} : other);
+      else if (upper) {name} = other;
+    }}"""
+
+    def _tile(self, *, checks: bool) -> str:
+        """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
+
+        A node is combined with its neighbour on the right where ``checks`` finds that one's first element to exist.
+        """
+        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
+        levels = lanes.bit_length() - 1
+        lines = []
+        if checks:
+            lines.append(f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j) {{
+          const long long base = start + (j * {lanes} + lane) * {width};
+          xf_acc m[{width}];
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) if (base + v < g.count) m[v] = {self._map_element("(base + v)")};
+          {self._join_in_thread("m", width, "base + {step} < g.count")}
+          r[j] = m[0];
+        }}""")
+        else:
+            lines.append(f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j) {{
+          const long long k = start + (j * {lanes} + lane) * {width};
+          {self._loads()}
+          xf_acc m[{width}];
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) m[v] = xf_map({self._vector_arguments()}, k + v, g.count);
+          {self._join_in_thread("m", width, "")}
+          r[j] = m[0];
+        }}""")
+        lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
+        for level in range(levels):
+            count //= 2
+            right = f"start + ((held + i) * {lanes} + ((lane >> {level} | 1) << {level})) * {width} < g.count"
+            if count:
+                loop = f"for (int i = 0; i < {count}; ++i)"
+                give, mine = f"upper ? r[i] : r[i + {count}]", f"upper ? r[i + {count}] : r[i]"
+                lines.append(f"        {{ const bool upper = lane >> {level} & 1; if (upper) held += {count};")
+            else:
+                loop, give, mine = "for (int i = 0; i < 1; ++i)", "r[i]", "r[i]"
+                lines.append(f"        {{ const bool upper = lane >> {level} & 1;")
+            joined = "xf_combine(upper ? other : mine, upper ? mine : other)"
+            chosen = (
+                f"if ({right}) r[i] = {joined}; else r[i] = upper ? other : mine;" if checks else f"r[i] = {joined};"
+            )
+            lines.append(
+                f'        _Pragma("unroll") {loop} {{ const xf_acc mine = {mine}, give = {give}, '
+                f"other = xf_swap(give, {1 << level}); {chosen} }} }}"
+            )
+        left = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
+        place = f"start + (held + {{place}}) * (long long){lanes * width} < g.count" if checks else ""
+        lines.append("        " + self._join_in_thread("r", left, place.replace("{place}", "{step}")))
+        spread = (self.shape.loads // left).bit_length() - 1
+        for turn, level in enumerate(reversed(range(spread))):
+            step = left << turn
+            right = f"start + (held / {2 * step} * {2 * step} + {step}) * (long long){lanes * width} < g.count"
+            joined = "xf_combine(upper ? other : r[0], upper ? r[0] : other)"
+            chosen = f"if ({right}) r[0] = {joined}; else if (upper) r[0] = other;" if checks else f"r[0] = {joined};"
+            lines.append(
+                f"        {{ const xf_acc other = xf_swap(r[0], {1 << level}); const bool upper = lane >> {level} & 1; "
+                f"{chosen} }}"
+            )
+        return "\n".join(lines)
+
+    def _join_in_thread(self, name: str, count: int, exists: str) -> str:
+        """Combine ``count`` nodes of one thread into the first; ``exists`` asks for the one at ``{step}``."""
+        lines = []
+        for step in _powers(count):
+            for j in range(0, count, 2 * step):
+                test = f"if ({exists.format(step=j + step)}) " if exists else ""
+                lines.append(f"{test}{name}[{j}] = xf_combine({name}[{j}], {name}[{j + step}]);")
+        return " ".join(lines)
+
+    def _columns(self) -> str:
+        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them."""
+        shape = self.shape
+        width, groups, loads = shape.width, shape.threads, shape.loads
+        across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
+        element = "(start + at + j)"
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
+        load = f"const long long k = {element}; {self._loads()} {each} {mapped}"
+        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
+        combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
+        whole = " ".join(combine)
+        rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
+  __shared__ xf_acc shared[{groups}][{across * width}];
   XF_LET_FOLLOW;
-  const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
-  const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF_SIZE};
-  const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
-  const bool is_inside = first < g.rows;
-  if (is_inside && group < n) {{
+  const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
+  const long long blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const long long first = (blockIdx.x - part * blocks) * {across * width} + place;
+  const long long start = (part * {groups} + group) * {shape.steps};
+  const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
+  xf_acc r[{width}];
+  if (first < g.rows && n) {{
     const long long row = first;
     {self._row_pointers()}
-    xf_acc stack[{levels}][{width}], r[{width}];
-    bool held[{levels}];
-    for (int turn = 0; turn < {slots}; ++turn) {{
-      const int lane = {groups} * (int)(__brev(turn) >> {32 - levels}) + group;
-      bool is_held = lane < n;
-      if (n == {LEAF_SIZE}) {{
+    xf_acc counter[{levels + 1}][{width}];
+    int turn = 0;
+    for (int at = 0; at < n; at += {loads}, ++turn) {{
+      xf_acc m[{loads}][{width}];
+      if (at + {loads} <= n) {{
         #pragma unroll
-        for (int line = 0; line < {LEAF_SIZE // LANES}; ++line) {{
-          const long long k = start + line * {LANES} + lane;
-          {self._column_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
-            r[v] = line ? xf_combine(r[v], m) : m;
-          }}
-        }}
+        for (int j = 0; j < {loads}; ++j) {{ {load} }}
+        {whole}
       }} else {{
-        for (int at = lane; at < n; at += {LANES}) {{
-          const long long k = start + at;
-          {self._column_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
-            r[v] = at != lane ? xf_combine(r[v], m) : m;
-          }}
-        }}
+        #pragma unroll
+        for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
+        {rest}
       }}
       bool is_open = true;
       #pragma unroll
-      for (int level = 0; level < {levels}; ++level) {{
-        const bool is_second = turn >> level & 1;
-        if (is_open && is_second) {{
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) r[v] = is_held ? xf_combine(stack[level][v], r[v]) : stack[level][v];
-          is_held = held[level];
+      for (int level = 0; level <= {levels}; ++level) {{
+        if (is_open && turn >> level & 1) {{
+          {each} m[0][v] = xf_combine(counter[level][v], m[0][v]);
         }} else if (is_open) {{
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) stack[level][v] = r[v];
-          held[level] = is_held;
+          {each} counter[level][v] = m[0][v];
           is_open = false;
         }}
       }}
     }}
+    bool is_empty = true;
     #pragma unroll
-    for (int v = 0; v < {width}; ++v) shared[group][place + v] = r[v];
+    for (int level = 0; level <= {levels}; ++level)
+      if (turn >> level & 1) {{
+        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
+        is_empty = false;
+      }}
+    {each} shared[group][place + v] = r[v];
   }}
-  for (int step = {groups // 2}; step; step /= 2) {{
+  #pragma unroll
+  for (int step = 1; step < {groups}; step *= 2) {{
     __syncthreads();
-    if (is_inside && group < step && group + step < n)
-      #pragma unroll
-      for (int v = 0; v < {width}; ++v)
-        shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+    if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
+      {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-  if (group == 0 && is_inside) {{
+  if (group == 0 && first < g.rows) {{
     #pragma unroll
     for (int v = 0; v < {width}; ++v) {{
       const long long row = first + v;
       if (g.parts == 1) {{ {self._finish_call("shared[0][place + v]")} }}
-      else {{ {self._keep("row * g.parts + leaf", "shared[0][place + v]")} }}
+      else {{ {self._keep("row * g.parts + part", "shared[0][place + v]")} }}
     }}
-  }}
-}}
-"""
-
-    def _rows(self) -> str:
-        """The kernel whose block loads its leaves together, in memory order; then each warp halves the lanes of one.
-
-        A leaf takes ``team`` threads, ``width`` lanes each; shared memory exchanges the lanes.
-        """
-        width, warps = self.shape.width, self.shape.warps
-        team, lines = LANES // width, LEAF_SIZE // LANES
-        slots = LANES // 32
-        return f"""\
-extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()}) {{
-  __shared__ xf_acc lanes[{warps}][{LANES}];
-  __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
-  XF_LET_FOLLOW;
-  const long long row = blockIdx.x / g.parts, part = blockIdx.x - row * g.parts;
-  {self._row_pointers()}
-  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  for (int member = threadIdx.x / {team}; member < {warps}; member += {max(1, 256 // team)}) {{
-    const long long start = (part * {warps} + member) * {LEAF_SIZE};
-    const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
-    for (int base = (threadIdx.x % {team}) * {width}; base < {LANES}; base += {min(LANES, 256 * width)}) {{
-      xf_acc r[{width}];
-      if (n == {LEAF_SIZE}) {{
-        #pragma unroll
-        for (int line = 0; line < {lines}; ++line) {{
-          const long long k = start + line * {LANES} + base;
-          {self._vector_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k + v, g.count);
-            r[v] = line ? xf_combine(r[v], m) : m;
-          }}
-        }}
-      }} else {{
-        #pragma unroll
-        for (int v = 0; v < {width}; ++v)
-          for (int at = base + v; at < n; at += {LANES}) {{
-            const xf_acc m = {self._map_element("(start + at)")};
-            r[v] = at >= {LANES} ? xf_combine(r[v], m) : m;
-          }}
-      }}
-      #pragma unroll
-      for (int v = 0; v < {width}; ++v) lanes[member][base + v] = r[v];
-    }}
-  }}
-  __syncthreads();
-  const long long start = (part * {warps} + warp) * {LEAF_SIZE};
-  if (warp < {warps} && start < g.count) {{
-    const int n = (int)(g.count - start < {LANES} ? g.count - start : {LANES});
-    xf_acc r[{slots}][1];
-    #pragma unroll
-    for (int j = 0; j < {slots}; ++j) r[j][0] = lanes[warp][32 * j + thread];
-    if (n == {LANES}) {{
-      {self._halve(checks=False)}
-    }} else {{
-      {self._halve(checks=True)}
-    }}
-    if (thread == 0) shared[warp] = r[0][0];
-  }}
-  __syncthreads();
-  if (warp == 0) {{
-    const long long left = g.leaves - part * {warps};
-    xf_acc total = shared[thread < {warps} ? thread : 0];
-    #pragma unroll
-    for (int step = 1; step < {warps}; step *= 2) {{
-      const xf_acc other = xf_down(total, step);
-      if (thread % (2 * step) == 0 && thread + step < {warps} && thread + step < left)
-        total = xf_combine(total, other);
-    }}
-    if (thread) return;
-    if (g.parts == 1) {{ {self._finish_call("total")} }}
-    else {{ {self._keep("row * g.parts + part", "total")} }}
   }}
 }}
 """
@@ -505,7 +523,7 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
       if (j + step < left) r[j] = xf_combine(r[j], r[j + step]);
   #pragma unroll
   for (int step = 1; step < 32; step *= 2) {{
-    const xf_acc other = xf_down(r[0], step);
+    const xf_acc other = xf_swap(r[0], step);
     if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
       r[0] = xf_combine(r[0], other);
   }}
@@ -520,7 +538,7 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
     left = threadIdx.x < warps && row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
     #pragma unroll
     for (int step = 32; step < {TREE_THREADS}; step *= 2) {{
-      const xf_acc other = xf_down(r[0], step / 32);
+      const xf_acc other = xf_swap(r[0], step / 32);
       if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
         r[0] = xf_combine(r[0], other);
     }}
@@ -535,8 +553,21 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
 
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
-_PER_BLOCK = 256
-_SHARED_NBYTES = 40 << 10
+_FULL = 128 * 2048
+"""Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
+_MOST_STEPS = 32
+_MOST_HELD_NBYTES = 128
+"""Bytes of accumulators that a thread holds of one load: more would leave the registers."""
+
+
+def _powers(end: int) -> list[int]:
+    """1, 2, 4 and so on, below ``end``."""
+    return [1 << k for k in range((end - 1).bit_length())]
+
+
+def _power(number: int, most: int) -> int:
+    """The least power of two of at least ``number``, at most ``most``, which is one."""
+    return min(most, 1 << max(0, number - 1).bit_length())
 
 
 class _Stage(NamedTuple):
@@ -575,7 +606,7 @@ class CudaReduction:
         self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
         self._kept = _by_inputs(kept, arrays).with_axes()
-        self._reduced = collapse(reduced, keep_order=True).with_axes()
+        self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
         self._stages: list[_Stage] = []
@@ -588,20 +619,17 @@ class CudaReduction:
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
         first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        leaves = -(-self._count // LEAF_SIZE)
-        self._leaves = leaves
-        parts, block = leaves, _PER_BLOCK
-        if shape.kernel == "few":
-            parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
-        elif shape.kernel == "rows":
-            parts = -(-leaves // shape.warps)
-            grid = self._rows * parts
+        if shape.kernel == "rows":
+            reach = shape.threads * shape.width * shape.loads * shape.steps * shape.sections
+            parts = -(-self._count // reach)
+            grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads))
         else:
-            grid, block = -(-self._rows // (32 * shape.width)) * leaves, 32 * GROUPS
+            parts = -(-self._count // (shape.threads * shape.steps))
+            grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
         pointers = len(infos) + len(self._accumulators)
         parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
-        self._stages.append(self._stage(first, grid, block, parameters, parts))
+        self._stages.append(self._stage(first, grid, BLOCK, parameters, parts))
         if parts > 1:
             tree = kernel_for(backend, device, self.source, "xf_tree")
             while parts > 1:
@@ -619,7 +647,7 @@ class CudaReduction:
     def _tree_stage(self, kernel: Any, parts: int) -> _Stage:
         """The launch that combines ``parts`` accumulators of each row as far as one block can."""
         per_row = min(TREE_THREADS, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
-        block = max(_PER_BLOCK, per_row)
+        block = max(BLOCK, per_row)
         left = -(-parts // (per_row * PARTS_PER_THREAD))
         pointers = 2 * len(self._accumulators) + self._spec.outputs
         tails = (self._geometry(left), struct.pack("q", parts), struct.pack("i", per_row))
@@ -646,68 +674,90 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
-        leaves = -(-self._count // LEAF_SIZE)
-        warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
+        make = self._rows_kind if kernel == "rows" else self._columns_kind
+        width, threads, loads, steps, sections = make(infos, same)
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),
-            width=getattr(self, f"_{kernel}_width")(infos, same),
-            warps=warps,
+            width=width,
+            threads=threads,
+            loads=loads,
+            steps=steps,
+            sections=sections,
             same=same,
             words=words,
         )
-
-    def _most_leaves(self) -> int:
-        """The most leaves of a block: their lanes must fit the shared memory that every device has."""
-        held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._accumulators)
-        most = LEAVES_PER_BLOCK
-        while most > 1 and most * LANES * held > _SHARED_NBYTES:
-            most //= 2
-        return most
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
         varying = [k for k in range(len(infos)) if not same[k]]
         is_along = not varying or (
             abs(self._reduced.strides[varying[0]][-1]) <= abs(self._kept.strides[varying[0]][-1]) or self._rows == 1
         )
-        if self._count <= 16 or (is_along and self._count <= FEW):
-            return "few"
         return "rows" if is_along else "columns"
 
-    def _few_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Threads for one result, 16 elements each."""
-        return 1 << (-(-self._count // 16) - 1).bit_length()
+    def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        count, width = self._count, self._rows_width(infos, same)
+        most_loads = max(1, _MOST_HELD_NBYTES // (4 * sum(dtype.itemsize for dtype in self._accumulators)))
+        # Four accesses in flight a lane, and then lanes; a whole warp has eight.
+        threads = _power(-(-count // (4 * width)), 32)
+        loads = min(_power(-(-count // (threads * width)), 8), _power(most_loads, 8))
+        tiles = -(-count // (threads * width * loads))
+        if tiles == 1:
+            return width, threads, loads, 1, 1
+        if threads < 32:  # accumulators so large that a thread holds few: take more lanes
+            threads = 32
+            tiles = -(-count // (threads * width * loads))
+        steps = _power(max(1, self._rows * tiles * 32 // _FULL), _MOST_STEPS)
+        steps = min(steps, _power(tiles, _MOST_STEPS))
+        sections = _power(-(-tiles // steps), BLOCK // 32)
+        return width, threads, loads, steps, sections
+
+    def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        count, width = self._count, self._columns_width(infos, same)
+        held = width * sum(dtype.itemsize for dtype in self._accumulators)
+        loads = min(_power(count, 8), 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        results = -(-self._rows // width)
+        # Where few results lie side by side, the threads of a warp walk down several stretches of them.
+        threads = _power(-(-count // loads), BLOCK // _power(results, 32))
+        steps = _power(-(-count * results // _FULL), 512)  # elements of a thread, were the GPU full
+        steps = max(loads, min(steps, _power(-(-count // threads), 512)))
+        return width, threads, loads, steps, 1
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Elements in one 16-byte access, where every array allows it."""
-        width = 16
-        for k, info in enumerate(infos):
-            if same[k]:
-                continue
-            itemsize = info.dtype.itemsize
-            is_unit = len(self._reduced.shape) == 1 and self._reduced.strides[k][0] == itemsize
-            if not is_unit or info.pointer % 16 or any(stride % 16 for stride in self._kept.strides[k]):
-                return 1
-            width = min(width, max(1, 16 // itemsize))
-        return width
+        """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
+        width = self._vector_width(infos, same, self._reduced, self._kept)
+        while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
+            width //= 2
+        return min(width, _power(self._count, 16))
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Results of one thread: those of one 16-byte access, if their accumulators fit the registers."""
+        """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
+        if any(same):
+            return 1
         held = sum(dtype.itemsize for dtype in self._accumulators)
-        width = max(1, 32 // held)
-        for k, info in enumerate(infos):
-            kept, reduced = self._kept.strides[k], self._reduced.strides[k]
-            others = (*kept[:-1], *reduced)
-            if same[k] or kept[-1] != info.dtype.itemsize or info.pointer % 16 or any(each % 16 for each in others):
-                return 1
-            width = min(width, max(1, 16 // info.dtype.itemsize))
+        width = min(_power(max(1, 32 // held), 16), self._vector_width(infos, same, self._kept, self._reduced))
         while self._kept.shape[-1] % width:
             width //= 2
         return width
 
+    def _vector_width(
+        self, infos: Sequence[ArrayInfo], same: tuple[bool, ...], along: CallLayout, across: CallLayout
+    ) -> int:
+        """The elements of one access along the last axis of ``along``, by the alignment of every array."""
+        width = 16
+        for k, info in enumerate(infos):
+            if same[k]:
+                continue
+            *others, last = along.strides[k]
+            if last != info.dtype.itemsize:
+                return 1
+            aligned = math.gcd(info.pointer, 16, *others, *across.strides[k])
+            width = min(width, max(1, aligned // info.dtype.itemsize))
+        return width
+
     def _geometry(self, parts: int) -> bytes:
-        values = [self._rows, self._count, self._leaves, parts, *self._kept.shape, *self._reduced.shape]
+        values = [self._rows, self._count, parts, *self._kept.shape, *self._reduced.shape]
         for strides in self._kept.strides:
             values += strides
         for strides in self._reduced.strides:
@@ -751,10 +801,15 @@ class CudaReduction:
         ]
 
 
-def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
-    """The result's axes collapsed, ordered by the strides of the inputs so that reads coalesce."""
-    order = [*range(arrays, len(kept.strides)), *reversed(range(arrays))]
-    moved = collapse(CallLayout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
+def _is_order_free(spec: ReductionSpec) -> bool:
+    """Whether the elements of a result may be taken in any order, with the same bits."""
+    return is_order_free(spec.combine) and not any(node.op == "index" for node in spec.map_program.nodes)
+
+
+def _by_inputs(layout: CallLayout, arrays: int, *, keep_order: bool = False) -> CallLayout:
+    """The axes collapsed, and unless they keep their order, in that of the inputs' strides so that reads coalesce."""
+    order = [*range(arrays, len(layout.strides)), *reversed(range(arrays))]
+    moved = collapse(CallLayout(layout.shape, tuple(layout.strides[k] for k in order)), keep_order=keep_order)
     back: list[tuple[int, ...]] = [()] * len(order)
     for position, k in enumerate(order):
         back[k] = moved.strides[position]
