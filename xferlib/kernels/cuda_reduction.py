@@ -2,9 +2,9 @@
 
 The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
 blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
-of one tree, which the NumPy engine follows too: neighbours in pairs, level by level. Every aligned block of 2^k elements
-is a node of it, so that a 16-byte access, a thread, a warp, a block may each own any such block, and how a shape is cut
-changes no bit. The kernels differ only in which thread computes which node:
+of one tree, which the NumPy engine follows too: neighbours in pairs, level by level. Every aligned block of 2^k
+elements is a node of it, so that a 16-byte access, a thread, a warp, a block may each own any such block, and how a
+shape is cut changes no bit. The kernels differ only in which thread computes which node:
 
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
   memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
@@ -56,6 +56,8 @@ class ReductionKind:
     """Of ``rows`` the tiles of a section, of ``columns`` the elements of a thread: a power of two."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two."""
+    is_short: bool
+    """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     words: tuple[int, ...]
@@ -81,19 +83,19 @@ template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
 """
 
 
-def _offset(kind: str, rank: int) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
-    lines = []
-    for axis in range(rank - 1, 0, -1):
-        extent = f"g.{kind}_extent[{axis}]"
-        lines.append(
-            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
-            "at = rest; }"
-        )
-    inner = " ".join(lines)
+def _offset(kind: str, rank: int, index: str) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``).
+
+    ``index`` is the type that counts them: a division of 64 bits takes longer than a cache miss.
+    """
+    inner = " ".join(
+        f"{{ const {index} extent = ({index})g.{kind}_extent[{axis}], rest = at / extent; "
+        f"offset += (long long)(at - rest * extent) * g.{kind}_stride[k][{axis}]; at = rest; }}"
+        for axis in range(rank - 1, 0, -1)
+    )
     return (
-        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
-        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
+        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, {index} at) {{ "
+        f"long long offset = 0; {inner} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
     )
 
 
@@ -148,12 +150,13 @@ class ReductionWriter:
     def _geometry(self) -> str:
         operands = len(self.arrays) + self.spec.outputs
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
+        index = "unsigned int" if self.shape.is_short else "long long"
         return (
             "struct xf_geometry { long long rows, count, parts; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
-            + _offset("kept", kept)
-            + _offset("reduced", reduced)
+            + _offset("kept", kept, index)
+            + _offset("reduced", reduced, index)
         )
 
     def _dtype(self, number: int) -> DType:
@@ -272,9 +275,9 @@ class ReductionWriter:
 
     # --- kernels
     def _rows(self) -> str:
-        """The kernel whose sections of ``steps`` tiles take ``threads`` lanes each.
+        """The kernel whose sections of ``steps`` tiles take ``threads`` lanes each; a row has ``sections`` of a block.
 
-        ``sections`` of a block share a row. In a tile, lane l loads elements (j * threads + l) * width ... for each j below ``loads``.
+        In a tile, lane l loads the ``width`` elements from (j * threads + l) * width, for each j below ``loads``.
         """
         shape = self.shape
         lanes, sections, tile = shape.threads, shape.sections, shape.threads * shape.width * shape.loads
@@ -553,9 +556,12 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
 
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
+_BYTE = np.dtype(np.uint8)
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _MOST_STEPS = 32
+_SHORT = 1 << 18
+"""Elements of a row, times those of an access, that one block reads in less time than a second launch takes."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -610,6 +616,9 @@ class CudaReduction:
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
         self._stages: list[_Stage] = []
+        self._offsets: list[list[int]] = []
+        """In the scratch memory, of the accumulators that each launch leaves for the next."""
+        self._scratch_nbytes = 0
         self._fill: CudaPlan | None = None
         if self._rows == 0:
             return
@@ -633,8 +642,17 @@ class CudaReduction:
         if parts > 1:
             tree = kernel_for(backend, device, self.source, "xf_tree")
             while parts > 1:
+                self._offsets.append(self._place(parts))
                 self._stages.append(self._tree_stage(tree, parts))
                 parts = self._stages[-1].parts
+
+    def _place(self, parts: int) -> list[int]:
+        """Offsets in the scratch memory of one launch's accumulators, ``parts`` for each row."""
+        offsets = []
+        for dtype in self._accumulators:
+            offsets.append(self._scratch_nbytes)
+            self._scratch_nbytes += -(-self._rows * parts * dtype.itemsize // 16) * 16
+        return offsets
 
     def _stage(
         self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int, *, awaits: bool = False
@@ -685,6 +703,7 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
+            is_short=max(self._rows, self._count) < 1 << 31,
             same=same,
             words=words,
         )
@@ -698,18 +717,18 @@ class CudaReduction:
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
-        most_loads = max(1, _MOST_HELD_NBYTES // (4 * sum(dtype.itemsize for dtype in self._accumulators)))
-        # Four accesses in flight a lane, and then lanes; a whole warp has eight.
-        threads = _power(-(-count // (4 * width)), 32)
-        loads = min(_power(-(-count // (threads * width)), 8), _power(most_loads, 8))
+        held = 4 * sum(dtype.itemsize for dtype in self._accumulators)
+        most = min(8, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        # Few accesses in flight a lane, and then lanes; a whole warp has as many as it can hold.
+        threads = _power(-(-count // (min(4, most) * width)), 32)
+        loads = _power(-(-count // (threads * width)), most)
         tiles = -(-count // (threads * width * loads))
         if tiles == 1:
             return width, threads, loads, 1, 1
-        if threads < 32:  # accumulators so large that a thread holds few: take more lanes
-            threads = 32
-            tiles = -(-count // (threads * width * loads))
-        steps = _power(max(1, self._rows * tiles * 32 // _FULL), _MOST_STEPS)
-        steps = min(steps, _power(tiles, _MOST_STEPS))
+        fewest = min(tiles, self._rows * tiles * 32 // _FULL)  # tiles of a section, were the GPU full
+        if count * width <= _SHORT:
+            fewest = max(fewest, -(-tiles // (BLOCK // 32)))
+        steps = _power(max(1, fewest), _MOST_STEPS)
         sections = _power(-(-tiles // steps), BLOCK // 32)
         return width, threads, loads, steps, sections
 
@@ -721,6 +740,8 @@ class CudaReduction:
         # Where few results lie side by side, the threads of a warp walk down several stretches of them.
         threads = _power(-(-count // loads), BLOCK // _power(results, 32))
         steps = _power(-(-count * results // _FULL), 512)  # elements of a thread, were the GPU full
+        if count <= 64 * threads:
+            steps = max(steps, 64)
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1
 
@@ -770,20 +791,21 @@ class CudaReduction:
         if self._fill is not None:
             self._run_filling(self._fill, pointers, stream)
             return
-        inputs = len(pointers) - self._spec.outputs
-        given, outputs = pointers[:inputs], pointers[inputs:]
-        alive: list[Any] = []  # freed memory is reused in stream order
+        memory: Any = None  # freed memory is reused in stream order
+        into, offsets = self._nowhere, self._offsets
+        if offsets:
+            memory = self._backend.empty((self._scratch_nbytes,), _BYTE, device=self._device, stream=stream)
+            (base,) = self._backend.operands([memory])
+        given, outputs = pointers, pointers[len(pointers) - self._spec.outputs :]
         with self._lock:  # the driver copies the arguments during a launch
-            for stage in self._stages:
-                arrays = self._temporaries(stage.parts, stream) if stage.parts > 1 else ()
-                into = self._backend.operands(arrays) if arrays else self._nowhere
-                stage.parameters.patch([*given, *outputs, *into])
-                if scalars and stage is self._stages[0]:
-                    for number, value in enumerate(scalars):
-                        stage.parameters.patch_scalar(number, value.tobytes())
+            for number, stage in enumerate(self._stages):
+                into = [base + offset for offset in offsets[number]] if number < len(offsets) else self._nowhere
+                stage.parameters.patch([*given, *into] if number == 0 else [*given, *outputs, *into])
+                if scalars and number == 0:
+                    for place, value in enumerate(scalars):
+                        stage.parameters.patch_scalar(place, value.tobytes())
                 stage.launch(stream.handle)
                 given = into
-                alive += arrays
 
     def _run_filling(self, fill: CudaPlan, pointers: Sequence[int], stream: RawStream) -> None:
         assert self._spec.identity is not None
@@ -792,13 +814,6 @@ class CudaReduction:
         with self._lock:
             fill.bind(pointers[len(pointers) - self._spec.outputs :], values)
             fill.launch(stream.handle)
-
-    def _temporaries(self, parts: int, stream: RawStream) -> list[Any]:
-        """Memory for ``parts`` accumulators of each row."""
-        return [
-            self._backend.empty((self._rows * parts,), dtype, device=self._device, stream=stream)
-            for dtype in self._accumulators
-        ]
 
 
 def _is_order_free(spec: ReductionSpec) -> bool:

@@ -154,9 +154,10 @@ Piece = tuple[slice, slice, int]
 
 SMALL = 1 << 14
 """The most elements of a reduction that runs in memory kept by its plan."""
-_LEVELS = 10
-_NODE = 1 << _LEVELS
+_NODE = 1 << 10
 """Elements whose accumulators a block combines: further levels are those of all blocks at once, in fewer calls."""
+_SIDE_BY_SIDE = 1 << 12
+"""Results, adjacent in memory, that a block combines at a time."""
 _BLOCK = 1 << 17
 """Elements that are reduced at a time."""
 _LEAST_MAPPED, _MOST_MAPPED = 1 << 15, 1 << 17
@@ -238,42 +239,51 @@ class NumpyReduction:
     # --- large ones
     def _reduce(self, operands: Sequence[A]) -> list[A]:
         """The accumulators of all rows."""
-        pieces = self._pieces()
-        columns = pieces[-1][2] + 1 if self._free else -(-self._count // _NODE)
+        node, pieces = self._pieces(operands)
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // node)
         partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
         helpers = numpy_engine.helper_count(self._work_ns, len(pieces), most_threads())
         if not helpers:
             for piece in pieces:
-                self._fold(operands, partial, *piece)
+                self._fold(operands, partial, node, *piece)
         else:
-            self._fold_in_threads(operands, partial, pieces, helpers)
+            self._fold_in_threads(operands, partial, node, pieces, helpers)
         if self._free is not None:
             return [self._free(partial[0])]
         for mine, other in pairs(partial):
             self._combine([*mine, *other, *mine])
         return [each[:, 0] for each in partial]
 
-    def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
+    def _fold_in_threads(
+        self, operands: Sequence[A], partial: list[A], node: int, pieces: list[Piece], helpers: int
+    ) -> None:
         from xferlib._runtime.threads import Computation, workers
 
         def work(take: Callable[[], int]) -> None:
             with np.errstate(all="ignore"):
                 while (number := take()) >= 0:
-                    self._fold(operands, partial, *pieces[number])
+                    self._fold(operands, partial, node, *pieces[number])
 
         workers.run(Computation(len(pieces), work, helpers=helpers))
 
-    def _pieces(self) -> list[Piece]:
-        """The pieces of the work: blocks of rows, and blocks of elements that start at a node."""
+    def _pieces(self, operands: Sequence[A]) -> tuple[int, list[Piece]]:
+        """The elements of a node, and the pieces of the work: blocks of rows, and of elements that start at a node."""
         # Many threads spend their time passing the GIL on, unless each seldom needs it.
         block = self._block() * max(1, most_threads() // 4)
-        step = min(-(-self._count // _NODE) * _NODE, block)
-        rows = max(1, block // min(step, self._count))
-        return [
+        node = _NODE
+        strides = next((each.strides for each in operands if each.ndim), (1, 0))
+        if self._free is None and self._rows >= 32 and abs(strides[0]) < abs(strides[1]):  # results lie side by side
+            rows = min(self._rows, _SIDE_BY_SIDE)
+            node = step = 1 << max(4, (block // rows).bit_length() - 1)
+        else:
+            step = min(-(-self._count // _NODE) * _NODE, block)
+            rows = max(1, block // min(step, self._count))
+        pieces = [
             (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
             for row in range(0, self._rows, rows)
             for number, start in enumerate(range(0, self._count, step))
         ]
+        return node, pieces
 
     def _block(self) -> int:
         if self._map.is_copy:
@@ -281,7 +291,9 @@ class NumpyReduction:
         nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
         return max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // _NODE * _NODE))
 
-    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
+    def _fold(
+        self, operands: Sequence[A], partial: list[A], node: int, rows: slice, columns: slice, number: int
+    ) -> None:
         """Map a block and reduce it, or each of its nodes, into ``partial``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
@@ -289,8 +301,8 @@ class NumpyReduction:
         if self._free is not None:
             partial[0][rows, number] = self._free(mapped[0])
         else:
-            nodes = self._fold_nodes(mapped)
-            first = columns.start // _NODE
+            nodes = self._fold_nodes(mapped, node)
+            first = columns.start // node
             for target, value in zip(partial, nodes, strict=True):
                 target[rows, first : first + value.shape[1]] = value
 
@@ -318,12 +330,12 @@ class NumpyReduction:
         """This thread's memory for the accumulators of a block, valid until the next block."""
         return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
 
-    def _fold_nodes(self, values: list[A]) -> list[A]:
+    def _fold_nodes(self, values: list[A], node: int) -> list[A]:
         """Combine neighbours in pairs, so often that one accumulator a node is left, in this thread's memory.
 
         Each level goes to memory of its own: in place its accumulators would lie ever further apart.
         """
-        for level in range(_LEVELS):
+        for level in range(node.bit_length() - 1):
             count = values[0].shape[1]
             if count == 1:
                 break
