@@ -14,7 +14,7 @@ from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import calls, reduction, reductions
+from xferlib.kernels import calls, cuda_reduction, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 
@@ -324,6 +324,7 @@ class _Gpu(Emulator):
         self.uses: list[Any] = []
         self.at = self.stream_current = lambda _: self
         self.handle = 0
+        self.capture = self.scratch = None
         self.is_lazy = lambda _: False
         self.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
         self.operands = lambda arrays: [each.ctypes.data for each in arrays]
@@ -332,6 +333,30 @@ class _Gpu(Emulator):
 
     def view(self, x):
         return ArrayInfo(x.ctypes.data, x.shape, x.strides, x.dtype, cast("Any", self), x.flags.writeable)
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+def test_a_result_in_several_parts_on_a_gpu(data):
+    """Rows and columns whose parts the last block joins: by the stream's scratch memory, or by memory of the call."""
+    shape = data.draw(st.sampled_from([(1, 70_001), (3, 40_000), (40_000, 3), (20_001, 40), (2, 30_000, 2)]))
+    axis = data.draw(st.sampled_from([1, (0, 1), 0, None][: 3 if len(shape) == 2 else 4]))
+    name, dtype = data.draw(st.sampled_from(["sum", "argmax", "prod"])), data.draw(st.sampled_from(["f4", "f2", "c8"]))
+    if name == "argmax" and (dtype == "c8" or type(axis) is tuple):
+        axis, dtype = None, "f4"
+    is_recorded, few = data.draw(st.booleans()), data.draw(st.booleans())
+    x = np.random.default_rng(data.draw(st.integers(0, 9))).uniform(0.9, 1.1, shape).astype(dtype)
+    gpu, kernel = _Gpu(), getattr(reductions, name)
+    expected = kernel(x, axis=axis)
+    gpu.stream_is_recorded = lambda _: is_recorded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calls, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+        patch.setattr(cuda_reduction, "_COUNTERS", 1 if few else 4096)
+        again = ReductionKernel(kernel.definition)
+        for _ in range(2):  # the counters are as before
+            assert same_bits(again(x, axis=axis), expected)
+    assert not (is_recorded and gpu.scratch)
+    assert gpu.scratch is None or not gpu.scratch[2][:64].any() or few
 
 
 @pytest.mark.parametrize("name", ["sum", "argmax"])

@@ -11,8 +11,9 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
   eight accesses of each lane take seven shuffles, not 40;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
-- ``xf_tree``: combines the accumulators of the parts of a result, where it has several. It takes launches of its own,
-  because blocks have no cheaper barrier in common.
+
+A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
+memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -64,16 +65,18 @@ class ReductionKind:
     """For each input array and then each output: the bytes of the widest access to an element."""
 
 
-EARLY = """\
-#if __CUDA_ARCH__ >= 900
-#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
-#else
-#define XF_LET_FOLLOW
-#define XF_AWAIT
-#endif
+L2 = """\
+template <typename T> __device__ __forceinline__ T xf_fetch_part(const T* from) {
+  T value;
+  if (sizeof(T) == 1) { const unsigned char w = __ldcg((const unsigned char*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 2) { const unsigned short w = __ldcg((const unsigned short*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 4) { const unsigned int w = __ldcg((const unsigned int*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 8) { const uint2 w = __ldcg((const uint2*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 16) { const uint4 w = __ldcg((const uint4*)from); memcpy(&value, &w, sizeof(T)); }
+  return value;
+}
 """
-"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
+"""Reads what another block has written: the first-level cache may hold the line from before."""
 
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
@@ -101,9 +104,6 @@ def _offset(kind: str, rank: int, index: str) -> str:
 
 BLOCK = 256
 """Threads in a block of ``xf_rows`` and ``xf_columns``."""
-PARTS_PER_THREAD = 8
-TREE_THREADS = 1024
-"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
 
 
 class ReductionWriter:
@@ -190,15 +190,15 @@ class ReductionWriter:
         )
 
     # --- parts of a kernel's body
-    def _parameters(self, *, reads_inputs: bool = True) -> str:
-        result = []
-        if reads_inputs:
-            result += [f"const char* __restrict__ p{number}" for number in self.arrays]
-        result += [f"char* o{number}" for number in range(self.spec.outputs)]
-        result += [f"char* to{number}" for number in range(len(self.dtypes))]
-        if reads_inputs:
-            result += [f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars]
-        return ", ".join([*result, "const __grid_constant__ xf_geometry g"])
+    def _parameters(self) -> str:
+        return ", ".join([
+            *(f"const char* __restrict__ p{number}" for number in self.arrays),
+            *(f"char* o{number}" for number in range(self.spec.outputs)),
+            *(f"char* to{number}" for number in range(len(self.dtypes))),
+            "unsigned int* counters",
+            *(f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars),
+            "const __grid_constant__ xf_geometry g",
+        ])  # fmt: skip
 
     def _arguments(self, values: dict[int, str]) -> str:
         arrays = [values[number] for number in self.arrays]
@@ -257,21 +257,22 @@ class ReductionWriter:
         return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
     def text(self) -> str:
-        """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
+        """The whole source, of the kernel ``xf_{shape.kernel}``."""
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
             PARTS if self._needs_parts() else "",
-            EARLY,
             SHUFFLE,
+            L2,
             self._accumulator(),
             self._combine(),
             self._geometry(),
             self._map(),
             self._post(),
+            self._walk(),
             getattr(self, f"_{self.shape.kernel}")(),
         ]
-        return "".join([*parts, self._tree()])
+        return "".join(parts)
 
     # --- kernels
     def _rows(self) -> str:
@@ -301,7 +302,6 @@ xf_acc kept;
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
   __shared__ xf_acc shared[{BLOCK // 32}];
-  XF_LET_FOLLOW;
   const int lane = threadIdx.x % {lanes};
   const long long at = (long long)blockIdx.x * {per_block} + threadIdx.x / {lanes};
   const long long per_row = g.parts * {sections}, wanted = at / per_row, member = at - wanted * per_row;
@@ -312,12 +312,76 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters(
     {body}
   }}
 {self._join_sections() if sections > 1 else ""}
-  if (lane == 0 && member % {sections} == 0 && wanted < g.rows) {{
-    if (g.parts == 1) {{ {self._finish_call("total")} }}
-    else {{ const long long part = member / {sections}; {self._keep("row * g.parts + part", "total")} }}
-  }}
+{self._join_parts_of_row() if sections * lanes == BLOCK else ""}
+  if (lane == 0 && member % {sections} == 0 && wanted < g.rows) {{ {self._finish_call("total")} }}
 }}
 """
+
+    def _walk(self) -> str:
+        """The device function in which a thread combines ``count`` parts, ``step`` apart: its nodes are few."""
+        names = [f"const {storage_type(dtype)}* from{number}" for number, dtype in enumerate(self.dtypes)]
+        values = [to_register(f"xf_fetch_part(from{number} + at)", dtype) for number, dtype in enumerate(self.dtypes)]
+        return f"""\
+__device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int count) {{
+  xf_acc counter[24], r;
+  for (int turn = 0; turn < count; ++turn, at += step) {{
+    int level = 0;
+    r = xf_acc{{{", ".join(values)}}};
+    for (; turn >> level & 1; ++level) r = xf_combine(counter[level], r);
+    counter[level] = r;
+  }}
+  bool is_empty = true;
+  for (int level = 0; count >> level; ++level)
+    if (count >> level & 1) {{ r = is_empty ? counter[level] : xf_combine(counter[level], r); is_empty = false; }}
+  return r;
+}}
+"""
+
+    def _walk_call(self, at: str, step: str) -> str:
+        sources = ", ".join(f"(const {storage_type(dtype)}*)to{number}" for number, dtype in enumerate(self.dtypes))
+        return f"xf_walk({sources}, {at}, {step}, count)"
+
+    def _await_others(self, slot: str, threads: int) -> str:
+        """Go on in the block that finds all parts there, where ``threads`` share them, ``per`` neighbours each."""
+        return f"""\
+    __shared__ bool is_last;
+    __threadfence();
+    __syncthreads();
+    const unsigned int last = (unsigned int)g.parts - 1;
+    if (threadIdx.x == 0) is_last = atomicInc(counters + {slot}, last) == last;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    long long per = 1;
+    while (per * {threads} < g.parts) per *= 2;"""
+
+    def _join_parts_of_row(self) -> str:
+        return f"""\
+  if (g.parts > 1) {{
+    const long long part = member / {self.shape.sections}, base = row * g.parts;
+    if (threadIdx.x == 0) {{ {self._keep("base + part", "total")} }}
+{self._await_others("row", BLOCK)}
+    const long long mine = threadIdx.x * per, left = g.parts - mine;
+    const int count = left < 0 ? 0 : (int)(left < per ? left : per);
+    total = {self._walk_call("base + mine", "1")};
+    #pragma unroll
+    for (int level = 0; level < 5; ++level) {{
+      const xf_acc other = xf_swap(total, 1 << level);
+      if (!(lane >> level & 1) && mine + (per << level) < g.parts) total = xf_combine(total, other);
+    }}
+    if (lane == 0) shared[threadIdx.x / 32] = total;
+    __syncthreads();
+    if (threadIdx.x) return;
+    xf_acc s[{BLOCK // 32}];
+    #pragma unroll
+    for (int j = 0; j < {BLOCK // 32}; ++j) s[j] = shared[j];
+    #pragma unroll
+    for (int step = 1; step < {BLOCK // 32}; step *= 2)
+      #pragma unroll
+      for (int j = 0; j + step < {BLOCK // 32}; j += 2 * step)
+        if ((j + step) * 32 * per < g.parts) s[j] = xf_combine(s[j], s[j + step]);
+    total = s[0];
+  }}"""
 
     def _join_sections(self) -> str:
         """Combine the sections of one row in a block, one a warp."""
@@ -440,7 +504,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters(
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
-  XF_LET_FOLLOW;
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
   const long long blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
   const long long first = (blockIdx.x - part * blocks) * {across * width} + place;
@@ -489,66 +552,30 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
     if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
+  if (g.parts > 1) {{
+    if (group == 0 && first < g.rows) {{
+      {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
+    }}
+{self._await_others("blockIdx.x % blocks", groups)}
+    const long long mine = group * per, left = g.parts - mine;
+    const int count = left < 0 ? 0 : (int)(left < per ? left : per);
+    if (first < g.rows && count) {{
+      for (int v = 0; v < {width}; ++v)
+        shared[group][place + v] = {self._walk_call("mine * g.rows + first + v", "g.rows")};
+    }}
+    #pragma unroll
+    for (int step = 1; step < {groups}; step *= 2) {{
+      __syncthreads();
+      if (first < g.rows && group % (2 * step) == 0 && mine + step * per < g.parts)
+        {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+    }}
+  }}
   if (group == 0 && first < g.rows) {{
     #pragma unroll
     for (int v = 0; v < {width}; ++v) {{
       const long long row = first + v;
-      if (g.parts == 1) {{ {self._finish_call("shared[0][place + v]")} }}
-      else {{ {self._keep("row * g.parts + part", "shared[0][place + v]")} }}
+      {self._finish_call("shared[0][place + v]")}
     }}
-  }}
-}}
-"""
-
-    def _tree(self) -> str:
-        """The kernel whose ``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
-        places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
-        loads = ", ".join(to_register(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
-        sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
-        return f"""\
-extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, {self._parameters(reads_inputs=False)},
-    long long from_parts, int per_row) {{
-  __shared__ xf_acc shared[32];
-  const long long first = (long long)blockIdx.x * (blockDim.x / per_row);
-  int thread = threadIdx.x % per_row;
-  long long job = first + threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
-  long long left = row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
-  xf_acc r[{PARTS_PER_THREAD}];
-  XF_AWAIT;
-  const long long start = row * from_parts + from_parts - left;
-  #pragma unroll
-  for (int j = 0; j < {PARTS_PER_THREAD}; ++j)
-    if (j < left) {{ const long long at = start + j; r[j] = xf_acc{{{loads}}}; }}
-  #pragma unroll
-  for (int step = 1; step < {PARTS_PER_THREAD}; step *= 2)
-    #pragma unroll
-    for (int j = 0; j + step < {PARTS_PER_THREAD}; j += 2 * step)
-      if (j + step < left) r[j] = xf_combine(r[j], r[j + step]);
-  #pragma unroll
-  for (int step = 1; step < 32; step *= 2) {{
-    const xf_acc other = xf_swap(r[0], step);
-    if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
-      r[0] = xf_combine(r[0], other);
-  }}
-  if (per_row > 32) {{  // the first warp goes on, a thread for each warp
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = r[0];
-    __syncthreads();
-    if (threadIdx.x >= 32) return;
-    const int warps = blockDim.x / 32;
-    r[0] = shared[threadIdx.x % warps];
-    thread = 32 * threadIdx.x % per_row;
-    job = first + 32 * threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
-    left = threadIdx.x < warps && row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
-    #pragma unroll
-    for (int step = 32; step < {TREE_THREADS}; step *= 2) {{
-      const xf_acc other = xf_swap(r[0], step / 32);
-      if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
-        r[0] = xf_combine(r[0], other);
-    }}
-  }}
-  if (thread == 0 && left > 0) {{
-    if (g.parts == 1) {{ {self._finish_call("r[0]")} }}
-    else {{ {self._keep("row * g.parts + part", "r[0]")} }}
   }}
 }}
 """
@@ -557,11 +584,14 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
 _BYTE = np.dtype(np.uint8)
+_COUNTERS = 1 << 12
+"""Results in several parts, or blocks of columns, that a stream's scratch memory has counters for."""
+_LEAST_KEPT_NBYTES, _MOST_KEPT_NBYTES = 1 << 18, 1 << 22
+_PER_THREAD = 2
+"""The handle of CUDA's stream of each thread."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _MOST_STEPS = 32
-_SHORT = 1 << 18
-"""Elements of a row, times those of an access, that one block reads in less time than a second launch takes."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -574,14 +604,6 @@ def _powers(end: int) -> list[int]:
 def _power(number: int, most: int) -> int:
     """The least power of two of at least ``number``, at most ``most``, which is one."""
     return min(most, 1 << max(0, number - 1).bit_length())
-
-
-class _Stage(NamedTuple):
-    """One launch: its arguments, and the number of accumulators that it leaves for each row."""
-
-    parameters: ParameterBlock
-    launch: Callable[[int], None]
-    parts: int
 
 
 class CudaReduction:
@@ -609,16 +631,11 @@ class CudaReduction:
         self._device = device
         self._spec = spec
         self._accumulators = spec.accumulators
-        self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
         self._lock = threading.Lock()
-        self._stages: list[_Stage] = []
-        self._offsets: list[list[int]] = []
-        """In the scratch memory, of the accumulators that each launch leaves for the next."""
-        self._scratch_nbytes = 0
         self._fill: CudaPlan | None = None
         if self._rows == 0:
             return
@@ -627,7 +644,6 @@ class CudaReduction:
             return
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
-        first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
         if shape.kernel == "rows":
             reach = shape.threads * shape.width * shape.loads * shape.steps * shape.sections
             parts = -(-self._count // reach)
@@ -635,42 +651,20 @@ class CudaReduction:
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
+        self._counters = self._rows if shape.kernel == "rows" else grid // parts
+        self._offsets = [-(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 else 0] * len(self._accumulators)
+        for number, dtype in enumerate(self._accumulators[:-1]):
+            nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
+            self._offsets[number + 1] = self._offsets[number] + nbytes
+        last = self._rows * parts * self._accumulators[-1].itemsize
+        self._scratch_nbytes = self._offsets[-1] + last if parts > 1 else 0
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
-        pointers = len(infos) + len(self._accumulators)
-        parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
-        self._stages.append(self._stage(first, grid, BLOCK, parameters, parts))
-        if parts > 1:
-            tree = kernel_for(backend, device, self.source, "xf_tree")
-            while parts > 1:
-                self._offsets.append(self._place(parts))
-                self._stages.append(self._tree_stage(tree, parts))
-                parts = self._stages[-1].parts
-
-    def _place(self, parts: int) -> list[int]:
-        """Offsets in the scratch memory of one launch's accumulators, ``parts`` for each row."""
-        offsets = []
-        for dtype in self._accumulators:
-            offsets.append(self._scratch_nbytes)
-            self._scratch_nbytes += -(-self._rows * parts * dtype.itemsize // 16) * 16
-        return offsets
-
-    def _stage(
-        self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int, *, awaits: bool = False
-    ) -> _Stage:
-        launch = self._backend.prepare_launch(
-            kernel, (grid, 1, 1), (block, 1, 1), parameters.address, device=self._device, awaits=awaits
+        pointers = len(infos) + len(self._accumulators) + 1
+        self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
+        kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
+        self._launch = backend.prepare_launch(
+            kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
         )
-        return _Stage(parameters, launch, parts)
-
-    def _tree_stage(self, kernel: Any, parts: int) -> _Stage:
-        """The launch that combines ``parts`` accumulators of each row as far as one block can."""
-        per_row = min(TREE_THREADS, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
-        block = max(BLOCK, per_row)
-        left = -(-parts // (per_row * PARTS_PER_THREAD))
-        pointers = 2 * len(self._accumulators) + self._spec.outputs
-        tails = (self._geometry(left), struct.pack("q", parts), struct.pack("i", per_row))
-        grid = -(-self._rows * left // (block // per_row))
-        return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
     def _plan_fill(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
         """The plan for the results of no elements: the final program, run on the identity."""
@@ -717,7 +711,7 @@ class CudaReduction:
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
-        held = 4 * sum(dtype.itemsize for dtype in self._accumulators)
+        held = sum(dtype.itemsize for dtype in self._accumulators)
         most = min(8, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Few accesses in flight a lane, and then lanes; a whole warp has as many as it can hold.
         threads = _power(-(-count // (min(4, most) * width)), 32)
@@ -726,8 +720,6 @@ class CudaReduction:
         if tiles == 1:
             return width, threads, loads, 1, 1
         fewest = min(tiles, self._rows * tiles * 32 // _FULL)  # tiles of a section, were the GPU full
-        if count * width <= _SHORT:
-            fewest = max(fewest, -(-tiles // (BLOCK // 32)))
         steps = _power(max(1, fewest), _MOST_STEPS)
         sections = _power(-(-tiles // steps), BLOCK // 32)
         return width, threads, loads, steps, sections
@@ -740,8 +732,6 @@ class CudaReduction:
         # Where few results lie side by side, the threads of a warp walk down several stretches of them.
         threads = _power(-(-count // loads), BLOCK // _power(results, 32))
         steps = _power(-(-count * results // _FULL), 512)  # elements of a thread, were the GPU full
-        if count <= 64 * threads:
-            steps = max(steps, 64)
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1
 
@@ -791,21 +781,33 @@ class CudaReduction:
         if self._fill is not None:
             self._run_filling(self._fill, pointers, stream)
             return
-        memory: Any = None  # freed memory is reused in stream order
-        into, offsets = self._nowhere, self._offsets
-        if offsets:
-            memory = self._backend.empty((self._scratch_nbytes,), _BYTE, device=self._device, stream=stream)
-            (base,) = self._backend.operands([memory])
-        given, outputs = pointers, pointers[len(pointers) - self._spec.outputs :]
+        base, scratch = 0, None  # what is freed is reused in stream order
+        if self._scratch_nbytes:
+            base, scratch = self._find_scratch(stream)
+        everything = [*pointers, *[base + offset for offset in self._offsets], base]
         with self._lock:  # the driver copies the arguments during a launch
-            for number, stage in enumerate(self._stages):
-                into = [base + offset for offset in offsets[number]] if number < len(offsets) else self._nowhere
-                stage.parameters.patch([*given, *into] if number == 0 else [*given, *outputs, *into])
-                if scalars and number == 0:
-                    for place, value in enumerate(scalars):
-                        stage.parameters.patch_scalar(place, value.tobytes())
-                stage.launch(stream.handle)
-                given = into
+            self._parameters.patch(everything)
+            for place, value in enumerate(scalars):
+                self._parameters.patch_scalar(place, value.tobytes())
+            self._launch(stream.handle)
+        del scratch
+
+    def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
+        """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
+
+        What a capture records may run on any stream, and every thread has its own stream of the handle 2: these calls
+        get memory of their own.
+        """
+        backend, nbytes = self._backend, self._scratch_nbytes
+        is_shared = self._counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
+        if not is_shared or stream.capture is not None or backend.stream_is_recorded(stream):
+            found = backend.zeros_between(nbytes, stream)
+            return backend.operands([found])[0], found
+        kept = stream.scratch
+        if kept is None or kept[0] < nbytes:
+            made = backend.zeros_between(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+            kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
+        return kept[1], kept[2]
 
     def _run_filling(self, fill: CudaPlan, pointers: Sequence[int], stream: RawStream) -> None:
         assert self._spec.identity is not None
