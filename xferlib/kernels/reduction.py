@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
 from xferlib._core import blocks, observe
-from xferlib._core.arrays import ArrayInfo
+from xferlib._core.arrays import ArrayInfo, bounds
 from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
@@ -144,15 +143,22 @@ class CudaReductionCall(ReductionCall):
         self._arrays = sorted(self.infos)
         self._takes_all = len(self._arrays) == self.spec.inputs
         self._find_plan = find_plan
-        self._aligned: CudaReduction | None = None
-        """The plan for addresses that are multiples of 16, and new outputs."""
+        self._plans: dict[Any, CudaReduction] = {}
+        """For new outputs, by the alignment of all addresses."""
+        self._known: _KnownOutput | None = None
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce on the current stream."""
-        owner, device = self.owner, self.device
+        owner, device, known, plans = self.owner, self.device, self._known, self._plans
         given = args if self._takes_all else [args[number] for number in self._arrays]
         if out is not None:
-            results = self._check_out(args, out)
+            if known is not None and known.takes(owner, out, given):
+                results = [out]
+                owner.note_write(out, f"{self.name}(): out0")
+            else:
+                results = self._check_out(args, out)
+                known = self._known = self._know(results)
+            plans = {} if known is None else known.plans
         stream = owner.stream_current(device)
         if out is None:
             results = self._new_outputs(stream)
@@ -161,12 +167,10 @@ class CudaReductionCall(ReductionCall):
         if 0 in pointers:
             infos = [self.infos[number] for number in self._arrays]
             calls.refuse_freed(self.name, infos, pointers[: len(infos)])
-        is_plain = out is None and not functools.reduce(operator.or_, pointers) & 15
-        plan = self._aligned if is_plain else None
+        key = tuple([pointer & 15 for pointer in pointers])
+        plan = plans.get(key)
         if plan is None:
-            plan = self._find_plan(self, [*map(owner.view, everything)])
-            if is_plain:
-                self._aligned = plan
+            plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)
@@ -178,6 +182,39 @@ class CudaReductionCall(ReductionCall):
             for each in everything:
                 owner.consumed(each, stream)
         return self._pick_results(results)
+
+    def _know(self, results: list[Any]) -> _KnownOutput | None:
+        """What recognises outputs like these, which were checked."""
+        if len(results) > 1 or (matcher := calls.reader(results[0]).matcher) is None:
+            return None
+        low, high = _span(self.owner.view(results[0]))
+        spans = [_span(self.infos[number]) for number in self._arrays]
+        return _KnownOutput(matcher(results), [(first - high, end - low) for first, end in spans], {})
+
+
+def _span(info: ArrayInfo) -> tuple[int, int]:
+    """The first byte of an array and the one behind its last, from its address."""
+    return bounds(0, info.shape, info.strides, info.dtype.itemsize)
+
+
+class _KnownOutput(NamedTuple):
+    """An output that was checked, by its kind."""
+
+    matches: Callable[..., bool]
+    distances: list[tuple[int, int]]
+    """Of each input: those between which an output shares memory with it."""
+    plans: dict[Any, CudaReduction]
+
+    def takes(self, owner: Backend, out: Any, given: Sequence[Any]) -> bool:
+        """Whether an output is of this kind, and apart from the inputs."""
+        try:
+            if not self.matches(out):
+                return False
+        except Exception:  # of another type
+            return False
+        *pointers, own = owner.operands([*given, out])
+        pairs = zip(pointers, self.distances, strict=True)
+        return bool(own) and not any(low < own - pointer < high for pointer, (low, high) in pairs)
 
 
 def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
