@@ -42,7 +42,8 @@ from xferlib.kernels import autograd, functions
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
 from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
-from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
+from xferlib.kernels.native_engine import HostPlan
+from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 
 if TYPE_CHECKING:
@@ -416,7 +417,7 @@ def _threads(call: str, given: Any) -> int | None:
     return threads
 
 
-# Checked calls that can be repeated: on host memory through the NumPy engine, and on CUDA devices.
+# Checked calls that can be repeated: on host memory, and on CUDA devices.
 #
 # Checking the arguments of a call in Python takes longer than a kernel on a small array. So a call is checked once for
 # each combination of dtypes, shapes and strides, and a `Prepared` repeats it. A repeated call must still check all that
@@ -533,7 +534,7 @@ class HostCall(Prepared):
         super().__init__(*args)
         infos: dict[int, ArrayInfo] = args[-1]
         self._is_numpy = self.backend.name == "numpy"
-        self._plans: dict[bool, NumpyPlan] = {}
+        self._plans: dict[bool, HostPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
         self._converters: list[tuple[int, Converter]] = []  # made at the first call; later scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
@@ -615,10 +616,10 @@ class HostCall(Prepared):
             run = lambda: plan.run(operands)
             recorder.on_host(Kind.KERNEL, self.name, nbytes, self.backend, self.device, run)
 
-    def _plan(self, is_aliased: bool, operands: list[Any]) -> NumpyPlan:
+    def _plan(self, is_aliased: bool, operands: list[Any]) -> HostPlan:
         plan = self._plans.get(is_aliased)
         if plan is None:
-            plan = NumpyPlan(self.program, self.shape, operands, is_aliased=is_aliased)
+            plan = HostPlan(self.program, self.shape, operands, is_aliased=is_aliased)
             self._plans[is_aliased] = plan
         return plan
 
