@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import threading
 import warnings
@@ -53,8 +54,8 @@ class NativeKernel:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.why_not = native_source.why_not(program)
-        self.function: Any = None
-        """A function of `ctypes`, once it is there."""
+        self.function: int | None = None
+        """Its address, once it is there."""
         self.source: NativeSource
         self._calls = 0
         self._is_asked = False
@@ -90,12 +91,21 @@ class NativeKernel:
                 self.why_not = "this processor has no fused multiply-add"
                 return
             self.source = native_source.native_source(self.program)
+            self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
+            self.driver = _load_driver(target)
             library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
-            function = getattr(library, native_source.ENTRY)
-            function.restype = ctypes.c_int
-            pointer, number = ctypes.c_void_p, ctypes.c_longlong
-            function.argtypes = (pointer, pointer, number, number, pointer, pointer)
-            self.function = function
+            self.function = ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
+
+
+@functools.cache
+def _load_driver(target: host_compiler.Target) -> Any:
+    """The function that calls those of programs; one for all of them."""
+    text = native_source.PRELUDE + native_source.DRIVER
+    function = getattr(host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY)
+    pointer, number = ctypes.c_void_p, ctypes.c_longlong
+    function.restype = ctypes.c_int
+    function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)
+    return function
 
 
 _kernels: dict[str, NativeKernel] = {}
@@ -234,6 +244,8 @@ class NativePlan:
         self._program = program = kernel.program
         self._source = kernel.source
         self._function = kernel.function
+        self._form = kernel.form
+        self._driver = kernel.driver
         self._numpy = numpy
         self._size = math.prod(shape)
         self._raw = program.raw
@@ -286,7 +298,7 @@ class NativePlan:
         report = self._reports()
         nbytes = self._source.scratch_nbytes
         scratch = ctypes.create_string_buffer(nbytes * STORED_BLOCK) if nbytes else None
-        if self._function(pointers, self._geometry, begin, end, report, scratch):
+        if self._driver(self._function, self._form, pointers, self._geometry, begin, end, report, scratch):
             self._raise(report, operands)
 
     def _run_chunks(self, pointers: Any, operands: Sequence[A]) -> None:

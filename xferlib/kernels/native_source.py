@@ -14,7 +14,7 @@ engine reads them when the function returns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xferlib.kernels import cuda_source
@@ -29,8 +29,20 @@ from xferlib.kernels.cuda_source import (
     to_register,
 )
 from xferlib.kernels.formulas import expand
-from xferlib.kernels.indices import is_distinct
-from xferlib.kernels.ir import FLOAT16, FLOAT64, DType, Node, Program, Store, bodies, facts, is_float
+from xferlib.kernels.indices import is_distinct, linear
+from xferlib.kernels.ir import (
+    FLOAT16,
+    DType,
+    Node,
+    Program,
+    Store,
+    bodies,
+    facts,
+    is_complex,
+    is_float,
+    part_dtype,
+    sort_nodes,
+)
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
@@ -38,10 +50,13 @@ OPTIONS = (
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function."""
 
-ENTRY = "xf_kernel"
+ENTRY = "xf_block"
+DRIVER_ENTRY = "xf_run"
 HEAD = 4
 """Numbers of the geometry before the lengths of raw arrays: rank, size, most turns of a loop, nothing yet."""
 MOST_AXES = 64
+MOST_OPERANDS = 256
+"""That broadcast."""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 
@@ -58,20 +73,27 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class NativeSource:
-    """The text of a program.
+    """The text of a program: functions that other programs may need too, and its own one, `ENTRY`."""
 
-    ``scratch_nbytes`` is the memory that a call needs for each element of a block of `STORED_BLOCK`.
-    """
-
-    text: str
+    parts: tuple[str, ...]
+    block: str
+    form: tuple[int, ...]
+    """What `DRIVER` has to know of it."""
     sites: tuple[Site, ...]
     scratch_nbytes: int
+    """The memory that a call needs for each element of a block of `STORED_BLOCK`."""
     is_ordered: bool
     """Whether the elements must be computed one after the other."""
+
+    @property
+    def text(self) -> str:
+        return "".join((*self.parts, self.block))
 
 
 def why_not(program: Program) -> str:
     """Why a program has no C text yet; empty if it has one."""
+    if len(program.elements) > MOST_OPERANDS:
+        return f"it has more than {MOST_OPERANDS} operands"
     for each in bodies(expand(program)):
         each = expand(each)
         for node in each.nodes:
@@ -93,8 +115,28 @@ def native_source(program: Program) -> NativeSource:
     return _NativeWriter(expand(program)).source()
 
 
-def _no_call(node: Node, args: list[str], math: str) -> str:
-    raise AssertionError(node.attr)  # see `why_not`
+def _careful_call(node: Node, args: list[str], math: str) -> str:
+    return f"xf_careful_{node.attr}_f32({', '.join(args)})"
+
+
+def _fast_call(node: Node, args: list[str], math: str) -> str:
+    return f"xf_{node.attr}_f32({', '.join(args)}, &xf_flag)"
+
+
+_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+
+
+def _fast_name(name: str, dtype: DType) -> str:
+    is_division = name.removeprefix("xf_") in _DIVISIONS and dtype.itemsize == 8
+    return f"{name.replace('xf_', 'xf_fast_') if is_division else name}_{dtype.name}"
+
+
+def _has_fast_form(node: Node) -> bool:
+    return node.op in ("call", "gather") or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
+
+
+def _zero(dtype: DType) -> str:
+    return f"({c_type(dtype)}){{0, 0}}" if dtype.kind == "c" else f"({c_type(dtype)})0"
 
 
 class _NativeWriter:
@@ -106,20 +148,31 @@ class _NativeWriter:
         self.sites: list[Site] = []
         self.names: dict[int, str] = {}
         self.kept = self._kept_stores()
-        self.dialect = Dialect(
+        self.is_ordered = bool(program.effects) or any(store.index is not None for store in program.stores)
+        """Whether iterations may not be computed at a time."""
+        self.is_fast = not self.is_ordered and self._has_fast_forms()
+        self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
+        self.pieces = self.is_fast or self.is_complex
+        self.careful = Dialect(
             typed=lambda name, dtype: f"{name}_{dtype.name}",
             pair=lambda kind, x, y: f"({kind}){{{x}, {y}}}",
             nothing="{0}",
-            call=_no_call,
+            call=_careful_call,
             begin_loop=self._begin_loop,
         )
+        self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
 
     def source(self) -> NativeSource:
         block = self._block()
-        text = "".join([PRELUDE, _needed(self.program), block, self._driver()])
         nbytes = sum(9 + self._dtype(self.program.stores[n].param).itemsize for n in self.kept)
-        is_ordered = any(node.op == "update" for each in bodies(self.program) for node in each.nodes)
-        return NativeSource(text, tuple(self.sites), nbytes, is_ordered)
+        return NativeSource(
+            parts=(PRELUDE, *_needed(self.program)),
+            block=block,
+            form=tuple(self._form()),
+            sites=tuple(self.sites),
+            scratch_nbytes=nbytes,
+            is_ordered=any(node.op == "update" for each in bodies(self.program) for node in each.nodes),
+        )
 
     def _kept_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""
@@ -131,6 +184,10 @@ class _NativeWriter:
             return []
         return indexed
 
+    def _has_fast_forms(self) -> bool:
+        nodes = self.program.nodes
+        return any(map(_has_fast_form, nodes)) and not any(node.op == "loop" for node in nodes)
+
     def _index(self, store: Store) -> Node:
         assert store.index is not None
         return store.index
@@ -138,58 +195,103 @@ class _NativeWriter:
     def _dtype(self, number: int) -> DType:
         return self.params[number].dtype
 
-    def _site(self, kind: str, param: int) -> int:
+    def _site(self, kind: str, param: int) -> str:
         self.sites.append(Site(kind, param))
-        return len(self.sites) - 1
+        return f"xf_report + {3 * (len(self.sites) - 1)}"
 
     def _begin_loop(self, name: str, start: str) -> list[str]:
-        note = f"xf_miss(xf_report + {3 * self._site('loop', -1)}, 0)"
+        note = f"xf_miss({self._site('loop', -1)}, 0)"
         return [
             f"    long long {name}_turns = 0;",
             f"    for (bool {name} = {start}; {name};) {{",
             f"    if ({name}_turns++ >= xf_most) {{ {note}; break; }}",
         ]
 
-    # --- the block: contiguous operands
+    # --- the function: contiguous operands
+    #
+    # Where an operation has a fast form, which gives up on some operands, the elements are computed in pieces: by the
+    # fast forms first, and anew by the careful ones if one gave up. Results stay in buffers until then, for an output
+    # may be an input.
+    #
+    # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
+    # addition and a subtraction of neighbouring parts fused ones, whatever its options say.
     def _block(self) -> str:
-        # A site is numbered when its statement is written: nodes first, then stores.
-        lines = self._nodes()
-        stores = self._stores()
-        loads, names = [], []
+        careful = self._loop(is_fast=False)
+        if self.is_fast:
+            test = self._test_affine()
+            careful = f"  int xf_flag = 0;\n{test}  if (!xf_flag) {{\n{self._loop(is_fast=True)}  }}\n  if (xf_flag) {{\n{careful}  }}\n"
+        size = 64 if any(node.op == "call" for node in self.program.nodes) else 512
+        step = f"at += {size}" if self.pieces else "at += n"
+        rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
+        return (
+            "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
+            "long long *xf_report, char *scratch) {\n"
+            "  const long long xf_size = g[1], xf_most = g[2];\n"
+            f"{self._declarations(size)}{self._scratch()}"
+            f"  for (long long at = 0; at < n; {step}) {{\n  const long long m = {rest};\n"
+            f"{self._take_apart()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
+        )  # fmt: skip
+
+    def _declarations(self, size: int) -> str:
+        lines = []
         for number in self.elements:
-            memory = storage_type(self._dtype(number))
+            dtype = self._dtype(number)
             const = "" if number in self.program.writes else "const "
-            names.append(f"  {const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}];\n")
-            if number in self.program.reads:
-                loads.append(f"    const {memory} l{number} = p{number}[j];\n")
+            memory = storage_type(dtype)
+            lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}]")
+            part = c_type(part_dtype(dtype)) if is_complex(dtype) else memory
+            if is_complex(dtype) and number in self.program.reads:
+                lines += [f"{part} r{number}[{size}]", f"{part} i{number}[{size}]"]
+            if self._is_buffered(number):
+                lines += [f"{part} {name}{number}[{size}]" for name in ("or", "oi")[: 1 + is_complex(dtype)]]
         for number in self.raw:
             memory = storage_type(self._dtype(number))
             const = "" if number in self.program.writes else "const "
-            names.append(f"  {const}{memory} *p{number} = ({const}{memory} *)p[{number}];\n")
-            names.append(f"  const long long n{number} = g[{HEAD + self.raw.index(number)}];\n")
+            lines.append(f"const long long n{number} = g[{HEAD + self.raw.index(number)}]")
+            lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)p[{number}]")
+            if self.is_fast:  # which reads its first element where no index is in range
+                lines.append(f"if (!n{number}) p{number} = ({const}{memory} *)xf_zeros")
         for number in self.scalars:
-            names.append(f"  const {storage_type(self._dtype(number))} s{number} = "
-                         f"*(const {storage_type(self._dtype(number))} *)p[{number}];\n")  # fmt: skip
-        for number, _ in enumerate(self.facts):
-            names.append(f"  const long long fact{number} = g[{HEAD + len(self.raw) + number}];\n")
-        ahead = "" if self._has_order() else "  XF_INDEPENDENT\n"
-        return (
-            "static void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
-            "long long *xf_report, char *scratch) {\n"
-            "  const long long xf_size = g[1], xf_most = g[2];\n"
-            + "".join(names) + self._scratch() + ahead
-            + "  for (long long j = 0; j < n; ++j) {\n" + "".join(loads)
-            + "".join(f"{each}\n" for each in lines) + "".join(f"    {each}\n" for each in stores)
-            + "  }\n" + self._late_stores() + "}\n"
-        )  # fmt: skip
+            memory = storage_type(self._dtype(number))
+            lines.append(f"const {memory} s{number} = *(const {memory} *)p[{number}]")
+        lines += [f"const long long fact{k} = g[{HEAD + len(self.raw) + k}]" for k, _ in enumerate(self.facts)]
+        return "".join(f"  {each};\n" for each in lines)
 
-    def _has_order(self) -> bool:
-        """Whether iterations may not be computed at a time."""
-        return bool(self.program.effects) or any(store.index is not None for store in self.program.stores)
+    def _is_buffered(self, number: int) -> bool:
+        """Whether an output is written after the loop."""
+        return number in self.program.writes and (self.is_fast or is_complex(self._dtype(number)))
 
-    def _nodes(self) -> list[str]:
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.dialect)
-        return writer.statements(self.program.nodes, self.names, "v")
+    def _take_apart(self) -> str:
+        read = [n for n in self.elements if n in self.program.reads and is_complex(self._dtype(n))]
+        each = "for (long long j = 0; j < m; ++j) {{ r{0}[j] = p{0}[at + j].x; i{0}[j] = p{0}[at + j].y; }}"
+        return "".join(f"  XF_INDEPENDENT\n  {each.format(number)}\n" for number in read)
+
+    def _put_together(self) -> str:
+        lines = []
+        for number in filter(self._is_buffered, self.elements):
+            to = f"p{number}[at + j]"
+            each = f"{to} = or{number}[j];"
+            if is_complex(self._dtype(number)):
+                each = f"{{ {to}.x = or{number}[j]; {to}.y = oi{number}[j]; }}"
+            lines.append(f"  XF_INDEPENDENT\n  for (long long j = 0; j < m; ++j) {each}\n")
+        return "".join(lines)
+
+    def _loop(self, *, is_fast: bool) -> str:
+        lines = []
+        for number in self.elements:
+            if number in self.program.reads:
+                memory = storage_type(self._dtype(number))
+                value = f"p{number}[at + j]"
+                if is_complex(self._dtype(number)):
+                    value = f"{{r{number}[j], i{number}[j]}}"
+                lines.append(f"    const {memory} l{number} = {value};")
+        gather = self._gather_fast if is_fast else self._gather
+        dialect = self.fast if is_fast else self.careful
+        writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
+        lines += writer.statements(self.program.nodes, self.names, "v")
+        lines += [f"    {each}" for each in self._stores()]
+        ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
+        return f"{ahead}  for (long long j = 0; j < m; ++j) {{\n" + "".join(f"{each}\n" for each in lines) + "  }\n"
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
@@ -197,18 +299,42 @@ class _NativeWriter:
             return to_register(f"{'s' if is_scalar else 'l'}{node.attr}", node.dtype)
         if node.op == "fact":
             return f"fact{self.facts.index(node.attr)}"
-        return {"index": "first + j", "size": "xf_size"}.get(node.op, f"n{node.attr}")
+        return {"index": "first + at + j", "size": "xf_size"}.get(node.op, f"n{node.attr}")
 
     def _inside(self, index: str, array: int) -> str:
-        site = self._site("index", array)
-        return f"XF_INSIDE({index}, n{array}, xf_report + {3 * site})"
+        return f"XF_INSIDE({index}, n{array}, {self._site('index', array)})"
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         index, *mask = args
         inside = " && ".join([*mask, self._inside(index, array)])
+        return f"{inside} ? {to_register(f'p{array}[{index}]', node.dtype)} : {_zero(node.dtype)}"
+
+    def _gather_fast(self, node: Node, array: int, args: list[str]) -> str:
+        """An element; without a branch, so that it may be read by vectors."""
+        index, *mask = args
+        if not self._is_affine(node):
+            inside = f"({' & '.join([*mask, f'((unsigned long long){index} < (unsigned long long)n{array})'])})"
+            wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
+            index = f"(xf_flag |= {wrong}, {inside} ? {index} : 0)"
         value = to_register(f"p{array}[{index}]", node.dtype)
-        zero = f"({c_type(node.dtype)}){{0, 0}}" if node.dtype.kind == "c" else f"({c_type(node.dtype)})0"
-        return f"{inside} ? {value} : {zero}"
+        return f"{mask[0]} ? {value} : {_zero(node.dtype)}" if mask else value
+
+    def _is_affine(self, node: Node) -> bool:
+        """Whether the indices of neighbouring elements have one distance, so that two of them tell of all between."""
+        form = linear(node.args[0], self.params)
+        return form is not None and form.factor != 0
+
+    def _test_affine(self) -> str:
+        """Statements that raise the flag where a piece has affine indices that are out of range."""
+        gathers = [node for node in self.program.nodes if node.op == "gather" and self._is_affine(node)]
+        if not gathers:
+            return ""
+        nodes = sort_nodes([node.args[0] for node in gathers])
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
+        lines = writer.statements(nodes, names := {}, "t")
+        tests = {f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers}
+        text = "".join(f"{each}\n" for each in lines)
+        return f"  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1) {{\n{text}    xf_flag |= {' | '.join(sorted(tests))};\n  }}\n"
 
     def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
         index, value, mask, *rest = args
@@ -220,7 +346,7 @@ class _NativeWriter:
         elif what.kind == "cas":
             done = f"if ({name} == {rest[0]}) {at} = {to_memory(value, dtype)};"
         else:
-            done = f"{at} = {to_memory(binary(what.kind, dtype, name, value, self.dialect), dtype)};"
+            done = f"{at} = {to_memory(binary(what.kind, dtype, name, value, self.careful), dtype)};"
         return f"if ({mask} && {self._inside(index, array)}) {{ {before}{done} }}"
 
     # --- stores
@@ -230,12 +356,17 @@ class _NativeWriter:
             dtype = self._dtype(store.param)
             value = to_memory(self.names[id(store.value)], dtype)
             if store.index is None:
-                lines.append(f"p{store.param}[j] = {value};")
+                name = self.names[id(store.value)]
+                if is_complex(dtype):
+                    lines.append(f"or{store.param}[j] = {name}.x; oi{store.param}[j] = {name}.y;")
+                else:
+                    to = f"or{store.param}[j]" if self._is_buffered(store.param) else f"p{store.param}[at + j]"
+                    lines.append(f"{to} = {value};")
                 continue
             index = self.names[id(store.index)]
             mask = "1" if store.mask is None else self.names[id(store.mask)]
             if number in self.kept:
-                lines.append(f"i{number}[j] = {index}; w{number}[j] = {value}; m{number}[j] = {mask};")
+                lines.append(f"k{number}[j] = {index}; w{number}[j] = {value}; m{number}[j] = {mask};")
                 continue
             lines.append(f"if ({mask} && {self._inside(index, store.param)}) p{store.param}[{index}] = {value};")
         return lines
@@ -249,7 +380,7 @@ class _NativeWriter:
                 for number in self.kept
                 for dtype in [self._dtype(self.program.stores[number].param)]
                 for part in (
-                    (f"i{number}", "long long", 8),
+                    (f"k{number}", "long long", 8),
                     (f"w{number}", storage_type(dtype), dtype.itemsize),
                     (f"m{number}", "bool", 1),
                 )
@@ -264,30 +395,27 @@ class _NativeWriter:
         lines = []
         for number in self.kept:
             store = self.program.stores[number]
-            to, index = f"p{store.param}", f"i{number}[j]"
+            to, index = f"p{store.param}", f"k{number}[j]"
             each = f"  for (long long j = 0; j < n; ++j) if (m{number}[j]"
             lines.append(f"{each} && !({self._inside(index, store.param)})) m{number}[j] = 0;")
-            lines.append(f"  if (xf_report[{3 * len(self.sites) - 3}]) return;")
+            lines.append(f"  if (xf_report[{3 * (len(self.sites) - 1)}]) return;")
             lines.append(f"{each}) {to}[{index}] = w{number}[j];")
             if not is_distinct(self._index(store), self.params):
                 site = self._site("stored", store.param)
                 differs = f"xf_differs((const char *)&{to}[{index}], (const char *)&w{number}[j], sizeof *{to})"
-                lines.append(f"{each} && {differs}) {{ xf_miss(xf_report + {3 * site}, {index}); return; }}")
+                lines.append(f"{each} && {differs}) {{ xf_miss({site}, {index}); return; }}")
         return "".join(f"{each}\n" for each in lines)
 
-    # --- the function that is called
-    def _driver(self) -> str:
-        sizes = ", ".join(str(self._dtype(number).itemsize) for number in self.elements) or "1"
-        aligned = ", ".join(str(self._dtype(number).alignment) for number in self.elements) or "1"
-        reads = ", ".join(str(int(number in self.program.reads)) for number in self.elements) or "0"
-        writes = ", ".join(str(int(number in self.program.writes)) for number in self.elements) or "0"
-        places = ", ".join(map(str, self.elements)) or "0"
-        widest = max((self._dtype(number).itemsize for number in self.elements), default=1)
-        return DRIVER.replace("@COUNT", str(len(self.elements))).replace("@SIZES", sizes).replace(
-            "@ALIGNED", aligned).replace("@READS", reads).replace("@WRITES", writes).replace(
-            "@PLACES", places).replace("@WIDEST", str(widest)).replace("@ROOM", str(max(len(self.elements), 1))).replace(
-            "@GEOMETRY", str(HEAD + len(self.raw) + len(self.facts))).replace("@SITES", str(max(1, len(self.sites)))
-            ).replace("@LATE", str(STORED_BLOCK if self.kept else 1 << 62))  # fmt: skip
+    def _form(self) -> list[int]:
+        """What `DRIVER` has to know of the function."""
+        operands = [
+            (dtype.itemsize, dtype.alignment, int(number in self.program.reads), int(number in self.program.writes), number)
+            for number in self.elements
+            for dtype in [self._dtype(number)]
+        ]  # fmt: skip
+        fixed = HEAD + len(self.raw) + len(self.facts)
+        most = STORED_BLOCK if self.kept else 1 << 62
+        return [len(operands), fixed, len(self.sites), most, *(each for operand in operands for each in operand)]
 
 
 # The C functions that texts use.
@@ -343,6 +471,7 @@ XF_RARE static void xf_miss(long long *site, long long number) {
 }
 #define XF_INSIDE(index, length, site) \\
   ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
+static const long long xf_zeros[2] = {0, 0};
 static int xf_differs(const char *x, const char *y, int nbytes) {
   for (int i = 0; i < nbytes; ++i) if (x[i] != y[i]) return 1;
   return 0;
@@ -381,13 +510,13 @@ static double xf_long_fmod(double x, double y) {
   if (a < b) return x;
   int ea = (int)(a >> 52), eb = (int)(b >> 52);
   a &= 0xfffffffffffffull; b &= 0xfffffffffffffull;
-  if (ea) a |= 1ull << 52; else ea = 1;
-  if (eb) b |= 1ull << 52; else eb = 1;
+  if (ea) a |= 1ull << 52; else for (ea = 1; !(a >> 52); --ea) a <<= 1;
+  if (eb) b |= 1ull << 52; else for (eb = 1; !(b >> 52); --eb) b <<= 1;
   for (; ea > eb; --ea) { if (a >= b) a -= b; a <<= 1; }
   if (a >= b) a -= b;
   if (!a) return __longlong_as_double((long long)sign);
-  while (!(a >> 52) && ea > 1) { a <<= 1; --ea; }
-  if (a >> 52) a = (a & 0xfffffffffffffull) | (unsigned long long)ea << 52;
+  for (; !(a >> 52); --ea) a <<= 1;
+  if (ea > 0) a = (a & 0xfffffffffffffull) | (unsigned long long)ea << 52; else a >>= 1 - ea;
   return __longlong_as_double((long long)(a | sign));
 }
 static inline double fmod(double x, double y) {
@@ -486,6 +615,23 @@ static inline T xf_shr_NAME(T x, T count) {
   ((x) != (x) ? (T)0 : (x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x))
 """
 
+_FAST_INTEGER = """\
+/* By a division of floats, while they hold the operands: exact, and vectorised. */
+#define xf_fast_idiv_NAME(x, y) xf_by_double_NAME(x, y, &xf_flag)
+#define xf_fast_imod_NAME(x, y) (T)((U)(x) - (U)xf_by_double_NAME(x, y, &xf_flag) * (U)(y))
+#define xf_fast_floordiv_NAME(x, y) xf_floor_by_double_NAME(x, y, &xf_flag)
+#define xf_fast_floormod_NAME(x, y) (T)((U)(x) - (U)xf_floor_by_double_NAME(x, y, &xf_flag) * (U)(y))
+static inline T xf_by_double_NAME(T x, T y, int *flag) {
+  const U half = SHIFT;
+  *flag |= ((U)x + half >= (U)1 << 53) | ((U)y + half >= (U)1 << 53) | (y == 0);
+  return (T)((double)x / (double)(y == 0 ? 1 : y));
+}
+static inline T xf_floor_by_double_NAME(T x, T y, int *flag) {
+  T quotient = xf_by_double_NAME(x, y, flag), rest = (T)((U)x - (U)quotient * (U)y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
+}
+"""
+
 _BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : (T)q;"
 """In a float type of twice the bits a quotient is never rounded up to an integer; and it is vectorised."""
 _BY_INTEGER = "return y == 0 ? (T)0 : y == NONE ? MINUS : (T)(x / (y == 0 || y == NONE ? (T)1 : y));"
@@ -498,7 +644,8 @@ def _integer_functions(dtype: DType) -> str:
     quotient = _BY_INTEGER if bits == 64 else _BY_FLOAT
     quotient = quotient.replace("MINUS", "(T)(0 - (U)x)" if is_signed else "x")
     quotient = quotient.replace("NONE", "-1" if is_signed else "1").replace("F", "double" if bits == 32 else "float")
-    text = _INTEGER.replace("QUOTIENT", quotient).replace("NAME", dtype.name).replace("BITS", str(bits))
+    text = _INTEGER + (_FAST_INTEGER if bits == 64 else "")
+    text = text.replace("SHIFT", "(U)1 << 52" if is_signed else "0").replace("QUOTIENT", quotient).replace("NAME", dtype.name).replace("BITS", str(bits))
     wide = "unsigned long long" if bits == 64 else "unsigned int"
     for name, meaning in (("T", kind), ("U", wide), ("S", narrow)):
         text = _word(text, name, meaning)
@@ -514,7 +661,7 @@ def _word(text: str, name: str, meaning: str) -> str:
 _TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
 
 
-def _needed(program: Program) -> str:
+def _needed(program: Program) -> list[str]:
     """The functions that a program needs."""
     nodes: list[Any] = [node for each in bodies(program) for node in expand(each).nodes]
     dtypes = {node.dtype for node in nodes} | {param.dtype for each in bodies(program) for param in each.params}
@@ -534,93 +681,102 @@ def _needed(program: Program) -> str:
         for node in nodes
         if node.dtype.kind in "iu" and (node.op in _TYPED or (node.op == "cast" and is_float(node.args[0].dtype)))
     }
-    return "".join([*parts, *(_integer_functions(dtype) for _, dtype in sorted(typed.items()))])
+    return [*parts, *(_integer_functions(dtype) for _, dtype in sorted(typed.items()))]
 
 
 DRIVER = """\
-enum { XF_COUNT = @COUNT, XF_BLOCK = 256, XF_SHORT = 64 };
-static const int xf_sizes[@ROOM] = {@SIZES}, xf_aligned[@ROOM] = {@ALIGNED}, xf_reads[@ROOM] = {@READS};
-static const int xf_writes[@ROOM] = {@WRITES}, xf_places[@ROOM] = {@PLACES};
-typedef struct { long long x, y; } xf_w16;
-#define XF_MOVE(T) do { \\
+/* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
+   most turns of a loop, nothing; lengths of raw arrays and facts; extents; strides of each operand. */
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, ROOM = 1 << 16 };
+typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
+typedef struct { long long size, aligned, reads, writes, place; } operand;
+typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
+typedef struct { long long x, y; } pair;
+#define MOVE(T) do { \\
     typedef T word XF_ANY; \\
     if (from_step == 0) { const T held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \\
     else if (to_step == sizeof(T)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \\
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \\
   } while (0)
-static void xf_move(char *to, long long to_step, const char *from, long long from_step, long long n, int size) {
+static void move(char *to, long long to_step, const char *from, long long from_step, long long n, long long size) {
   switch (size) {
-  case 1: XF_MOVE(unsigned char); break;
-  case 2: XF_MOVE(unsigned short); break;
-  case 4: XF_MOVE(unsigned int); break;
-  case 8: XF_MOVE(unsigned long long); break;
-  default: XF_MOVE(xf_w16);
+  case 1: MOVE(unsigned char); break;
+  case 2: MOVE(unsigned short); break;
+  case 4: MOVE(unsigned int); break;
+  case 8: MOVE(unsigned long long); break;
+  default: MOVE(pair);
   }
 }
 /* Between a buffer and n elements that may reach over several rows. */
-static void xf_rows(char *buffer, char *base, const long long *start, long long rank, const long long *extent,
-                    const long long *stride, long long n, int size, int is_store) {
-  long long at[@AXES];
+static void move_rows(char *buffer, char *base, const long long *start, long long rank, const long long *extent,
+                      const long long *stride, long long n, long long size, int is_store) {
+  long long at[MOST_AXES];
   for (long long a = 0; a < rank; ++a) at[a] = start[a];
   while (n > 0) {
     long long left = extent[rank - 1] - at[rank - 1], m = left < n ? left : n, step = stride[rank - 1];
     char *row = base;
     for (long long a = 0; a < rank; ++a) row += at[a] * stride[a];
-    if (is_store) xf_move(row, step, buffer, size, m, size); else xf_move(buffer, size, row, step, m, size);
+    if (is_store) move(row, step, buffer, size, m, size); else move(buffer, size, row, step, m, size);
     buffer += m * size;
     n -= m;
     at[rank - 1] += m;
     for (long long a = rank - 1; a > 0 && at[a] == extent[a]; --a) { at[a] = 0; ++at[a - 1]; }
   }
 }
-static int xf_failed(const long long *report) {
-  for (int s = 0; s < @SITES; ++s) if (report[3 * s]) return 1;
+static int has_failed(const form *f, const long long *report) {
+  for (long long s = 0; s < f->sites; ++s) if (report[3 * s]) return 1;
   return 0;
 }
-static int xf_general(char *const *p, const long long *g, long long begin, long long end, long long *report, char *scratch) {
-  const long long rank = g[0], *extent = g + @GEOMETRY, *stride = extent + rank;
-  long long at[@AXES];
-  char *held[@ROOM]; /* the element that fills a buffer */
-  char *q[@ROOM];
-  _Alignas(64) char buffers[@ROOM][XF_BLOCK * @WIDEST];
-  int is_unit[@ROOM], are_unit = 1;
-  long long rest = begin;
+static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                       long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
+  long long at[MOST_AXES], rest = begin, nbytes = 1, offset = 0, block;
+  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
+  char is_unit[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  int are_unit = 1;
   for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
-  for (int e = 0; e < XF_COUNT; ++e) {
-    is_unit[e] = ((unsigned long long)p[xf_places[e]] % (unsigned)xf_aligned[e]) == 0;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  block = (ROOM - 64 * f->count) / nbytes;
+  block = block > BLOCK ? BLOCK : block;
+  for (int e = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     for (long long a = 0; a < rank; ++a)
-      is_unit[e] &= a == rank - 1 ? stride[e * rank + a] == xf_sizes[e] : stride[e * rank + a] % xf_aligned[e] == 0;
+      is_unit[e] &= a == rank - 1 ? stride[e * rank + a] == own->size : stride[e * rank + a] % own->aligned == 0;
     are_unit &= is_unit[e];
     held[e] = 0;
+    buffers[e] = room + offset;
+    offset += (block * own->size + 63) / 64 * 64;
   }
   while (begin < end) {
     const long long left = extent[rank - 1] - at[rank - 1];
-    const int is_row = left >= XF_SHORT || left >= end - begin;
-    long long n = is_row ? left : XF_BLOCK;
-    if (!are_unit && n > XF_BLOCK) n = XF_BLOCK;
+    const int is_row = left >= SHORT_ROW || left >= end - begin;
+    long long n = is_row ? left : block;
+    if (!are_unit && n > block) n = block;
     if (n > end - begin) n = end - begin;
-    if (n > @LATEll) n = @LATEll;
-    for (int e = 0; e < XF_COUNT; ++e) {
-      const long long *own = stride + e * rank;
-      char *base = p[xf_places[e]];
-      long long offset = 0;
-      for (long long a = 0; a < rank; ++a) offset += at[a] * own[a];
-      if (is_row && is_unit[e]) { q[e] = base + offset; continue; }
+    if (n > f->most) n = f->most;
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *steps = stride + e * rank;
+      char *element = p[own->place];
+      for (long long a = 0; a < rank; ++a) element += at[a] * steps[a];
+      if (is_row && is_unit[e]) { q[e] = element; continue; }
       q[e] = buffers[e];
-      if (!xf_reads[e]) continue;
-      if (is_row && own[rank - 1] == 0) { /* one value for the row, kept from block to block */
-        if (held[e] != base + offset) xf_move(buffers[e], xf_sizes[e], base + offset, 0, XF_BLOCK, xf_sizes[e]);
-        held[e] = base + offset;
+      if (!own->reads) continue;
+      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
+        if (held[e] != element) move(buffers[e], own->size, element, 0, block, own->size);
+        held[e] = element;
         continue;
       }
       held[e] = 0;
-      xf_rows(buffers[e], base, at, rank, extent, own, n, xf_sizes[e], 0);
+      move_rows(buffers[e], p[own->place], at, rank, extent, steps, n, own->size, 0);
     }
-    xf_block(n, begin, q, p, g, report, scratch);
-    for (int e = 0; e < XF_COUNT; ++e)
-      if (xf_writes[e] && q[e] == buffers[e])
-        xf_rows(buffers[e], p[xf_places[e]], at, rank, extent, stride + e * rank, n, xf_sizes[e], 1);
-    if (xf_failed(report)) return 1;
+    run(n, begin, q, p, g, report, scratch);
+    for (int e = 0; e < f->count; ++e)
+      if (f->operands[e].writes && q[e] == buffers[e])
+        move_rows(buffers[e], p[f->operands[e].place], at, rank, extent, stride + e * rank, n, f->operands[e].size, 1);
+    if (has_failed(f, report)) return 1;
     begin += n;
     at[rank - 1] += n;
     for (long long a = rank - 1; a > 0 && at[a] >= extent[a]; --a) {
@@ -630,22 +786,25 @@ static int xf_general(char *const *p, const long long *g, long long begin, long 
   }
   return 0;
 }
-XF_EXPORT int xf_kernel(char *const *p, const long long *g, long long begin, long long end, long long *report, char *scratch) {
-  const long long *stride = g + @GEOMETRY + 1;
+/* Compute the elements from `begin` to `end`: whether a site has noted something. */
+XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                     long long *report, char *scratch) {
+  const long long *stride = g + f->fixed + 1;
   int is_flat = g[0] == 1;
-  char *q[@ROOM];
-  for (int e = 0; e < XF_COUNT; ++e) {
-    is_flat &= stride[e] == xf_sizes[e] && ((unsigned long long)p[xf_places[e]] % (unsigned)xf_aligned[e]) == 0;
-    q[e] = p[xf_places[e]] + begin * xf_sizes[e];
+  char *q[MOST_OPERANDS];
+  for (int e = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    q[e] = p[own->place] + begin * own->size;
   }
-  if (!is_flat) return xf_general(p, g, begin, end, report, scratch);
+  if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
   while (begin < end) {
-    const long long n = end - begin < @LATEll ? end - begin : @LATEll;
-    xf_block(n, begin, q, p, g, report, scratch);
-    if (xf_failed(report)) return 1;
-    for (int e = 0; e < XF_COUNT; ++e) q[e] += n * xf_sizes[e];
+    const long long n = end - begin < f->most ? end - begin : f->most;
+    run(n, begin, q, p, g, report, scratch);
+    if (has_failed(f, report)) return 1;
+    for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
     begin += n;
   }
   return 0;
 }
-""".replace("@AXES", str(MOST_AXES))
+""".replace("@AXES", str(MOST_AXES)).replace("@OPERANDS", str(MOST_OPERANDS))
