@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
@@ -27,6 +28,7 @@ from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
 from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, Site
 from xferlib.kernels.numpy_engine import (
+    THREAD_NS,
     NumpyPlan,
     helper_count,
     make_index_error,
@@ -93,6 +95,7 @@ class NativeKernel:
             self.source = native_source.native_source(self.program)
             self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
             self.driver = _load_driver(target)
+            _follow_settings()
             library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
             self.function = ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
 
@@ -107,6 +110,17 @@ def _load_driver(target: host_compiler.Target) -> Any:
     function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)
     return function
 
+
+_settings = (ctypes.c_longlong * 2)(1, 0)
+"""What C looks at in each call: whether compiled functions are wanted, and the most turns of a loop."""
+
+
+def _follow_settings() -> None:
+    config = process.get()
+    _settings[:] = [config.cpu != "numpy", config.loop_turns]
+
+
+process.watchers["loop_turns"] = _follow_settings
 
 _kernels: dict[str, NativeKernel] = {}
 
@@ -286,8 +300,7 @@ class NativePlan:
                 each = operands[number]
                 if not (each.flags.c_contiguous and each.flags.aligned):
                     operands[number] = np.require(each, requirements=("C", "A"))
-        if self._has_loop:
-            self._geometry[2] = process.get().loop_turns
+        self._geometry[2] = _settings[1]
         pointers = self._pointers(*[each.__array_interface__["data"][0] for each in operands])
         if self._size <= _LOOP_CHUNK:
             self._compute(pointers, 0, self._size, operands)
@@ -344,6 +357,58 @@ class NativePlan:
         return make_index_error(name, array.size, least if least < 0 else most)
 
 
+# Calls on plain NumPy arrays, of any shape, in C alone: see `_native/calls/host.c`.
+
+_CODES = {
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+    "uint64": "Q", "float32": "f", "float64": "d",
+}  # fmt: skip
+_WITH_LOCK_NS = 5_000.0
+"""The longest work during which other threads wait."""
+
+
+def bind_direct(
+    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type]
+) -> Callable[[tuple[Any, ...], Any], Any] | None:
+    """What runs the calls of a kernel on NumPy arrays of one shape; None where Python has to prepare them.
+
+    Args:
+        kernel: Whose function is there.
+        outputs: The parameters that are returned.
+        scalars: The parameters given as numbers, and their types.
+    """
+    program, source = kernel.program, kernel.source
+    params = program.params
+    is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
+    if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
+        return None
+    fields = []
+    for number, param in enumerate(params):
+        written = int(number in program.writes)
+        if number not in scalars:
+            fields.append((param.dtype, "A", written, param.dtype.itemsize))
+            continue
+        kind, code = scalars[number], _CODES.get(param.dtype.name)
+        is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
+        if code is None or not (is_known or (kind is int and code != "?")):
+            return None
+        fields.append((kind, code, written, param.dtype.itemsize))
+
+    def fail(numbers: tuple[int, ...]) -> None:
+        for site, count in zip(source.sites, numbers[::3], strict=True):
+            if count:
+                assert site.kind == "loop"
+                raise make_turns_error(_settings[1], count)
+
+    cost_ns = _ns_per_element(program)
+    most = min(_LOOP_CHUNK if source.sites else _CHUNK, int(2 * THREAD_NS / cost_ns))
+    return _native.bind_host_call(
+        ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
+        ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
+        tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
+    )  # fmt: skip
+
+
 NumpyMaker = Callable[[Sequence[A]], NumpyPlan]
 
 
@@ -362,12 +427,15 @@ class HostPlan:
         self._shape = shape
         self._is_aliased = is_aliased
         self._numpy: NumpyPlan | None = None
+        self.native: NativeKernel | None = None
+        """The compiled program, where that runs."""
         self.run: Callable[[Sequence[A]], None] = self._choose
         """Execute for arrays of the planned shapes, strides and dtypes."""
         _plans.add(self)
 
     def reset(self) -> None:
         """Choose again at the next call."""
+        self.native = None
         self.run = self._choose
 
     def _make_numpy(self, operands: Sequence[A]) -> NumpyPlan:
@@ -386,6 +454,7 @@ class HostPlan:
             self._kernel = kernel
             self.run = self._run_meanwhile
         else:
+            self.native = kernel
             self.run = NativePlan(kernel, self._shape, operands, self._make_numpy).run
         self.run(operands)
 
@@ -402,6 +471,7 @@ _plans: weakref.WeakSet[HostPlan] = weakref.WeakSet()
 
 
 def _choose_again() -> None:
+    _follow_settings()
     for plan in list(_plans):
         plan.reset()
 

@@ -611,8 +611,9 @@ static inline T xf_shl_NAME(T x, T count) {
 static inline T xf_shr_NAME(T x, T count) {
   return (S)count < BITS ? (T)(x >> ((U)count & (BITS - 1))) : x < 0 ? (T)-1 : (T)0;
 }
+/* What is 0 is not converted: gcc 12 takes the way to an integer and back for a truncation, which keeps the sign of 0. */
 #define xf_saturate_NAME(x, low, high, least, most) \\
-  ((x) != (x) ? (T)0 : (x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x))
+  ((x) >= 1 || (x) <= -1 ? ((x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x)) : (T)0)
 """
 
 _FAST_INTEGER = """\
@@ -624,7 +625,8 @@ _FAST_INTEGER = """\
 static inline T xf_by_double_NAME(T x, T y, int *flag) {
   const U half = SHIFT;
   *flag |= ((U)x + half >= (U)1 << 53) | ((U)y + half >= (U)1 << 53) | (y == 0);
-  return (T)((double)x / (double)(y == 0 ? 1 : y));
+  double q = (double)x / (double)(y == 0 ? 1 : y);
+  return q >= 1 || q <= -1 ? (T)q : (T)0;
 }
 static inline T xf_floor_by_double_NAME(T x, T y, int *flag) {
   T quotient = xf_by_double_NAME(x, y, flag), rest = (T)((U)x - (U)quotient * (U)y);
@@ -632,7 +634,7 @@ static inline T xf_floor_by_double_NAME(T x, T y, int *flag) {
 }
 """
 
-_BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : (T)q;"
+_BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : q >= 1 || q <= -1 ? (T)q : (T)0;"
 """In a float type of twice the bits a quotient is never rounded up to an integer; and it is vectorised."""
 _BY_INTEGER = "return y == 0 ? (T)0 : y == NONE ? MINUS : (T)(x / (y == 0 || y == NONE ? (T)1 : y));"
 
