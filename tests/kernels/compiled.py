@@ -30,7 +30,7 @@ def compile_all(programs: Sequence[Program]) -> list[NativeKernel]:
     target = _target()
     kernels = [NativeKernel(each) for each in programs]
     parts: dict[str, None] = {}
-    blocks = []
+    blocks, calls = [], set()
     for number, kernel in enumerate(kernels):
         if kernel.why_not:
             continue
@@ -38,9 +38,10 @@ def compile_all(programs: Sequence[Program]) -> list[NativeKernel]:
         kernel.form = (ctypes.c_longlong * len(kernel.source.form))(*kernel.source.form)
         kernel.driver = native_engine._load_driver(target)
         parts |= dict.fromkeys(kernel.source.parts)
+        calls |= {*kernel.source.calls}
         name = f"{native_source.ENTRY}_{number}"
         blocks.append(kernel.source.block.replace(f"{native_source.ENTRY}(", f"{name}("))
-    library = host_compiler.load_c("".join((*parts, *blocks)), flags=native_source.OPTIONS, target=target)
+    library = host_compiler.load_c("".join((*parts, native_source.function_text(calls), *blocks)), flags=native_source.OPTIONS, target=target)
     for number, kernel in enumerate(kernels):
         if not kernel.why_not:
             entry = getattr(library, f"{native_source.ENTRY}_{number}")

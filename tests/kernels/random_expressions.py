@@ -23,6 +23,11 @@ _FLOAT = (
     "np.nextafter({a}, {b})", "np.fmax({a}, {b})", "np.fmin({a}, {b})", "np.where(np.isnan({a}), {b}, {a})",
     "({a} * 0.5)", "({a} + 1e-3)", "np.reciprocal({a})",
 )  # fmt: skip
+_CALLS = tuple(
+    f"np.{name}({{a}})"
+    for name in ("exp", "log", "sin", "cos", "tan", "tanh", "exp2", "log2", "log10", "log1p", "expm1", "arctan", "cbrt")
+)
+"""Of float16 and float32; those of float64 are NumPy's on both engines."""
 _COMPLEX = (
     "({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} / {b})", "-{a}", "np.conj({a})", "np.where({c}, {a}, {b})",
     "({a}.real * {b})", "({a} * 1j)", "({a}.imag + {b})",
@@ -37,7 +42,8 @@ class Expression:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.dtypes = [self.rng.choice(DTYPES)] * 3
-        if self.rng.random() < 0.3:
+        self.is_mixed = self.rng.random() < 0.3
+        if self.is_mixed:
             self.dtypes = [self.rng.choice(DTYPES) for _ in NAMES]
         self.text = self._value(self.rng.randint(1, 4))
         if self.rng.random() < 0.2:
@@ -59,7 +65,7 @@ class Expression:
         if kind in COMPLEX:
             templates = _COMPLEX
         elif kind in FLOATS:
-            templates = _REAL + _FLOAT
+            templates = _REAL + _FLOAT + (_CALLS if kind != "float64" and not self.is_mixed else ())
         elif kind in INTEGERS:
             templates = _REAL + _INTEGER
         elif kind == "bool":

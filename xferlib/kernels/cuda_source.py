@@ -132,7 +132,9 @@ class Dialect:
     nothing: str
     """The initial value of a variable of any type."""
     call: Callable[[Node, list[str], str], str]
-    """The expression of a mathematical function: the node, its operands, and the mode."""
+    """The expression of an operation of `calls`: the node, its operands, and the mode."""
+    calls: frozenset[str]
+    """The operations that are functions of the language's own."""
     begin_loop: Callable[[str, str], list[str]]
     """The beginning of a loop, which runs while a variable is true: its name, and its first value."""
 
@@ -149,7 +151,7 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if op in _COMPARE:
         return f"{args[0]} {_COMPARE[op]} {args[1]}"
-    if op == "call":
+    if op in dialect.calls:
         return dialect.call(node, args, math)
     if op == "complex":
         return dialect.pair(c_type(dtype), args[0], args[1])
@@ -262,6 +264,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
+    calls=frozenset({"call"}),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
 

@@ -13,11 +13,11 @@ engine reads them when the function returns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xferlib.kernels import cuda_source
+from xferlib.kernels import native_functions
 from xferlib.kernels.cuda_source import (
     FMA_OF_HALF,
     Dialect,
@@ -32,6 +32,7 @@ from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
     FLOAT16,
+    FLOAT64,
     DType,
     Node,
     Program,
@@ -76,6 +77,8 @@ class NativeSource:
     """The text of a program: functions that other programs may need too, and its own one, `ENTRY`."""
 
     parts: tuple[str, ...]
+    calls: tuple[str, ...]
+    """The functions of `native_functions` that it needs."""
     block: str
     form: tuple[int, ...]
     """What `DRIVER` has to know of it."""
@@ -87,7 +90,20 @@ class NativeSource:
 
     @property
     def text(self) -> str:
-        return "".join((*self.parts, self.block))
+        return "".join((*self.parts, function_text(self.calls), self.block))
+
+
+def function_text(names: Iterable[str]) -> str:
+    """The C text of functions of float32, in their three forms."""
+    text = [native_functions.text((name, "float32") for name in sorted(names))]
+    for name in sorted(names):
+        operands = ("x", "y")[: 1 + (name in native_functions.BINARY)]
+        given, taken = ", ".join(operands), ", ".join(f"float {each}" for each in operands)
+        text.append(
+            f"static inline float xf_careful_{name}_f32({taken}) {{ int flag = 0; float found = xf_{name}_f32({given}, "
+            f"&flag); return flag ? xf_{name}_f32_slow({given}) : found; }}\n"
+        )
+    return "".join(text)
 
 
 def why_not(program: Program) -> str:
@@ -97,7 +113,7 @@ def why_not(program: Program) -> str:
     for each in bodies(expand(program)):
         each = expand(each)
         for node in each.nodes:
-            if node.op == "call":
+            if node.op == "call" and not native_functions.has(str(node.attr), node.dtype.name):
                 return f"{node.attr} of {node.dtype} is computed by NumPy"
             if node.op == "update" and node.attr.kind == "store" and not is_distinct(node.args[0], list(each.params)):
                 return "writes in an order are compared with one another by NumPy"
@@ -116,11 +132,24 @@ def native_source(program: Program) -> NativeSource:
 
 
 def _careful_call(node: Node, args: list[str], math: str) -> str:
-    return f"xf_careful_{node.attr}_f32({', '.join(args)})"
+    if node.op == "fmod" and node.dtype == FLOAT64:
+        return f"fmod({', '.join(args)})"
+    return _rounded(node, f"xf_careful_{_function(node)}_f32({', '.join(args)})")
 
 
 def _fast_call(node: Node, args: list[str], math: str) -> str:
-    return f"xf_{node.attr}_f32({', '.join(args)}, &xf_flag)"
+    if node.op == "fmod" and node.dtype == FLOAT64:
+        return f"xf_fmod_f64({', '.join(args)}, &xf_flag)"
+    return _rounded(node, f"xf_{_function(node)}_f32({', '.join(args)}, &xf_flag)")
+
+
+def _function(node: Node) -> str:
+    """The function of `native_functions` that an operation is."""
+    return "fmod" if node.op == "fmod" else str(node.attr)
+
+
+def _rounded(node: Node, text: str) -> str:
+    return f"xf_half({text})" if node.dtype == FLOAT16 else text
 
 
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
@@ -132,7 +161,7 @@ def _fast_name(name: str, dtype: DType) -> str:
 
 
 def _has_fast_form(node: Node) -> bool:
-    return node.op in ("call", "gather") or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
+    return node.op in ("call", "fmod", "gather") or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
 
 
 def _zero(dtype: DType) -> str:
@@ -158,6 +187,7 @@ class _NativeWriter:
             pair=lambda kind, x, y: f"({kind}){{{x}, {y}}}",
             nothing="{0}",
             call=_careful_call,
+            calls=frozenset({"call", "fmod"}),
             begin_loop=self._begin_loop,
         )
         self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
@@ -167,6 +197,7 @@ class _NativeWriter:
         nbytes = sum(9 + self._dtype(self.program.stores[n].param).itemsize for n in self.kept)
         return NativeSource(
             parts=(PRELUDE, *_needed(self.program)),
+            calls=_functions(self.program),
             block=block,
             form=tuple(self._form()),
             sites=tuple(self.sites),
@@ -220,7 +251,7 @@ class _NativeWriter:
         if self.is_fast:
             test = self._test_affine()
             careful = f"  int xf_flag = 0;\n{test}  if (!xf_flag) {{\n{self._loop(is_fast=True)}  }}\n  if (xf_flag) {{\n{careful}  }}\n"
-        size = 64 if any(node.op == "call" for node in self.program.nodes) else 512
+        size = 64 if any(node.op in ("call", "fmod") for node in self.program.nodes) else 512
         step = f"at += {size}" if self.pieces else "at += n"
         rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
         return (
@@ -519,27 +550,22 @@ static double xf_long_fmod(double x, double y) {
   if (ea > 0) a = (a & 0xfffffffffffffull) | (unsigned long long)ea << 52; else a >>= 1 - ea;
   return __longlong_as_double((long long)(a | sign));
 }
-static inline double fmod(double x, double y) {
-  double a = fabs(x), b = fabs(y);
-  if (a < b) return x;
 #if defined(__FMA__) || defined(__aarch64__)
-  /* The quotient is the right one or one more, and the difference exact: it is a multiple of what b's last bit counts. */
-  double q = a / b;
-  if (q < 0x1p52 && b < __longlong_as_double(0x7ff0000000000000ll)) {
-    double r = __builtin_fma(-(double)(long long)q, b, a);
-    r = r < 0 ? r + b : r;
-    return __longlong_as_double(__double_as_longlong(r) | (__double_as_longlong(x) & ~0x7fffffffffffffffll));
-  }
-#endif
-  return xf_long_fmod(x, y);
-}
-static inline float fmodf(float x, float y) {
-  /* With a quotient below 2^28 its product with y, and the difference, are exact in double. */
-  double a = fabs((double)x), b = fabs((double)y), q = a / b;
-  if (!(q < 0x1p28 && b < 0x1p128)) return (float)xf_long_fmod(x, y);
-  double r = a - (double)(int)q * b;
+/* The quotient is the right one or one more, and the difference exact: it is a multiple of what b's last bit counts. */
+static inline double xf_fmod_f64(double x, double y, int *flag) {
+  double a = fabs(x), b = fabs(y), q = a / b, r;
+  *flag |= !(q < 0x1p52) | !(b < __longlong_as_double(0x7ff0000000000000ll));
+  r = __builtin_fma(-__builtin_trunc(q), b, a);
   r = r < 0 ? r + b : r;
-  return __uint_as_float(__float_as_uint((float)r) | (__float_as_uint(x) & 0x80000000u));
+  return __longlong_as_double(__double_as_longlong(r) | (__double_as_longlong(x) & ~0x7fffffffffffffffll));
+}
+#else
+static inline double xf_fmod_f64(double x, double y, int *flag) { *flag |= 1; return x + y; }
+#endif
+static inline double fmod(double x, double y) {
+  int flag = 0;
+  double r = xf_fmod_f64(x, y, &flag);
+  return flag ? xf_long_fmod(x, y) : r;
 }
 """
 
@@ -663,6 +689,12 @@ def _word(text: str, name: str, meaning: str) -> str:
 _TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
 
 
+def _functions(program: Program) -> tuple[str, ...]:
+    nodes = [node for each in bodies(program) for node in expand(each).nodes]
+    wanted = [node for node in nodes if node.op == "call" or (node.op == "fmod" and node.dtype != FLOAT64)]
+    return tuple(sorted(set(map(_function, wanted))))
+
+
 def _needed(program: Program) -> list[str]:
     """The functions that a program needs."""
     nodes: list[Any] = [node for each in bodies(program) for node in expand(each).nodes]
@@ -670,7 +702,7 @@ def _needed(program: Program) -> list[str]:
     parts = []
     if any(node.op in ("floor", "ceil", "trunc", "rint") for node in nodes):
         parts.append(_ROUNDING)
-    if any(node.op == "fmod" for node in nodes):
+    if any(node.op == "fmod" and node.dtype == FLOAT64 for node in nodes):
         parts.append(_FMOD)
     if FLOAT16 in dtypes:
         parts += [_HALF, FMA_OF_HALF]
