@@ -405,7 +405,7 @@ def bind_direct(
     return _native.bind_host_call(
         ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
         ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
-        tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
+        int(program.keeps_order), tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
     )  # fmt: skip
 
 

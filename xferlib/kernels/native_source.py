@@ -466,10 +466,12 @@ PRELUDE = """\
 #endif
 #if defined(__GNUC__)
 #define XF_RARE __attribute__((noinline, cold))
+#define XF_CONSTANT(x) __builtin_constant_p(x)
 #define XF_ANY __attribute__((aligned(1), may_alias))
 #define XF_EXPORT __attribute__((visibility("default")))
 #else
 #define XF_RARE
+#define XF_CONSTANT(x) 0
 #define XF_ANY
 #define XF_EXPORT
 #endif
@@ -620,6 +622,7 @@ static inline double xf_max_d(double x, double y) {
 _INTEGER = """\
 #define xf_narrow_NAME(bits) ((T)(bits))
 static inline T xf_idiv_NAME(T x, T y) {
+  if (XF_CONSTANT(y) && y > 0) return (T)(x / y); /* by a multiplication */
   QUOTIENT
 }
 static inline T xf_imod_NAME(T x, T y) { return y == 0 ? (T)0 : (T)((U)x - (U)xf_idiv_NAME(x, y) * (U)y); }
