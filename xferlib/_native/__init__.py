@@ -298,6 +298,18 @@ def bind_namespaces(
     return made
 
 
+def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
+    """What calls a compiled kernel on NumPy arrays, ``(arguments, out)``; None where it is not compiled.
+
+    It gives ``NotImplemented`` for a call that Python has to check; `host.c` has the arguments here.
+    """
+    module = find_calls()
+    if module is None:
+        return None
+    found: Callable[[tuple[Any, ...], Any], Any] | None = module.bind_host(*facts)
+    return found
+
+
 class NoLease:
     """In place of the compiled base of leases, where it is absent."""
 
