@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import xferlib
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import calls, cuda_reduction, reduction, reductions
+from xferlib.kernels import calls, cuda_reduction, host_compiler, native_reduction, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 
@@ -311,6 +312,49 @@ def test_raw_arrays_serve_the_map_and_the_end():
         reduction("T x", "T y, T z", map_expr="x", reduce_expr="a + b", post_map_expr="y += a")
     with pytest.raises(KernelSyntaxError, match="'x' is not declared"):
         reduction("T x, T k", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a + x + k")(np.ones(3), 1)
+
+
+def _layouts(draw):
+    """A shape, and what makes a view of that many axes from an array of any."""
+    rank = draw(st.integers(1, 4))
+    shape = [draw(st.sampled_from([1, 2, 3, 7, 8, 9, 33, 130])) for _ in range(rank)]
+    shape[draw(st.integers(0, rank - 1))] = draw(st.sampled_from([1, 64, 1000, 1024, 1025, 9000]))
+    while math.prod(shape) > 100_000:
+        shape[shape.index(max(shape))] //= 4
+    order = draw(st.permutations(range(rank)))
+    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 1, 2, -1]))) for _ in shape)
+    return shape, lambda x: x.transpose(order)[steps]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", *FLOATS, "complex64", "complex128"])
+@settings(max_examples=10)
+@given(data=st.data())
+def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
+    """Any layout, axes and alignment, by rows and by columns, whole and in parts for several threads."""
+    if host_compiler.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    shape, view = _layouts(data.draw)
+    names = ["sum", "prod", "mean", "norm", "any", *(("min", "max", "dot") if np.dtype(dtype).kind != "c" else ())]
+    name = data.draw(st.sampled_from(names))
+    x = random_bits(dtype, math.prod(shape), seed=data.draw(st.integers(0, 99))).reshape(shape)
+    x = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype).reshape(shape) if data.draw(st.booleans()) else x
+    x = view(x)
+    axes = tuple(data.draw(st.sets(st.integers(0, x.ndim - 1), min_size=1)))
+    operands = [x, x[..., :1]] if name == "dot" else [x]
+    expected = getattr(reductions, name)(*operands, axis=axes)
+    before = xferlib.configure(cpu="native")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(native_reduction, "LEAST", 1)
+            if data.draw(st.booleans()):
+                patch.setattr(native_reduction, "_LEAST_PART", 1024)
+                patch.setattr(native_reduction, "helper_count", lambda *_: 2)
+            kernel = ReductionKernel(getattr(reductions, name).definition)
+            found = kernel(*operands, axis=axes)
+    finally:
+        xferlib.configure(cpu=before.cpu)
+    assert any(each.function for each in kernel._natives.values()) or name == "any" or np.dtype(dtype).kind in "bi"
+    assert same_bits(np.asarray(found), np.asarray(expected))
 
 
 class _Gpu(Emulator):

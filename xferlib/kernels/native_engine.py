@@ -104,7 +104,9 @@ class NativeKernel:
 def _load_driver(target: host_compiler.Target) -> Any:
     """The function that calls those of programs; one for all of them."""
     text = native_source.PRELUDE + native_source.DRIVER
-    function = getattr(host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY)
+    function = getattr(
+        host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY
+    )
     pointer, number = ctypes.c_void_p, ctypes.c_longlong
     function.restype = ctypes.c_int
     function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)
@@ -484,4 +486,3 @@ def engine_of(program: Program) -> str:
     kernel = _kernels.get(program.text)
     is_there = kernel is not None and kernel.function is not None
     return "native" if is_there and process.get().cpu != "numpy" else "numpy"
-

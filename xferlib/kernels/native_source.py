@@ -164,6 +164,17 @@ def _has_fast_form(node: Node) -> bool:
     return node.op in ("call", "fmod", "gather") or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
 
 
+CAREFUL = Dialect(
+    typed=lambda name, dtype: f"{name}_{dtype.name}",
+    pair=lambda kind, x, y: f"({kind}){{{x}, {y}}}",
+    nothing="{0}",
+    call=_careful_call,
+    calls=frozenset({"call", "fmod"}),
+    begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
+)
+"""Every operation by the function that is right for all operands."""
+
+
 def _zero(dtype: DType) -> str:
     return f"({c_type(dtype)}){{0, 0}}" if dtype.kind == "c" else f"({c_type(dtype)})0"
 
@@ -182,22 +193,15 @@ class _NativeWriter:
         self.is_fast = not self.is_ordered and self._has_fast_forms()
         self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
         self.pieces = self.is_fast or self.is_complex
-        self.careful = Dialect(
-            typed=lambda name, dtype: f"{name}_{dtype.name}",
-            pair=lambda kind, x, y: f"({kind}){{{x}, {y}}}",
-            nothing="{0}",
-            call=_careful_call,
-            calls=frozenset({"call", "fmod"}),
-            begin_loop=self._begin_loop,
-        )
+        self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
         self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
 
     def source(self) -> NativeSource:
         block = self._block()
         nbytes = sum(9 + self._dtype(self.program.stores[n].param).itemsize for n in self.kept)
         return NativeSource(
-            parts=(PRELUDE, *_needed(self.program)),
-            calls=_functions(self.program),
+            parts=(PRELUDE, *needed_parts(self.program)),
+            calls=needed_calls(self.program),
             block=block,
             form=tuple(self._form()),
             sites=tuple(self.sites),
@@ -363,7 +367,9 @@ class _NativeWriter:
         nodes = sort_nodes([node.args[0] for node in gathers])
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
         lines = writer.statements(nodes, names := {}, "t")
-        tests = {f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers}
+        tests = {
+            f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers
+        }
         text = "".join(f"{each}\n" for each in lines)
         return f"  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1) {{\n{text}    xf_flag |= {' | '.join(sorted(tests))};\n  }}\n"
 
@@ -676,7 +682,12 @@ def _integer_functions(dtype: DType) -> str:
     quotient = quotient.replace("MINUS", "(T)(0 - (U)x)" if is_signed else "x")
     quotient = quotient.replace("NONE", "-1" if is_signed else "1").replace("F", "double" if bits == 32 else "float")
     text = _INTEGER + (_FAST_INTEGER if bits == 64 else "")
-    text = text.replace("SHIFT", "(U)1 << 52" if is_signed else "0").replace("QUOTIENT", quotient).replace("NAME", dtype.name).replace("BITS", str(bits))
+    text = (
+        text.replace("SHIFT", "(U)1 << 52" if is_signed else "0")
+        .replace("QUOTIENT", quotient)
+        .replace("NAME", dtype.name)
+        .replace("BITS", str(bits))
+    )
     wide = "unsigned long long" if bits == 64 else "unsigned int"
     for name, meaning in (("T", kind), ("U", wide), ("S", narrow)):
         text = _word(text, name, meaning)
@@ -692,13 +703,13 @@ def _word(text: str, name: str, meaning: str) -> str:
 _TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
 
 
-def _functions(program: Program) -> tuple[str, ...]:
+def needed_calls(program: Program) -> tuple[str, ...]:
     nodes = [node for each in bodies(program) for node in expand(each).nodes]
     wanted = [node for node in nodes if node.op == "call" or (node.op == "fmod" and node.dtype != FLOAT64)]
     return tuple(sorted(set(map(_function, wanted))))
 
 
-def _needed(program: Program) -> list[str]:
+def needed_parts(program: Program) -> list[str]:
     """The functions that a program needs."""
     nodes: list[Any] = [node for each in bodies(program) for node in expand(each).nodes]
     dtypes = {node.dtype for node in nodes} | {param.dtype for each in bodies(program) for param in each.params}

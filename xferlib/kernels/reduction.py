@@ -15,12 +15,13 @@ from xferlib._core.arrays import ArrayInfo, bounds
 from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
-from xferlib.kernels import autograd, calls, cuda_signature, signature
+from xferlib.kernels import autograd, calls, cuda_signature, native_reduction, signature
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
 from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
 from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
+from xferlib.kernels.native_reduction import NativeReduction, NativeReductionPlan
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 
@@ -238,9 +239,20 @@ A = np.ndarray[Any, Any]
 
 
 class HostReductionCall(ReductionCall):
-    """A call on host memory, or through a backend's own engine; ``functions``: what calls of all shapes share."""
+    """A call on host memory, or through a backend's own engine.
 
-    def __init__(self, *args: Any, functions: dict[str, BlockFunction] | None = None, keepdims: bool) -> None:
+    Args:
+        functions: What calls of all shapes share on the NumPy engine.
+        native: The compiled reduction, or how far it is.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        functions: dict[str, BlockFunction] | None = None,
+        native: NativeReduction | None = None,
+        keepdims: bool,
+    ) -> None:
         super().__init__(*args, keepdims=keepdims)
         self._engine = engine_of(self.owner)
         self._order = (*self.kept, *self.axes)
@@ -249,7 +261,12 @@ class HostReductionCall(ReductionCall):
         self._whole = frozenset(
             number for number, info in self.infos.items() if info.shape == self.shape and info.dtype.isnative
         )
-        self._plan = NumpyReduction(self.spec, *self._shape, functions)
+        self._functions = functions
+        self._numpy: NumpyReduction | None = None
+        is_able = math.prod(self._shape) >= native_reduction.LEAST and self.spec.shortcut is None
+        is_able = is_able and all(info.dtype.isnative for info in self.infos.values())
+        self._native = native if is_able else None
+        self._plan: NativeReductionPlan | None = None
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce."""
@@ -265,20 +282,34 @@ class HostReductionCall(ReductionCall):
         return self._pick_results(results)
 
     def _compute(self, args: Sequence[Any], results: Sequence[Any]) -> None:
-        host_view, rows = self.owner.host_view, self._shape[0]
-        scalars = iter(self._scalars(args))
-        operands = [
-            self._operand(number, host_view(each)) if number in self.infos else np.array(next(scalars))
-            for number, each in enumerate(args)
+        host_view = self.owner.host_view
+        scalars = iter(self._scalars(args) if self._scalar_params else ())
+        given = [
+            host_view(each) if number in self.infos else np.array(next(scalars)) for number, each in enumerate(args)
         ]
         targets = [host_view(each) for each in results]
         if all(each.flags.c_contiguous for each in targets):
-            self._plan.run(operands, [each.reshape(rows) for each in targets])
+            self._reduce(given, targets)
             return
-        buffers = [np.empty(rows, each.dtype) for each in targets]
-        self._plan.run(operands, buffers)
+        buffers = [np.empty(each.shape, each.dtype) for each in targets]
+        self._reduce(given, buffers)
         for target, buffer in zip(targets, buffers, strict=True):
-            target[...] = buffer.reshape(target.shape)
+            target[...] = buffer
+
+    def _reduce(self, given: list[A], targets: Sequence[A]) -> None:
+        """Reduce to contiguous arrays, on the engine that is chosen and there."""
+        native = self._native
+        if native is not None and native.is_ready():
+            if self._plan is None:
+                kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
+                self._plan = NativeReductionPlan(native, kept, reduced)
+            self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
+            return
+        if self._numpy is None:
+            self._numpy = NumpyReduction(self.spec, *self._shape, self._functions)
+        rows = self._shape[0]
+        operands = [self._operand(number, each) if number in self.infos else each for number, each in enumerate(given)]
+        self._numpy.run(operands, [each.reshape(rows) for each in targets])
 
     def _operand(self, number: int, array: A) -> A:
         """The array of an input in shape (rows, count)."""
@@ -555,6 +586,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         self._plans: Plans[CudaReduction] = Plans()
         self._functions: dict[int, dict[str, BlockFunction]] = {}
         """By the identity of the specification."""
+        self._natives: dict[int, NativeReduction] = {}
         self._parts: dict[int, tuple[ElementwiseKernel, ReductionKernel]] = {}
         """The kernels of a reduction in two, by the identity of the specification."""
         self._ready: Plans[Run] = Plans()
@@ -676,7 +708,10 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         if device.kind == "cuda":
             return CudaReductionCall(*checked, find_plan=self._cuda_plan, keepdims=keepdims).run
         functions = self._functions.setdefault(id(spec), {})
-        return HostReductionCall(*checked, functions=functions, keepdims=keepdims).run
+        native = self._natives.get(id(spec))
+        if native is None:
+            native = self._natives.setdefault(id(spec), NativeReduction(spec))
+        return HostReductionCall(*checked, functions=functions, native=native, keepdims=keepdims).run
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
         """Run a call on tensors that torch tracks."""
