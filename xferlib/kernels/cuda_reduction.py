@@ -635,7 +635,8 @@ class CudaReduction:
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
-        self._lock = threading.Lock()
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._fill: CudaPlan | None = None
         if self._rows == 0:
             return
@@ -652,6 +653,7 @@ class CudaReduction:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
         self._counters = self._rows if shape.kernel == "rows" else grid // parts
+        self._nowhere = [0] * (len(self._accumulators) + 1)
         self._offsets = [-(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 else 0] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
             nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
@@ -781,15 +783,20 @@ class CudaReduction:
         if self._fill is not None:
             self._run_filling(self._fill, pointers, stream)
             return
-        base, scratch = 0, None  # what is freed is reused in stream order
         if self._scratch_nbytes:
-            base, scratch = self._find_scratch(stream)
-        everything = [*pointers, *[base + offset for offset in self._offsets], base]
-        with self._lock:  # the driver copies the arguments during a launch
-            self._parameters.patch(everything)
+            base, scratch = self._find_scratch(stream)  # kept to the end: what is freed is reused in stream order
+            into = [base + offset for offset in self._offsets]
+            into.append(base)
+        else:
+            into, scratch = self._nowhere, None
+        self._acquire()  # the driver copies the arguments during a launch
+        try:
+            self._parameters.patch([*pointers, *into])
             for place, value in enumerate(scalars):
                 self._parameters.patch_scalar(place, value.tobytes())
             self._launch(stream.handle)
+        finally:
+            self._release()
         del scratch
 
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
@@ -813,9 +820,12 @@ class CudaReduction:
         assert self._spec.identity is not None
         dtypes = (*self._spec.accumulators, INT64, INT64)
         values = [dtype.type(value) for dtype, value in zip(dtypes, (*self._spec.identity, 0, self._rows), strict=True)]
-        with self._lock:
+        self._acquire()
+        try:
             fill.bind(pointers[len(pointers) - self._spec.outputs :], values)
             fill.launch(stream.handle)
+        finally:
+            self._release()
 
 
 def _is_order_free(spec: ReductionSpec) -> bool:

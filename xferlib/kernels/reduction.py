@@ -27,7 +27,7 @@ from xferlib.kernels.numpy_reduction import NumpyReduction
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawStream
+    from xferlib._core.device import Device
     from xferlib.kernels.cuda_reduction import CudaReduction
 
 
@@ -86,9 +86,9 @@ class ReductionCall:
         """Reduce to new arrays, or to those given, which are checked."""
         raise NotImplementedError
 
-    def _new_outputs(self, stream: RawStream | None = None) -> list[Any]:
+    def _new_outputs(self) -> list[Any]:
         owner = self.owner
-        at = owner.stream_current(self.device) if stream is None else stream
+        at = owner.stream_current(self.device)
         return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
 
     def _check_out(self, args: Sequence[Any], out: Any) -> list[Any]:
@@ -162,7 +162,8 @@ class CudaReductionCall(ReductionCall):
             plans = {} if known is None else known.plans
         stream = owner.stream_current(device)
         if out is None:
-            results = self._new_outputs(stream)
+            shape, empty = self.result_shape, owner.empty
+            results = [empty(shape, dtype, device=device, stream=stream) for dtype in self._output_dtypes]
         everything = [*given, *results]
         pointers = owner.operands(everything)
         if 0 in pointers:
