@@ -24,6 +24,7 @@ from xferlib.kernels.cuda_source import (
     Writer,
     binary,
     c_type,
+    expression,
     storage_type,
     to_memory,
     to_register,
@@ -47,7 +48,7 @@ from xferlib.kernels.ir import (
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fvisibility=hidden",
+    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fvisibility=hidden", "-funroll-loops",
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function."""
 
@@ -58,6 +59,8 @@ HEAD = 4
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
+SHORT_ROW = 128
+"""The shortest row that is a piece of its own."""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 
@@ -195,6 +198,9 @@ class _NativeWriter:
         self.pieces = self.is_fast or self.is_complex
         self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
         self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
+        self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
+        self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
+        """Dividends that grow by one, and divisors: see `_find_rows`."""
 
     def source(self) -> NativeSource:
         block = self._block()
@@ -251,21 +257,74 @@ class _NativeWriter:
     # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
     # addition and a subtraction of neighbouring parts fused ones, whatever its options say.
     def _block(self) -> str:
-        careful = self._loop(is_fast=False)
+        careful = self._loop(self.careful)
         if self.is_fast:
+            self.rows = self._find_rows()
             test = self._test_affine()
-            careful = f"  int xf_flag = 0;\n{test}  if (!xf_flag) {{\n{self._loop(is_fast=True)}  }}\n  if (xf_flag) {{\n{careful}  }}\n"
+            fast = f"  if (!xf_flag) {{\n{self._loop(self.fast)}  }}\n"
+            if self.rows:
+                fast = f"  if (xf_row && !xf_flag) {{\n{self._loop(self.in_row)}  }} else{fast}"
+            flags = "  int xf_flag = 0;\n  unsigned long long xf_wide = 0;\n"
+            careful = f"{flags}{test}{fast}  if (xf_flag || xf_wide) {{\n{careful}  }}\n"
         size = 64 if any(node.op in ("call", "fmod") for node in self.program.nodes) else 512
-        step = f"at += {size}" if self.pieces else "at += n"
         rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
             "long long *xf_report, char *scratch) {\n"
             "  const long long xf_size = g[1], xf_most = g[2];\n"
             f"{self._declarations(size)}{self._scratch()}"
-            f"  for (long long at = 0; at < n; {step}) {{\n  const long long m = {rest};\n"
+            f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
             f"{self._take_apart()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
+
+    def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
+        """Divisions of the element's number, and what is added to it, by what is the same for all: rows and columns.
+
+        Pieces end where a row does: the quotient is then one number, and the remainder grows by one.
+        """
+        found = {}
+        for node in self.program.nodes:
+            if node.op in _DIVISIONS and node.dtype.name == "int64":
+                dividend, divisor = (linear(each, self.params) for each in node.args)
+                if dividend is not None and dividend.factor == 1 and divisor is not None and not divisor.factor:
+                    found[id(node.args[0]), id(node.args[1])] = node.args[0], node.args[1]
+        return found
+
+    def _begin_rows(self) -> str:
+        if not self.rows:
+            return ""
+        names: dict[int, str] = {}
+        nodes = sort_nodes([each for pair in self.rows.values() for each in pair])
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
+        lines = ["  int xf_row = 1;", "  const long long last = m - 1;"]
+        lines += [f"  long long x{k} = 0, q{k} = 0, r{k} = 0;" for k, _ in enumerate(self.rows)]
+        lines += ["  for (int turn = 0; turn < 2; ++turn) {", "    const long long j = turn ? last : 0;"]
+        lines += writer.statements(nodes, names, "t")
+        for k, pair in enumerate(self.rows.values()):  # a sum in 32 bits may not go on
+            x, y = (names[id(each)] for each in pair)
+            lines.append(f"    if (turn) xf_row &= {x} == x{k} + last;")
+            lines.append(f"    else if ({x} < 0 || {y} < {SHORT_ROW}) xf_row = 0;")
+            lines.append(f"    else {{ x{k} = {x}; q{k} = {x} / {y}; r{k} = {x} % {y}; if ({y} - r{k} < m) m = {y} - r{k}; }}")
+        lines += ["  }", "  if (!xf_row) m = last + 1;"]
+        return "".join(f"{each}\n" for each in lines)
+
+    def _call_in_row(self, node: Node, args: list[str], math: str) -> str:
+        """An operation in a piece of a row: a quotient is one number there, and a remainder the column."""
+        if node.op == "cast":
+            column = self._column(node.args[0])
+            if column and node.dtype.kind in "iu" and node.dtype.itemsize == 4:  # whose vectors are twice as long
+                return f"({c_type(node.dtype)})((unsigned int){column} + (unsigned int)j)"
+            return expression(node, args, math, self.fast)
+        if column := self._column(node):
+            return f"{column} + j"
+        if (id(node.args[0]), id(node.args[-1])) in self.rows:
+            return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
+        return expression(node, args, math, self.fast)
+
+    def _column(self, node: Node) -> str:
+        """The first column of a piece, where a node is the column of an element; else nothing."""
+        key = (id(node.args[0]), id(node.args[1])) if node.op in ("imod", "floormod") else None
+        return f"r{list(self.rows).index(key)}" if key in self.rows else ""
 
     def _declarations(self, size: int) -> str:
         lines = []
@@ -311,7 +370,7 @@ class _NativeWriter:
             lines.append(f"  XF_INDEPENDENT\n  for (long long j = 0; j < m; ++j) {each}\n")
         return "".join(lines)
 
-    def _loop(self, *, is_fast: bool) -> str:
+    def _loop(self, dialect: Dialect) -> str:
         lines = []
         for number in self.elements:
             if number in self.program.reads:
@@ -320,13 +379,13 @@ class _NativeWriter:
                 if is_complex(self._dtype(number)):
                     value = f"{{r{number}[j], i{number}[j]}}"
                 lines.append(f"    const {memory} l{number} = {value};")
-        gather = self._gather_fast if is_fast else self._gather
-        dialect = self.fast if is_fast else self.careful
+        gather = self._gather if dialect is self.careful else self._gather_fast
         writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
         lines += writer.statements(self.program.nodes, self.names, "v")
         lines += [f"    {each}" for each in self._stores()]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
-        return f"{ahead}  for (long long j = 0; j < m; ++j) {{\n" + "".join(f"{each}\n" for each in lines) + "  }\n"
+        counter = "int" if self.pieces else "long long"  # whose vectors are twice as long
+        return f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n" + "".join(f"{each}\n" for each in lines) + "  }\n"
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
@@ -352,7 +411,9 @@ class _NativeWriter:
             wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
             index = f"(xf_flag |= {wrong}, {inside} ? {index} : 0)"
         value = to_register(f"p{array}[{index}]", node.dtype)
-        return f"{mask[0]} ? {value} : {_zero(node.dtype)}" if mask else value
+        if not mask:
+            return value
+        return f"({{ const {c_type(node.dtype)} read = {value}; {mask[0]} ? read : {_zero(node.dtype)}; }})"
 
     def _is_affine(self, node: Node) -> bool:
         """Whether the indices of neighbouring elements have one distance, so that two of them tell of all between."""
@@ -502,6 +563,7 @@ static inline long long __double_as_longlong(double x) { union { long long i; do
 #define __dsqrt_rn(x) __builtin_sqrt(x)
 static inline float fabsf(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
 static inline double fabs(double x) { return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll); }
+#define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {
   if (!site[0]++) site[1] = site[2] = number;
@@ -648,28 +710,28 @@ static inline T xf_shr_NAME(T x, T count) {
 }
 /* What is 0 is not converted: gcc 12 takes the way to an integer and back for a truncation, which keeps the sign of 0. */
 #define xf_saturate_NAME(x, low, high, least, most) \\
-  ((x) >= 1 || (x) <= -1 ? ((x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x)) : (T)0)
+  (xf_size_of(x) >= 1 ? ((x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x)) : (T)0)
 """
 
 _FAST_INTEGER = """\
 /* By a division of floats, while they hold the operands: exact, and vectorised. */
-#define xf_fast_idiv_NAME(x, y) xf_by_double_NAME(x, y, &xf_flag)
-#define xf_fast_imod_NAME(x, y) (T)((U)(x) - (U)xf_by_double_NAME(x, y, &xf_flag) * (U)(y))
-#define xf_fast_floordiv_NAME(x, y) xf_floor_by_double_NAME(x, y, &xf_flag)
-#define xf_fast_floormod_NAME(x, y) (T)((U)(x) - (U)xf_floor_by_double_NAME(x, y, &xf_flag) * (U)(y))
-static inline T xf_by_double_NAME(T x, T y, int *flag) {
+#define xf_fast_idiv_NAME(x, y) xf_by_double_NAME(x, y, &xf_wide)
+#define xf_fast_imod_NAME(x, y) (T)((U)(x) - (U)xf_by_double_NAME(x, y, &xf_wide) * (U)(y))
+#define xf_fast_floordiv_NAME(x, y) xf_floor_by_double_NAME(x, y, &xf_wide)
+#define xf_fast_floormod_NAME(x, y) (T)((U)(x) - (U)xf_floor_by_double_NAME(x, y, &xf_wide) * (U)(y))
+static inline T xf_by_double_NAME(T x, T y, U *flag) {
   const U half = SHIFT;
-  *flag |= ((U)x + half >= (U)1 << 53) | ((U)y + half >= (U)1 << 53) | (y == 0);
-  double q = (double)x / (double)(y == 0 ? 1 : y);
-  return q >= 1 || q <= -1 ? (T)q : (T)0;
+  *flag |= ((U)x + half) >> 53 | ((U)y + half) >> 53 | (U)(y == 0);
+  double q = (double)x / (double)y;
+  return fabs(q) >= 1 ? (T)q : (T)0;
 }
-static inline T xf_floor_by_double_NAME(T x, T y, int *flag) {
+static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
   T quotient = xf_by_double_NAME(x, y, flag), rest = (T)((U)x - (U)quotient * (U)y);
   return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
 }
 """
 
-_BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : q >= 1 || q <= -1 ? (T)q : (T)0;"
+_BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : FABS(q) >= 1 ? (T)q : (T)0;"
 """In a float type of twice the bits a quotient is never rounded up to an integer; and it is vectorised."""
 _BY_INTEGER = "return y == 0 ? (T)0 : y == NONE ? MINUS : (T)(x / (y == 0 || y == NONE ? (T)1 : y));"
 
@@ -680,7 +742,7 @@ def _integer_functions(dtype: DType) -> str:
     narrow = kind if not is_signed else f"unsigned {kind.removeprefix('signed ')}"
     quotient = _BY_INTEGER if bits == 64 else _BY_FLOAT
     quotient = quotient.replace("MINUS", "(T)(0 - (U)x)" if is_signed else "x")
-    quotient = quotient.replace("NONE", "-1" if is_signed else "1").replace("F", "double" if bits == 32 else "float")
+    quotient = quotient.replace("FABS", "fabs" if bits == 32 else "fabsf").replace("NONE", "-1" if is_signed else "1").replace("F", "double" if bits == 32 else "float")
     text = _INTEGER + (_FAST_INTEGER if bits == 64 else "")
     text = (
         text.replace("SHIFT", "(U)1 << 52" if is_signed else "0")
