@@ -345,16 +345,15 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
     before = xferlib.configure(cpu="native")
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(native_reduction, "LEAST", 1)
             if data.draw(st.booleans()):
                 patch.setattr(native_reduction, "_LEAST_PART", 1024)
                 patch.setattr(native_reduction, "helper_count", lambda *_: 2)
             kernel = ReductionKernel(getattr(reductions, name).definition)
-            found = kernel(*operands, axis=axes)
+            found = [kernel(*operands, axis=axes) for _ in range(3)]
     finally:
         xferlib.configure(cpu=before.cpu)
     assert any(each.function for each in kernel._natives.values()) or name == "any" or np.dtype(dtype).kind in "bi"
-    assert same_bits(np.asarray(found), np.asarray(expected))
+    assert all(same_bits(np.asarray(each), np.asarray(expected)) for each in found)
 
 
 class _Gpu(Emulator):

@@ -11,11 +11,13 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._runtime import process, threads
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import host_compiler, native_engine, native_source
@@ -38,8 +40,7 @@ _HEAD = 6
 RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.05, 0.1, 20.0
-LEAST = 64
-"""Elements, in all, below which the NumPy engine has less to do for a call."""
+_WITH_LOCK_NS = 20_000
 _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
 
@@ -499,6 +500,23 @@ class NativeReductionPlan:
             numbers[4:6] = [length, parts]
             self._divided = most, (ctypes.c_longlong * len(numbers))(*numbers), rows, parts, helpers
         return self._divided[1:]
+
+    def bind(
+        self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...]
+    ) -> Callable[[tuple[Any, ...]], Any] | None:
+        """What runs calls on NumPy arrays of these dtypes and layouts, in one step; None where Python has to."""
+        spec = self.kernel.spec
+        geometry, _, parts, helpers = self._divide(most_threads())
+        if parts > 1 or helpers or len(arrays) < spec.inputs:
+            return None
+        address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
+        settings = ctypes.addressof(native_engine._settings)
+        extents = struct.pack(f"{len(result_shape)}n", *result_shape)
+        keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
+        return _native.bind_fold(
+            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays),
+            tuple(spec.output_dtypes), extents, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
+        )  # fmt: skip
 
     def run(self, operands: Sequence[int], outputs: Sequence[A]) -> None:
         """Reduce the arrays and scalars at these addresses to contiguous arrays of as many elements as results."""

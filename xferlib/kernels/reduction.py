@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
@@ -15,7 +16,7 @@ from xferlib._core.arrays import ArrayInfo, bounds
 from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
-from xferlib.kernels import autograd, calls, cuda_signature, native_reduction, signature
+from xferlib.kernels import autograd, calls, cuda_signature, signature
 from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.calls import Plans, engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
@@ -264,10 +265,12 @@ class HostReductionCall(ReductionCall):
         )
         self._functions = functions
         self._numpy: NumpyReduction | None = None
-        is_able = math.prod(self._shape) >= native_reduction.LEAST and self.spec.shortcut is None
+        is_able = math.prod(self._shape) > 0 and self.spec.shortcut is None
         is_able = is_able and all(info.dtype.isnative for info in self.infos.values())
         self._native = native if is_able else None
         self._plan: NativeReductionPlan | None = None
+        self.direct: Callable[[tuple[Any, ...]], Any] | None = None
+        """Runs plain calls on arrays of the same layouts, once it is there."""
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce."""
@@ -304,6 +307,10 @@ class HostReductionCall(ReductionCall):
             if self._plan is None:
                 kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
                 self._plan = NativeReductionPlan(native, kept, reduced)
+                if self._engine is None and self.backend.name == "numpy":
+                    nbytes = lambda info: struct.pack(f"{2 * len(info.shape)}n", *info.shape, *info.strides)
+                    inputs = [(info.dtype, nbytes(info)) for _, info in sorted(self.infos.items())]
+                    self.direct = self._plan.bind(inputs, self.result_shape)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
@@ -569,6 +576,8 @@ class _Last(NamedTuple):
     keepdims: bool
     matches: Callable[..., bool]
     run: Run
+    call: Any
+    direct: Callable[[tuple[Any, ...]], Any] | None
 
 
 _P = ParamSpec("_P")
@@ -625,16 +634,25 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
-        if process.scopes:
-            blocks.follow()
         last = self._last
         if last is not None and last.axis is axis and last.keepdims is keepdims:
+            if last.direct is not None and out is None and observe.active is None:
+                found = last.direct(args)
+                if found is not NotImplemented:
+                    return found
+            if process.scopes:
+                blocks.follow()
             try:
                 is_like = last.matches(*args)
             except Exception:  # an argument of another type: the key finds out which
                 is_like = False
             if is_like:
-                return last.run(args, out)
+                found = last.run(args, out)
+                if last.direct is None and (direct := getattr(last.call, "direct", None)) is not None:
+                    self._last = last._replace(direct=direct)
+                return found
+        elif process.scopes:
+            blocks.follow()
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         run = self._ready.get(key)
         if run is None:
@@ -655,7 +673,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
     def _remember(self, args: Sequence[Any], axis: Any, run: Run, *, keepdims: bool) -> None:
         """Recognise calls like this one by comparison from now on, if its arguments are arrays of one type."""
         if len({*map(type, args)}) == 1 and (matcher := calls.reader(args[0]).matcher) is not None:
-            self._last = _Last(axis, keepdims, matcher(args), run)
+            self._last = _Last(axis, keepdims, matcher(args), run, getattr(run, "__self__", None), None)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""

@@ -16,6 +16,7 @@ typedef uint64_t word;
 PyObject *xf_add_device(PyObject *module, PyObject *arguments);
 PyObject *xf_add_library(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_fold(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
