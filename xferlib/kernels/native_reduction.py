@@ -2,8 +2,9 @@
 
 Adding one element after the other leaves a processor waiting for each sum. The tree of neighbours in pairs has the
 vectors that it wants: a block of `BLOCK` elements is mapped, and halved level by level, each level by one loop over
-neighbours. Where results are adjacent in memory, and not their elements, the loops go over results instead, for groups
-of eight elements. Whole blocks are the digits of a binary counter, so that an element count needs no memory of its own.
+neighbours. Where the order shows in no bit, blocks are combined element by element, and halved once. Where results are
+adjacent in memory, and not their elements, the loops go over results instead, for groups of eight elements. Whole blocks
+are the digits of a binary counter, so that an element count needs no memory of its own.
 
 One text serves every shape and layout of a reduction: extents and strides are arguments.
 """
@@ -23,7 +24,16 @@ from xferlib.errors import KernelCompileError
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.formulas import expand
-from xferlib.kernels.ir import CallLayout, Program, ReductionSpec, bodies, collapse, is_complex, part_dtype
+from xferlib.kernels.ir import (
+    CallLayout,
+    Program,
+    ReductionSpec,
+    bodies,
+    collapse,
+    is_complex,
+    is_order_free,
+    part_dtype,
+)
 from xferlib.kernels.numpy_engine import helper_count, most_threads
 
 A = np.ndarray[Any, Any]
@@ -41,6 +51,8 @@ RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.05, 0.1, 20.0
 _WITH_LOCK_NS = 20_000
+_SHORT = 1 << 13
+"""Elements that are reduced before NumPy's own function is found."""
 _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
 
@@ -66,6 +78,7 @@ class _ReductionWriter:
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
         self.accumulators = range(len(spec.accumulators))
+        self.is_free = is_order_free(spec.combine)
 
     def _dtype(self, number: int) -> Any:
         return self.map.params[number].dtype
@@ -206,8 +219,50 @@ class _ReductionWriter:
                 f"xf_gather((char *)b{number}, base{number}, {size}, start + done, m, reduced, extent, r{number});"
             )
         fold = self._combine("a{0}[2 * i]", "a{0}[2 * i + 1]", "a{0}[i]")
-        inserted = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
-        last = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
+        if self.is_free:
+            halved = self._combine("a{0}[i]", "a{0}[half + (n & 1) + i]", "a{0}[i]")
+            collapse = f"""\
+    for (long long n = end - begin < {BLOCK} ? end - begin : {BLOCK}; n > 1;) {{
+      const long long half = n / 2;
+      XF_INDEPENDENT
+      for (long long i = 0; i < half; ++i) {halved}
+      n = half + (n & 1);
+    }}"""
+            after = ""
+            element = self._each("{T} x{k}_;") + self._map("[j]", "[j]", "start + done + j", "x{0}_")
+            added = self._combine("a{0}[done + j]", "x{0}_", "a{0}[done + j]")
+            first = self._map("[j]", "[j]", "start + done + j", "a{0}[done + j]")
+            body = f"""\
+      if (turn) {{
+        XF_INDEPENDENT
+        for (long long j = 0; j < m; ++j) {{ {element} {added} }}
+      }} else {{
+        XF_INDEPENDENT
+        for (long long j = 0; j < m; ++j) {first}
+      }}"""
+        else:
+            joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
+            body = f"""\
+      XF_INDEPENDENT
+      for (long long j = 0; j < m; ++j) {self._map("[j]", "[j]", "start + done + j", "a{0}[done + j]")}"""
+            after = f"""\
+    while (n > 1) {{
+      const long long half = n / 2;
+      XF_INDEPENDENT
+      for (long long i = 0; i < half; ++i) {fold}
+      if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
+      n = half + (n & 1);
+    }}
+    int level = 0;
+    for (; turn >> level & 1; ++level) {joined}
+    {self._move("c{0}[level]", "a{0}[0]")}"""
+            collapse = f"""\
+    int is_empty = 1;
+    for (int level = 0; turn >> level; ++level)
+      if (turn >> level & 1) {{
+        if (is_empty) {{ {self._move("a{0}[0]", "c{0}[level]")} }} else {joined}
+        is_empty = 0;
+      }}"""
         return f"""\
 static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
@@ -226,27 +281,12 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       const long long m = reduced == 1 || !is_run || left > n - done ? n - done : left;
       {chr(10).join(loads)}
       {self._take_apart("m")}
-      XF_INDEPENDENT
-      for (long long j = 0; j < m; ++j) {self._map("[j]", "[j]", "start + done + j", "a{0}[done + j]")}
+{body}
       done += m;
     }}
-    while (n > 1) {{
-      const long long half = n / 2;
-      XF_INDEPENDENT
-      for (long long i = 0; i < half; ++i) {fold}
-      if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
-      n = half + (n & 1);
+{after}
     }}
-    int level = 0;
-    for (; turn >> level & 1; ++level) {inserted}
-    {self._move("c{0}[level]", "a{0}[0]")}
-    }}
-    int is_empty = 1;
-    for (int level = 0; turn >> level; ++level)
-      if (turn >> level & 1) {{
-        if (is_empty) {{ {self._move("a{0}[0]", "c{0}[level]")} }} else {last}
-        is_empty = 0;
-      }}
+{collapse}
     {self._finish("a{0}[0]")}
   }}
 }}
@@ -417,6 +457,11 @@ class NativeReduction(native_engine.NativeKernel):
         super().__init__(spec.map_program)
         self.spec = spec
         self.why_not = why_not(spec)
+
+    def takes(self, size: int) -> bool:
+        """Whether to run it for so many elements: NumPy's own search for an extremum, where it may, ends early."""
+        is_sum = self.spec.combine.stores[0].value.op in ("add", "mul")
+        return size > 0 and (self.spec.shortcut is None or is_sum or size <= _SHORT)
 
     def is_ready(self) -> bool:
         """Whether to run it at this call; a call on the NumPy engine is counted."""
