@@ -3,8 +3,8 @@
 Adding one element after the other leaves a processor waiting for each sum. The tree of neighbours in pairs has the
 vectors that it wants: a block of `BLOCK` elements is mapped, and halved level by level, each level by one loop over
 neighbours. Where the order shows in no bit, blocks are combined element by element, and halved once. Where results are
-adjacent in memory, and not their elements, the loops go over results instead, for groups of eight elements. Whole blocks
-are the digits of a binary counter, so that an element count needs no memory of its own.
+adjacent in memory, and not their elements, the loops go over results instead, for groups of eight elements. Whole
+blocks are the digits of a binary counter, so that an element count needs no memory of its own.
 
 One text serves every shape and layout of a reduction: extents and strides are arguments.
 """
