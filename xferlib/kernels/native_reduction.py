@@ -51,6 +51,8 @@ RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.05, 0.1, 20.0
 _WITH_LOCK_NS = 20_000
+_FEW = 4
+"""Elements of a result that are too few for a loop of their own."""
 _SHORT = 1 << 13
 """Elements that are reduced before NumPy's own function is found."""
 _LEAST_PART = 1 << 14
@@ -514,9 +516,8 @@ class NativeReductionPlan:
         keeps = collapse(kept, keep_order=True).with_axes()  # the results are written in C order
         along = collapse(reduced, keep_order=True).with_axes()
         first = next((k for k, own in enumerate(along.strides) if any(own)), 0)
-        self._along = int(
-            self._rows == 1 or abs(along.strides[first][-1]) <= abs(keeps.strides[first][-1]) or keeps.shape[-1] < 8
-        )
+        is_nearer = abs(along.strides[first][-1]) <= abs(keeps.strides[first][-1]) and self._count > _FEW
+        self._along = int(is_nearer or keeps.shape[-1] < 8)
         strides = [stride for pair in zip(keeps.strides, along.strides, strict=True) for own in pair for stride in own]
         numbers = [self._count, self._rows, len(keeps.shape), len(along.shape), 0, 1]
         self._geometry = [*numbers, *keeps.shape, *along.shape, *strides]
