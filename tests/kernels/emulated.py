@@ -59,6 +59,12 @@ class Emulator:
     def compute_capability(self, device: Any) -> tuple[int, int]:
         return (8, 0)
 
+    def stream_is_recorded(self, stream: Any) -> bool:
+        return False
+
+    def zeros_between(self, nbytes: int, stream: Any) -> Any:
+        return np.zeros(nbytes, np.uint8)
+
     def compiler_version(self) -> str:
         return "emulated"
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import xferlib
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import arguments, reduction, reductions
+from xferlib.kernels import arguments, cuda_reduction, host_compiler, native_reduction, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 
@@ -23,24 +24,10 @@ LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 3276
 
 def tree(values, combine):
     """The definition of the order, one number at a time."""
-    leaves = []
-    for start in range(0, len(values), 4096):
-        leaf = values[start : start + 4096]
-        lanes = list(leaf[:512])
-        for place in range(512, len(leaf)):
-            lanes[place % 512] = combine(lanes[place % 512], leaf[place])
-        step = 256
-        while step:
-            for lane in range(step):
-                if lane + step < len(lanes):
-                    lanes[lane] = combine(lanes[lane], lanes[lane + step])
-            del lanes[step:]
-            step //= 2
-        leaves.append(lanes[0])
-    while len(leaves) > 1:
-        pairs = [combine(*leaves[k : k + 2]) if k + 1 < len(leaves) else leaves[k] for k in range(0, len(leaves), 2)]
-        leaves = pairs
-    return leaves[0]
+    nodes = list(values)
+    while len(nodes) > 1:
+        nodes = [combine(*nodes[k : k + 2]) if k + 1 < len(nodes) else nodes[k] for k in range(0, len(nodes), 2)]
+    return nodes[0]
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -327,6 +314,48 @@ def test_raw_arrays_serve_the_map_and_the_end():
         reduction("T x, T k", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a + x + k")(np.ones(3), 1)
 
 
+def _layouts(draw):
+    """A shape, and what makes a view of that many axes from an array of any."""
+    rank = draw(st.integers(1, 4))
+    shape = [draw(st.sampled_from([1, 2, 3, 7, 8, 9, 33, 130])) for _ in range(rank)]
+    shape[draw(st.integers(0, rank - 1))] = draw(st.sampled_from([1, 64, 1000, 1024, 1025, 9000]))
+    while math.prod(shape) > 100_000:
+        shape[shape.index(max(shape))] //= 4
+    order = draw(st.permutations(range(rank)))
+    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 1, 2, -1]))) for _ in shape)
+    return shape, lambda x: x.transpose(order)[steps]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", *FLOATS, "complex64", "complex128"])
+@settings(max_examples=10)
+@given(data=st.data())
+def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
+    """Any layout, axes and alignment, by rows and by columns, whole and in parts for several threads."""
+    if host_compiler.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    shape, view = _layouts(data.draw)
+    names = ["sum", "prod", "mean", "norm", "any", *(("min", "max", "dot") if np.dtype(dtype).kind != "c" else ())]
+    name = data.draw(st.sampled_from(names))
+    x = random_bits(dtype, math.prod(shape), seed=data.draw(st.integers(0, 99))).reshape(shape)
+    x = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype).reshape(shape) if data.draw(st.booleans()) else x
+    x = view(x)
+    axes = tuple(data.draw(st.sets(st.integers(0, x.ndim - 1), min_size=1)))
+    operands = [x, x[..., :1]] if name == "dot" else [x]
+    expected = getattr(reductions, name)(*operands, axis=axes)
+    before = xferlib.configure(cpu="native")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            if data.draw(st.booleans()):
+                patch.setattr(native_reduction, "_LEAST_PART", 1024)
+                patch.setattr(native_reduction, "helper_count", lambda *_: 2)
+            kernel = ReductionKernel(getattr(reductions, name).definition)
+            found = [kernel(*operands, axis=axes) for _ in range(3)]
+    finally:
+        xferlib.configure(cpu=before.cpu)
+    assert any(each.function for each in kernel._natives.values()) or name == "any" or np.dtype(dtype).kind in "bi"
+    assert all(same_bits(np.asarray(each), np.asarray(expected)) for each in found)
+
+
 class _Gpu(Emulator):
     """A backend whose arrays are NumPy's, and whose kernels are the source for CUDA."""
 
@@ -338,6 +367,7 @@ class _Gpu(Emulator):
         self.uses: list[Any] = []
         self.at = self.stream_current = lambda _: self
         self.handle = 0
+        self.capture = self.scratch = None
         self.is_lazy = lambda _: False
         self.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
         self.operands = lambda arrays: [each.ctypes.data for each in arrays]
@@ -346,6 +376,57 @@ class _Gpu(Emulator):
 
     def view(self, x):
         return ArrayInfo(x.ctypes.data, x.shape, x.strides, x.dtype, cast("Any", self), x.flags.writeable)
+
+
+def test_outputs_of_several_kinds_on_a_gpu(monkeypatch, kernels_apart):
+    """Each output is checked, and has a plan for its own layout, also where the last one was of another kind."""
+    x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+    gpu = _Gpu()
+    monkeypatch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+    kernel, expected = ReductionKernel(reductions.sum.definition), x.sum(axis=1)
+    kinds = [
+        lambda: np.zeros(6, np.float32),
+        lambda: np.zeros((6, 3), np.float32)[:, 1],
+        lambda: np.zeros(6, "f4")[::-1],
+    ]
+    expected = kernel(x, axis=1).copy()
+    for number in (0, 0, 1, 1, 0, 2, 1, 1, 2, 2):
+        out = kinds[number]()
+        assert kernel(x, axis=1, out=out) is out
+        assert same_bits(out, expected)
+        assert len(gpu.writes) == 1
+        gpu.writes.clear()
+    for out in (x[:, 0], x.reshape(-1)[:6]):
+        for _ in range(2):
+            with pytest.raises(KernelTypeError, match="overlaps|is an input"):
+                kernel(x, axis=1, out=out)
+    for out in (np.zeros(7, np.float32), np.zeros(6)):
+        with pytest.raises(LayoutError):
+            kernel(x, axis=1, out=out)
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+def test_a_result_in_several_parts_on_a_gpu(data):
+    """Rows and columns whose parts the last block joins: by the stream's scratch memory, or by memory of the call."""
+    shape = data.draw(st.sampled_from([(1, 70_001), (3, 40_000), (40_000, 3), (20_001, 40), (2, 30_000, 2)]))
+    axis = data.draw(st.sampled_from([1, (0, 1), 0, None][: 3 if len(shape) == 2 else 4]))
+    name, dtype = data.draw(st.sampled_from(["sum", "argmax", "prod"])), data.draw(st.sampled_from(["f4", "f2", "c8"]))
+    if name == "argmax" and (dtype == "c8" or type(axis) is tuple):
+        axis, dtype = None, "f4"
+    is_recorded, few = data.draw(st.booleans()), data.draw(st.booleans())
+    x = np.random.default_rng(data.draw(st.integers(0, 9))).uniform(0.9, 1.1, shape).astype(dtype)
+    gpu, kernel = _Gpu(), getattr(reductions, name)
+    expected = kernel(x, axis=axis)
+    vars(gpu)["stream_is_recorded"] = lambda _: is_recorded
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+        patch.setattr(cuda_reduction, "_COUNTERS", 1 if few else 4096)
+        again = ReductionKernel(kernel.definition)
+        for _ in range(2):  # the counters are as before
+            assert same_bits(again(x, axis=axis), expected)
+    assert not (is_recorded and gpu.scratch)
+    assert gpu.scratch is None or not gpu.scratch[2][:64].any() or few
 
 
 @pytest.mark.parametrize("name", ["sum", "argmax"])

@@ -317,6 +317,30 @@ def bind_scan(operation: str, dtype: Any) -> Callable[..., bool] | None:
     return made
 
 
+def bind_fold(*facts: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    """What calls a compiled reduction on NumPy arrays of one layout; None where it is not compiled.
+
+    It gives ``NotImplemented`` for another call; `fold.c` has the arguments here.
+    """
+    module = find_calls()
+    if module is None:
+        return None
+    found: Callable[[tuple[Any, ...]], Any] | None = module.bind_fold(*facts)
+    return found
+
+
+def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
+    """What calls a compiled kernel on NumPy arrays, ``(arguments, out)``; None where it is not compiled.
+
+    It gives ``NotImplemented`` for a call that Python has to check; `host.c` has the arguments here.
+    """
+    module = find_calls()
+    if module is None:
+        return None
+    found: Callable[[tuple[Any, ...], Any], Any] | None = module.bind_host(*facts)
+    return found
+
+
 class NoLease:
     """In place of the compiled base of leases, where it is absent."""
 

@@ -125,6 +125,11 @@ class Config:
         "Threads that stage a copy or run a CPU kernel. Unset: from the cores that this process may use, at most 10 to "
         "stage, or all of them into memory that was never touched.",
     )  # fmt: skip
+    cpu: str = _variable(
+        "XFERLIB_CPU", _one_of("auto", "native", "numpy"), "auto",
+        "How kernels run on a CPU. 'auto': by NumPy, until a C compiler that is there has compiled them in the "
+        "background; 'native': compiled before their first call, an error without a compiler; 'numpy': by NumPy.",
+    )  # fmt: skip
     loop_turns: int = _variable(
         "XFERLIB_LOOP_TURNS", _parse_count(1 << 40, "turns"), 1 << 20,
         "Most turns of a loop in a kernel on a CPU, where the data decide when the loop ends; more are an error. "

@@ -43,8 +43,9 @@ from xferlib.kernels.arguments import (
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float
-from xferlib.kernels.numpy_engine import SMALL, BlockFunction, NumpyPlan, quiet_context
+from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
+from xferlib.kernels.native_engine import HostPlan, NativeKernel, bind_direct
+from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
 
@@ -274,7 +275,7 @@ def _threads(call: str, given: Any) -> int | None:
     return threads
 
 
-# Checked calls that can be repeated: on host memory through the NumPy engine, and on CUDA devices.
+# Checked calls that can be repeated: on host memory, and on CUDA devices.
 #
 # Checking the arguments of a call in Python takes longer than a kernel on a small array. So a call is checked once for
 # each combination of dtypes, shapes and strides, and a `Prepared` repeats it. A repeated call must still check all that
@@ -288,6 +289,8 @@ def _threads(call: str, given: Any) -> int | None:
 
 A = np.ndarray[Any, Any]
 Converter = Callable[[Any], A]
+Direct = Callable[[tuple[Any, ...], Any], Any]
+"""``(arguments, out)``, to the result, or `NotImplemented` with nothing done."""
 _OF_SHAPES = frozenset({"index", "size", "length", "fact", "gather", "update", "loop", "pick"})
 """The operations whose values depend on more than the operands at their own position, or that take long to prepare."""
 
@@ -338,6 +341,8 @@ class Prepared:
         ]
         self._is_in_place = self.program.is_in_place
         self._only = self._outputs[0] if len(self._outputs) == 1 else None
+        self.direct: Direct | None = None
+        """Runs plain calls of the same dtypes and any shape, once it is there."""
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
@@ -391,7 +396,8 @@ class HostCall(Prepared):
         super().__init__(*args)
         infos: dict[int, ArrayInfo] = args[-1]
         self._is_numpy = self.backend.name == "numpy"
-        self._plans: dict[bool, NumpyPlan] = {}
+        self._plans: dict[bool, HostPlan] = {}
+        self._wants_direct = self._is_numpy
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
         self._converters: list[tuple[int, Converter]] = []  # made at the first call; later scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
@@ -414,6 +420,8 @@ class HostCall(Prepared):
             return self._run_converted(given, values, is_aliased=is_aliased)
         if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
             plan.run(values)
+            if self._wants_direct and plan.native is not None:
+                self._bind_direct(plan.native, given)
         else:
             self._compute(is_aliased, values)
         return self._pick_result(given) if self._only is None else given[self._only]
@@ -459,7 +467,14 @@ class HostCall(Prepared):
         for number in self._swapped:
             if number in self.program.writes:
                 values[number][...] = operands[number]
+        if self._wants_direct and (kernel := self._plans[is_aliased].native) is not None:
+            self._bind_direct(kernel, given)
         return self._pick_result(results)
+
+    def _bind_direct(self, kernel: NativeKernel, given: Sequence[Any]) -> None:
+        self._wants_direct = False
+        if not self._swapped:
+            self.direct = bind_direct(kernel, self._outputs, {number: type(given[number]) for number in self._scalars})
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
@@ -473,10 +488,10 @@ class HostCall(Prepared):
             run = lambda: plan.run(operands)
             recorder.on_host(Kind.KERNEL, self.name, nbytes, self.backend, self.device, run)
 
-    def _plan(self, is_aliased: bool, operands: list[Any]) -> NumpyPlan:
+    def _plan(self, is_aliased: bool, operands: list[Any]) -> HostPlan:
         plan = self._plans.get(is_aliased)
         if plan is None:
-            plan = NumpyPlan(self.program, self.shape, operands, is_aliased=is_aliased)
+            plan = HostPlan(self.program, self.shape, operands, is_aliased=is_aliased)
             self._plans[is_aliased] = plan
         return plan
 
@@ -1017,6 +1032,8 @@ class Dispatch:
         self._small: dict[tuple[Any, ...], SmallCall | None] = {}
         """Where more shapes come than `_runs` holds: the calls that take any shape, by the kinds of the arguments."""
         self._last: _Last | None = None
+        self._direct: Direct | None = None
+        """Runs plain calls of the dtypes that came last."""
         self._variants: Plans[Dispatch] = Plans()
         """For calls with options, by the threads of a block and the step between elements."""
         self._turns = 0
@@ -1033,6 +1050,10 @@ class Dispatch:
             return self._call_with_captures(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
+        if self._direct is not None and size is None and not keywords and observe.active is None:
+            found = self._direct(args, out)
+            if found is not NotImplemented:
+                return found
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
         else:
@@ -1046,9 +1067,13 @@ class Dispatch:
                 is_like = False
             if is_like:
                 try:
-                    return run(given, given if operands is None else operands(given))
+                    found = run(given, given if operands is None else operands(given))
                 except GuardFailedError:  # its numbers are of another kind
                     pass
+                else:
+                    direct = getattr(getattr(run, "__self__", None), "direct", None)
+                    self._direct = self._direct if direct is None else direct
+                    return found
         return self._look_up(args, out, size, keywords, given)
 
     def _call_with_captures(

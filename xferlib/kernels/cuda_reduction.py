@@ -2,24 +2,28 @@
 
 The usual kernel lets each thread stride through the elements, then adds the threads' sums, with atomics between
 blocks. Its result depends on the grid, so on the device, and with atomics on the run. Here every result has the bits
-of one tree, which the NumPy engine follows too: leaves of consecutive elements, lanes within a leaf, halves of lanes,
-pairs of leaves. The kernels differ only in which thread computes which node of the tree:
+of one tree, which the NumPy engine follows too: neighbours in pairs, level by level. Every aligned block of 2^k
+elements is a node of it, so that a 16-byte access, a thread, a warp, a block may each own any such block, and how a
+shape is cut changes no bit. The kernels differ only in which thread computes which node:
 
-- ``xf_rows``: a warp reduces a leaf, for elements that are adjacent in memory. One thread per lane would read with a
-  stride, so the block loads its leaves together, in memory order, and exchanges lanes through shared memory;
-- ``xf_columns``: 16 threads share a leaf, for results that are adjacent in memory;
-- ``xf_few``: up to 32 threads share a result of up to 512 elements, in one launch;
-- ``xf_tree``: combines the accumulators that the first two leave. It takes launches of its own, because blocks have
-  no cheaper barrier in common.
+- ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
+  memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
+  eight accesses of each lane take seven shuffles, not 40;
+- ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
+  nodes as the digits of a binary counter;
+
+A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
+memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
 """
 
 from __future__ import annotations
 
+import math
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +31,7 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
-from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, CallLayout, DType, ReductionSpec, collapse, word_of
+from xferlib.kernels.ir import INT64, CallLayout, DType, ReductionSpec, collapse, is_order_free, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -44,57 +48,62 @@ class ReductionKind:
     kept_rank: int
     reduced_rank: int
     width: int
-    """Of ``rows`` the elements in one access, of ``columns`` the results of a thread, of ``few`` a result's threads."""
-    warps: int
-    """Of ``rows`` the leaves of a block."""
+    """Of ``rows`` the elements in one access, of ``columns`` the results of a thread."""
+    threads: int
+    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two."""
+    loads: int
+    """The accesses of a thread that are in flight together: a power of two."""
+    steps: int
+    """Of ``rows`` the tiles of a section, of ``columns`` the elements of a thread: a power of two."""
+    sections: int
+    """Of ``rows`` the sections of a block that belong to one result: a power of two."""
+    is_short: bool
+    """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
 
 
-EARLY = """\
-#if __CUDA_ARCH__ >= 900
-#define XF_LET_FOLLOW asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
-#define XF_AWAIT asm volatile("griddepcontrol.wait;" ::: "memory")
-#else
-#define XF_LET_FOLLOW
-#define XF_AWAIT
-#endif
+L2 = """\
+template <typename T> __device__ __forceinline__ T xf_fetch_part(const T* from) {
+  T value;
+  if (sizeof(T) == 1) { const unsigned char w = __ldcg((const unsigned char*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 2) { const unsigned short w = __ldcg((const unsigned short*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 4) { const unsigned int w = __ldcg((const unsigned int*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 8) { const uint2 w = __ldcg((const uint2*)from); memcpy(&value, &w, sizeof(T)); }
+  if (sizeof(T) == 16) { const uint4 w = __ldcg((const uint4*)from); memcpy(&value, &w, sizeof(T)); }
+  return value;
+}
 """
-"""Lets the next kernel on the stream be set up early, and waits there until this one is complete."""
+"""Reads what another block has written: the first-level cache may hold the line from before."""
 
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
-  if (sizeof(T) < 4) return (T)__shfl_down_sync(0xffffffffu, (int)v, step);
-  return (T)__shfl_down_sync(0xffffffffu, v, step);
+  if (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)v, step);
+  return (T)__shfl_xor_sync(0xffffffffu, v, step);
 }
 """
 
 
-def _offset(kind: str, rank: int) -> str:
-    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``)."""
-    lines = []
-    for axis in range(rank - 1, 0, -1):
-        extent = f"g.{kind}_extent[{axis}]"
-        lines.append(
-            f"{{ const long long rest = at / {extent}; offset += (at - rest * {extent}) * g.{kind}_stride[k][{axis}]; "
-            "at = rest; }"
-        )
-    inner = " ".join(lines)
+def _offset(kind: str, rank: int, index: str) -> str:
+    """The device function for the byte offset of a result (``kept``) or of an element within it (``reduced``).
+
+    ``index`` is the type that counts them: a division of 64 bits takes longer than a cache miss.
+    """
+    inner = " ".join(
+        f"{{ const {index} extent = ({index})g.{kind}_extent[{axis}], rest = at / extent; "
+        f"offset += (long long)(at - rest * extent) * g.{kind}_stride[k][{axis}]; at = rest; }}"
+        for axis in range(rank - 1, 0, -1)
+    )
     return (
-        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, long long at) {{ "
-        f"long long offset = 0; {inner} return offset + at * g.{kind}_stride[k][0]; }}\n"
+        f"__device__ __forceinline__ long long xf_{kind}_offset(const xf_geometry& g, int k, {index} at) {{ "
+        f"long long offset = 0; {inner} return offset + (long long)at * g.{kind}_stride[k][0]; }}\n"
     )
 
 
-FEW = LANES
-"""The most elements of a result that has one row of lanes."""
-GROUPS = 16
-LEAVES_PER_BLOCK = 8
-PARTS_PER_THREAD = 8
-TREE_THREADS = 1024
-"""Threads in a block of ``xf_tree``: 8192 accumulators, those of 2^28 elements, take one launch."""
+BLOCK = 256
+"""Threads in a block of ``xf_rows`` and ``xf_columns``."""
 
 
 class ReductionWriter:
@@ -125,7 +134,7 @@ class ReductionWriter:
         moves = " ".join(f"r.{name} = xf_shuffle(a.{name}, step);" for name in names)
         return (
             f"struct xf_acc {{ {fields} }};\n"
-            f"__device__ __forceinline__ xf_acc xf_down(xf_acc a, int step) {{ xf_acc r; {moves} return r; }}\n"
+            f"__device__ __forceinline__ xf_acc xf_swap(xf_acc a, int step) {{ xf_acc r; {moves} return r; }}\n"
         )
 
     def _combine(self) -> str:
@@ -141,12 +150,13 @@ class ReductionWriter:
     def _geometry(self) -> str:
         operands = len(self.arrays) + self.spec.outputs
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
+        index = "unsigned int" if self.shape.is_short else "long long"
         return (
-            "struct xf_geometry { long long rows, count, leaves, parts; "
+            "struct xf_geometry { long long rows, count, parts; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
-            + _offset("kept", kept)
-            + _offset("reduced", reduced)
+            + _offset("kept", kept, index)
+            + _offset("reduced", reduced, index)
         )
 
     def _dtype(self, number: int) -> DType:
@@ -180,15 +190,15 @@ class ReductionWriter:
         )
 
     # --- parts of a kernel's body
-    def _parameters(self, *, reads_inputs: bool = True) -> str:
-        result = []
-        if reads_inputs:
-            result += [f"const char* __restrict__ p{number}" for number in self.arrays]
-        result += [f"char* o{number}" for number in range(self.spec.outputs)]
-        result += [f"char* to{number}" for number in range(len(self.dtypes))]
-        if reads_inputs:
-            result += [f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars]
-        return ", ".join([*result, "const __grid_constant__ xf_geometry g"])
+    def _parameters(self) -> str:
+        return ", ".join([
+            *(f"const char* __restrict__ p{number}" for number in self.arrays),
+            *(f"char* o{number}" for number in range(self.spec.outputs)),
+            *(f"char* to{number}" for number in range(len(self.dtypes))),
+            "unsigned int* counters",
+            *(f"{storage_type(self._dtype(number))} s{number}" for number in self.scalars),
+            "const __grid_constant__ xf_geometry g",
+        ])  # fmt: skip
 
     def _arguments(self, values: dict[int, str]) -> str:
         arrays = [values[number] for number in self.arrays]
@@ -220,15 +230,6 @@ class ReductionWriter:
         outputs = ", ".join(f"o{number}" for number in range(self.spec.outputs))
         return f"xf_finish({value}, row, {outputs}, g);"
 
-    def _column_loads(self) -> str:
-        """The values of element ``k`` in ``width`` neighbouring results."""
-        lines = []
-        for k, number in enumerate(self.arrays):
-            memory, width = storage_type(self._dtype(number)), self.shape.width
-            place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
-            lines.append(self._vector_load(number, memory, width, place))
-        return " ".join(lines)
-
     def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
         if width == 1:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
@@ -239,295 +240,342 @@ class ReductionWriter:
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
         return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
 
-    def _vector_loads(self) -> str:
-        """The values of ``width`` neighbouring elements from ``k``."""
+    def _loads(self) -> str:
+        """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
         lines = []
         for k, number in enumerate(self.arrays):
             memory, width = storage_type(self._dtype(number)), self.shape.width
-            if self.shape.same[k]:
+            if self.shape.same[k] and self.shape.kernel == "rows":
                 loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
-            elif width == 1:
-                lines.append(self._vector_load(number, memory, 1, f"(q{number} + xf_reduced_offset(g, {k}, k))"))
             else:
-                place = f"(q{number} + k * {self._dtype(number).itemsize})"
+                place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
                 lines.append(self._vector_load(number, memory, width, place))
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
         return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
 
-    def _halve(self, *, checks: bool) -> str:
-        """Halve the lanes of a warp's leaf: first between slots, then between threads."""
-        lines = []
-        step = LANES // 2
-        while step:
-            has = f"j * 32 + thread * 1 + v + {step} < n"
-            if step >= 32:
-                loop = f"for (int j = 0; j < {step // 32}; ++j) for (int v = 0; v < 1; ++v)"
-                other = f"r[j + {step // 32}][v]"
-            else:
-                loop, other = "for (int j = 0, v = 0; v < 1; ++v)", f"xf_down(r[0][v], {step})"
-            combined = "r[j][v] = xf_combine(r[j][v], other); "
-            guarded = f"if ({has}) {combined}" if checks else combined
-            lines.append(f"#pragma unroll\n      {loop} {{ const xf_acc other = {other}; {guarded}}}")
-            step //= 2
-        return "\n      ".join(lines)
-
     def text(self) -> str:
-        """The whole source: the kernel ``xf_{shape.kernel}``, and ``xf_tree``."""
+        """The whole source, of the kernel ``xf_{shape.kernel}``."""
         spec = self.spec
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
             PARTS if self._needs_parts() else "",
-            EARLY,
             SHUFFLE,
+            L2,
             self._accumulator(),
             self._combine(),
             self._geometry(),
             self._map(),
             self._post(),
+            self._walk(),
             getattr(self, f"_{self.shape.kernel}")(),
         ]
-        if self.shape.kernel != "few":
-            parts.append(self._tree())
         return "".join(parts)
 
     # --- kernels
-    def _few(self) -> str:
-        threads, slots = self.shape.width, 16
-        halves, step = [], LANES // 2
-        while step:
-            if step >= threads and step // threads < slots:
-                loop = f"#pragma unroll\n  for (int j = 0; j < {step // threads}; ++j)"
-                take = f"r[j] = xf_combine(r[j], r[j + {step // threads}]);"
-                halves.append(f"{loop} if ({threads} * j + thread + {step} < count) {take}")
-            elif step < threads:
-                take = "if (other_is) r[0] = xf_combine(r[0], other);"
-                test = f"const bool other_is = thread + {step} < count;"
-                halves.append(f"{{ const xf_acc other = xf_down(r[0], {step}); {test} {take} }}")
-            step //= 2
-        inner = "\n  ".join(halves)
+    def _rows(self) -> str:
+        """The kernel whose sections of ``steps`` tiles take ``threads`` lanes each; a row has ``sections`` of a block.
+
+        In a tile, lane l loads the ``width`` elements from (j * threads + l) * width, for each j below ``loads``.
+        """
+        shape = self.shape
+        lanes, sections, tile = shape.threads, shape.sections, shape.threads * shape.width * shape.loads
+        per_block = BLOCK // lanes
+        whole, rest = self._tile(checks=False), self._tile(checks=True)
+        body = f"if (start + {tile} <= g.count) {{\n{whole}\n      }} else {{\n{rest}\n      }}"
+        if shape.steps > 1:  # a section is one warp's
+            joins = self._join_lanes("kept", shape.steps.bit_length() - 1, f"{tile}")
+            body = f"""\
+xf_acc kept;
+    for (int turn = 0; turn < {shape.steps}; ++turn) {{
+      const long long start = section + turn * (long long){tile};
+      if (start >= g.count) break;
+      {body}
+      if (lane == turn || turn == 0) kept = r[0];
+    }}
+    {joins}
+    total = kept;"""
+        else:
+            body = f"const long long start = section;\n      {body}\n    total = r[0];"
         return f"""\
-extern "C" __global__ void __launch_bounds__(256) xf_few({self._parameters()}) {{
-  const long long at = (long long)blockIdx.x * 256 + threadIdx.x, row = at / {threads};
-  const int thread = threadIdx.x % {threads}, count = row < g.rows ? (int)g.count : 0;
-  xf_acc r[{slots}];
-  if (row < g.rows) {{
-    {self._row_pointers()}
-    #pragma unroll
-    for (int j = 0; j < {slots}; ++j)
-      if ({threads} * j + thread < count) r[j] = {self._map_element(f"(long long)({threads} * j + thread)")};
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
+  __shared__ xf_acc shared[{BLOCK // 32}];
+  const int lane = threadIdx.x % {lanes};
+  const long long at = (long long)blockIdx.x * {per_block} + threadIdx.x / {lanes};
+  const long long per_row = g.parts * {sections}, wanted = at / per_row, member = at - wanted * per_row;
+  const long long section = member * {tile * shape.steps}, row = wanted < g.rows ? wanted : 0;  // shuffles need all
+  {self._row_pointers()}
+  xf_acc total, r[{shape.loads}];
+  {{
+    {body}
   }}
-  {inner}
-  if (thread == 0 && row < g.rows) {{ {self._finish_call("r[0]")} }}
+{self._join_sections() if sections > 1 else ""}
+{self._join_parts_of_row() if sections * lanes == BLOCK else ""}
+  if (lane == 0 && member % {sections} == 0 && wanted < g.rows) {{ {self._finish_call("total")} }}
 }}
 """
 
-    def _columns(self) -> str:
-        width, groups = self.shape.width, GROUPS
-        slots = LANES // groups
-        levels = slots.bit_length() - 1
+    def _walk(self) -> str:
+        """The device function in which a thread combines ``count`` parts, ``step`` apart: its nodes are few."""
+        names = [f"const {storage_type(dtype)}* from{number}" for number, dtype in enumerate(self.dtypes)]
+        values = [to_register(f"xf_fetch_part(from{number} + at)", dtype) for number, dtype in enumerate(self.dtypes)]
         return f"""\
-extern "C" __global__ void __launch_bounds__({32 * groups}) xf_columns({self._parameters()}) {{
-  __shared__ xf_acc shared[{groups}][{32 * width}];
-  XF_LET_FOLLOW;
-  const int place = (threadIdx.x & 31) * {width}, group = threadIdx.x >> 5;
-  const long long blocks = (g.rows + {32 * width - 1}) / {32 * width}, leaf = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - leaf * blocks) * {32 * width} + place, start = leaf * {LEAF_SIZE};
-  const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
-  const bool is_inside = first < g.rows;
-  if (is_inside && group < n) {{
+__device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int count) {{
+  xf_acc counter[24], r;
+  for (int turn = 0; turn < count; ++turn, at += step) {{
+    int level = 0;
+    r = xf_acc{{{", ".join(values)}}};
+    for (; turn >> level & 1; ++level) r = xf_combine(counter[level], r);
+    counter[level] = r;
+  }}
+  bool is_empty = true;
+  for (int level = 0; count >> level; ++level)
+    if (count >> level & 1) {{ r = is_empty ? counter[level] : xf_combine(counter[level], r); is_empty = false; }}
+  return r;
+}}
+"""
+
+    def _walk_call(self, at: str, step: str) -> str:
+        sources = ", ".join(f"(const {storage_type(dtype)}*)to{number}" for number, dtype in enumerate(self.dtypes))
+        return f"xf_walk({sources}, {at}, {step}, count)"
+
+    def _await_others(self, slot: str, threads: int) -> str:
+        """Go on in the block that finds all parts there, where ``threads`` share them, ``per`` neighbours each."""
+        return f"""\
+    __shared__ bool is_last;
+    __threadfence();
+    __syncthreads();
+    const unsigned int last = (unsigned int)g.parts - 1;
+    if (threadIdx.x == 0) is_last = atomicInc(counters + {slot}, last) == last;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    long long per = 1;
+    while (per * {threads} < g.parts) per *= 2;"""
+
+    def _join_parts_of_row(self) -> str:
+        return f"""\
+  if (g.parts > 1) {{
+    const long long part = member / {self.shape.sections}, base = row * g.parts;
+    if (threadIdx.x == 0) {{ {self._keep("base + part", "total")} }}
+{self._await_others("row", BLOCK)}
+    const long long mine = threadIdx.x * per, left = g.parts - mine;
+    const int count = left < 0 ? 0 : (int)(left < per ? left : per);
+    total = {self._walk_call("base + mine", "1")};
+    #pragma unroll
+    for (int level = 0; level < 5; ++level) {{
+      const xf_acc other = xf_swap(total, 1 << level);
+      if (!(lane >> level & 1) && mine + (per << level) < g.parts) total = xf_combine(total, other);
+    }}
+    if (lane == 0) shared[threadIdx.x / 32] = total;
+    __syncthreads();
+    if (threadIdx.x) return;
+    xf_acc s[{BLOCK // 32}];
+    #pragma unroll
+    for (int j = 0; j < {BLOCK // 32}; ++j) s[j] = shared[j];
+    #pragma unroll
+    for (int step = 1; step < {BLOCK // 32}; step *= 2)
+      #pragma unroll
+      for (int j = 0; j + step < {BLOCK // 32}; j += 2 * step)
+        if ((j + step) * 32 * per < g.parts) s[j] = xf_combine(s[j], s[j + step]);
+    total = s[0];
+  }}"""
+
+    def _join_sections(self) -> str:
+        """Combine the sections of one row in a block, one a warp."""
+        sections, length = self.shape.sections, self.shape.threads * self.shape.width * self.shape.loads
+        reach = length * self.shape.steps
+        return f"""\
+  if (lane == 0) shared[threadIdx.x / 32] = total;
+  __syncthreads();
+  if (lane == 0 && member % {sections} == 0) {{
+    xf_acc s[{sections}];
+    #pragma unroll
+    for (int j = 0; j < {sections}; ++j) s[j] = shared[threadIdx.x / 32 + j];
+    #pragma unroll
+    for (int step = 1; step < {sections}; step *= 2)
+      #pragma unroll
+      for (int j = 0; j + step < {sections}; j += 2 * step)
+        if (section + (j + step) * (long long){reach} < g.count) s[j] = xf_combine(s[j], s[j + step]);
+    total = s[0];
+  }}"""
+
+    def _join_lanes(self, name: str, levels: int, length: str) -> str:
+        """Combine the nodes of 2^levels lanes, which start ``length`` elements apart."""
+        return f"""\
+#pragma unroll
+    for (int level = 0; level < {levels}; ++level) {{
+      const xf_acc other = xf_swap({name}, 1 << level);
+      const bool upper = lane >> level & 1;
+      if (section + (((long long)lane >> level | 1) << level) * {length} < g.count)
+        {name} = xf_combine(upper ? other : {name}, upper ? {name} : other);
+      else if (upper) {name} = other;
+    }}"""
+
+    def _tile(self, *, checks: bool) -> str:
+        """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
+
+        A node is combined with its neighbour on the right where ``checks`` finds that one's first element to exist.
+        """
+        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
+        levels = lanes.bit_length() - 1
+        lines = []
+        if checks:
+            lines.append(f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j) {{
+          const long long base = start + (j * {lanes} + lane) * {width};
+          xf_acc m[{width}];
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) if (base + v < g.count) m[v] = {self._map_element("(base + v)")};
+          {self._join_in_thread("m", width, "base + {step} < g.count")}
+          r[j] = m[0];
+        }}""")
+        else:
+            lines.append(f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j) {{
+          const long long k = start + (j * {lanes} + lane) * {width};
+          {self._loads()}
+          xf_acc m[{width}];
+          #pragma unroll
+          for (int v = 0; v < {width}; ++v) m[v] = xf_map({self._vector_arguments()}, k + v, g.count);
+          {self._join_in_thread("m", width, "")}
+          r[j] = m[0];
+        }}""")
+        lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
+        for level in range(levels):
+            count //= 2
+            right = f"start + ((held + i) * {lanes} + ((lane >> {level} | 1) << {level})) * {width} < g.count"
+            if count:
+                loop = f"for (int i = 0; i < {count}; ++i)"
+                give, mine = f"upper ? r[i] : r[i + {count}]", f"upper ? r[i + {count}] : r[i]"
+                lines.append(f"        {{ const bool upper = lane >> {level} & 1; if (upper) held += {count};")
+            else:
+                loop, give, mine = "for (int i = 0; i < 1; ++i)", "r[i]", "r[i]"
+                lines.append(f"        {{ const bool upper = lane >> {level} & 1;")
+            joined = "xf_combine(upper ? other : mine, upper ? mine : other)"
+            chosen = (
+                f"if ({right}) r[i] = {joined}; else r[i] = upper ? other : mine;" if checks else f"r[i] = {joined};"
+            )
+            lines.append(
+                f'        _Pragma("unroll") {loop} {{ const xf_acc mine = {mine}, give = {give}, '
+                f"other = xf_swap(give, {1 << level}); {chosen} }} }}"
+            )
+        left = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
+        place = f"start + (held + {{place}}) * (long long){lanes * width} < g.count" if checks else ""
+        lines.append("        " + self._join_in_thread("r", left, place.replace("{place}", "{step}")))
+        spread = (self.shape.loads // left).bit_length() - 1
+        for turn, level in enumerate(reversed(range(spread))):
+            step = left << turn
+            right = f"start + (held / {2 * step} * {2 * step} + {step}) * (long long){lanes * width} < g.count"
+            joined = "xf_combine(upper ? other : r[0], upper ? r[0] : other)"
+            chosen = f"if ({right}) r[0] = {joined}; else if (upper) r[0] = other;" if checks else f"r[0] = {joined};"
+            lines.append(
+                f"        {{ const xf_acc other = xf_swap(r[0], {1 << level}); const bool upper = lane >> {level} & 1; "
+                f"{chosen} }}"
+            )
+        return "\n".join(lines)
+
+    def _join_in_thread(self, name: str, count: int, exists: str) -> str:
+        """Combine ``count`` nodes of one thread into the first; ``exists`` asks for the one at ``{step}``."""
+        lines = []
+        for step in _powers(count):
+            for j in range(0, count, 2 * step):
+                test = f"if ({exists.format(step=j + step)}) " if exists else ""
+                lines.append(f"{test}{name}[{j}] = xf_combine({name}[{j}], {name}[{j + step}]);")
+        return " ".join(lines)
+
+    def _columns(self) -> str:
+        """The kernel whose threads walk ``steps`` elements of ``width`` results; ``threads`` in a block share them."""
+        shape = self.shape
+        width, groups, loads = shape.width, shape.threads, shape.loads
+        across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
+        element = "(start + at + j)"
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
+        load = f"const long long k = {element}; {self._loads()} {each} {mapped}"
+        joins = [(j, j + step) for step in _powers(loads) for j in range(0, loads, 2 * step)]
+        combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
+        whole = " ".join(combine)
+        rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
+  __shared__ xf_acc shared[{groups}][{across * width}];
+  const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
+  const long long blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const long long first = (blockIdx.x - part * blocks) * {across * width} + place;
+  const long long start = (part * {groups} + group) * {shape.steps};
+  const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
+  xf_acc r[{width}];
+  if (first < g.rows && n) {{
     const long long row = first;
     {self._row_pointers()}
-    xf_acc stack[{levels}][{width}], r[{width}];
-    bool held[{levels}];
-    for (int turn = 0; turn < {slots}; ++turn) {{
-      const int lane = {groups} * (int)(__brev(turn) >> {32 - levels}) + group;
-      bool is_held = lane < n;
-      if (n == {LEAF_SIZE}) {{
+    xf_acc counter[{levels + 1}][{width}];
+    int turn = 0;
+    for (int at = 0; at < n; at += {loads}, ++turn) {{
+      xf_acc m[{loads}][{width}];
+      if (at + {loads} <= n) {{
         #pragma unroll
-        for (int line = 0; line < {LEAF_SIZE // LANES}; ++line) {{
-          const long long k = start + line * {LANES} + lane;
-          {self._column_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
-            r[v] = line ? xf_combine(r[v], m) : m;
-          }}
-        }}
+        for (int j = 0; j < {loads}; ++j) {{ {load} }}
+        {whole}
       }} else {{
-        for (int at = lane; at < n; at += {LANES}) {{
-          const long long k = start + at;
-          {self._column_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k, g.count);
-            r[v] = at != lane ? xf_combine(r[v], m) : m;
-          }}
-        }}
+        #pragma unroll
+        for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
+        {rest}
       }}
       bool is_open = true;
       #pragma unroll
-      for (int level = 0; level < {levels}; ++level) {{
-        const bool is_second = turn >> level & 1;
-        if (is_open && is_second) {{
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) r[v] = is_held ? xf_combine(stack[level][v], r[v]) : stack[level][v];
-          is_held = held[level];
+      for (int level = 0; level <= {levels}; ++level) {{
+        if (is_open && turn >> level & 1) {{
+          {each} m[0][v] = xf_combine(counter[level][v], m[0][v]);
         }} else if (is_open) {{
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) stack[level][v] = r[v];
-          held[level] = is_held;
+          {each} counter[level][v] = m[0][v];
           is_open = false;
         }}
       }}
     }}
+    bool is_empty = true;
     #pragma unroll
-    for (int v = 0; v < {width}; ++v) shared[group][place + v] = r[v];
+    for (int level = 0; level <= {levels}; ++level)
+      if (turn >> level & 1) {{
+        {each} r[v] = is_empty ? counter[level][v] : xf_combine(counter[level][v], r[v]);
+        is_empty = false;
+      }}
+    {each} shared[group][place + v] = r[v];
   }}
-  for (int step = {groups // 2}; step; step /= 2) {{
+  #pragma unroll
+  for (int step = 1; step < {groups}; step *= 2) {{
     __syncthreads();
-    if (is_inside && group < step && group + step < n)
-      #pragma unroll
-      for (int v = 0; v < {width}; ++v)
-        shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+    if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
+      {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-  if (group == 0 && is_inside) {{
+  if (g.parts > 1) {{
+    if (group == 0 && first < g.rows) {{
+      {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
+    }}
+{self._await_others("blockIdx.x % blocks", groups)}
+    const long long mine = group * per, left = g.parts - mine;
+    const int count = left < 0 ? 0 : (int)(left < per ? left : per);
+    if (first < g.rows && count) {{
+      for (int v = 0; v < {width}; ++v)
+        shared[group][place + v] = {self._walk_call("mine * g.rows + first + v", "g.rows")};
+    }}
+    #pragma unroll
+    for (int step = 1; step < {groups}; step *= 2) {{
+      __syncthreads();
+      if (first < g.rows && group % (2 * step) == 0 && mine + step * per < g.parts)
+        {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
+    }}
+  }}
+  if (group == 0 && first < g.rows) {{
     #pragma unroll
     for (int v = 0; v < {width}; ++v) {{
       const long long row = first + v;
-      if (g.parts == 1) {{ {self._finish_call("shared[0][place + v]")} }}
-      else {{ {self._keep("row * g.parts + leaf", "shared[0][place + v]")} }}
+      {self._finish_call("shared[0][place + v]")}
     }}
-  }}
-}}
-"""
-
-    def _rows(self) -> str:
-        """The kernel whose block loads its leaves together, in memory order; then each warp halves the lanes of one.
-
-        A leaf takes ``team`` threads, ``width`` lanes each; shared memory exchanges the lanes.
-        """
-        width, warps = self.shape.width, self.shape.warps
-        team, lines = LANES // width, LEAF_SIZE // LANES
-        slots = LANES // 32
-        return f"""\
-extern "C" __global__ void __launch_bounds__(256, 2) xf_rows({self._parameters()}) {{
-  __shared__ xf_acc lanes[{warps}][{LANES}];
-  __shared__ xf_acc shared[{LEAVES_PER_BLOCK}];
-  XF_LET_FOLLOW;
-  const long long row = blockIdx.x / g.parts, part = blockIdx.x - row * g.parts;
-  {self._row_pointers()}
-  const int thread = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  for (int member = threadIdx.x / {team}; member < {warps}; member += {max(1, 256 // team)}) {{
-    const long long start = (part * {warps} + member) * {LEAF_SIZE};
-    const int n = (int)(g.count - start < {LEAF_SIZE} ? g.count - start : {LEAF_SIZE});
-    for (int base = (threadIdx.x % {team}) * {width}; base < {LANES}; base += {min(LANES, 256 * width)}) {{
-      xf_acc r[{width}];
-      if (n == {LEAF_SIZE}) {{
-        #pragma unroll
-        for (int line = 0; line < {lines}; ++line) {{
-          const long long k = start + line * {LANES} + base;
-          {self._vector_loads()}
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) {{
-            const xf_acc m = xf_map({self._vector_arguments()}, k + v, g.count);
-            r[v] = line ? xf_combine(r[v], m) : m;
-          }}
-        }}
-      }} else {{
-        #pragma unroll
-        for (int v = 0; v < {width}; ++v)
-          for (int at = base + v; at < n; at += {LANES}) {{
-            const xf_acc m = {self._map_element("(start + at)")};
-            r[v] = at >= {LANES} ? xf_combine(r[v], m) : m;
-          }}
-      }}
-      #pragma unroll
-      for (int v = 0; v < {width}; ++v) lanes[member][base + v] = r[v];
-    }}
-  }}
-  __syncthreads();
-  const long long start = (part * {warps} + warp) * {LEAF_SIZE};
-  if (warp < {warps} && start < g.count) {{
-    const int n = (int)(g.count - start < {LANES} ? g.count - start : {LANES});
-    xf_acc r[{slots}][1];
-    #pragma unroll
-    for (int j = 0; j < {slots}; ++j) r[j][0] = lanes[warp][32 * j + thread];
-    if (n == {LANES}) {{
-      {self._halve(checks=False)}
-    }} else {{
-      {self._halve(checks=True)}
-    }}
-    if (thread == 0) shared[warp] = r[0][0];
-  }}
-  __syncthreads();
-  if (warp == 0) {{
-    const long long left = g.leaves - part * {warps};
-    xf_acc total = shared[thread < {warps} ? thread : 0];
-    #pragma unroll
-    for (int step = 1; step < {warps}; step *= 2) {{
-      const xf_acc other = xf_down(total, step);
-      if (thread % (2 * step) == 0 && thread + step < {warps} && thread + step < left)
-        total = xf_combine(total, other);
-    }}
-    if (thread) return;
-    if (g.parts == 1) {{ {self._finish_call("total")} }}
-    else {{ {self._keep("row * g.parts + part", "total")} }}
-  }}
-}}
-"""
-
-    def _tree(self) -> str:
-        """The kernel whose ``per_row`` threads combine ``from_parts`` accumulators of each row into ``g.parts``."""
-        places = [f"((const {storage_type(dtype)}*)from{number})[at]" for number, dtype in enumerate(self.dtypes)]
-        loads = ", ".join(to_register(place, dtype) for place, dtype in zip(places, self.dtypes, strict=True))
-        sources = ", ".join(f"const char* from{number}" for number in range(len(self.dtypes)))
-        return f"""\
-extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, {self._parameters(reads_inputs=False)},
-    long long from_parts, int per_row) {{
-  __shared__ xf_acc shared[32];
-  const long long first = (long long)blockIdx.x * (blockDim.x / per_row);
-  int thread = threadIdx.x % per_row;
-  long long job = first + threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
-  long long left = row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
-  xf_acc r[{PARTS_PER_THREAD}];
-  XF_AWAIT;
-  const long long start = row * from_parts + from_parts - left;
-  #pragma unroll
-  for (int j = 0; j < {PARTS_PER_THREAD}; ++j)
-    if (j < left) {{ const long long at = start + j; r[j] = xf_acc{{{loads}}}; }}
-  #pragma unroll
-  for (int step = 1; step < {PARTS_PER_THREAD}; step *= 2)
-    #pragma unroll
-    for (int j = 0; j + step < {PARTS_PER_THREAD}; j += 2 * step)
-      if (j + step < left) r[j] = xf_combine(r[j], r[j + step]);
-  #pragma unroll
-  for (int step = 1; step < 32; step *= 2) {{
-    const xf_acc other = xf_down(r[0], step);
-    if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
-      r[0] = xf_combine(r[0], other);
-  }}
-  if (per_row > 32) {{  // the first warp goes on, a thread for each warp
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = r[0];
-    __syncthreads();
-    if (threadIdx.x >= 32) return;
-    const int warps = blockDim.x / 32;
-    r[0] = shared[threadIdx.x % warps];
-    thread = 32 * threadIdx.x % per_row;
-    job = first + 32 * threadIdx.x / per_row, row = job / g.parts, part = job - row * g.parts;
-    left = threadIdx.x < warps && row < g.rows ? from_parts - (part * per_row + thread) * {PARTS_PER_THREAD} : 0;
-    #pragma unroll
-    for (int step = 32; step < {TREE_THREADS}; step *= 2) {{
-      const xf_acc other = xf_down(r[0], step / 32);
-      if (step < per_row && thread % (2 * step) == 0 && left > (long long)step * {PARTS_PER_THREAD})
-        r[0] = xf_combine(r[0], other);
-    }}
-  }}
-  if (thread == 0 && left > 0) {{
-    if (g.parts == 1) {{ {self._finish_call("r[0]")} }}
-    else {{ {self._keep("row * g.parts + part", "r[0]")} }}
   }}
 }}
 """
@@ -535,16 +583,27 @@ extern "C" __global__ void __launch_bounds__({TREE_THREADS}) xf_tree({sources}, 
 
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
-_PER_BLOCK = 256
-_SHARED_NBYTES = 40 << 10
+_BYTE = np.dtype(np.uint8)
+_COUNTERS = 1 << 12
+"""Results in several parts, or blocks of columns, that a stream's scratch memory has counters for."""
+_LEAST_KEPT_NBYTES, _MOST_KEPT_NBYTES = 1 << 18, 1 << 22
+_PER_THREAD = 2
+"""The handle of CUDA's stream of each thread."""
+_FULL = 128 * 2048
+"""Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
+_MOST_STEPS = 32
+_MOST_HELD_NBYTES = 128
+"""Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
 
-class _Stage(NamedTuple):
-    """One launch: its arguments, and the number of accumulators that it leaves for each row."""
+def _powers(end: int) -> list[int]:
+    """1, 2, 4 and so on, below ``end``."""
+    return [1 << k for k in range((end - 1).bit_length())]
 
-    parameters: ParameterBlock
-    launch: Callable[[int], None]
-    parts: int
+
+def _power(number: int, most: int) -> int:
+    """The least power of two of at least ``number``, at most ``most``, which is one."""
+    return min(most, 1 << max(0, number - 1).bit_length())
 
 
 class CudaReduction:
@@ -572,13 +631,12 @@ class CudaReduction:
         self._device = device
         self._spec = spec
         self._accumulators = spec.accumulators
-        self._nowhere = [0] * len(self._accumulators)
         arrays = len(infos) - spec.outputs
         self._kept = _by_inputs(kept, arrays).with_axes()
-        self._reduced = collapse(reduced, keep_order=True).with_axes()
+        self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
-        self._lock = threading.Lock()
-        self._stages: list[_Stage] = []
+        lock = threading.Lock()
+        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._fill: CudaPlan | None = None
         if self._rows == 0:
             return
@@ -587,44 +645,28 @@ class CudaReduction:
             return
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
-        first = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        leaves = -(-self._count // LEAF_SIZE)
-        self._leaves = leaves
-        parts, block = leaves, _PER_BLOCK
-        if shape.kernel == "few":
-            parts, grid = 1, -(-self._rows * shape.width // _PER_BLOCK)
-        elif shape.kernel == "rows":
-            parts = -(-leaves // shape.warps)
-            grid = self._rows * parts
+        if shape.kernel == "rows":
+            reach = shape.threads * shape.width * shape.loads * shape.steps * shape.sections
+            parts = -(-self._count // reach)
+            grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads))
         else:
-            grid, block = -(-self._rows // (32 * shape.width)) * leaves, 32 * GROUPS
+            parts = -(-self._count // (shape.threads * shape.steps))
+            grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
+        self._counters = self._rows if shape.kernel == "rows" else grid // parts
+        self._nowhere = [0] * (len(self._accumulators) + 1)
+        self._offsets = [-(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 else 0] * len(self._accumulators)
+        for number, dtype in enumerate(self._accumulators[:-1]):
+            nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
+            self._offsets[number + 1] = self._offsets[number] + nbytes
+        last = self._rows * parts * self._accumulators[-1].itemsize
+        self._scratch_nbytes = self._offsets[-1] + last if parts > 1 else 0
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
-        pointers = len(infos) + len(self._accumulators)
-        parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
-        self._stages.append(self._stage(first, grid, block, parameters, parts))
-        if parts > 1:
-            tree = kernel_for(backend, device, self.source, "xf_tree")
-            while parts > 1:
-                self._stages.append(self._tree_stage(tree, parts))
-                parts = self._stages[-1].parts
-
-    def _stage(
-        self, kernel: Any, grid: int, block: int, parameters: ParameterBlock, parts: int, *, awaits: bool = False
-    ) -> _Stage:
-        launch = self._backend.prepare_launch(
-            kernel, (grid, 1, 1), (block, 1, 1), parameters.address, device=self._device, awaits=awaits
+        pointers = len(infos) + len(self._accumulators) + 1
+        self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
+        kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
+        self._launch = backend.prepare_launch(
+            kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
         )
-        return _Stage(parameters, launch, parts)
-
-    def _tree_stage(self, kernel: Any, parts: int) -> _Stage:
-        """The launch that combines ``parts`` accumulators of each row as far as one block can."""
-        per_row = min(TREE_THREADS, 1 << (-(-parts // PARTS_PER_THREAD) - 1).bit_length())
-        block = max(_PER_BLOCK, per_row)
-        left = -(-parts // (per_row * PARTS_PER_THREAD))
-        pointers = 2 * len(self._accumulators) + self._spec.outputs
-        tails = (self._geometry(left), struct.pack("q", parts), struct.pack("i", per_row))
-        grid = -(-self._rows * left // (block // per_row))
-        return self._stage(kernel, grid, block, ParameterBlock(pointers, [], *tails), left, awaits=True)
 
     def _plan_fill(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
         """The plan for the results of no elements: the final program, run on the identity."""
@@ -646,68 +688,89 @@ class CudaReduction:
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
         kernel = self._choose(infos, same)
-        leaves = -(-self._count // LEAF_SIZE)
-        warps = min(self._most_leaves(), 1 << (leaves - 1).bit_length())
+        make = self._rows_kind if kernel == "rows" else self._columns_kind
+        width, threads, loads, steps, sections = make(infos, same)
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
             reduced_rank=len(self._reduced.shape),
-            width=getattr(self, f"_{kernel}_width")(infos, same),
-            warps=warps,
+            width=width,
+            threads=threads,
+            loads=loads,
+            steps=steps,
+            sections=sections,
+            is_short=max(self._rows, self._count) < 1 << 31,
             same=same,
             words=words,
         )
-
-    def _most_leaves(self) -> int:
-        """The most leaves of a block: their lanes must fit the shared memory that every device has."""
-        held = sum(-(-dtype.itemsize // 8) * 8 if dtype.itemsize > 4 else 4 for dtype in self._accumulators)
-        most = LEAVES_PER_BLOCK
-        while most > 1 and most * LANES * held > _SHARED_NBYTES:
-            most //= 2
-        return most
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
         varying = [k for k in range(len(infos)) if not same[k]]
         is_along = not varying or (
             abs(self._reduced.strides[varying[0]][-1]) <= abs(self._kept.strides[varying[0]][-1]) or self._rows == 1
         )
-        if self._count <= 16 or (is_along and self._count <= FEW):
-            return "few"
         return "rows" if is_along else "columns"
 
-    def _few_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Threads for one result, 16 elements each."""
-        return 1 << (-(-self._count // 16) - 1).bit_length()
+    def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        count, width = self._count, self._rows_width(infos, same)
+        held = sum(dtype.itemsize for dtype in self._accumulators)
+        most = min(8, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        # Few accesses in flight a lane, and then lanes; a whole warp has as many as it can hold.
+        threads = _power(-(-count // (min(4, most) * width)), 32)
+        loads = _power(-(-count // (threads * width)), most)
+        tiles = -(-count // (threads * width * loads))
+        if tiles == 1:
+            return width, threads, loads, 1, 1
+        fewest = min(tiles, self._rows * tiles * 32 // _FULL)  # tiles of a section, were the GPU full
+        steps = _power(max(1, fewest), _MOST_STEPS)
+        sections = _power(-(-tiles // steps), BLOCK // 32)
+        return width, threads, loads, steps, sections
+
+    def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        count, width = self._count, self._columns_width(infos, same)
+        held = width * sum(dtype.itemsize for dtype in self._accumulators)
+        loads = min(_power(count, 8), 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        results = -(-self._rows // width)
+        # Where few results lie side by side, the threads of a warp walk down several stretches of them.
+        threads = _power(-(-count // loads), BLOCK // _power(results, 32))
+        steps = _power(-(-count * results // _FULL), 512)  # elements of a thread, were the GPU full
+        steps = max(loads, min(steps, _power(-(-count // threads), 512)))
+        return width, threads, loads, steps, 1
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Elements in one 16-byte access, where every array allows it."""
-        width = 16
-        for k, info in enumerate(infos):
-            if same[k]:
-                continue
-            itemsize = info.dtype.itemsize
-            is_unit = len(self._reduced.shape) == 1 and self._reduced.strides[k][0] == itemsize
-            if not is_unit or info.pointer % 16 or any(stride % 16 for stride in self._kept.strides[k]):
-                return 1
-            width = min(width, max(1, 16 // itemsize))
-        return width
+        """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
+        width = self._vector_width(infos, same, self._reduced, self._kept)
+        while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
+            width //= 2
+        return min(width, _power(self._count, 16))
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
-        """Results of one thread: those of one 16-byte access, if their accumulators fit the registers."""
+        """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
+        if any(same):
+            return 1
         held = sum(dtype.itemsize for dtype in self._accumulators)
-        width = max(1, 32 // held)
-        for k, info in enumerate(infos):
-            kept, reduced = self._kept.strides[k], self._reduced.strides[k]
-            others = (*kept[:-1], *reduced)
-            if same[k] or kept[-1] != info.dtype.itemsize or info.pointer % 16 or any(each % 16 for each in others):
-                return 1
-            width = min(width, max(1, 16 // info.dtype.itemsize))
+        width = min(_power(max(1, 32 // held), 16), self._vector_width(infos, same, self._kept, self._reduced))
         while self._kept.shape[-1] % width:
             width //= 2
         return width
 
+    def _vector_width(
+        self, infos: Sequence[ArrayInfo], same: tuple[bool, ...], along: CallLayout, across: CallLayout
+    ) -> int:
+        """The elements of one access along the last axis of ``along``, by the alignment of every array."""
+        width = 16
+        for k, info in enumerate(infos):
+            if same[k]:
+                continue
+            *others, last = along.strides[k]
+            if last != info.dtype.itemsize:
+                return 1
+            aligned = math.gcd(info.pointer, 16, *others, *across.strides[k])
+            width = min(width, max(1, aligned // info.dtype.itemsize))
+        return width
+
     def _geometry(self, parts: int) -> bytes:
-        values = [self._rows, self._count, self._leaves, parts, *self._kept.shape, *self._reduced.shape]
+        values = [self._rows, self._count, parts, *self._kept.shape, *self._reduced.shape]
         for strides in self._kept.strides:
             values += strides
         for strides in self._reduced.strides:
@@ -720,41 +783,60 @@ class CudaReduction:
         if self._fill is not None:
             self._run_filling(self._fill, pointers, stream)
             return
-        inputs = len(pointers) - self._spec.outputs
-        given, outputs = pointers[:inputs], pointers[inputs:]
-        alive: list[Any] = []  # freed memory is reused in stream order
-        with self._lock:  # the driver copies the arguments during a launch
-            for stage in self._stages:
-                arrays = self._temporaries(stage.parts, stream) if stage.parts > 1 else ()
-                into = self._backend.operands(arrays) if arrays else self._nowhere
-                stage.parameters.patch([*given, *outputs, *into])
-                if scalars and stage is self._stages[0]:
-                    for number, value in enumerate(scalars):
-                        stage.parameters.patch_scalar(number, value.tobytes())
-                stage.launch(stream.handle)
-                given = into
-                alive += arrays
+        if self._scratch_nbytes:
+            base, scratch = self._find_scratch(stream)  # kept to the end: what is freed is reused in stream order
+            into = [base + offset for offset in self._offsets]
+            into.append(base)
+        else:
+            into, scratch = self._nowhere, None
+        self._acquire()  # the driver copies the arguments during a launch
+        try:
+            self._parameters.patch([*pointers, *into])
+            for place, value in enumerate(scalars):
+                self._parameters.patch_scalar(place, value.tobytes())
+            self._launch(stream.handle)
+        finally:
+            self._release()
+        del scratch
+
+    def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
+        """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
+
+        What a capture records may run on any stream, and every thread has its own stream of the handle 2: these calls
+        get memory of their own.
+        """
+        backend, nbytes = self._backend, self._scratch_nbytes
+        is_shared = self._counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
+        if not is_shared or stream.capture is not None or backend.stream_is_recorded(stream):
+            found = backend.zeros_between(nbytes, stream)
+            return backend.operands([found])[0], found
+        kept = stream.scratch
+        if kept is None or kept[0] < nbytes:
+            made = backend.zeros_between(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+            kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
+        return kept[1], kept[2]
 
     def _run_filling(self, fill: CudaPlan, pointers: Sequence[int], stream: RawStream) -> None:
         assert self._spec.identity is not None
         dtypes = (*self._spec.accumulators, INT64, INT64)
         values = [dtype.type(value) for dtype, value in zip(dtypes, (*self._spec.identity, 0, self._rows), strict=True)]
-        with self._lock:
+        self._acquire()
+        try:
             fill.bind(pointers[len(pointers) - self._spec.outputs :], values)
             fill.launch(stream.handle)
-
-    def _temporaries(self, parts: int, stream: RawStream) -> list[Any]:
-        """Memory for ``parts`` accumulators of each row."""
-        return [
-            self._backend.empty((self._rows * parts,), dtype, device=self._device, stream=stream)
-            for dtype in self._accumulators
-        ]
+        finally:
+            self._release()
 
 
-def _by_inputs(kept: CallLayout, arrays: int) -> CallLayout:
-    """The result's axes collapsed, ordered by the strides of the inputs so that reads coalesce."""
-    order = [*range(arrays, len(kept.strides)), *reversed(range(arrays))]
-    moved = collapse(CallLayout(kept.shape, tuple(kept.strides[k] for k in order)), keep_order=False)
+def _is_order_free(spec: ReductionSpec) -> bool:
+    """Whether the elements of a result may be taken in any order, with the same bits."""
+    return is_order_free(spec.combine) and not any(node.op == "index" for node in spec.map_program.nodes)
+
+
+def _by_inputs(layout: CallLayout, arrays: int, *, keep_order: bool = False) -> CallLayout:
+    """The axes collapsed, and unless they keep their order, in that of the inputs' strides so that reads coalesce."""
+    order = [*range(arrays, len(layout.strides)), *reversed(range(arrays))]
+    moved = collapse(CallLayout(layout.shape, tuple(layout.strides[k] for k in order)), keep_order=keep_order)
     back: list[tuple[int, ...]] = [()] * len(order)
     for position, k in enumerate(order):
         back[k] = moved.strides[position]

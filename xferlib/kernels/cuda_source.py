@@ -121,32 +121,50 @@ def constant(value: Any, dtype: DType) -> str:
     return f"({c_type(dtype)})0x{bits:x}ull"
 
 
-def expression(node: Node, args: list[str], math: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What the text of a program's nodes has to say otherwise in CUDA C++ and in C."""
+
+    typed: Callable[[str, DType], str]
+    """The name of a function for operands of one type."""
+    pair: Callable[[str, str, str], str]
+    """A complex value, from the name of its type and its parts."""
+    nothing: str
+    """The initial value of a variable of any type."""
+    call: Callable[[Node, list[str], str], str]
+    """The expression of an operation of `calls`: the node, its operands, and the mode."""
+    calls: frozenset[str]
+    """The operations that are functions of the language's own."""
+    begin_loop: Callable[[str, str], list[str]]
+    """The beginning of a loop, which runs while a variable is true: its name, and its first value."""
+
+
+def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
     """The C expression that computes ``node`` from the names of its operands."""
     dtype, op = node.dtype, node.op
     operand = node.args[0].dtype if node.args else dtype
     if op == "cast":
-        return _cast(args[0], operand, dtype)
+        return _cast(args[0], operand, dtype, dialect)
     if op == "bitcast":
         return _bitcast(args[0], operand, dtype)
     if op == "select":
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if op in _COMPARE:
         return f"{args[0]} {_COMPARE[op]} {args[1]}"
-    if op == "call":
-        return _call(node, args, math)
+    if op in dialect.calls:
+        return dialect.call(node, args, math)
     if op == "complex":
-        return f"{c_type(dtype)}{{{args[0]}, {args[1]}}}"
+        return dialect.pair(c_type(dtype), args[0], args[1])
     if op in ("real", "imag"):
         return f"{args[0]}.{'x' if op == 'real' else 'y'}"
     if is_float(dtype):
         return _float(op, dtype, args)
-    return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args)
+    return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args, dialect)
 
 
-def binary(op: str, dtype: DType, x: str, y: str) -> str:
+def binary(op: str, dtype: DType, x: str, y: str, dialect: Dialect) -> str:
     """The C expression of a core operation on two values of one dtype that is no bool."""
-    return _float(op, dtype, [x, y]) if is_float(dtype) else _integer(op, dtype, [x, y])
+    return _float(op, dtype, [x, y]) if is_float(dtype) else _integer(op, dtype, [x, y], dialect)
 
 
 def _float(op: str, dtype: DType, args: list[str]) -> str:
@@ -170,39 +188,39 @@ def _bool(op: str, args: list[str]) -> str:
     return f"(bool)({args[0]} {_BITS[op]} {args[1]})"
 
 
-def _integer(op: str, dtype: DType, args: list[str]) -> str:
+def _integer(op: str, dtype: DType, args: list[str], dialect: Dialect) -> str:
     ctype = c_type(dtype)
     wide = "unsigned long long" if dtype.itemsize == 8 else "unsigned int"
     if op in _WRAPPING:
         return f"({ctype})(({wide}){args[0]} {_WRAPPING[op]} ({wide}){args[1]})"
     if op == "neg":
-        return _narrow(f"(0 - ({wide}){args[0]})", dtype)
+        return _narrow(f"(0 - ({wide}){args[0]})", dtype, dialect)
     if op == "abs":
         size = f"({args[0]} < 0 ? 0u - ({wide}){args[0]} : ({wide}){args[0]})"
-        return args[0] if dtype.kind == "u" else _narrow(size, dtype)
+        return args[0] if dtype.kind == "u" else _narrow(size, dtype, dialect)
     if op in _BITS:
         return f"({ctype})({args[0]} {_BITS[op]} {args[1]})"
     if op == "not":
         return f"({ctype})(~{args[0]})"
     if op in ("min", "max"):
         return f"({args[0]} {'<' if op == 'min' else '>'} {args[1]} ? {args[0]} : {args[1]})"
-    return f"xf_{op}<{ctype}>({', '.join(args)})"
+    return f"{dialect.typed(f'xf_{op}', dtype)}({', '.join(args)})"
 
 
-def _narrow(text: str, dtype: DType) -> str:
+def _narrow(text: str, dtype: DType, dialect: Dialect) -> str:
     """The low bits: CUDA 13's assembler widens a negated int16, ``neg.s16`` of -32768, to +32768."""
     if dtype.kind == "i" and dtype.itemsize < 4:
-        return f"xf_narrow<{c_type(dtype)}>({text})"
+        return f"{dialect.typed('xf_narrow', dtype)}({text})"
     return f"({c_type(dtype)}){text}"
 
 
-def _cast(text: str, source: DType, target: DType) -> str:
+def _cast(text: str, source: DType, target: DType, dialect: Dialect) -> str:
     if target == BOOL:
         return f"({text} != 0)"
     if target == FLOAT16:
         return f"xf_half_of_double({text})" if source == FLOAT64 else f"xf_half((float){text})"
     if is_float(source) and is_integer(target):
-        return f"xf_saturate<{c_type(target)}>({text}, {_range(source, target)})"
+        return f"{dialect.typed('xf_saturate', target)}({text}, {_range(source, target)})"
     return f"({c_type(target)}){text}"
 
 
@@ -241,6 +259,16 @@ def _call(node: Node, args: list[str], math: str) -> str:
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
 
 
+CUDA = Dialect(
+    typed=lambda name, dtype: f"{name}<{c_type(dtype)}>",
+    pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
+    nothing="{}",
+    call=_call,
+    calls=frozenset({"call"}),
+    begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
+)
+
+
 # Programs as CUDA device functions, for kernels that are more than one loop.
 
 
@@ -263,7 +291,8 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
         return loads[node.attr] if node.op == "load" else f"(long long)({index if node.op == 'index' else size})"
 
     nothing = lambda *_: ""  # there are no raw parameters
-    lines = statements(program.nodes, names, "v", leaf, nothing, nothing, program.math)
+    writer = Writer(leaf, nothing, nothing, program.math, CUDA)
+    lines = writer.statements(program.nodes, names, "v")
     return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
 
 
@@ -275,65 +304,77 @@ Update = Callable[[Node, int, list[str], str], str]
 """The statement of an update: as for `Gather`, and the name that gets the element's value before."""
 
 
-def statements(
-    nodes: Sequence[Node], names: dict[int, str], prefix: str, leaf: Callable[[Node], str], gather: Gather,
-    update: Update, math: str,
-) -> list[str]:  # fmt: skip
-    """The statements that compute nodes, and their names in ``names``.
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the statements of a program's nodes.
 
     Args:
-        nodes: Operands before users.
-        names: Gets the name of each node by its identity.
-        prefix: What the names begin with.
         leaf: The expression of a parameter's value, or of a number of the call or its arrays.
         gather: The expression of an array's element.
         update: The statement of an update.
         math: ``"exact"`` or ``"fast"``.
+        dialect: The language.
     """
-    lines: list[str] = []
-    for count, node in enumerate(nodes):
-        name = names[id(node)] = f"{prefix}{count}"
-        if node.op == "loop":
-            lines += _loop(node.attr, name, [names[id(each)] for each in node.args], gather, update, math)
-        elif node.op == "update":
-            args = [names[id(each)] for each in real_operands(node)]
-            lines.append(f"    {c_type(node.dtype)} {name} = {{}}; {update(node, node.attr.param, args, name)}")
-        elif node.op == "pick":
-            names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
-        else:
-            args = [names[id(each)] for each in real_operands(node)]
-            if node.op == "const":
-                text = constant(node.attr, node.dtype)
-            elif node.op == "gather":
-                text = gather(node, node.attr, args)
+
+    leaf: Callable[[Node], str]
+    gather: Gather
+    update: Update
+    math: str
+    dialect: Dialect
+
+    def statements(self, nodes: Sequence[Node], names: dict[int, str], prefix: str) -> list[str]:
+        """The statements that compute nodes, and their names in ``names``.
+
+        Args:
+            nodes: Operands before users.
+            names: Gets the name of each node by its identity.
+            prefix: What the names begin with.
+        """
+        lines: list[str] = []
+        for count, node in enumerate(nodes):
+            name = names[id(node)] = f"{prefix}{count}"
+            if node.op == "loop":
+                lines += self._loop(node.attr, name, [names[id(each)] for each in node.args])
+            elif node.op == "update":
+                args = [names[id(each)] for each in real_operands(node)]
+                update = self.update(node, node.attr.param, args, name)
+                lines.append(f"    {c_type(node.dtype)} {name} = {self.dialect.nothing}; {update}")
+            elif node.op == "pick":
+                names[id(node)] = f"{names[id(node.args[0])]}_{node.attr}"
             else:
-                text = leaf(node) if node.op in LEAVES else expression(node, args, math)
-            lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
-    return lines
+                args = [names[id(each)] for each in real_operands(node)]
+                if node.op == "const":
+                    text = constant(node.attr, node.dtype)
+                elif node.op == "gather":
+                    text = self.gather(node, node.attr, args)
+                else:
+                    is_leaf = node.op in LEAVES
+                    text = self.leaf(node) if is_leaf else expression(node, args, self.math, self.dialect)
+                lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
+        return lines
 
+    def _loop(self, body: LoopBody, name: str, args: list[str]) -> list[str]:
+        """A loop whose variables are ``name_0``, ``name_1``, ..."""
+        program = expand(body.program)
+        given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
+        names: dict[int, str] = {}
 
-def _loop(body: LoopBody, name: str, args: list[str], gather: Gather, update: Update, math: str) -> list[str]:
-    """A loop whose variables are ``name_0``, ``name_1``, ..."""
-    program = expand(body.program)
-    given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
-    names: dict[int, str] = {}
+        def outer_gather(node: Node, array: int, args: list[str]) -> str:
+            return self.gather(node, body.array(array), args)
 
-    def outer_gather(node: Node, array: int, args: list[str]) -> str:
-        return gather(node, body.array(array), args)
+        def outer_update(node: Node, array: int, args: list[str], name: str) -> str:
+            return self.update(node, body.array(array), args, name)
 
-    def outer_update(node: Node, array: int, args: list[str], name: str) -> str:
-        return update(node, body.array(array), args, name)
-
-    lines = [
-        f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
-        for number, param in enumerate(program.params[: body.carried])
-    ]
-    lines.append(f"    for (bool {name}_go = {args[0]}; {name}_go;) {{")
-    leaf = lambda node: given[int(node.attr)]
-    lines += statements(program.nodes, names, f"{name}_v", leaf, outer_gather, outer_update, math)
-    *results, again = [names[id(store.value)] for store in program.stores]
-    lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
-    return [*lines, f"    {name}_go = {again};", "    }"]
+        lines = [
+            f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
+            for number, param in enumerate(program.params[: body.carried])
+        ]
+        lines += self.dialect.begin_loop(f"{name}_go", args[0])
+        inner = Writer(lambda node: given[int(node.attr)], outer_gather, outer_update, self.math, self.dialect)
+        lines += inner.statements(program.nodes, names, f"{name}_v")
+        *results, again = [names[id(store.value)] for store in program.stores]
+        lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
+        return [*lines, f"    {name}_go = {again};", "    }"]
 
 
 # The device functions that generated kernels use; as text, because the source includes no header.
@@ -381,6 +422,9 @@ __device__ __forceinline__ float xf_half(float f) { return xf_from_half(xf_to_ha
 __device__ __forceinline__ float xf_half_of_double(double d) {
   unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return xf_from_half(h);
 }
+"""
+
+FMA_OF_HALF = """\
 // x*y is exact in double; the sum is rounded to odd, so that rounding it again to half is right.
 __device__ __forceinline__ float xf_fma_half(float x, float y, float z) {
   double p = __dmul_rn(x, y), s = __dadd_rn(p, z), back = __dadd_rn(s, -p);
@@ -456,7 +500,7 @@ def prelude(programs: Iterable[Program]) -> str:
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []
     if "float16" in names:
-        parts.append(_HALF)
+        parts += [_HALF, FMA_OF_HALF]
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
     if any(_needs_integer(node) for node in nodes):
@@ -561,7 +605,7 @@ def update_statement(what: ElementUpdate, dtype: DType, address: str, args: list
     elif what.kind == "cas":
         after = f"before == {args[3]} ? {to_memory(value, dtype)} : old"
     else:
-        after = to_memory(binary(what.kind, dtype, "before", value), dtype)
+        after = to_memory(binary(what.kind, dtype, "before", value, CUDA), dtype)
     before = to_register("old", dtype)
     function = f"[&]({memory} old) {{ const {c_type(dtype)} before = {before}; return ({memory})({after}); }}"
     return f"{name} = {to_register(f'xf_update<{memory}>({address}, {function})', dtype)};"
@@ -773,8 +817,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     # --- nodes
     def _nodes(self) -> list[str]:
-        nodes, math = self.program.nodes, self.program.math
-        return statements(nodes, self.names, "v", self._leaf, self._gather, self._update, math)
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, CUDA)
+        return writer.statements(self.program.nodes, self.names, "v")
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":

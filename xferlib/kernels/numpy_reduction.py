@@ -1,11 +1,11 @@
 """Reductions on NumPy arrays, in the order that `xferlib.kernels.ir` fixes.
 
 ``ufunc.reduce`` is fast, but the order in which it adds differs with the layout, the dtype and the NumPy version. So a
-reduction walks through the tree itself, by array operations on many lanes and leaves at a time: blocks of leaves are
-mapped into memory that stays in cache, folded to one accumulator a leaf, by threads where the work is worth waking
-them, and the leaves' accumulators are then combined in pairs. Where the order cannot change the bits (a maximum, a
-sum of integers), NumPy's own reduction does a whole block in one call. A small reduction is bound to memory of its own
-in advance, since Python's time for each call would exceed the arithmetic.
+reduction walks through the tree itself, level by level, by operations on many pairs at a time: blocks are mapped into
+memory that stays in cache, folded to one accumulator a node of 1024 elements, by threads where the work is worth
+waking them, and the nodes' accumulators are then combined in pairs. Where the order cannot change the bits (a maximum,
+a sum of integers), NumPy's own reduction does a whole block in one call. A small reduction is bound to memory of its
+own in advance, since Python's time for each call would exceed the arithmetic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.kernels import numpy_engine
-from xferlib.kernels.ir import INT64, LANES, LEAF_SIZE, Program, ReductionSpec, is_float
+from xferlib.kernels.ir import INT64, Program, ReductionSpec, is_float, is_order_free
 from xferlib.kernels.numpy_engine import BlockFunction, execute, most_threads, quiet_context
 from xferlib.kernels.numpy_functions import UFUNCS, scratch_of
 
@@ -27,21 +27,14 @@ A = np.ndarray[Any, Any]
 Fold = Callable[[A], A]
 """Reduces the last axis, of one element or more."""
 
-_EXTREMA = ("min", "max")
-_FREE = ("and", "or", "xor", *_EXTREMA, "add", "mul")
-"""The operations on integers and bool whose order does not matter: sums and products wrap."""
-
 
 def fold_of(combine: Program) -> Fold | None:
     """The fold for the combining program of a reduction; None where the order of the elements matters."""
+    if not is_order_free(combine):
+        return None
     node = combine.stores[0].value
-    operands = sorted(each.attr for each in node.args if each.op == "load")
-    if len(combine.stores) > 1 or operands != [0, 1]:
-        return None
     if is_float(node.dtype):
-        return _extremum(node.op) if node.op in _EXTREMA else None
-    if node.op not in _FREE or node.dtype.kind == "c":
-        return None
+        return _extremum(node.op)
     reduce = UFUNCS[node.op].reduce
     return lambda x: reduce(x, axis=-1, dtype=x.dtype)
 
@@ -79,46 +72,8 @@ Views = list[A]
 Pair = tuple[Views, Views]
 
 
-def whole(accumulators: Sequence[A]) -> Iterator[Pair]:
-    """The pairs for accumulators of shape (rows, count)."""
-    rows, count = accumulators[0].shape
-    cut = count - count % LEAF_SIZE
-    if cut:
-        split = (rows, cut // LEAF_SIZE, LEAF_SIZE)
-        yield from leaves([_split(each[:, :cut], split) for each in accumulators])
-    if cut < count:
-        yield from leaves([each[:, cut:] for each in accumulators])
-    yield from pairs([each[:, ::LEAF_SIZE] for each in accumulators])
-
-
-def _split(array: A, shape: tuple[int, ...]) -> A:
-    view = array.reshape(shape)
-    assert np.may_share_memory(view, array)  # or the results would go to a copy
-    return view
-
-
-def leaves(accumulators: Sequence[A]) -> Iterator[Pair]:
-    """The pairs within leaves of at most `LEAF_SIZE` elements: rows of lanes one after the other, then halves."""
-    count = accumulators[0].shape[-1]
-    for start in range(LANES, count, LANES):
-        width = min(LANES, count - start)
-        yield [each[..., :width] for each in accumulators], [each[..., start : start + width] for each in accumulators]
-    yield from halves([each[..., :LANES] for each in accumulators])
-
-
-def halves(lanes: Sequence[A]) -> Iterator[Pair]:
-    """The pairs of at most `LANES` lanes: lane l takes in lane l + step, where both exist."""
-    count = lanes[0].shape[-1]
-    step = LANES // 2
-    while step:
-        if (width := min(step, count - step)) > 0:
-            yield [each[..., :width] for each in lanes], [each[..., step : step + width] for each in lanes]
-            count = step
-        step //= 2
-
-
 def pairs(partial: Sequence[A]) -> Iterator[Pair]:
-    """The pairs of the leaves' results: neighbours, level by level; an odd one stays for the next level."""
+    """Neighbours, level by level; an odd one stays for the next level."""
     views = list(partial)
     while (count := views[0].shape[-1]) > 1:
         even = count - count % 2
@@ -162,8 +117,8 @@ class SmallReduction:
         order: Any = "F" if shape[0] > shape[1] and mapping.is_copy else "C"
         self._whole = [np.empty(shape, param.dtype, order) for param in program.params[self._inputs :]]
         self._map_slots = mapping.environment([*self._unbound, *self._whole], raws)
-        pairs = whole(self._whole) if free is None else ()
-        self._calls = [call for mine, other in pairs for call in combine.calls([*mine, *other, *mine], raws)]
+        steps = pairs(self._whole) if free is None else ()
+        self._calls = [call for mine, other in steps for call in combine.calls([*mine, *other, *mine], raws)]
         outputs = [np.empty(shape[0], param.dtype) for param in post.recipe.program.params[count + len(sizes) :]]
         self._outputs = slice(count + len(sizes), count + len(sizes) + len(outputs))
         self._no_outputs = [nothing] * len(outputs)
@@ -197,13 +152,17 @@ class SmallReduction:
 Piece = tuple[slice, slice, int]
 """One thread's work: rows, columns, and the index of the piece among those of its rows."""
 
-SMALL = 4 * LEAF_SIZE
+SMALL = 1 << 14
 """The most elements of a reduction that runs in memory kept by its plan."""
-_BLOCK = 64 * LEAF_SIZE
+_NODE = 1 << 10
+"""Elements whose accumulators a block combines: further levels are those of all blocks at once, in fewer calls."""
+_SIDE_BY_SIDE = 1 << 12
+"""Results, adjacent in memory, that a block combines at a time."""
+_BLOCK = 1 << 17
 """Elements that are reduced at a time."""
-_LEAST_MAPPED, _MOST_MAPPED = 8, 32
+_LEAST_MAPPED, _MOST_MAPPED = 1 << 15, 1 << 17
 _CACHE_NBYTES = 1 << 21
-"""Bytes of leaves that are mapped at a time, so that they stay in cache with their temporaries."""
+"""Bytes of elements that are mapped at a time, so that they stay in cache with their temporaries."""
 
 
 class NumpyReduction:
@@ -280,58 +239,72 @@ class NumpyReduction:
     # --- large ones
     def _reduce(self, operands: Sequence[A]) -> list[A]:
         """The accumulators of all rows."""
-        pieces = self._pieces()
-        columns = pieces[-1][2] + 1 if self._free else -(-self._count // LEAF_SIZE)
+        node, pieces = self._pieces(operands)
+        columns = pieces[-1][2] + 1 if self._free else -(-self._count // node)
         partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
         helpers = numpy_engine.helper_count(self._work_ns, len(pieces), most_threads())
         if not helpers:
             for piece in pieces:
-                self._fold(operands, partial, *piece)
+                self._fold(operands, partial, node, *piece)
         else:
-            self._fold_in_threads(operands, partial, pieces, helpers)
+            self._fold_in_threads(operands, partial, node, pieces, helpers)
         if self._free is not None:
             return [self._free(partial[0])]
         for mine, other in pairs(partial):
             self._combine([*mine, *other, *mine])
         return [each[:, 0] for each in partial]
 
-    def _fold_in_threads(self, operands: Sequence[A], partial: list[A], pieces: list[Piece], helpers: int) -> None:
+    def _fold_in_threads(
+        self, operands: Sequence[A], partial: list[A], node: int, pieces: list[Piece], helpers: int
+    ) -> None:
         from xferlib._runtime.threads import Computation, workers
 
         def work(take: Callable[[], int]) -> None:
             with np.errstate(all="ignore"):
                 while (number := take()) >= 0:
-                    self._fold(operands, partial, *pieces[number])
+                    self._fold(operands, partial, node, *pieces[number])
 
         workers.run(Computation(len(pieces), work, helpers=helpers))
 
-    def _pieces(self) -> list[Piece]:
-        """The pieces of the work: blocks of rows, and blocks of elements that start at a leaf."""
+    def _pieces(self, operands: Sequence[A]) -> tuple[int, list[Piece]]:
+        """The elements of a node, and the pieces of the work: blocks of rows, and of elements that start at a node."""
         # Many threads spend their time passing the GIL on, unless each seldom needs it.
         block = self._block() * max(1, most_threads() // 4)
-        step = min(-(-self._count // LEAF_SIZE) * LEAF_SIZE, block)
-        rows = max(1, block // min(step, self._count))
-        return [
+        node = _NODE
+        strides = next((each.strides for each in operands if each.ndim), (1, 0))
+        if self._free is None and self._rows >= 32 and abs(strides[0]) < abs(strides[1]):  # results lie side by side
+            rows = min(self._rows, _SIDE_BY_SIDE)
+            node = step = 1 << max(4, (block // rows).bit_length() - 1)
+        else:
+            step = min(-(-self._count // _NODE) * _NODE, block)
+            rows = max(1, block // min(step, self._count))
+        pieces = [
             (slice(row, min(row + rows, self._rows)), slice(start, min(start + step, self._count)), number)
             for row in range(0, self._rows, rows)
             for number, start in enumerate(range(0, self._count, step))
         ]
+        return node, pieces
 
     def _block(self) -> int:
         if self._map.is_copy:
             return _BLOCK
         nbytes = self._map.recipe.nbytes_per_element + sum(dtype.itemsize for dtype in self._spec.accumulators)
-        return LEAF_SIZE * max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // LEAF_SIZE))
+        return max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // _NODE * _NODE))
 
-    def _fold(self, operands: Sequence[A], partial: list[A], rows: slice, columns: slice, number: int) -> None:
-        """Map a block and reduce it, or each of its leaves, into ``partial``."""
+    def _fold(
+        self, operands: Sequence[A], partial: list[A], node: int, rows: slice, columns: slice, number: int
+    ) -> None:
+        """Map a block and reduce it, or each of its nodes, into ``partial``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
         mapped = self._map_block(blocks, shape, columns.start)
         if self._free is not None:
             partial[0][rows, number] = self._free(mapped[0])
         else:
-            self._reduce_leaves(mapped, partial, rows, columns.start // LEAF_SIZE)
+            nodes = self._fold_nodes(mapped, node)
+            first = columns.start // node
+            for target, value in zip(partial, nodes, strict=True):
+                target[rows, first : first + value.shape[1]] = value
 
     def _map_block(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
         """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
@@ -357,52 +330,33 @@ class NumpyReduction:
         """This thread's memory for the accumulators of a block, valid until the next block."""
         return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
 
-    def _reduce_leaves(self, mapped: list[A], partial: list[A], rows: slice, leaf: int) -> None:
-        shape = mapped[0].shape
-        whole = shape[1] // LEAF_SIZE
-        if whole:
-            leaves = [each[:, : whole * LEAF_SIZE].reshape(shape[0], whole, LEAF_SIZE) for each in mapped]
-            for target, value in zip(partial, self._leaf(leaves), strict=True):
-                target[rows, leaf : leaf + whole] = value
-        if shape[1] % LEAF_SIZE:
-            rest = [each[:, None, whole * LEAF_SIZE :] for each in mapped]
-            for target, value in zip(partial, self._leaf(rest), strict=True):
-                target[rows, leaf + whole : leaf + whole + 1] = value
+    def _fold_nodes(self, values: list[A], node: int) -> list[A]:
+        """Combine neighbours in pairs, so often that one accumulator a node is left, in this thread's memory.
 
-    def _leaf(self, values: list[A]) -> list[A]:
-        """Reduce the last axis, of at most `LEAF_SIZE` elements."""
-        lanes = self._lanes(values)
-        ufunc = self._ufunc
-        for mine, other in halves(lanes):
-            if ufunc is not None:
-                ufunc(mine[0], other[0], mine[0])
+        Each level goes to memory of its own: in place its accumulators would lie ever further apart.
+        """
+        for level in range(node.bit_length() - 1):
+            count = values[0].shape[1]
+            if count == 1:
+                break
+            even = count - count % 2
+            left, right = ([each[:, start:even:2] for each in values] for start in (0, 1))
+            halves = [_buffer(each, -(-count // 2), f"level{level % 2}.{n}") for n, each in enumerate(values)]
+            into = [each[:, : even // 2] for each in halves]
+            if self._ufunc is not None:
+                self._ufunc(left[0], right[0], into[0])
             else:
-                self._combine([*mine, *other, *mine])
-        return [each[..., 0] for each in lanes]
-
-    def _lanes(self, values: list[A]) -> list[A]:
-        """Combine rows of lanes, one after the other, in the memory order of the values."""
-        count = values[0].shape[-1]
-        rows = count // LANES
-        # NumPy folds an outer axis in its order, unless it walks backwards through memory.
-        if self._ufunc is not None and rows > 1 and values[0].strides[-1] > 0:
-            split = values[0][..., : rows * LANES].reshape(*values[0].shape[:-1], rows, LANES)
-            lanes: list[A] = [self._ufunc.reduce(split, axis=-2, dtype=split.dtype)]
-            start = rows * LANES
-        else:
-            lanes = [_copy(each[..., :LANES], f"lanes{number}") for number, each in enumerate(values)]
-            start = LANES
-        for first in range(start, count, LANES):
-            width = min(LANES, count - first)
-            mine = [each[..., :width] for each in lanes]
-            self._combine([*mine, *(each[..., first : first + width] for each in values), *mine])
-        return lanes
+                self._combine([*left, *right, *into])
+            if even < count:
+                for half, each in zip(halves, values, strict=True):
+                    half[:, -1] = each[:, -1]
+            values = halves
+        return values
 
 
-def _copy(values: A, name: str) -> A:
-    """A copy in this thread's memory, in the memory order of the values: by rows or by columns."""
-    is_columnar = abs(values.strides[0]) < abs(values.strides[-1])
-    shape = values.shape
-    copy = scratch_of(shape[::-1], values.dtype, name).T if is_columnar else scratch_of(shape, values.dtype, name)
-    np.copyto(copy, values)
-    return copy
+def _buffer(like: A, count: int, name: str) -> A:
+    """This thread's memory for ``count`` columns, in the memory order of these values: by rows or by columns."""
+    rows = like.shape[0]
+    if abs(like.strides[0]) < abs(like.strides[1]):
+        return scratch_of((count, rows), like.dtype, name).T
+    return scratch_of((rows, count), like.dtype, name)

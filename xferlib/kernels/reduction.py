@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import struct
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
 from xferlib._core import blocks, observe
-from xferlib._core.arrays import ArrayInfo
+from xferlib._core.arrays import ArrayInfo, bounds
+from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
 from xferlib.kernels import arguments, autograd, calls, cuda_signature, signature, tracking
@@ -20,13 +22,14 @@ from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
 from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
 from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
+from xferlib.kernels.native_reduction import NativeReduction, NativeReductionPlan
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.plans import Plans
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawStream
+    from xferlib._core.device import Device
     from xferlib.kernels.cuda_reduction import CudaReduction
 
 
@@ -85,9 +88,9 @@ class ReductionCall:
         """Reduce to new arrays, or to those given, which are checked."""
         raise NotImplementedError
 
-    def _new_outputs(self, stream: RawStream | None = None) -> list[Any]:
+    def _new_outputs(self) -> list[Any]:
         owner = self.owner
-        at = owner.stream_current(self.device) if stream is None else stream
+        at = owner.stream_current(self.device)
         return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
 
     def _check_out(self, args: Sequence[Any], out: Any) -> list[Any]:
@@ -143,45 +146,81 @@ class CudaReductionCall(ReductionCall):
     ) -> None:
         super().__init__(*args, keepdims=keepdims)
         self._arrays = sorted(self.infos)
+        self._takes_all = len(self._arrays) == self.spec.inputs
         self._find_plan = find_plan
-        self._plans: dict[tuple[int, ...], CudaReduction] = {}
+        self._plans: dict[Any, CudaReduction] = {}
+        """For new outputs, by the alignment of all addresses."""
+        self._known: _KnownOutput | None = None
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce on the current stream."""
-        owner = self.owner
-        given = [args[number] for number in self._arrays]
-        results = None if out is None else self._check_out(args, out)
-        stream = owner.stream_current(self.device)
-        pointers = owner.operands(given)
+        owner, device, known, plans = self.owner, self.device, self._known, self._plans
+        given = args if self._takes_all else [args[number] for number in self._arrays]
+        if out is not None:
+            if known is not None and known.takes(owner, out, given):
+                results = [out]
+                owner.note_write(out, f"{self.name}(): out0")
+            else:
+                results = self._check_out(args, out)
+                known = self._known = self._know(results)
+            plans = {} if known is None else known.plans
+        stream = owner.stream_current(device)
+        if out is None:
+            shape, empty = self.result_shape, owner.empty
+            results = [empty(shape, dtype, device=device, stream=stream) for dtype in self._output_dtypes]
+        everything = [*given, *results]
+        pointers = owner.operands(everything)
         if 0 in pointers:
-            calls.refuse_freed(self.name, [self.infos[number] for number in self._arrays], pointers)
-        if results is None:
-            results = self._new_outputs(stream)
-            alignment = tuple([pointer % 16 for pointer in pointers])
-            plan = self._plans.get(alignment)
-            if plan is None:  # all new arrays have one alignment
-                plan = self._plans[alignment] = self._plan(given, results)
+            infos = [self.infos[number] for number in self._arrays]
+            calls.refuse_freed(self.name, infos, pointers[: len(infos)])
+        key = tuple([pointer & 15 for pointer in pointers])
+        plan = plans.get(key)
+        if plan is None:
+            plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
+        scalars = self._scalars(args) if self._scalar_params else ()
+        if (recorder := observe.active) is None:
+            plan.run(pointers, scalars, stream)
         else:
-            plan = self._plan(given, results)
-        self._launch(plan, [*pointers, *owner.operands(results)], args, results, stream)
+            nbytes = sum(info.nbytes for info in (*self.infos.values(), *map(owner.view, results)))
+            launch = functools.partial(plan.run, pointers, scalars, stream)
+            recorder.enqueue(observe.Kind.KERNEL, self.name, nbytes, owner, stream, launch)
         if stream.handle or owner.has_made_streams:  # arrays of another stream must outlast the work on this one
-            for each in (*given, *results):
+            for each in everything:
                 owner.consumed(each, stream)
         return self._pick_results(results)
 
-    def _plan(self, given: list[Any], results: list[Any]) -> CudaReduction:
-        return self._find_plan(self, [*map(self.owner.view, (*given, *results))])
+    def _know(self, results: list[Any]) -> _KnownOutput | None:
+        """What recognises outputs like these, which were checked."""
+        if len(results) > 1 or (matcher := calls.reader(results[0]).matcher) is None:
+            return None
+        low, high = _span(self.owner.view(results[0]))
+        spans = [_span(self.infos[number]) for number in self._arrays]
+        return _KnownOutput(matcher(results), [(first - high, end - low) for first, end in spans], {})
 
-    def _launch(
-        self, plan: CudaReduction, pointers: list[int], args: Sequence[Any], results: list[Any], stream: RawStream
-    ) -> None:
-        scalars = self._scalars(args)
-        if (recorder := observe.active) is None:
-            plan.run(pointers, scalars, stream)
-            return
-        nbytes = sum(info.nbytes for info in (*self.infos.values(), *map(self.owner.view, results)))
-        run = lambda: plan.run(pointers, scalars, stream)
-        recorder.enqueue(observe.Kind.KERNEL, self.name, nbytes, self.owner, stream, run)
+
+def _span(info: ArrayInfo) -> tuple[int, int]:
+    """The first byte of an array and the one behind its last, from its address."""
+    return bounds(0, info.shape, info.strides, info.dtype.itemsize)
+
+
+class _KnownOutput(NamedTuple):
+    """An output that was checked, by its kind."""
+
+    matches: Callable[..., bool]
+    distances: list[tuple[int, int]]
+    """Of each input: those between which an output shares memory with it."""
+    plans: dict[Any, CudaReduction]
+
+    def takes(self, owner: Backend, out: Any, given: Sequence[Any]) -> bool:
+        """Whether an output is of this kind, and apart from the inputs."""
+        try:
+            if not self.matches(out):
+                return False
+        except Exception:  # of another type
+            return False
+        *pointers, own = owner.operands([*given, out])
+        pairs = zip(pointers, self.distances, strict=True)
+        return bool(own) and not any(low < own - pointer < high for pointer, (low, high) in pairs)
 
 
 def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
@@ -205,9 +244,20 @@ A = np.ndarray[Any, Any]
 
 
 class HostReductionCall(ReductionCall):
-    """A call on host memory, or through a backend's own engine; ``functions``: what calls of all shapes share."""
+    """A call on host memory, or through a backend's own engine.
 
-    def __init__(self, *args: Any, functions: dict[str, BlockFunction] | None = None, keepdims: bool) -> None:
+    Args:
+        functions: What calls of all shapes share on the NumPy engine.
+        native: The compiled reduction, or how far it is.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        functions: dict[str, BlockFunction] | None = None,
+        native: NativeReduction | None = None,
+        keepdims: bool,
+    ) -> None:
         super().__init__(*args, keepdims=keepdims)
         self._engine = engine_of(self.owner)
         self._order = (*self.kept, *self.axes)
@@ -216,7 +266,14 @@ class HostReductionCall(ReductionCall):
         self._whole = frozenset(
             number for number, info in self.infos.items() if info.shape == self.shape and info.dtype.isnative
         )
-        self._plan = NumpyReduction(self.spec, *self._shape, functions)
+        self._functions = functions
+        self._numpy: NumpyReduction | None = None
+        is_able = all(info.dtype.isnative for info in self.infos.values())
+        is_able = is_able and native is not None and native.takes(math.prod(self._shape))
+        self._native = native if is_able else None
+        self._plan: NativeReductionPlan | None = None
+        self.direct: Callable[[tuple[Any, ...]], Any] | None = None
+        """Runs plain calls on arrays of the same layouts, once it is there."""
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce."""
@@ -232,20 +289,38 @@ class HostReductionCall(ReductionCall):
         return self._pick_results(results)
 
     def _compute(self, args: Sequence[Any], results: Sequence[Any]) -> None:
-        host_view, rows = self.owner.host_view, self._shape[0]
-        scalars = iter(self._scalars(args))
-        operands = [
-            self._operand(number, host_view(each)) if number in self.infos else np.array(next(scalars))
-            for number, each in enumerate(args)
+        host_view = self.owner.host_view
+        scalars = iter(self._scalars(args) if self._scalar_params else ())
+        given = [
+            host_view(each) if number in self.infos else np.array(next(scalars)) for number, each in enumerate(args)
         ]
         targets = [host_view(each) for each in results]
         if all(each.flags.c_contiguous for each in targets):
-            self._plan.run(operands, [each.reshape(rows) for each in targets])
+            self._reduce(given, targets)
             return
-        buffers = [np.empty(rows, each.dtype) for each in targets]
-        self._plan.run(operands, buffers)
+        buffers = [np.empty(each.shape, each.dtype) for each in targets]
+        self._reduce(given, buffers)
         for target, buffer in zip(targets, buffers, strict=True):
-            target[...] = buffer.reshape(target.shape)
+            target[...] = buffer
+
+    def _reduce(self, given: list[A], targets: Sequence[A]) -> None:
+        """Reduce to contiguous arrays, on the engine that is chosen and there."""
+        native = self._native
+        if native is not None and native.is_ready():
+            if self._plan is None:
+                kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
+                self._plan = NativeReductionPlan(native, kept, reduced)
+                if self._engine is None and self.backend.name == "numpy":
+                    nbytes = lambda info: struct.pack(f"{2 * len(info.shape)}n", *info.shape, *info.strides)
+                    inputs = [(info.dtype, nbytes(info)) for _, info in sorted(self.infos.items())]
+                    self.direct = self._plan.bind(inputs, self.result_shape)
+            self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
+            return
+        if self._numpy is None:
+            self._numpy = NumpyReduction(self.spec, *self._shape, self._functions)
+        rows = self._shape[0]
+        operands = [self._operand(number, each) if number in self.infos else each for number, each in enumerate(given)]
+        self._numpy.run(operands, [each.reshape(rows) for each in targets])
 
     def _operand(self, number: int, array: A) -> A:
         """The array of an input in shape (rows, count)."""
@@ -497,6 +572,17 @@ def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple
     return broadcast_shape(named) if named else next(iter(shapes.values()))
 
 
+class _Last(NamedTuple):
+    """What recognises a call like the last one: the very axis, since ``True == 1``, and the arrays' kinds."""
+
+    axis: Any
+    keepdims: bool
+    matches: Callable[..., bool]
+    run: Run
+    call: Any
+    direct: Callable[[tuple[Any, ...]], Any] | None
+
+
 _P = ParamSpec("_P")
 
 
@@ -513,9 +599,11 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         self._plans: Plans[CudaReduction] = Plans()
         self._functions: dict[int, dict[str, BlockFunction]] = {}
         """By the identity of the specification."""
+        self._natives: dict[int, NativeReduction] = {}
         self._parts: dict[int, tuple[ElementwiseKernel, ReductionKernel]] = {}
         """The kernels of a reduction in two, by the identity of the specification."""
         self._ready: Plans[Run] = Plans()
+        self._last: _Last | None = None
         self._followed: Plans[DifferentiableReduction] = Plans()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -549,7 +637,25 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
-        blocks.follow()
+        last = self._last
+        if last is not None and last.axis is axis and last.keepdims is keepdims:
+            if last.direct is not None and out is None and observe.active is None:
+                found = last.direct(args)
+                if found is not NotImplemented:
+                    return found
+            if process.scopes:
+                blocks.follow()
+            try:
+                is_like = last.matches(*args)
+            except Exception:  # an argument of another type: the key finds out which
+                is_like = False
+            if is_like:
+                found = last.run(args, out)
+                if last.direct is None and (direct := getattr(last.call, "direct", None)) is not None:
+                    self._last = last._replace(direct=direct)
+                return found
+        elif process.scopes:
+            blocks.follow()
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         run = self._ready.get(key)
         if run is None:
@@ -563,7 +669,14 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             run = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
             if key is not None and not tracking.requires_gradient(args):  # else no_grad() would hide a gradient later
                 self._ready.keep(key, run)
+        if key is not None and key in self._ready:
+            self._remember(args, axis, run, keepdims=keepdims)
         return run(args, out)
+
+    def _remember(self, args: Sequence[Any], axis: Any, run: Run, *, keepdims: bool) -> None:
+        """Recognise calls like this one by comparison from now on, if its arguments are arrays of one type."""
+        if len({*map(type, args)}) == 1 and (matcher := calls.reader(args[0]).matcher) is not None:
+            self._last = _Last(axis, keepdims, matcher(args), run, getattr(run, "__self__", None), None)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""
@@ -617,7 +730,10 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         if device.kind == "cuda":
             return CudaReductionCall(*checked, find_plan=self._cuda_plan, keepdims=keepdims).run
         functions = self._functions.setdefault(id(spec), {})
-        return HostReductionCall(*checked, functions=functions, keepdims=keepdims).run
+        native = self._natives.get(id(spec))
+        if native is None:
+            native = self._natives.setdefault(id(spec), NativeReduction(spec))
+        return HostReductionCall(*checked, functions=functions, native=native, keepdims=keepdims).run
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
         """Run a call on tensors that torch tracks."""

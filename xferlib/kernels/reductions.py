@@ -220,15 +220,12 @@ def _make_arg(op: str) -> Maker:
         dtype = dtypes[0]
 
         def first(b: Builder, x: Nodes, y: Nodes) -> Nodes:
-            """The better value and its index; of equal values, and of NaNs, the one with the lower index."""
-            better = b.op("lt" if op == "min" else "gt", x[0], y[0])
-            same = b.op("eq", x[0], y[0])
+            """The better value and its index; of equal values, and of NaNs, the left, whose index is lower."""
+            better = b.op("lt" if op == "min" else "gt", y[0], x[0])
             if is_float(dtype):
                 x_nan, y_nan = lower.isnan(b, x[0]), lower.isnan(b, y[0])
-                better = b.op("or", better, b.op("and", x_nan, b.op("not", y_nan)))
-                same = b.op("or", same, b.op("and", x_nan, y_nan))
-            takes_x = b.op("or", better, b.op("and", same, b.op("lt", x[1], y[1])))
-            return [b.select(takes_x, one, two) for one, two in zip(x, y, strict=True)]
+                better = b.op("and", b.op("or", better, y_nan), b.op("not", x_nan))
+            return [b.select(better, two, one) for one, two in zip(x, y, strict=True)]
 
         return build_reduction(
             [Param(name="x", dtype=dtype)],

@@ -307,6 +307,8 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind", bind, METH_VARARGS, NULL},
     {"bind_alike", xf_bind_alike, METH_VARARGS, NULL},
     {"bind_plain", xf_bind_plain, METH_VARARGS, NULL},
+    {"bind_fold", xf_bind_fold, METH_VARARGS, NULL},
+    {"bind_host", xf_bind_host, METH_VARARGS, NULL},
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
     {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
     {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},

@@ -16,6 +16,8 @@ typedef uint64_t word;
 PyObject *xf_add_device(PyObject *module, PyObject *arguments);
 PyObject *xf_add_library(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_fold(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_host(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
@@ -44,6 +46,7 @@ int xf_is_plain_memory(PyObject *array, Py_buffer *host);
 int xf_is_word(PyObject *given, word *found);
 void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);
+int xf_put_number(char *to, PyObject *value, char code);
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
 
 /* For what may block: see "Blocking" in calls.c. */

@@ -91,7 +91,7 @@ static int put_integer(char *to, PyObject *value, char code)
 }
 
 /* 1, or 0 where the number is out of range, or -1 with an error set. */
-static int put_number(char *to, PyObject *value, char code)
+int xf_put_number(char *to, PyObject *value, char code)
 {
     double number;
     if (code == '?') {
@@ -142,7 +142,7 @@ static int fill(const launcher *l, PyObject *const *values, char *block)
                 return found < 0 ? found : 0;
             memcpy(block + f->offset, &address, sizeof address);
         } else {
-            found = put_number(block + f->offset, values[i], f->code);
+            found = xf_put_number(block + f->offset, values[i], f->code);
         }
     }
     for (int i = 0; found > 0 && l->note != Py_None && i < l->count; ++i)

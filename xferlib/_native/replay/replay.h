@@ -11,6 +11,8 @@ enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 }; /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, ZEROS = 183, EMPTY = 184, SET_BASE = 282 }; /* its table */
+
 /* --- arrays, as their libraries lay them out */
 
 typedef struct {
@@ -205,6 +207,7 @@ extern struct tables replay; /* as long as the process; nothing in it is ever fr
 
 /* --- tables.c: which device and stream a call means, and whether C may use them */
 
+void **xf_numpy_functions(PyObject *capsule);
 int xf_fill_tables(PyObject *objects, PyObject *elements, PyObject *numpy);
 unsigned long long xf_epoch(void);
 int xf_may_replay(void);

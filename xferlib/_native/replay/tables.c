@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, ZEROS = 183, EMPTY = 184, SET_BASE = 282 }; /* its table */
 
 struct tables replay;
 
@@ -82,15 +81,22 @@ static int fill(const field *fields, int count, PyObject *values, int kind, int 
 
 /* --- what does not change while the process lives */
 
-static int takes_numpy(PyObject *capsule)
+/* NumPy's table of functions; NULL with an error set where its ABI is another one. */
+void **xf_numpy_functions(PyObject *capsule)
 {
     void **table = PyCapsule_GetPointer(capsule, NULL);
+    if (table && ((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
+        PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
+        return NULL;
+    }
+    return table;
+}
+
+static int takes_numpy(PyObject *capsule)
+{
+    void **table = xf_numpy_functions(capsule);
     if (!table)
         return 0;
-    if (((unsigned (*)(void))table[ABI_VERSION])() >> 24 != NUMPY_ABI >> 24) {
-        PyErr_SetString(PyExc_RuntimeError, "this NumPy has another ABI");
-        return 0;
-    }
     memcpy(&replay.new_copy, &table[NEW_COPY], sizeof(void *));
     memcpy(&replay.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
     memcpy(&replay.zeros, &table[ZEROS], sizeof(void *));

@@ -418,6 +418,14 @@ class CudaBackend(Backend, FastPath):
         make = functools.partial(self._empty, shape, dtype, device)
         return self._make_on(stream, self.stream_current(device), make)
 
+    def zeros_between(self, nbytes: int, stream: RawStream) -> Array:
+        """Bytes of 0 as `empty_between` allocates them, set in the order of the stream."""
+        with self.inside(stream.device):
+            array = self.empty_between((nbytes,), np.dtype(np.uint8), stream)
+            (pointer,) = self.operands([array])
+            check(driver_module.set_bytes(pointer, 0, nbytes, stream.handle), f"clearing memory of {stream.device}")
+        return array
+
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
@@ -532,8 +540,13 @@ class CudaBackend(Backend, FastPath):
         return bool(result == driver_module.SUCCESS)
 
     def stream_is_recorded(self, stream: RawStream) -> bool:
-        status = ctypes.c_int()
-        result = self._inside(stream.device, driver_module.stream_is_recorded, stream.handle, ctypes.addressof(status))
+        try:
+            status, address = self._attached.status
+        except AttributeError:  # each thread has one, which saves most of the call's time
+            status = ctypes.c_int()
+            address = ctypes.addressof(status)
+            self._attached.status = status, address
+        result = self._inside(stream.device, driver_module.stream_is_recorded, stream.handle, address)
         return bool(result == driver_module.SUCCESS and status.value)
 
     def stream_options(self, stream: RawStream) -> tuple[int, bool]:

@@ -1,0 +1,447 @@
+/* Calls of compiled kernels on NumPy arrays of any shapes and strides, without a step in Python.
+
+   A kernel on sixteen elements takes ten nanoseconds, and its call some microseconds if Python compares the arrays with those
+   of the last call, looks for shared memory and collects addresses. Here all of that is done at once, from the fields of the
+   arrays. Whatever is not plain gives NotImplemented with nothing done: Python then checks the call.
+
+   xferlib/kernels/native_source.py has the other side of `run`. */
+
+#include "../replay/replay.h"
+
+#include <string.h>
+
+enum { MOST_PARAMETERS = 32, MOST_SITES = 16, HEAD = 4 };
+enum { MOST_DIMENSIONS = 8 };
+#define MOST_EXACT (1ll << 53)
+
+typedef int (*run_function)(void *, const void *, char *const *, const long long *, long long, long long, long long *, char *);
+
+typedef struct {
+    PyObject *kind; /* the dtype of an array, or the type of a number */
+    int code, is_written, itemsize; /* code: 'A' for an array, else as in launch.c */
+} parameter;
+
+typedef struct {
+    run_function run;
+    void *function;
+    const void *form;
+    const long long *settings; /* whether compiled kernels are wanted, and the most turns of a loop */
+    PyObject *kept;            /* holds all objects here */
+    PyObject *failed;          /* called with the numbers of the sites: raises */
+    long long most, most_with_lock; /* elements: of a call, and while the GIL is held */
+    int count, outputs, sites, keeps_order;
+    parameter parameters[MOST_PARAMETERS];
+} host_call;
+
+static PyObject *ndarray_type; /* as long as the process, as NumPy is */
+static PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
+
+static void free_host(PyObject *capsule)
+{
+    host_call *h = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(h->kept);
+    PyMem_Free(h);
+}
+
+/* The layout of a call: extents, outermost first, and the strides of each array along them. */
+typedef struct {
+    int rank, arrays;
+    long long elements, extents[MOST_DIMENSIONS], strides[MOST_PARAMETERS][MOST_DIMENSIONS];
+} layout;
+
+static int is_kind(const parameter *own, PyObject *value)
+{
+    const ndarray *array = (const ndarray *)value;
+    return (PyObject *)Py_TYPE(value) == ndarray_type && array->dtype == own->kind &&
+           (!own->is_written || array->flags & WRITABLE);
+}
+
+static int is_like(const ndarray *array, const ndarray *first)
+{
+    return array->axes == first->axes && array->flags & C_ORDER &&
+           !memcmp(array->extents, first->extents, (size_t)array->axes * sizeof *array->extents);
+}
+
+/* Broadcast the extents of one more array: whether that is possible. */
+static int broadcast(layout *l, const ndarray *array)
+{
+    int more = array->axes - l->rank;
+    if (array->axes > MOST_DIMENSIONS)
+        return 0;
+    if (more > 0) {
+        memmove(l->extents + more, l->extents, (size_t)l->rank * sizeof *l->extents);
+        for (int a = 0; a < more; ++a)
+            l->extents[a] = 1;
+        l->rank = array->axes;
+    }
+    for (int a = 0; a < array->axes; ++a) {
+        long long *extent = &l->extents[l->rank - array->axes + a];
+        if (*extent == 1)
+            *extent = array->extents[a];
+        else if (array->extents[a] != 1 && array->extents[a] != *extent)
+            return 0;
+    }
+    return 1;
+}
+
+static int has_shape(const ndarray *array, const layout *l)
+{
+    int is_same = array->axes == l->rank;
+    for (int a = 0; is_same && a < l->rank; ++a)
+        is_same = array->extents[a] == l->extents[a];
+    return is_same;
+}
+
+static long long size_of(long long stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+/* Whether no two elements of an array share memory, as far as the strides alone tell. */
+static int is_apart_itself(const ndarray *array, int itemsize)
+{
+    long long reach = itemsize, last = 0;
+    for (int turn = 0; turn < array->axes; ++turn) { /* by increasing strides */
+        int next = -1;
+        for (int a = 0; a < array->axes; ++a)
+            if (array->extents[a] > 1 && size_of(array->strides[a]) > last &&
+                (next < 0 || size_of(array->strides[a]) < size_of(array->strides[next])))
+                next = a;
+        if (next < 0)
+            break;
+        last = size_of(array->strides[next]);
+        if (last < reach)
+            return 0;
+        reach = last * (array->extents[next] - 1) + reach;
+    }
+    for (int a = 0, b; a < array->axes; ++a) /* equal ones */
+        for (b = 0; array->extents[a] > 1 && b <= a; ++b)
+            if (array->extents[b] > 1 && (array->strides[a] == 0 || (b < a && size_of(array->strides[a]) == size_of(array->strides[b]))))
+                return 0;
+    return 1;
+}
+
+/* Whether axis a comes before axis b: the last array decides, then the one before it. */
+static int is_outer(const layout *l, int a, int b)
+{
+    for (int e = l->arrays - 1; e >= 0; --e)
+        if (size_of(l->strides[e][a]) != size_of(l->strides[e][b]))
+            return size_of(l->strides[e][a]) > size_of(l->strides[e][b]);
+    return 0;
+}
+
+static void swap_axes(layout *l, int a, int b)
+{
+    long long kept = l->extents[a];
+    l->extents[a] = l->extents[b];
+    l->extents[b] = kept;
+    for (int e = 0; e < l->arrays; ++e) {
+        kept = l->strides[e][a];
+        l->strides[e][a] = l->strides[e][b];
+        l->strides[e][b] = kept;
+    }
+}
+
+/* The same elements in as few dimensions as possible, and one at least; as `collapse` in xferlib/kernels/ir.py. */
+static void collapse(layout *l, int keeps_order)
+{
+    int rank = 0;
+    for (int a = 0; a < l->rank; ++a)
+        if (l->extents[a] != 1) {
+            if (a != rank)
+                swap_axes(l, a, rank);
+            ++rank;
+        }
+    for (int a = 1; !keeps_order && a < rank; ++a)
+        for (int b = a; b > 0 && is_outer(l, b, b - 1); --b)
+            swap_axes(l, b, b - 1);
+    l->rank = rank > 0;
+    for (int a = 1; a < rank; ++a) { /* behind the last one that is kept: merged with it, or kept too */
+        int into = l->rank - 1, is_one = 1;
+        for (int e = 0; e < l->arrays; ++e)
+            is_one &= l->strides[e][into] == l->strides[e][a] * l->extents[a];
+        if (!is_one)
+            into = l->rank++;
+        l->extents[into] = is_one ? l->extents[into] * l->extents[a] : l->extents[a];
+        for (int e = 0; e < l->arrays; ++e)
+            l->strides[e][into] = l->strides[e][a];
+    }
+    if (!l->rank) {
+        l->rank = 1;
+        l->extents[0] = 1;
+        for (int e = 0; e < l->arrays; ++e)
+            l->strides[e][0] = 0;
+    }
+}
+
+/* A number as a parameter says: 1, 0 where Python has to convert it, -1 with an error set. */
+static int put(const parameter *own, PyObject *value, char *to)
+{
+    if ((PyObject *)Py_TYPE(value) != own->kind)
+        return 0;
+    if (PyLong_CheckExact(value) && (own->code == 'f' || own->code == 'd')) {
+        int overflow;
+        long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (overflow || number > MOST_EXACT || number < -MOST_EXACT) /* else it would be rounded twice */
+            return 0;
+    }
+    return xf_put_number(to, value, (char)own->code);
+}
+
+/* The memory of an array. */
+static void find_bounds(const ndarray *array, int itemsize, char **begin, char **end)
+{
+    *begin = *end = array->data;
+    for (int a = 0; a < array->axes; ++a)
+        *(array->strides[a] < 0 ? begin : end) += (array->extents[a] - 1) * array->strides[a];
+    *end += itemsize;
+}
+
+static int is_same_memory(const ndarray *one, const ndarray *two)
+{
+    size_t nbytes = (size_t)one->axes * sizeof *one->extents;
+    return one->data == two->data && one->axes == two->axes && !memcmp(one->extents, two->extents, nbytes) &&
+           !memcmp(one->strides, two->strides, nbytes);
+}
+
+/* Whether no output shares memory with another array, unless it is the whole of an input; none is empty. */
+static int are_apart(const host_call *h, PyObject *const *values)
+{
+    char *begins[MOST_PARAMETERS], *ends[MOST_PARAMETERS];
+    for (int i = 0; i < h->count; ++i)
+        if (h->parameters[i].code == 'A')
+            find_bounds((const ndarray *)values[i], h->parameters[i].itemsize, &begins[i], &ends[i]);
+    for (int i = 0; i < h->count; ++i) {
+        const parameter *one = &h->parameters[i];
+        if (!one->is_written)
+            continue;
+        if (!(((const ndarray *)values[i])->flags & C_ORDER) && !is_apart_itself((const ndarray *)values[i], one->itemsize))
+            return 0;
+        for (int j = 0; j < h->count; ++j) {
+            const parameter *two = &h->parameters[j];
+            if (j == i || two->code != 'A' || begins[i] >= ends[j] || begins[j] >= ends[i])
+                continue;
+            if (two->is_written || one->itemsize != two->itemsize ||
+                !is_same_memory((const ndarray *)values[i], (const ndarray *)values[j]))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *raise(const host_call *h, const long long *report)
+{
+    PyObject *numbers = PyTuple_New(3 * h->sites), *answer;
+    for (int i = 0; numbers && i < 3 * h->sites; ++i)
+        PyTuple_SetItem(numbers, i, PyLong_FromLongLong(report[i]));
+    answer = numbers ? PyObject_CallFunctionObjArgs(h->failed, numbers, NULL) : NULL;
+    Py_XDECREF(numbers);
+    Py_XDECREF(answer);
+    return NULL;
+}
+
+/* Compute: 0, or -1 with an error set. */
+static int compute(const host_call *h, char *const *p, const layout *l)
+{
+    long long report[3 * MOST_SITES] = {0}, geometry[HEAD + MOST_DIMENSIONS * (1 + MOST_PARAMETERS)];
+    long long *next = geometry + HEAD;
+    int found;
+    geometry[0] = l->rank;
+    geometry[1] = l->elements;
+    geometry[2] = h->settings[1];
+    geometry[3] = 0;
+    for (int a = 0; a < l->rank; ++a)
+        *next++ = l->extents[a];
+    for (int e = 0; e < l->arrays; ++e)
+        for (int a = 0; a < l->rank; ++a)
+            *next++ = l->strides[e][a];
+    if (l->elements > h->most_with_lock)
+        WITHOUT_GIL(found = h->run(h->function, h->form, p, geometry, 0, l->elements, report, NULL));
+    else
+        found = h->run(h->function, h->form, p, geometry, 0, l->elements, report, NULL);
+    if (found)
+        raise(h, report);
+    return found ? -1 : 0;
+}
+
+/* The arguments of a call, its outputs behind them or in `out`: how many, or -1 for too many. */
+static int collect(const host_call *h, PyObject *args, PyObject *out, PyObject **values)
+{
+    Py_ssize_t count = PyTuple_Size(args), more = out == Py_None ? 0 : PyTuple_CheckExact(out) ? PyTuple_Size(out) : 1;
+    if (count + more > h->count)
+        return -1;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        values[i] = PyTuple_GetItem(args, i);
+    for (Py_ssize_t i = 0; i < more; ++i)
+        values[count + i] = PyTuple_CheckExact(out) ? PyTuple_GetItem(out, i) : out;
+    return (int)(count + more);
+}
+
+/* A new array for each output: whether there is memory for them. */
+static int make_outputs(const host_call *h, const layout *l, PyObject **values)
+{
+    Py_ssize_t extents[MOST_DIMENSIONS];
+    for (int a = 0; a < l->rank; ++a)
+        extents[a] = (Py_ssize_t)l->extents[a];
+    for (int i = h->count - h->outputs; i < h->count; ++i) {
+        values[i] = new_array(ndarray_type, Py_NewRef(h->parameters[i].kind), l->rank, extents, NULL, NULL, 0, NULL);
+        if (!values[i]) {
+            while (--i >= h->count - h->outputs)
+                Py_DECREF(values[i]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *result_of(const host_call *h, PyObject **values)
+{
+    if (!h->outputs)
+        Py_RETURN_NONE;
+    if (h->outputs == 1)
+        return Py_NewRef(values[h->count - 1]);
+    return xf_pack(&values[h->count - h->outputs], h->outputs);
+}
+
+/* Find the arrays' common shape, by those that are read: whether all fit it. */
+static int find_shape(const host_call *h, PyObject *const *values, int known, layout *l)
+{
+    const ndarray *first = NULL;
+    int is_flat = 1;
+    l->rank = 0;
+    l->elements = 1;
+    for (int i = 0; i < known; ++i)
+        if (h->parameters[i].code == 'A' && !(h->parameters[i].is_written && first)) {
+            first = first ? first : (const ndarray *)values[i];
+            if (!broadcast(l, (const ndarray *)values[i]))
+                return 0;
+        }
+    for (int i = 0; i < known; ++i)
+        if (h->parameters[i].code == 'A') {
+            is_flat &= is_like((const ndarray *)values[i], first);
+            if (h->parameters[i].is_written && !has_shape((const ndarray *)values[i], l))
+                return 0;
+        }
+    for (int a = 0; a < l->rank; ++a)
+        l->elements *= l->extents[a];
+    l->arrays = is_flat ? -1 : 0; /* strides are of no interest then */
+    return first != NULL;
+}
+
+/* The strides of the arrays, and the fewest dimensions. */
+static void find_strides(const host_call *h, PyObject *const *values, layout *l)
+{
+    int is_flat = l->arrays < 0, rank = l->rank;
+    l->arrays = 0;
+    for (int i = 0; i < h->count; ++i) {
+        const ndarray *array = (const ndarray *)values[i];
+        if (h->parameters[i].code != 'A')
+            continue;
+        if (is_flat) {
+            l->strides[l->arrays++][0] = h->parameters[i].itemsize;
+            continue;
+        }
+        for (int a = 0; a < rank; ++a) {
+            int own = a - (rank - array->axes);
+            l->strides[l->arrays][a] = own < 0 || array->extents[own] == 1 ? 0 : array->strides[own];
+        }
+        ++l->arrays;
+    }
+    if (is_flat) {
+        l->rank = 1;
+        l->extents[0] = l->elements;
+    } else {
+        collapse(l, h->keeps_order);
+    }
+}
+
+/* (arguments, out) -> the result, or NotImplemented with nothing done. */
+static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const host_call *h = PyCapsule_GetPointer(self, NULL);
+    PyObject *values[MOST_PARAMETERS], *result = NULL;
+    char *p[MOST_PARAMETERS];
+    _Alignas(16) char numbers[MOST_PARAMETERS][16];
+    layout l;
+    int known, is_new;
+    if (!h)
+        return NULL;
+    if (count != 2 || !PyTuple_CheckExact(given[0]))
+        return PyErr_Format(PyExc_TypeError, "a call takes its arguments and out");
+    known = collect(h, given[0], given[1], values);
+    is_new = known != h->count;
+    if (!h->settings[0] || (is_new && known != h->count - h->outputs))
+        Py_RETURN_NOTIMPLEMENTED;
+    for (int i = 0; i < known; ++i) {
+        const parameter *own = &h->parameters[i];
+        int is_put = own->code == 'A' ? is_kind(own, values[i]) : put(own, values[i], numbers[i]);
+        if (is_put < 0)
+            return NULL;
+        if (!is_put)
+            Py_RETURN_NOTIMPLEMENTED;
+        p[i] = own->code == 'A' ? ((const ndarray *)values[i])->data : numbers[i];
+    }
+    if (!find_shape(h, values, known, &l) || l.elements > h->most)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (is_new) {
+        if (!make_outputs(h, &l, values))
+            return NULL;
+        for (int i = known; i < h->count; ++i)
+            p[i] = ((const ndarray *)values[i])->data;
+    }
+    if (l.elements && !are_apart(h, values)) {
+        result = Py_NewRef(Py_NotImplemented);
+    } else {
+        find_strides(h, values, &l);
+        if (!l.elements || !compute(h, p, &l))
+            result = result_of(h, values);
+    }
+    for (int i = known; i < h->count; ++i)
+        Py_DECREF(values[i]);
+    return result;
+}
+
+static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL};
+
+/* (run, function, form, address of the settings, what is called after a failure, most elements, most elements with the GIL,
+   number of outputs, of sites, whether axes keep their order, parameters, NumPy's type and its C API, what else is held) -> call; a parameter is (dtype or
+   type, code, is written, itemsize). None for more parameters or sites than C takes. */
+PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
+{
+    unsigned long long address, function, form, settings;
+    PyObject *parameters, *held, *numpy, *capsule, *made = NULL;
+    void **table;
+    host_call *h;
+    (void)module;
+    h = PyMem_Calloc(1, sizeof *h);
+    if (!h)
+        return PyErr_NoMemory();
+    capsule = PyCapsule_New(h, NULL, free_host);
+    if (!capsule) {
+        PyMem_Free(h);
+        return NULL;
+    }
+    h->kept = Py_NewRef(arguments);
+    if (PyArg_ParseTuple(arguments, "KKKKOLLiiiO!OOO", &address, &function, &form, &settings, &h->failed, &h->most,
+                         &h->most_with_lock, &h->outputs, &h->sites, &h->keeps_order, &PyTuple_Type, &parameters, &ndarray_type, &numpy, &held) &&
+        (table = xf_numpy_functions(numpy))) {
+        memcpy(&new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
+        h->run = (run_function)(uintptr_t)address;
+        h->function = (void *)(uintptr_t)function;
+        h->form = (const void *)(uintptr_t)form;
+        h->settings = (const long long *)(uintptr_t)settings;
+        h->count = (int)PyTuple_Size(parameters);
+        if (h->count > MOST_PARAMETERS || h->sites > MOST_SITES || h->outputs > h->count) {
+            made = Py_NewRef(Py_None);
+        } else {
+            for (int i = 0; i < h->count; ++i) {
+                parameter *own = &h->parameters[i];
+                if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "OCii", &own->kind, &own->code, &own->is_written, &own->itemsize))
+                    break;
+            }
+            made = PyErr_Occurred() ? NULL : PyCFunction_NewEx(&one_call, capsule, NULL);
+        }
+    }
+    Py_DECREF(capsule);
+    return made;
+}

@@ -1,0 +1,488 @@
+"""Runs programs on a CPU by compiled C: chooses the engine, compiles in the background, and calls.
+
+A compiler takes from a tenth of a second to several, so nobody waits for it: the first calls run on the NumPy engine,
+and a call after the compiler's end finds the function. The bits are the same, so nobody sees when that was. What is
+called once is never compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import math
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from xferlib import _native
+from xferlib._runtime import process, threads
+from xferlib._runtime.checks import user_site
+from xferlib.errors import KernelCompileError, KernelError, XferWarning
+from xferlib.kernels import host_compiler, native_source
+from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
+from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, Site
+from xferlib.kernels.numpy_engine import (
+    THREAD_NS,
+    NumpyPlan,
+    helper_count,
+    make_index_error,
+    make_stored_error,
+    make_turns_error,
+    most_threads,
+)
+
+A = np.ndarray[Any, Any]
+
+# --- compiled functions, one for each program of the process
+
+_MOST_KERNELS = 4096
+_MOST_WAITING = 64
+CALLS_BEFORE = 2
+"""The call of a program at which it is handed to the compiler."""
+
+
+class NativeKernel:
+    """The compiled function of a program, or how far it is.
+
+    ``why_not`` says why there will be none, empty while there may be.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.why_not = native_source.why_not(program)
+        self.function: int | None = None
+        """Its address, once it is there."""
+        self.source: NativeSource
+        self._calls = 0
+        self._is_asked = False
+        self._lock = threading.Lock()
+
+    def count(self) -> None:
+        """Note a call on the NumPy engine; one of them hands the program to the compiler."""
+        self._calls += 1
+        if self._calls >= CALLS_BEFORE and not self._is_asked and not self.why_not:
+            self._is_asked = _compiler.submit(self)
+
+    def forget_asking(self) -> None:
+        """Ask again: the thread that was asked is gone."""
+        self._is_asked = False
+        self._lock = threading.Lock()
+
+    def compile(self) -> None:
+        """Compile, or load from the cache, unless that is done.
+
+        Raises:
+            KernelCompileError: There is no compiler, or it fails.
+        """
+        with self._lock:
+            if self.function is not None or self.why_not:
+                return
+            compiler = host_compiler.find_compiler()
+            if compiler is None:
+                raise KernelCompileError(
+                    "XFERLIB_CPU=native needs a C compiler, and there is no cc, gcc or clang; install one, or unset it"
+                )
+            target = host_compiler.find_target(compiler)
+            if native_source.needs_fma(self.program) and not target.has_fma:
+                self.why_not = "this processor has no fused multiply-add"
+                return
+            self.source = native_source.native_source(self.program)
+            self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
+            self.driver = _load_driver(target)
+            _follow_settings()
+            library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
+            self.function = ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
+
+
+@functools.cache
+def _load_driver(target: host_compiler.Target) -> Any:
+    """The function that calls those of programs; one for all of them."""
+    text = native_source.PRELUDE + native_source.DRIVER
+    function = getattr(
+        host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY
+    )
+    pointer, number = ctypes.c_void_p, ctypes.c_longlong
+    function.restype = ctypes.c_int
+    function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)
+    return function
+
+
+_settings = (ctypes.c_longlong * 2)(1, 0)
+"""What C looks at in each call: whether compiled functions are wanted, and the most turns of a loop."""
+
+
+def _follow_settings() -> None:
+    config = process.get()
+    _settings[:] = [config.cpu != "numpy", config.loop_turns]
+
+
+process.watchers["loop_turns"] = _follow_settings
+
+_kernels: dict[str, NativeKernel] = {}
+
+
+def kernel_of(program: Program) -> NativeKernel:
+    """The one kernel of all programs that compute the same."""
+    found = _kernels.get(program.text)
+    if found is None:
+        while len(_kernels) >= _MOST_KERNELS:
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread's turn
+                _kernels.pop(next(iter(_kernels)), None)
+        found = _kernels.setdefault(program.text, NativeKernel(program))
+    return found
+
+
+class _BackgroundCompiler:
+    """A thread that compiles one program after the other, started at the first need."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._queue: SimpleQueue[NativeKernel | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self.problem = ""
+        """Why the compiler failed, the first time it did; nothing is handed to it afterwards."""
+        self._is_told = False
+
+    def submit(self, kernel: NativeKernel) -> bool:
+        """Hand a program to the thread; False where too many wait, or none is compiled."""
+        if self.problem:
+            self._tell()
+        if self._is_closed or self.problem or self._queue.qsize() >= _MOST_WAITING or not _has_optimiser():
+            return False
+        with self._lock:
+            if self._thread is None:
+                self._thread = threads.OwnThread(self._work, "xferlib-compile")
+                self._thread.start()
+        self._queue.put(kernel)
+        return True
+
+    def _work(self) -> None:
+        while (kernel := self._queue.get()) is not None:
+            if self._is_closed or self.problem:
+                continue
+            try:
+                kernel.compile()
+            except Exception as error:  # the NumPy engine goes on
+                if not self._is_closed:
+                    self.problem = str(error)
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            site = user_site()
+            warnings.warn_explicit(
+                f"kernels stay on the NumPy engine, for they cannot be compiled: {self.problem}; mend the compiler, or "
+                "set XFERLIB_CPU=numpy",
+                XferWarning,
+                site.file,
+                site.line,
+            )
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._queue.put(None)
+        if self._thread is not None:
+            host_compiler.stop()
+            self._thread.join(timeout=10.0)
+
+
+_compiler = _BackgroundCompiler()
+process.register(_compiler.close)
+
+
+def _reset_in_child() -> None:
+    _compiler.reset()
+    for kernel in _kernels.values():
+        kernel.forget_asking()
+
+
+process.reset_in_child(_reset_in_child)
+
+
+def _has_optimiser() -> bool:
+    """Whether a compiler is there whose code is faster than NumPy's."""
+    try:
+        compiler = host_compiler.find_compiler()
+    except KernelCompileError:
+        return False
+    return compiler is not None and not compiler.is_tcc
+
+
+def wait_until_idle() -> None:
+    """Wait until the background compiler has done what it was given: for tests and measurements."""
+    done = threading.Event()
+
+    class _Mark(NativeKernel):
+        def __init__(self) -> None: ...
+
+        def compile(self) -> None:
+            done.set()
+
+    if _compiler._thread is not None:
+        _compiler._queue.put(_Mark())
+        done.wait()
+
+
+# --- plans
+
+_PER_BYTE_NS = 0.03
+_PER_NODE_NS = 0.1
+_SLOW_NS = {"gather": 0.5, "update": 2.0, "loop": 100.0, "fmod": 5.0, "div": 0.5, "sqrt": 0.5, "call": 3.0}
+_INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_CHUNK = 1 << 20
+"""Elements of one call of C, so that Ctrl-C is heard in between."""
+_LOOP_CHUNK = 4096
+"""The same for programs whose elements may take long."""
+
+
+def _ns_per_element(program: Program) -> float:
+    nodes = [node for node in program.nodes if node.op not in LEAVES]
+    moved = sum(param.dtype.itemsize for param in program.params if not param.is_scalar)
+    slow = sum(_SLOW_NS.get(node.op, 2.0 if node.op in _INTEGER_DIVISIONS else 0.0) for node in nodes)
+    return _PER_BYTE_NS * moved + _PER_NODE_NS * len(nodes) + slow
+
+
+class NativePlan:
+    """A compiled program prepared for operands of one shape each; see `NumpyPlan`."""
+
+    def __init__(self, kernel: NativeKernel, shape: tuple[int, ...], operands: Sequence[A], numpy: NumpyMaker) -> None:
+        self.kernel = kernel
+        self._program = program = kernel.program
+        self._source = kernel.source
+        self._function = kernel.function
+        self._form = kernel.form
+        self._driver = kernel.driver
+        self._numpy = numpy
+        self._size = math.prod(shape)
+        self._raw = program.raw
+        self._written_raw = [number for number in program.raw if number in program.writes]
+        layout = layout_of_call(program, shape, operands).with_axes()
+        lengths = [operands[number].size for number in program.raw]
+        known = [each.value(shape, operands) for each in facts(kernel.program)]
+        strides = [stride for own in layout.strides for stride in own]
+        self._extents = len(lengths) + len(known)
+        head = [len(layout.shape), self._size, 0, 0]
+        numbers = [*head, *lengths, *known, *layout.shape, *strides]
+        self._geometry = (ctypes.c_longlong * len(numbers))(*numbers)
+        self._pointers = ctypes.c_void_p * len(program.params)
+        self._reports = ctypes.c_longlong * (3 * max(1, len(self._source.sites)))
+        self._is_able = self._can_run(layout.shape, layout.strides, operands)
+        self._has_loop = any(node.op == "loop" for node in program.nodes)
+        self._division: tuple[int, int, int] = (0, 0, 0)
+
+    def _can_run(self, shape: tuple[int, ...], strides: Any, operands: Sequence[A]) -> bool:
+        """Whether C does these layouts: what is stored in blocks is contiguous, and so are raw arrays it writes."""
+        if any(not operands[number].flags.c_contiguous for number in self._written_raw):
+            return False
+        if not self._source.scratch_nbytes:
+            return True
+        sizes = [self._program.params[number].dtype.itemsize for number in self._program.elements]
+        return len(shape) == 1 and all(own == (size,) for own, size in zip(strides, sizes, strict=True))
+
+    def run(self, operands: Sequence[A]) -> None:
+        """Execute for arrays of the planned shapes, strides and dtypes."""
+        if self._size == 0:
+            return
+        if not self._is_able or any(not operands[number].flags.aligned for number in self._written_raw):
+            self._numpy(operands).run(operands)
+            return
+        if self._raw:
+            operands = [*operands]
+            for number in self._raw:
+                each = operands[number]
+                if not (each.flags.c_contiguous and each.flags.aligned):
+                    operands[number] = np.require(each, requirements=("C", "A"))
+        self._geometry[2] = _settings[1]
+        pointers = self._pointers(*[each.__array_interface__["data"][0] for each in operands])
+        if self._size <= _LOOP_CHUNK:
+            self._compute(pointers, 0, self._size, operands)
+        else:
+            self._run_chunks(pointers, operands)
+
+    def _compute(self, pointers: Any, begin: int, end: int, operands: Sequence[A]) -> None:
+        report = self._reports()
+        nbytes = self._source.scratch_nbytes
+        scratch = ctypes.create_string_buffer(nbytes * STORED_BLOCK) if nbytes else None
+        if self._driver(self._function, self._form, pointers, self._geometry, begin, end, report, scratch):
+            self._raise(report, operands)
+
+    def _run_chunks(self, pointers: Any, operands: Sequence[A]) -> None:
+        chunk, helpers = self._divide(1 if self._source.is_ordered else most_threads())
+        starts = range(0, self._size, chunk)
+        if not helpers:
+            for begin in starts:
+                self._compute(pointers, begin, min(self._size, begin + chunk), operands)
+            return
+
+        def work(take: Callable[[], int]) -> None:
+            while (number := take()) >= 0:
+                begin = starts[number]
+                self._compute(pointers, begin, min(self._size, begin + chunk), operands)
+
+        threads.workers.run(threads.Computation(len(starts), work, helpers=helpers))
+
+    def _divide(self, most: int) -> tuple[int, int]:
+        """Elements of a chunk, and how many threads to wake, where there may be ``most``."""
+        if self._division[0] != most:
+            work_ns = self._size * _ns_per_element(self._program)
+            helpers = helper_count(work_ns, -(-self._size // STORED_BLOCK), most)
+            largest = _LOOP_CHUNK if self._has_loop else _CHUNK
+            chunk = min(largest, max(STORED_BLOCK, self._size // (4 * (helpers + 1)))) if helpers else largest
+            if self._source.scratch_nbytes or chunk > STORED_BLOCK:
+                chunk = max(1, chunk // STORED_BLOCK) * STORED_BLOCK  # blocks do not depend on the number of threads
+            self._division = most, chunk, helpers
+        return self._division[1:]
+
+    def _raise(self, report: Any, operands: Sequence[A]) -> None:
+        """Raise the error that the NumPy engine would find first."""
+        for number, site in enumerate(self._source.sites):
+            count, least, most = report[3 * number : 3 * number + 3]
+            if count:
+                raise self._error(site, count, least, most, operands)
+
+    def _error(self, site: Site, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
+        if site.kind == "loop":
+            return make_turns_error(self._geometry[2], count)
+        name, array = self._program.params[site.param].name, operands[site.param]
+        if site.kind == "stored":
+            return make_stored_error(name, least)
+        return make_index_error(name, array.size, least if least < 0 else most)
+
+
+# Calls on plain NumPy arrays, of any shape, in C alone: see `_native/calls/host.c`.
+
+_CODES = {
+    "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
+    "uint64": "Q", "float32": "f", "float64": "d",
+}  # fmt: skip
+_WITH_LOCK_NS = 5_000.0
+"""The longest work during which other threads wait."""
+
+
+def bind_direct(
+    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type]
+) -> Callable[[tuple[Any, ...], Any], Any] | None:
+    """What runs the calls of a kernel on NumPy arrays of one shape; None where Python has to prepare them.
+
+    Args:
+        kernel: Whose function is there.
+        outputs: The parameters that are returned.
+        scalars: The parameters given as numbers, and their types.
+    """
+    program, source = kernel.program, kernel.source
+    params = program.params
+    is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
+    if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
+        return None
+    fields = []
+    for number, param in enumerate(params):
+        written = int(number in program.writes)
+        if number not in scalars:
+            fields.append((param.dtype, "A", written, param.dtype.itemsize))
+            continue
+        kind, code = scalars[number], _CODES.get(param.dtype.name)
+        is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
+        if code is None or not (is_known or (kind is int and code != "?")):
+            return None
+        fields.append((kind, code, written, param.dtype.itemsize))
+
+    def fail(numbers: tuple[int, ...]) -> None:
+        for site, count in zip(source.sites, numbers[::3], strict=True):
+            if count:
+                assert site.kind == "loop"
+                raise make_turns_error(_settings[1], count)
+
+    cost_ns = _ns_per_element(program)
+    most = min(_LOOP_CHUNK if source.sites else _CHUNK, int(2 * THREAD_NS / cost_ns))
+    return _native.bind_host_call(
+        ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
+        ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
+        int(program.keeps_order), tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
+    )  # fmt: skip
+
+
+NumpyMaker = Callable[[Sequence[A]], NumpyPlan]
+
+
+class HostPlan:
+    """A program prepared for operands of one shape each, on the engine that is chosen and there.
+
+    Args:
+        program: What to run.
+        shape: The common shape of its element-wise operands.
+        operands: One array per parameter, for shapes and strides; scalars are zero-dimensional.
+        is_aliased: Whether an output shares memory with an input.
+    """
+
+    def __init__(self, program: Program, shape: tuple[int, ...], operands: Sequence[A], *, is_aliased: bool) -> None:
+        self._program = program
+        self._shape = shape
+        self._is_aliased = is_aliased
+        self._numpy: NumpyPlan | None = None
+        self.native: NativeKernel | None = None
+        """The compiled program, where that runs."""
+        self.run: Callable[[Sequence[A]], None] = self._choose
+        """Execute for arrays of the planned shapes, strides and dtypes."""
+        _plans.add(self)
+
+    def reset(self) -> None:
+        """Choose again at the next call."""
+        self.native = None
+        self.run = self._choose
+
+    def _make_numpy(self, operands: Sequence[A]) -> NumpyPlan:
+        if self._numpy is None:
+            self._numpy = NumpyPlan(self._program, self._shape, operands, is_aliased=self._is_aliased)
+        return self._numpy
+
+    def _choose(self, operands: Sequence[A]) -> None:
+        mode = process.get().cpu
+        kernel = kernel_of(self._program)
+        if mode == "native" and not kernel.why_not:
+            kernel.compile()
+        if mode == "numpy" or kernel.why_not:
+            self.run = self._make_numpy(operands).run
+        elif kernel.function is None:
+            self._kernel = kernel
+            self.run = self._run_meanwhile
+        else:
+            self.native = kernel
+            self.run = NativePlan(kernel, self._shape, operands, self._make_numpy).run
+        self.run(operands)
+
+    def _run_meanwhile(self, operands: Sequence[A]) -> None:
+        kernel = self._kernel
+        if kernel.function is not None or kernel.why_not:
+            self._choose(operands)
+            return
+        kernel.count()
+        self._make_numpy(operands).run(operands)
+
+
+_plans: weakref.WeakSet[HostPlan] = weakref.WeakSet()
+
+
+def _choose_again() -> None:
+    _follow_settings()
+    for plan in list(_plans):
+        plan.reset()
+
+
+process.watchers["cpu"] = _choose_again
+
+
+def engine_of(program: Program) -> str:
+    """The engine that the next call of a program takes on a CPU: ``native`` or ``numpy``."""
+    kernel = _kernels.get(program.text)
+    is_there = kernel is not None and kernel.function is not None
+    return "native" if is_there and process.get().cpu != "numpy" else "numpy"
