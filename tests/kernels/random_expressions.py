@@ -97,7 +97,7 @@ class Expression:
             values = np.concatenate([np.array(special, dtype), random_bits(dtype, count, self.rng.randrange(1 << 30))])
             values = values[:count].copy()
             small = np.arange(count) % (5 + number) == 0
-            values[small] = values[small].astype(np.int8).astype(dtype) if dtype not in COMPLEX else values[small]
+            values[small] = (np.arange(count) % 11 - 3)[small].astype(dtype)
             found.append(values)
         return found
 

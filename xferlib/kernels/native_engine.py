@@ -143,7 +143,7 @@ class _BackgroundCompiler:
         self.reset()
 
     def reset(self) -> None:
-        self._queue: SimpleQueue[NativeKernel | None] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -161,18 +161,28 @@ class _BackgroundCompiler:
             if self._thread is None:
                 self._thread = threads.OwnThread(self._work, "xferlib-compile")
                 self._thread.start()
-        self._queue.put(kernel)
+        self._queue.put(functools.partial(self._compile, kernel))
         return True
 
     def _work(self) -> None:
-        while (kernel := self._queue.get()) is not None:
-            if self._is_closed or self.problem:
-                continue
-            try:
-                kernel.compile()
-            except Exception as error:  # the NumPy engine goes on
-                if not self._is_closed:
-                    self.problem = str(error)
+        while (task := self._queue.get()) is not None:
+            task()
+
+    def _compile(self, kernel: NativeKernel) -> None:
+        if self._is_closed or self.problem:
+            return
+        try:
+            kernel.compile()
+        except Exception as error:  # the NumPy engine goes on
+            if not self._is_closed:
+                self.problem = str(error)
+
+    def wait(self) -> None:
+        """Wait until all that was handed over is done."""
+        if self._thread is not None:
+            done = threading.Event()
+            self._queue.put(done.set)
+            done.wait()
 
     def _tell(self) -> None:
         if not self._is_told:
@@ -218,17 +228,7 @@ def _has_optimiser() -> bool:
 
 def wait_until_idle() -> None:
     """Wait until the background compiler has done what it was given: for tests and measurements."""
-    done = threading.Event()
-
-    class _Mark(NativeKernel):
-        def __init__(self) -> None: ...
-
-        def compile(self) -> None:
-            done.set()
-
-    if _compiler._thread is not None:
-        _compiler._queue.put(_Mark())
-        done.wait()
+    _compiler.wait()
 
 
 # --- plans
