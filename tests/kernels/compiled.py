@@ -41,7 +41,9 @@ def compile_all(programs: Sequence[Program]) -> list[NativeKernel]:
         calls |= {*kernel.source.calls}
         name = f"{native_source.ENTRY}_{number}"
         blocks.append(kernel.source.block.replace(f"{native_source.ENTRY}(", f"{name}("))
-    library = host_compiler.load_c("".join((*parts, native_source.function_text(calls), *blocks)), flags=native_source.OPTIONS, target=target)
+    library = host_compiler.load_c(
+        "".join((*parts, native_source.function_text(calls), *blocks)), flags=native_source.OPTIONS, target=target
+    )
     for number, kernel in enumerate(kernels):
         if not kernel.why_not:
             entry = getattr(library, f"{native_source.ENTRY}_{number}")

@@ -1,4 +1,4 @@
-"""Random expressions of kernels: every operation that both engines of a CPU compute with the same bits, on every dtype."""
+"""Random expressions for kernels: every operation whose bits both engines of a CPU have in common, on every dtype."""
 
 from __future__ import annotations
 

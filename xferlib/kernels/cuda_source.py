@@ -123,7 +123,7 @@ def constant(value: Any, dtype: DType) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What the text of a program's nodes has to say otherwise in CUDA C++ and in C."""
+    """The differences between CUDA C++ and C in the text of a program's nodes."""
 
     typed: Callable[[str, DType], str]
     """The name of a function for operands of one type."""

@@ -89,7 +89,7 @@ class Target(NamedTuple):
 
 @functools.lru_cache(8)
 def find_target(compiler: Compiler) -> Target:
-    """What the compiler makes of this processor: one process, at the first use.
+    """Ask the compiler for its view of this processor: one process, at the first use.
 
     Raises:
         KernelCompileError: The compiler does not run.

@@ -1,8 +1,8 @@
 """Runs programs on a CPU by compiled C: chooses the engine, compiles in the background, and calls.
 
-A compiler takes from a tenth of a second to several, so nobody waits for it: the first calls run on the NumPy engine,
-and a call after the compiler's end finds the function. The bits are the same, so nobody sees when that was. What is
-called once is never compiled.
+A compiler takes from a tenth of a second to several, so no call waits for it: the first calls run on the NumPy engine,
+and a call after the compiler's end finds the function. The bits are the same before and after. A program that is called
+once is never compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
-from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, Site
+from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, FailureSite
 from xferlib.kernels.numpy_engine import (
     THREAD_NS,
     NumpyPlan,
@@ -38,6 +38,7 @@ from xferlib.kernels.numpy_engine import (
 )
 
 A = np.ndarray[Any, Any]
+_numpy: Any = np  # whose parts have no types
 
 # --- compiled functions, one for each program of the process
 
@@ -69,7 +70,7 @@ class NativeKernel:
         if self._calls >= CALLS_BEFORE and not self._is_asked and not self.why_not:
             self._is_asked = _compiler.submit(self)
 
-    def forget_asking(self) -> None:
+    def reset(self) -> None:
         """Ask again: the thread that was asked is gone."""
         self._is_asked = False
         self._lock = threading.Lock()
@@ -103,8 +104,10 @@ class NativeKernel:
 @functools.cache
 def _load_driver(target: host_compiler.Target) -> Any:
     """The function that calls those of programs; one for all of them."""
-    text = native_source.PRELUDE + native_source.DRIVER
-    function = getattr(host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY)
+    text = native_source.section("prelude") + native_source.section("driver")
+    function = getattr(
+        host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY
+    )
     pointer, number = ctypes.c_void_p, ctypes.c_longlong
     function.restype = ctypes.c_int
     function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)
@@ -112,7 +115,7 @@ def _load_driver(target: host_compiler.Target) -> Any:
 
 
 _settings = (ctypes.c_longlong * 2)(1, 0)
-"""What C looks at in each call: whether compiled functions are wanted, and the most turns of a loop."""
+"""Whether compiled functions are wanted, and the most turns of a loop: C looks at them in each call."""
 
 
 def _follow_settings() -> None:
@@ -211,7 +214,7 @@ process.register(_compiler.close)
 def _reset_in_child() -> None:
     _compiler.reset()
     for kernel in _kernels.values():
-        kernel.forget_asking()
+        kernel.reset()
 
 
 process.reset_in_child(_reset_in_child)
@@ -240,7 +243,7 @@ _INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 _CHUNK = 1 << 20
 """Elements of one call of C, so that Ctrl-C is heard in between."""
 _LOOP_CHUNK = 4096
-"""The same for programs whose elements may take long."""
+"""Likewise, of programs whose elements may take long."""
 
 
 def _ns_per_element(program: Program) -> float:
@@ -348,7 +351,7 @@ class NativePlan:
             if count:
                 raise self._error(site, count, least, most, operands)
 
-    def _error(self, site: Site, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
+    def _error(self, site: FailureSite, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
         if site.kind == "loop":
             return make_turns_error(self._geometry[2], count)
         name, array = self._program.params[site.param].name, operands[site.param]
@@ -357,7 +360,7 @@ class NativePlan:
         return make_index_error(name, array.size, least if least < 0 else most)
 
 
-# Calls on plain NumPy arrays, of any shape, in C alone: see `_native/calls/host.c`.
+# Calls on NumPy arrays in C alone: see `_native/calls/host.c`.
 
 _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
@@ -370,7 +373,7 @@ _WITH_LOCK_NS = 5_000.0
 def bind_direct(
     kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type]
 ) -> Callable[[tuple[Any, ...], Any], Any] | None:
-    """What runs the calls of a kernel on NumPy arrays of one shape; None where Python has to prepare them.
+    """Make a function that runs a kernel on NumPy arrays; None where Python has to prepare each call.
 
     Args:
         kernel: Whose function is there.
@@ -382,7 +385,7 @@ def bind_direct(
     is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
     if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
         return None
-    fields = []
+    fields: list[tuple[Any, str, int, int]] = []
     for number, param in enumerate(params):
         written = int(number in program.writes)
         if number not in scalars:
@@ -405,7 +408,7 @@ def bind_direct(
     return _native.bind_host_call(
         ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
         ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
-        int(program.keeps_order), tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
+        int(program.keeps_order), tuple(fields), np.ndarray, _numpy._core.multiarray._ARRAY_API, kernel,
     )  # fmt: skip
 
 
@@ -485,3 +488,24 @@ def engine_of(program: Program) -> str:
     is_there = kernel is not None and kernel.function is not None
     return "native" if is_there and process.get().cpu != "numpy" else "numpy"
 
+
+def describe_engine() -> str:
+    """Say in a line how kernels run on a CPU of this machine."""
+    mode = process.get().cpu
+    if mode == "numpy":
+        return "by NumPy (XFERLIB_CPU=numpy)"
+    try:
+        compiler = host_compiler.find_compiler()
+    except KernelCompileError as error:
+        return f"by NumPy: {error}"
+    if compiler is None:
+        return "by NumPy: no C compiler (cc, gcc or clang)"
+    if mode == "auto" and compiler.is_tcc:
+        return f"by NumPy: {compiler.command[0]} does not optimise"
+    try:
+        is_broken = not (compiler.is_tcc or host_compiler.find_target(compiler).macros)
+    except KernelCompileError:
+        is_broken = True
+    if is_broken:
+        return f"by NumPy: {compiler.command[0]} does not run"
+    return f"in C, by {compiler.command[0]}" + ("; by NumPy until that is compiled" if mode == "auto" else "")
