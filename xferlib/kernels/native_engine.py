@@ -26,7 +26,7 @@ from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
-from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, FailureSite
+from xferlib.kernels.native_source import STORED_BLOCK, FailureSite, NativeSource
 from xferlib.kernels.numpy_engine import (
     THREAD_NS,
     NumpyPlan,
