@@ -39,6 +39,11 @@ static inline float xf_abs_f32(float x) { return xf_float_of_bits(xf_bits_of_flo
 static inline float xf_signed(float size, float sign) {
   return xf_float_of_bits(xf_bits_of_float(size) | (xf_bits_of_float(sign) & 0x80000000u));
 }
+// x, its size limited to that of a positive y; NaN becomes a number.
+static inline float xf_limit(float x, float y) {
+  unsigned int size = xf_bits_of_float(x) & 0x7fffffffu, most = xf_bits_of_float(y);
+  return xf_signed(xf_float_of_bits(size < most ? size : most), x);
+}
 static inline double xf_abs_f64(double x) { return xf_double_of_bits(xf_bits_of_double(x) & 0x7fffffffffffffffull); }
 static inline double xf_power_of_two(int k) { return xf_double_of_bits((unsigned long long)(k + 1023) << 52); }
 
@@ -118,6 +123,7 @@ static xf_pair xf_divide(xf_pair x, xf_pair y) {
 static float xf_nearest(xf_pair x) {
   xf_pair s = xf_quick(x.high, x.low);
   unsigned long long bits = xf_bits_of_double(s.high);
+  if (x.high == 0.0) return (float)x.high;  // of either sign
   if (s.low != 0.0 && !(bits & 1)) bits += ((s.low > 0.0) == (s.high > 0.0)) ? 1ull : ~0ull;
   return (float)xf_double_of_bits(bits);
 }
@@ -204,12 +210,11 @@ static xf_pair xf_log_pair(xf_pair x) {
 //: exp2_core: base
 // constants: exp2
 // (2^u - 1) / u, u from -0.5 to 0.5: within 2^-43.3
-static inline double xf_poly_exp2(double u) {
-  double p = 0x1.b63880a30e9ffp-24;
-  p = XF_MA(p, u, 0x1.63d136366db24p-20); p = XF_MA(p, u, 0x1.ffcb9515a8016p-17); p = XF_MA(p, u, 0x1.4308ac85aa947p-13);
-  p = XF_MA(p, u, 0x1.5d87fe86fe88ep-10); p = XF_MA(p, u, 0x1.3b2ab7181b755p-7); p = XF_MA(p, u, 0x1.c6b08d7047e52p-5);
-  p = XF_MA(p, u, 0x1.ebfbdff823cedp-3); p = XF_MA(p, u, 0x1.62e42fefa39efp-1);
-  return p;
+static inline double xf_poly_exp2(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
+  return XF_MA(u8, 0x1.b63880a30e9ffp-24, XF_MA(u4, XF_MA(u2, XF_MA(u1, 0x1.63d136366db24p-20,
+      0x1.ffcb9515a8016p-17), XF_MA(u1, 0x1.4308ac85aa947p-13, 0x1.5d87fe86fe88ep-10)), XF_MA(u2, XF_MA(u1,
+      0x1.3b2ab7181b755p-7, 0x1.c6b08d7047e52p-5), XF_MA(u1, 0x1.ebfbdff823cedp-3, 0x1.62e42fefa39efp-1))));
 }
 // end of constants
 
@@ -220,9 +225,7 @@ static inline double xf_exp2_of(double t) {
   return xf_double_of_bits(xf_bits_of_double(p) + (xf_bits_of_double(whole) << 52));
 }
 static inline float xf_exp_f32(float x, int *flag) {
-  float c = x > 89.0f ? 89.0f : x, y;
-  c = c < -104.0f ? -104.0f : c;
-  y = xf_round(xf_exp2_of((double)c * XF_LOG2E), 0x1p-43, x != x, flag);
+  float y = xf_round(xf_exp2_of((double)xf_limit(x, 104.0f) * XF_LOG2E), 0x1p-43, x != x, flag);
   return x != x ? x : y;
 }
 static float xf_exp_f32_slow(float x) {
@@ -234,15 +237,13 @@ static float xf_exp_f32_slow(float x) {
 
 //: exp2: exp
 static inline float xf_exp2_f32(float x, int *flag) {
-  float c = x > 129.0f ? 129.0f : x, y;
-  c = c < -151.0f ? -151.0f : c;
-  y = xf_round(xf_exp2_of((double)c), 0x1p-43, x != x, flag);
+  float y = xf_round(xf_exp2_of((double)xf_limit(x, 151.0f)), 0x1p-43, x != x, flag);
   return x != x ? x : y;
 }
 static float xf_exp2_f32_slow(float x) {
   if (x != x) return x;
   if (x >= 128.0f) return XF_INFINITY;
-  if (x < -151.0f) return 0.0f;
+  if (x <= -150.0f) return 0.0f;  // 2^-150 lies between two results, and the even one is 0
   return xf_nearest(xf_exp_pair(xf_multiply_double(xf_pair_of(XF_LN2, XF_LN2_LOW), x)));
 }
 
@@ -256,9 +257,7 @@ static inline double xf_expm1_of(double x) {
 
 //: expm1: expm1_core exp_pair
 static inline float xf_expm1_f32(float x, int *flag) {
-  float c = x > 89.0f ? 89.0f : x, y;
-  c = c < -30.0f ? -30.0f : c;
-  y = xf_round(xf_expm1_of(c), 0x1p-42, x != x, flag);
+  float y = xf_round(xf_expm1_of(xf_limit(x, 89.0f)), 0x1p-42, x != x, flag);
   return (x != x) | (x == 0.0f) ? x : y;
 }
 static float xf_expm1_f32_slow(float x) {
@@ -272,10 +271,8 @@ static float xf_expm1_f32_slow(float x) {
 
 //: tanh: expm1_core exp_pair
 static inline float xf_tanh_f32(float x, int *flag) {
-  float c = x > 10.0f ? 10.0f : x, y;
-  double p;
-  c = c < -10.0f ? -10.0f : c;
-  p = xf_expm1_of(2.0 * (double)c);
+  double p = xf_expm1_of(2.0 * (double)xf_limit(x, 10.0f));
+  float y;
   y = xf_round(p / (p + 2.0), 0x1p-42, x != x, flag);
   return (x != x) | (x == 0.0f) ? x : y;
 }
@@ -291,20 +288,18 @@ static float xf_tanh_f32_slow(float x) {
 //: hyperbolic: exp_pair
 // constants: sinh2
 // sinh(x ln 2) / x, u = x * x, u from 0.0 to 0.25: within 2^-49.5
-static inline double xf_poly_sinh2(double u) {
-  double p = 0x1.b6571de2f2351p-24;
-  p = XF_MA(p, u, 0x1.ffcb76789860fp-17); p = XF_MA(p, u, 0x1.5d87fe908f88ap-10); p = XF_MA(p, u, 0x1.c6b08d7044119p-5);
-  p = XF_MA(p, u, 0x1.62e42fefa39f7p-1);
-  return p;
+static inline double xf_poly_sinh2(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, 0x1.b6571de2f2351p-24, XF_MA(u2, XF_MA(u1, 0x1.ffcb76789860fp-17, 0x1.5d87fe908f88ap-10),
+      XF_MA(u1, 0x1.c6b08d7044119p-5, 0x1.62e42fefa39f7p-1)));
 }
 // end of constants
 // constants: cosh2
 // cosh(x ln 2), u = x * x, u from 0.0 to 0.25: within 2^-46.1
-static inline double xf_poly_cosh2(double u) {
-  double p = 0x1.63ef969a64d3cp-20;
-  p = XF_MA(p, u, 0x1.43088e257f341p-13); p = XF_MA(p, u, 0x1.3b2ab72b175eep-7); p = XF_MA(p, u, 0x1.ebfbdff8149f2p-3);
-  p = XF_MA(p, u, 0x1.000000000003dp+0);
-  return p;
+static inline double xf_poly_cosh2(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, 0x1.63ef969a64d3cp-20, XF_MA(u2, XF_MA(u1, 0x1.43088e257f341p-13, 0x1.3b2ab72b175eep-7),
+      XF_MA(u1, 0x1.ebfbdff8149f2p-3, 0x1.000000000003dp+0)));
 }
 // end of constants
 // sinh and cosh of x = (k + f) ln 2 from those of f: with a, b = 2^(k-1), 2^(-k-1), sinh x = s (a + b) + c (a - b).
@@ -319,10 +314,9 @@ static inline void xf_hyperbolic(double x, double *s, double *c, double *a, doub
 
 //: sinh: hyperbolic
 static inline float xf_sinh_f32(float x, int *flag) {
-  float limited = x > 90.0f ? 90.0f : x, y;
   double s, c, a, b;
-  limited = limited < -90.0f ? -90.0f : limited;
-  xf_hyperbolic(limited, &s, &c, &a, &b);
+  float y;
+  xf_hyperbolic(xf_limit(x, 90.0f), &s, &c, &a, &b);
   y = xf_round(XF_MA(s, a + b, c * (a - b)), 0x1p-43, x != x, flag);
   return (x != x) | (x == 0.0f) ? x : y;
 }
@@ -337,10 +331,9 @@ static float xf_sinh_f32_slow(float x) {
 
 //: cosh: hyperbolic
 static inline float xf_cosh_f32(float x, int *flag) {
-  float limited = x > 90.0f ? 90.0f : x, y;
   double s, c, a, b;
-  limited = limited < -90.0f ? -90.0f : limited;
-  xf_hyperbolic(limited, &s, &c, &a, &b);
+  float y;
+  xf_hyperbolic(xf_limit(x, 90.0f), &s, &c, &a, &b);
   y = xf_round(XF_MA(c, a + b, s * (a - b)), 0x1p-43, x != x, flag);
   return x != x ? x : y;
 }
@@ -363,13 +356,12 @@ static float xf_cosh_f32_slow(float x) {
 //: log_core: scale ln2
 // constants: log
 // log(1 + u) / u, u from -0.175 to 0.18: within 2^-40.8
-static inline double xf_poly_log(double u) {
-  double p = 0x1.86e7b60fd20f2p-4;
-  p = XF_MA(p, u, -0x1.b85acacf5d7c5p-4); p = XF_MA(p, u, 0x1.c6e8594e0a512p-4); p = XF_MA(p, u, -0x1.ff061965d4f91p-4);
-  p = XF_MA(p, u, 0x1.2491b067dc5aap-3); p = XF_MA(p, u, -0x1.55570e3f6d823p-3); p = XF_MA(p, u, 0x1.99999cd300167p-3);
-  p = XF_MA(p, u, -0x1.fffffd86b1574p-3); p = XF_MA(p, u, 0x1.5555555369b7fp-2); p = XF_MA(p, u, -0x1.000000003f970p-1);
-  p = XF_MA(p, u, 0x1.0000000000147p+0);
-  return p;
+static inline double xf_poly_log(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
+  return XF_MA(u8, XF_MA(u2, 0x1.86e7b60fd20f2p-4, XF_MA(u1, -0x1.b85acacf5d7c5p-4, 0x1.c6e8594e0a512p-4)),
+      XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.ff061965d4f91p-4, 0x1.2491b067dc5aap-3), XF_MA(u1,
+      -0x1.55570e3f6d823p-3, 0x1.99999cd300167p-3)), XF_MA(u2, XF_MA(u1, -0x1.fffffd86b1574p-3,
+      0x1.5555555369b7fp-2), XF_MA(u1, -0x1.000000003f970p-1, 0x1.0000000000147p+0))));
 }
 // end of constants
 
@@ -463,10 +455,9 @@ static float xf_log1p_f32_slow(float x) {
 //: arcsinh: log_of_sum log_pair pair_sqrt
 // constants: asinh
 // asinh(x) / x, u = x * x, u from 0.0 to 0.0002441: within 2^-45.5
-static inline double xf_poly_asinh(double u) {
-  double p = 0x1.33220f72e0372p-4;
-  p = XF_MA(p, u, -0x1.55555521eac73p-3); p = XF_MA(p, u, 0x1.fffffffffff49p-1);
-  return p;
+static inline double xf_poly_asinh(double u1) {
+  double u2 = u1 * u1;
+  return XF_MA(u2, 0x1.33220f72e0372p-4, XF_MA(u1, -0x1.55555521eac73p-3, 0x1.fffffffffff49p-1));
 }
 // end of constants
 static inline float xf_arcsinh_f32(float x, int *flag) {
@@ -573,7 +564,7 @@ static int xf_reduce(float x, xf_pair *r) {
     v[0] &= 0x3fffffffu;
     ++n;
   }
-  *r = xf_sum(v[0] * 0x1p-30 + v[1] * 0x1p-62, v[2] * 0x1p-94 + v[3] * 0x1p-126);
+  *r = xf_add_double(xf_sum(v[0] * 0x1p-30, v[1] * 0x1p-62), v[2] * 0x1p-94 + v[3] * 0x1p-126);
   *r = xf_multiply(*r, xf_pair_of(XF_HALF_PI_HIGH, XF_HALF_PI_LOW));
   if (is_beyond) *r = xf_negative(*r);
   if (bits >> 31) {
@@ -610,11 +601,11 @@ static inline double xf_less_turns(double x, double count) {
 }
 // constants: half_turn
 // sin(x) / x, u = x * x, u from 0.0 to 2.467: within 2^-43.5
-static inline double xf_poly_half_turn(double u) {
-  double p = 0x1.52e5700a3f622p-33;
-  p = XF_MA(p, u, -0x1.ae0448651caedp-26); p = XF_MA(p, u, 0x1.71dcf81e58292p-19); p = XF_MA(p, u, -0x1.a019fd48e8d66p-13);
-  p = XF_MA(p, u, 0x1.11111109eef52p-7); p = XF_MA(p, u, -0x1.5555555543bdcp-3); p = XF_MA(p, u, 0x1.ffffffffffe3ap-1);
-  return p;
+static inline double xf_poly_half_turn(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u2, 0x1.52e5700a3f622p-33, XF_MA(u1, -0x1.ae0448651caedp-26, 0x1.71dcf81e58292p-19)),
+      XF_MA(u2, XF_MA(u1, -0x1.a019fd48e8d66p-13, 0x1.11111109eef52p-7), XF_MA(u1, -0x1.5555555543bdcp-3,
+      0x1.ffffffffffe3ap-1)));
 }
 // end of constants
 // (-1)^n sin(r), n the low bit of `whole`.
@@ -625,20 +616,18 @@ static inline double xf_sine(double r, double whole) {
 // Sine (turn 0) or cosine (turn 1) where fast reduction fails or a result is uncertain.
 // constants: sin
 // sin(x) / x, u = x * x, u from 0.0 to 0.6169: within 2^-47.6
-static inline double xf_poly_sin(double u) {
-  double p = -0x1.a9507daadae82p-26;
-  p = XF_MA(p, u, 0x1.71d7317742f8cp-19); p = XF_MA(p, u, -0x1.a019f8a1ff94ep-13); p = XF_MA(p, u, 0x1.1111110bde57dp-7);
-  p = XF_MA(p, u, -0x1.5555555550efdp-3); p = XF_MA(p, u, 0x1.fffffffffffd9p-1);
-  return p;
+static inline double xf_poly_sin(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u1, -0x1.a9507daadae82p-26, 0x1.71d7317742f8cp-19), XF_MA(u2, XF_MA(u1,
+      -0x1.a019f8a1ff94ep-13, 0x1.1111110bde57dp-7), XF_MA(u1, -0x1.5555555550efdp-3, 0x1.fffffffffffd9p-1)));
 }
 // end of constants
 // constants: cos
 // cos(x), u = x * x, u from 0.0 to 0.6169: within 2^-43.5
-static inline double xf_poly_cos(double u) {
-  double p = -0x1.23c5c012e0b7cp-22;
-  p = XF_MA(p, u, 0x1.a00e967ee2418p-16); p = XF_MA(p, u, -0x1.6c16b2d3d8be9p-10); p = XF_MA(p, u, 0x1.55555544762dbp-5);
-  p = XF_MA(p, u, -0x1.ffffffffe3761p-2); p = XF_MA(p, u, 0x1.ffffffffffe0bp-1);
-  return p;
+static inline double xf_poly_cos(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u1, -0x1.23c5c012e0b7cp-22, 0x1.a00e967ee2418p-16), XF_MA(u2, XF_MA(u1,
+      -0x1.6c16b2d3d8be9p-10, 0x1.55555544762dbp-5), XF_MA(u1, -0x1.ffffffffe3761p-2, 0x1.ffffffffffe0bp-1)));
 }
 // end of constants
 
@@ -704,12 +693,11 @@ static float xf_tan_f32_slow(float x) {
 //: arctan_core: pi
 // constants: atan
 // atan(x) / x, u = x * x, u from 0.0 to 0.1716: within 2^-45.1
-static inline double xf_poly_atan(double u) {
-  double p = 0x1.f65d22d3d9bb1p-6;
-  p = XF_MA(p, u, -0x1.e13c84cdd4f48p-5); p = XF_MA(p, u, 0x1.35cf139f40bd7p-4); p = XF_MA(p, u, -0x1.73d9d39332384p-4);
-  p = XF_MA(p, u, 0x1.c714d47eb5b83p-4); p = XF_MA(p, u, -0x1.2492291c51ba7p-3); p = XF_MA(p, u, 0x1.99999911d0a27p-3);
-  p = XF_MA(p, u, -0x1.55555554e60adp-2); p = XF_MA(p, u, 0x1.fffffffffff0fp-1);
-  return p;
+static inline double xf_poly_atan(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
+  return XF_MA(u8, 0x1.f65d22d3d9bb1p-6, XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.e13c84cdd4f48p-5,
+      0x1.35cf139f40bd7p-4), XF_MA(u1, -0x1.73d9d39332384p-4, 0x1.c714d47eb5b83p-4)), XF_MA(u2, XF_MA(u1,
+      -0x1.2492291c51ba7p-3, 0x1.99999911d0a27p-3), XF_MA(u1, -0x1.55555554e60adp-2, 0x1.fffffffffff0fp-1))));
 }
 // end of constants
 
@@ -788,12 +776,12 @@ static float xf_arctan2_f32_slow(float y, float x) {
 //: arcsin_core: pi sqrt
 // constants: asin
 // asin(x) / x, u = x * x, u from 0.0 to 0.25: within 2^-43.9
-static inline double xf_poly_asin(double u) {
-  double p = 0x1.05af6a78bec66p-5;
-  p = XF_MA(p, u, -0x1.76633841944a1p-9); p = XF_MA(p, u, 0x1.315f91ce454b4p-6); p = XF_MA(p, u, 0x1.0de3abdd2358ep-6);
-  p = XF_MA(p, u, 0x1.703109f1e31b1p-6); p = XF_MA(p, u, 0x1.f1aa2e3259ba2p-6); p = XF_MA(p, u, 0x1.6db76c4073936p-5);
-  p = XF_MA(p, u, 0x1.333331c54a5c9p-4); p = XF_MA(p, u, 0x1.55555556ba261p-3); p = XF_MA(p, u, 0x1.ffffffffffe37p-1);
-  return p;
+static inline double xf_poly_asin(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
+  return XF_MA(u8, XF_MA(u1, 0x1.05af6a78bec66p-5, -0x1.76633841944a1p-9), XF_MA(u4, XF_MA(u2, XF_MA(u1,
+      0x1.315f91ce454b4p-6, 0x1.0de3abdd2358ep-6), XF_MA(u1, 0x1.703109f1e31b1p-6, 0x1.f1aa2e3259ba2p-6)),
+      XF_MA(u2, XF_MA(u1, 0x1.6db76c4073936p-5, 0x1.333331c54a5c9p-4), XF_MA(u1, 0x1.55555556ba261p-3,
+      0x1.ffffffffffe37p-1))));
 }
 // end of constants
 
@@ -849,11 +837,10 @@ static float xf_arccos_f32_slow(float x) {
 // end of constants
 // constants: cbrt
 // u^(-1/3), u from 1.0 to 2.0: within 2^-17.1
-static inline double xf_poly_cbrt(double u) {
-  double p = -0x1.0e87006cbe6bbp-6;
-  p = XF_MA(p, u, 0x1.37ce9e9ed0a1dp-3); p = XF_MA(p, u, -0x1.2c4b958d54c08p-1); p = XF_MA(p, u, 0x1.3a267a3d49ad4p+0);
-  p = XF_MA(p, u, -0x1.8dd4bd7d34771p+0); p = XF_MA(p, u, 0x1.c713e2847cbe6p+0);
-  return p;
+static inline double xf_poly_cbrt(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u1, -0x1.0e87006cbe6bbp-6, 0x1.37ce9e9ed0a1dp-3), XF_MA(u2, XF_MA(u1,
+      -0x1.2c4b958d54c08p-1, 0x1.3a267a3d49ad4p+0), XF_MA(u1, -0x1.8dd4bd7d34771p+0, 0x1.c713e2847cbe6p+0)));
 }
 // end of constants
 // |x| = 2^(3k + j) m: an approximation of m^(-1/3), one step of third order, and the square of that times m.
@@ -905,14 +892,14 @@ static float xf_rsqrt_f32_slow(float x) {
 //: power: log_of_float exp log_pair pair_sqrt
 // constants: log_long
 // log2(1 + u) / u, u from -0.175 to 0.18: within 2^-55.4
-static inline double xf_poly_log_long(double u) {
-  double p = -0x1.8e26ffe67b290p-4;
-  p = XF_MA(p, u, 0x1.b8551fe4c2c09p-4); p = XF_MA(p, u, -0x1.a57895bba3569p-4); p = XF_MA(p, u, 0x1.c42816653d72ep-4);
-  p = XF_MA(p, u, -0x1.ec6da0c18ccfdp-4); p = XF_MA(p, u, 0x1.0ca2bb4f22a06p-3); p = XF_MA(p, u, -0x1.2776dc57ca1a9p-3);
-  p = XF_MA(p, u, 0x1.484af4dbdde93p-3); p = XF_MA(p, u, -0x1.715475efce2b0p-3); p = XF_MA(p, u, 0x1.a61762e70badep-3);
-  p = XF_MA(p, u, -0x1.ec709dc458700p-3); p = XF_MA(p, u, 0x1.2776c50ed9f3dp-2); p = XF_MA(p, u, -0x1.71547652b7e95p-2);
-  p = XF_MA(p, u, 0x1.ec709dc3a04c0p-2); p = XF_MA(p, u, -0x1.71547652b82ffp-1); p = XF_MA(p, u, 0x1.71547652b82fep+0);
-  return p;
+static inline double xf_poly_log_long(double u1) {
+  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
+  return XF_MA(u8, XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.8e26ffe67b290p-4, 0x1.b8551fe4c2c09p-4), XF_MA(u1,
+      -0x1.a57895bba3569p-4, 0x1.c42816653d72ep-4)), XF_MA(u2, XF_MA(u1, -0x1.ec6da0c18ccfdp-4,
+      0x1.0ca2bb4f22a06p-3), XF_MA(u1, -0x1.2776dc57ca1a9p-3, 0x1.484af4dbdde93p-3))), XF_MA(u4, XF_MA(u2,
+      XF_MA(u1, -0x1.715475efce2b0p-3, 0x1.a61762e70badep-3), XF_MA(u1, -0x1.ec709dc458700p-3,
+      0x1.2776c50ed9f3dp-2)), XF_MA(u2, XF_MA(u1, -0x1.71547652b7e95p-2, 0x1.ec709dc3a04c0p-2), XF_MA(u1,
+      -0x1.71547652b82ffp-1, 0x1.71547652b82fep+0))));
 }
 // end of constants
 // 2^(y log2 |x|); the error of the logarithm grows with the product.
