@@ -49,8 +49,8 @@ def _of_square(function: Callable[[Any], Any], high: Any, degree: int, name: str
 _HALF_PI = mp.pi / 2
 FITS: dict[str, Fit] = {
     "exp2": Fit(lambda u: mp.expm1(u * _LN2) / u, -0.5, 0.5, 8, "(2^u - 1) / u"),
-    "log": Fit(lambda u: mp.log1p(u) / u, -0.175, 0.18, 10, "log(1 + u) / u"),
-    "log_long": Fit(lambda u: mp.log1p(u) / u / _LN2, -0.175, 0.18, 15, "log2(1 + u) / u"),
+    "log": _of_square(lambda s: 2 * mp.atanh(s), 0.1716, 5, "log((1 + x) / (1 - x))"),
+    "log_long": _of_square(lambda s: 2 * mp.atanh(s) / _LN2, 0.1716, 7, "log2((1 + x) / (1 - x))"),
     "half_turn": _of_square(mp.sin, 1.5708, 6, "sin(x)"),
     "sin": _of_square(mp.sin, 0.7854, 5, "sin(x)"),
     "cos": _of_square(mp.cos, 0.7854, 5, "cos(x)", is_odd=False),
@@ -168,12 +168,6 @@ def constants() -> dict[str, str]:
         LOG2E_LOW=pair(1 / _LN2)[1], LN2_LOW=pair(_LN2)[1],
         LOG10E=float(1 / mp.log(10)), LOG10E_LOW=pair(1 / mp.log(10))[1],
     )  # fmt: skip
-    scale = mp.mpf(float(1 / mp.mpf("1.43")))
-    result["scale"] = (
-        "// What a number from 1.18 to 1.68 is multiplied by, and minus the logarithm of that less ln(2) / 2 and 1 / 2.\n"
-        + define(SCALE=float(scale), SCALE_LOG=float(-mp.log(scale) - _LN2 / 2))
-        + define(SCALE_LOG2=float(-mp.log(scale, 2) - mp.mpf(0.5)))
-    )
     result["roots"] = "// The cube roots of 2 and 4.\n" + define(
         CBRT2=float(mp.cbrt(2)), CBRT4=float(mp.cbrt(4)), INVERSE_CBRT2=float(1 / mp.cbrt(2))
     )

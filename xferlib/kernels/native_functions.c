@@ -273,7 +273,7 @@ static float xf_expm1_f32_slow(float x) {
 static inline float xf_tanh_f32(float x, int *flag) {
   double p = xf_expm1_of(2.0 * (double)xf_limit(x, 10.0f));
   float y;
-  y = xf_round(p / (p + 2.0), 0x1p-42, x != x, flag);
+  y = xf_round(p / (p + 2.0), 0x1p-41, x != x, flag);
   return (x != x) | (x == 0.0f) ? x : y;
 }
 static float xf_tanh_f32_slow(float x) {
@@ -345,42 +345,27 @@ static float xf_cosh_f32_slow(float x) {
   return xf_nearest(xf_half_of(xf_add(e, xf_divide(xf_pair_of(1.0, 0.0), e))));
 }
 
-//: scale: base
-// constants: scale
-// What a number from 1.18 to 1.68 is multiplied by, and minus the logarithm of that less ln(2) / 2 and 1 / 2.
-#define XF_SCALE 0x1.660abdc322039p-1
-#define XF_SCALE_LOG 0x1.6bc0b66d233e4p-7
-#define XF_SCALE_LOG2 0x1.06646527c491dp-6
-// end of constants
-
-//: log_core: scale ln2
+//: log_core: ln2
 // constants: log
-// log(1 + u) / u, u from -0.175 to 0.18: within 2^-40.8
+// log((1 + x) / (1 - x)) / x, u = x * x, u from 0.0 to 0.02945: within 2^-45.1
 static inline double xf_poly_log(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
-  return XF_MA(u8, XF_MA(u2, 0x1.86e7b60fd20f2p-4, XF_MA(u1, -0x1.b85acacf5d7c5p-4, 0x1.c6e8594e0a512p-4)),
-      XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.ff061965d4f91p-4, 0x1.2491b067dc5aap-3), XF_MA(u1,
-      -0x1.55570e3f6d823p-3, 0x1.99999cd300167p-3)), XF_MA(u2, XF_MA(u1, -0x1.fffffd86b1574p-3,
-      0x1.5555555369b7fp-2), XF_MA(u1, -0x1.000000003f970p-1, 0x1.0000000000147p+0))));
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u1, 0x1.91955faf1a200p-3, 0x1.c620c461a5e0fp-3), XF_MA(u2, XF_MA(u1,
+      0x1.2494389a091fep-2, 0x1.9999962ae44fap-2), XF_MA(u1, 0x1.5555555671bd8p-1, 0x1.fffffffffff12p+0)));
 }
 // end of constants
 
 //: log_of_float: log_core
-// A normal x as 2^k m c with m c from 0.83 to 1.18, where c is 1 or XF_SCALE^-1: `half` gets 2 k + (c is not 1), the
-// result is m c - 1. The bits of 0.84 are subtracted, so that numbers around 1 have k = 0 and c = 1.
-static inline double xf_split_float(float x, double *half, int *is_scaled) {
-  unsigned int bits = xf_bits_of_float(x), above = bits - 0x3f570a3du;
-  int h = (int)above >> 22;
-  *is_scaled = h & 1;
-  *half = (double)h;
-  return XF_MA((double)xf_float_of_bits(bits - (above & 0xff800000u)), *is_scaled ? XF_SCALE : 1.0, -1.0);
+// A normal x as 2^k (1 + r), 1 + r from sqrt(1/2) to sqrt(2); r is exact. Returned is s with 1 + r = (1 + s) / (1 - s).
+static inline double xf_split(float x, double *k) {
+  unsigned int bits = xf_bits_of_float(x), above = bits - 0x3f3504f3u;
+  double r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
+  *k = (double)((int)above >> 23);
+  return r / (r + 2.0);
 }
-// log(x): by log(m c) = r L(r), plus half * ln(2) / 2 + (c is not 1) * XF_SCALE_LOG.
 static inline double xf_log_of_float(float x) {
-  double half, r;
-  int is_scaled;
-  r = xf_split_float(x, &half, &is_scaled);
-  return XF_MA(r, xf_poly_log(r), XF_MA(half, 0.5 * XF_LN2, is_scaled ? XF_SCALE_LOG : 0.0));
+  double k, s = xf_split(x, &k);
+  return XF_MA(s, xf_poly_log(s * s), k * XF_LN2);
 }
 // A logarithm's value where x is no positive normal number; its subnormal ones are left to the slow form.
 static inline float xf_log_result(float x, double y, int *flag) {
@@ -401,10 +386,8 @@ static float xf_log_f32_slow(float x) {
 
 //: log2: log_of_float log_pair
 static inline float xf_log2_f32(float x, int *flag) {
-  double half, r;
-  int is_scaled;
-  r = xf_split_float(x, &half, &is_scaled);
-  return xf_log_result(x, XF_MA(r * XF_LOG2E, xf_poly_log(r), XF_MA(half, 0.5, is_scaled ? XF_SCALE_LOG2 : 0.0)), flag);
+  double k, s = xf_split(x, &k);
+  return xf_log_result(x, XF_MA(s * XF_LOG2E, xf_poly_log(s * s), k), flag);
 }
 static float xf_log2_f32_slow(float x) {
   if (!(x > 0.0f)) return x == 0.0f ? -XF_INFINITY : XF_NAN;
@@ -423,22 +406,18 @@ static float xf_log10_f32_slow(float x) {
 }
 
 //: log_of_sum: log_core
-// log(u) for u = 1 + w above 2^-30, with w of full relative precision.
-static inline double xf_log_of_sum(double u, double w) {
-  unsigned long long bits = xf_bits_of_double(u), above = bits - 0x3feae147ae147ae1ull + (1024ull << 52);
-  double half = xf_double_of_bits((above >> 51) | 0x4330000000000000ull) - (0x1p52 + 2048.0);
-  int is_scaled = (int)((above >> 51) & 1);
-  double m = xf_double_of_bits(bits - ((above & 0xfff0000000000000ull) - (1024ull << 52)));
-  double r = XF_MA(m, is_scaled ? XF_SCALE : 1.0, -1.0);
-  r = half == 0.0 ? w : r;
-  return XF_MA(r, xf_poly_log(r), XF_MA(half, 0.5 * XF_LN2, is_scaled ? XF_SCALE_LOG : 0.0));
+// log(1 + w) for 1 + w from 2^-30 to 2^127: 1 + w = 2^k (1 + r), where r = 2^-k w + (2^-k - 1) has w's precision.
+static inline double xf_log_of_sum(double w) {
+  int k = (int)(xf_bits_of_float((float)(1.0 + w)) - 0x3f3504f3u) >> 23;
+  double scale = xf_power_of_two(-k), r = XF_MA(w, scale, scale - 1.0), s = r / (r + 2.0);
+  return XF_MA(s, xf_poly_log(s * s), (double)k * XF_LN2);
 }
 
 //: log1p: log_of_sum log_pair
 static inline float xf_log1p_f32(float x, int *flag) {
   int is_inside = (x > -1.0f) & (x < XF_INFINITY);
   double w = x;
-  float y = xf_round(xf_log_of_sum(1.0 + w, w), 0x1p-40, !is_inside, flag);
+  float y = xf_round(xf_log_of_sum(w), 0x1p-40, !is_inside, flag);
   y = x < XF_INFINITY ? y : x;
   y = x > -1.0f ? y : XF_NAN;
   y = x == -1.0f ? -XF_INFINITY : y;
@@ -461,10 +440,12 @@ static inline double xf_poly_asinh(double u1) {
 }
 // end of constants
 static inline float xf_arcsinh_f32(float x, int *flag) {
-  double t = xf_abs_f32(x), u = t * t, v = t + xf_sqrt(u + 1.0);
-  double y = t < 0x1p-6 ? t * xf_poly_asinh(u) : xf_log_of_sum(v, v - 1.0);
-  int is_plain = xf_abs_f32(x) < XF_INFINITY;
-  float found = xf_round(y, 0x1p-40, !is_plain, flag);
+  float size = xf_abs_f32(x), found;
+  int is_plain = size < XF_INFINITY;
+  double t = size, u = t * t;
+  double y = size < 0x1p-6f ? t * xf_poly_asinh(u) : xf_log_of_sum((t - 1.0) + xf_sqrt(u + 1.0));
+  found = xf_round(y, 0x1p-40, !is_plain, flag);
+  *flag |= is_plain & (size > 0x1p125f);
   return is_plain ? xf_signed(found, x) : x;
 }
 static float xf_arcsinh_f32_slow(float x) {
@@ -477,9 +458,11 @@ static float xf_arcsinh_f32_slow(float x) {
 //: arccosh: log_of_sum log_pair pair_sqrt
 static inline float xf_arccosh_f32(float x, int *flag) {
   int is_inside = (x >= 1.0f) & (x < XF_INFINITY);
-  double d = (double)x - 1.0, w = d + xf_sqrt(d * (d + 2.0));
-  float y = xf_round(xf_log_of_sum(1.0 + w, w), 0x1p-40, !is_inside, flag);
+  double t = x, d = t - 1.0, w = d + xf_sqrt(d * (d + 2.0));
+  float y = xf_round(xf_log_of_sum(w), 0x1p-40, !is_inside | (x == 1.0f), flag);
+  *flag |= is_inside & (x > 0x1p125f);
   y = x < XF_INFINITY ? y : x;
+  y = x == 1.0f ? 0.0f : y;
   return x >= 1.0f ? y : XF_NAN;
 }
 static float xf_arccosh_f32_slow(float x) {
@@ -496,7 +479,7 @@ static float xf_arccosh_f32_slow(float x) {
 static inline float xf_arctanh_f32(float x, int *flag) {
   float size = xf_abs_f32(x), y;
   double t = size < 1.0f ? size : 0.0f, w = (t + t) / (1.0 - t);
-  y = xf_round(0.5 * xf_log_of_sum(1.0 + w, w), 0x1p-40, 0, flag);
+  y = xf_round(0.5 * xf_log_of_sum(w), 0x1p-40, 0, flag);
   y = size < 1.0f ? y : size == 1.0f ? XF_INFINITY : XF_NAN;
   return xf_signed(y, x);
 }
@@ -676,7 +659,7 @@ static inline float xf_tan_f32(float x, int *flag) {
   double u = r * r, s = r * xf_poly_sin(u), c = xf_poly_cos(u);
   int is_odd = (int)(xf_bits_of_double(whole) & 1);
   int is_inside = xf_abs_f32(x) <= XF_GREATEST_ANGLE, is_infinite = !(xf_abs_f32(x) < XF_INFINITY);
-  float y = xf_round((is_odd ? -c : s) / (is_odd ? s : c), 0x1p-42, is_infinite, flag);
+  float y = xf_round((is_odd ? -c : s) / (is_odd ? s : c), 0x1p-41, is_infinite, flag);
   *flag |= !(is_inside | is_infinite);
   return is_infinite ? XF_NAN : y;
 }
@@ -738,7 +721,7 @@ static inline float xf_arctan_f32(float x, int *flag) {
   d = t > 2.4142135 ? t : d;
   base = t > 2.4142135 ? XF_HALF_PI_HIGH : base;
   q = n / d;
-  y = xf_round(XF_MA(q, xf_poly_atan(q * q), base), 0x1p-43, x != x, flag);
+  y = xf_round(XF_MA(q, xf_poly_atan(q * q), base), 0x1p-42, x != x, flag);
   return x != x ? x : xf_signed(y, x);
 }
 static float xf_arctan_f32_slow(float x) {
@@ -758,7 +741,7 @@ static inline float xf_arctan2_f32(float y, float x, int *flag) {
   a = XF_MA(q, xf_poly_atan(q * q), is_far ? XF_QUARTER_PI : 0.0);
   a = ay > ax ? XF_HALF_PI_HIGH - a : a;
   a = xf_bits_of_float(x) >> 31 ? XF_PI_HIGH - a : a;
-  found = xf_round(a, 0x1p-43, is_none, flag);
+  found = xf_round(a, 0x1p-42, is_none, flag);
   return is_none ? XF_NAN : xf_signed(found, y);
 }
 static float xf_arctan2_f32_slow(float y, float x) {
@@ -789,9 +772,9 @@ static inline double xf_poly_asin(double u1) {
 // Above 1/2: pi / 2 - 2 asin(sqrt((1 - x) / 2)).
 static inline float xf_arcsin_f32(float x, int *flag) {
   double t = xf_abs_f32(x), v = 0.5 - 0.5 * t, s, y;
-  int is_none = !(xf_abs_f32(x) <= 1.0f), is_large = t > 0.5;
+  int is_none = !(xf_abs_f32(x) <= 1.0f), is_large = xf_abs_f32(x) > 0.5f;
   float found;
-  v = v > 0.0 ? v : 0.0;
+  v = v > 0.0 ? v : 0x1p-100;
   s = is_large ? -2.0 * xf_sqrt(v) : t;
   y = XF_MA(s, xf_poly_asin(is_large ? v : t * t), is_large ? XF_HALF_PI_HIGH : 0.0);
   found = xf_round(y, 0x1p-43, is_none, flag);
@@ -807,9 +790,9 @@ static float xf_arcsin_f32_slow(float x) {
 //: arccos: arcsin_core arctan_pair pair_sqrt
 static inline float xf_arccos_f32(float x, int *flag) {
   double w = x, t = xf_abs_f32(x), v = 0.5 - 0.5 * t, s, base, y;
-  int is_none = !(xf_abs_f32(x) <= 1.0f), is_large = t > 0.5;
+  int is_none = !(xf_abs_f32(x) <= 1.0f), is_large = xf_abs_f32(x) > 0.5f;
   float found;
-  v = v > 0.0 ? v : 0.0;
+  v = v > 0.0 ? v : 0x1p-100;
   s = 2.0 * xf_sqrt(v);
   s = w > 0.0 ? s : -s;
   base = w > 0.0 ? 0.0 : XF_PI_HIGH;
@@ -817,6 +800,7 @@ static inline float xf_arccos_f32(float x, int *flag) {
   base = is_large ? base : XF_HALF_PI_HIGH;
   y = XF_MA(s, xf_poly_asin(is_large ? v : t * t), base);
   found = xf_round(y, 0x1p-43, is_none, flag);
+  found = x == 1.0f ? 0.0f : found;
   return is_none ? XF_NAN : found;
 }
 static float xf_arccos_f32_slow(float x) {
@@ -891,24 +875,19 @@ static float xf_rsqrt_f32_slow(float x) {
 
 //: power: log_of_float exp log_pair pair_sqrt
 // constants: log_long
-// log2(1 + u) / u, u from -0.175 to 0.18: within 2^-55.4
+// log2((1 + x) / (1 - x)) / x, u = x * x, u from 0.0 to 0.02945: within 2^-56.0
 static inline double xf_poly_log_long(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
-  return XF_MA(u8, XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.8e26ffe67b290p-4, 0x1.b8551fe4c2c09p-4), XF_MA(u1,
-      -0x1.a57895bba3569p-4, 0x1.c42816653d72ep-4)), XF_MA(u2, XF_MA(u1, -0x1.ec6da0c18ccfdp-4,
-      0x1.0ca2bb4f22a06p-3), XF_MA(u1, -0x1.2776dc57ca1a9p-3, 0x1.484af4dbdde93p-3))), XF_MA(u4, XF_MA(u2,
-      XF_MA(u1, -0x1.715475efce2b0p-3, 0x1.a61762e70badep-3), XF_MA(u1, -0x1.ec709dc458700p-3,
-      0x1.2776c50ed9f3dp-2)), XF_MA(u2, XF_MA(u1, -0x1.71547652b7e95p-2, 0x1.ec709dc3a04c0p-2), XF_MA(u1,
-      -0x1.71547652b82ffp-1, 0x1.71547652b82fep+0))));
+  double u2 = u1 * u1, u4 = u2 * u2;
+  return XF_MA(u4, XF_MA(u2, XF_MA(u1, 0x1.b596966437a7dp-3, 0x1.c46db830446f3p-3), XF_MA(u1,
+      0x1.0ca1621a94034p-2, 0x1.484afb724fbe3p-2)), XF_MA(u2, XF_MA(u1, 0x1.a61762d6a6f74p-2,
+      0x1.2776c50ee392dp-1), XF_MA(u1, 0x1.ec709dc3a047dp-1, 0x1.71547652b82fep+1)));
 }
 // end of constants
 // 2^(y log2 |x|); the error of the logarithm grows with the product.
 static inline float xf_power_f32(float x, float y, int *flag) {
   float size = xf_abs_f32(x), found;
-  double half, r, t, e, w = y, parity;
-  int is_scaled, is_negative = x < 0.0f, is_whole, is_odd, is_none;
-  r = xf_split_float(size, &half, &is_scaled);
-  t = XF_MA(r, xf_poly_log_long(r), XF_MA(half, 0.5, is_scaled ? XF_SCALE_LOG2 : 0.0)) * w;
+  double k, s = xf_split(size, &k), t = XF_MA(s, xf_poly_log_long(s * s), k) * y, e, w = y, parity;
+  int is_negative = x < 0.0f, is_whole, is_odd, is_none;
   e = XF_MA(xf_abs_f64(t), 0x1p-50, 0x1p-43);
   t = t > 129.0 ? 129.0 : t;
   t = t < -151.0 ? -151.0 : t;
