@@ -76,40 +76,26 @@ def fit(of: Fit) -> tuple[list[float], Any]:
     return found, error
 
 
-def estrin(coefficients: list[float], power: int, powers: set[int]) -> str:
-    """The C expression of a polynomial in the variable ``uN``, N the power; adds the powers that it needs."""
-    if len(coefficients) == 1:
-        return coefficients[0].hex()
-    if len(coefficients) > 2:
-        pairs = [coefficients[k : k + 2] for k in range(0, len(coefficients), 2)]
-        texts = [estrin(each, power, powers) for each in pairs]
-    else:
-        texts = [each.hex() for each in coefficients]
-    while len(texts) > 1:
-        if len(coefficients) > 2:
-            power *= 2
-        powers.add(power)
-        joined = [f"XF_MA(u{power}, {high}, {low})" for low, high in zip(texts[::2], texts[1::2], strict=False)]
-        texts = joined + texts[len(joined) * 2 :]
-    return texts[0]
+def horner(coefficients: list[float], variable: str) -> str:
+    text = coefficients[-1].hex()
+    for each in coefficients[-2::-1]:
+        text = f"XF_MA({variable}, {text}, {each.hex()})"
+    return text
 
 
 def polynomial(name: str, of: Fit) -> str:
-    """A C function of ``u``, by Estrin's scheme: a chain of multiplications would wait for each."""
+    """A C function of ``u``: even and odd powers by Horner's rule, two chains that do not wait for each other."""
     coefficients, error = fit(of)
-    powers: set[int] = set()
-    expression = estrin(coefficients, 1, powers)
-    squares = [f"u{power} = u{power // 2} * u{power // 2}" for power in sorted(powers) if power > 1]
-    lines = textwrap.wrap(f"return {expression};", 112, initial_indent="  ", subsequent_indent="      ")
-    return "\n".join([
-        f"// {of.meaning}, u from {mp.nstr(mp.mpf(of.low), 4)} to {mp.nstr(mp.mpf(of.high), 4)}: "
-        f"within 2^{mp.nstr(mp.log(error, 2), 3)}",
-        f"static inline double xf_poly_{name}(double u1) {{",
-        *([f"  double {', '.join(squares)};"] if squares else []),
-        *lines,
-        "}",
-        "",
-    ])  # fmt: skip
+    low, high = mp.nstr(mp.mpf(of.low), 4), mp.nstr(mp.mpf(of.high), 4)
+    text = f"return XF_MA(u, {horner(coefficients[1::2], 'v')}, {horner(coefficients[::2], 'v')});"
+    lines = [
+        f"// {of.meaning}, u from {low} to {high}: within 2^{mp.nstr(mp.log(error, 2), 3)}",
+        f"static inline double xf_poly_{name}(double u) {{",
+        "  double v = u * u;",
+        *textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="      "),
+        "}\n",
+    ]
+    return "\n".join(lines)
 
 
 def pair(value: Any) -> tuple[float, float]:

@@ -210,11 +210,11 @@ static xf_pair xf_log_pair(xf_pair x) {
 //: exp2_core: base
 // constants: exp2
 // (2^u - 1) / u, u from -0.5 to 0.5: within 2^-43.3
-static inline double xf_poly_exp2(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
-  return XF_MA(u8, 0x1.b63880a30e9ffp-24, XF_MA(u4, XF_MA(u2, XF_MA(u1, 0x1.63d136366db24p-20,
-      0x1.ffcb9515a8016p-17), XF_MA(u1, 0x1.4308ac85aa947p-13, 0x1.5d87fe86fe88ep-10)), XF_MA(u2, XF_MA(u1,
-      0x1.3b2ab7181b755p-7, 0x1.c6b08d7047e52p-5), XF_MA(u1, 0x1.ebfbdff823cedp-3, 0x1.62e42fefa39efp-1))));
+static inline double xf_poly_exp2(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, XF_MA(v, 0x1.63d136366db24p-20, 0x1.4308ac85aa947p-13),
+      0x1.3b2ab7181b755p-7), 0x1.ebfbdff823cedp-3), XF_MA(v, XF_MA(v, XF_MA(v, XF_MA(v, 0x1.b63880a30e9ffp-24,
+      0x1.ffcb9515a8016p-17), 0x1.5d87fe86fe88ep-10), 0x1.c6b08d7047e52p-5), 0x1.62e42fefa39efp-1));
 }
 // end of constants
 
@@ -288,18 +288,18 @@ static float xf_tanh_f32_slow(float x) {
 //: hyperbolic: exp_pair
 // constants: sinh2
 // sinh(x ln 2) / x, u = x * x, u from 0.0 to 0.25: within 2^-49.5
-static inline double xf_poly_sinh2(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, 0x1.b6571de2f2351p-24, XF_MA(u2, XF_MA(u1, 0x1.ffcb76789860fp-17, 0x1.5d87fe908f88ap-10),
-      XF_MA(u1, 0x1.c6b08d7044119p-5, 0x1.62e42fefa39f7p-1)));
+static inline double xf_poly_sinh2(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, 0x1.ffcb76789860fp-17, 0x1.c6b08d7044119p-5), XF_MA(v, XF_MA(v,
+      0x1.b6571de2f2351p-24, 0x1.5d87fe908f88ap-10), 0x1.62e42fefa39f7p-1));
 }
 // end of constants
 // constants: cosh2
 // cosh(x ln 2), u = x * x, u from 0.0 to 0.25: within 2^-46.1
-static inline double xf_poly_cosh2(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, 0x1.63ef969a64d3cp-20, XF_MA(u2, XF_MA(u1, 0x1.43088e257f341p-13, 0x1.3b2ab72b175eep-7),
-      XF_MA(u1, 0x1.ebfbdff8149f2p-3, 0x1.000000000003dp+0)));
+static inline double xf_poly_cosh2(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, 0x1.43088e257f341p-13, 0x1.ebfbdff8149f2p-3), XF_MA(v, XF_MA(v,
+      0x1.63ef969a64d3cp-20, 0x1.3b2ab72b175eep-7), 0x1.000000000003dp+0));
 }
 // end of constants
 // sinh and cosh of x = (k + f) ln 2 from those of f: with a, b = 2^(k-1), 2^(-k-1), sinh x = s (a + b) + c (a - b).
@@ -348,10 +348,10 @@ static float xf_cosh_f32_slow(float x) {
 //: log_core: ln2
 // constants: log
 // log((1 + x) / (1 - x)) / x, u = x * x, u from 0.0 to 0.02945: within 2^-45.1
-static inline double xf_poly_log(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u1, 0x1.91955faf1a200p-3, 0x1.c620c461a5e0fp-3), XF_MA(u2, XF_MA(u1,
-      0x1.2494389a091fep-2, 0x1.9999962ae44fap-2), XF_MA(u1, 0x1.5555555671bd8p-1, 0x1.fffffffffff12p+0)));
+static inline double xf_poly_log(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, 0x1.91955faf1a200p-3, 0x1.2494389a091fep-2), 0x1.5555555671bd8p-1), XF_MA(v,
+      XF_MA(v, 0x1.c620c461a5e0fp-3, 0x1.9999962ae44fap-2), 0x1.fffffffffff12p+0));
 }
 // end of constants
 
@@ -434,9 +434,9 @@ static float xf_log1p_f32_slow(float x) {
 //: arcsinh: log_of_sum log_pair pair_sqrt
 // constants: asinh
 // asinh(x) / x, u = x * x, u from 0.0 to 0.0002441: within 2^-45.5
-static inline double xf_poly_asinh(double u1) {
-  double u2 = u1 * u1;
-  return XF_MA(u2, 0x1.33220f72e0372p-4, XF_MA(u1, -0x1.55555521eac73p-3, 0x1.fffffffffff49p-1));
+static inline double xf_poly_asinh(double u) {
+  double v = u * u;
+  return XF_MA(u, -0x1.55555521eac73p-3, XF_MA(v, 0x1.33220f72e0372p-4, 0x1.fffffffffff49p-1));
 }
 // end of constants
 static inline float xf_arcsinh_f32(float x, int *flag) {
@@ -584,11 +584,11 @@ static inline double xf_less_turns(double x, double count) {
 }
 // constants: half_turn
 // sin(x) / x, u = x * x, u from 0.0 to 2.467: within 2^-43.5
-static inline double xf_poly_half_turn(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u2, 0x1.52e5700a3f622p-33, XF_MA(u1, -0x1.ae0448651caedp-26, 0x1.71dcf81e58292p-19)),
-      XF_MA(u2, XF_MA(u1, -0x1.a019fd48e8d66p-13, 0x1.11111109eef52p-7), XF_MA(u1, -0x1.5555555543bdcp-3,
-      0x1.ffffffffffe3ap-1)));
+static inline double xf_poly_half_turn(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, -0x1.ae0448651caedp-26, -0x1.a019fd48e8d66p-13), -0x1.5555555543bdcp-3),
+      XF_MA(v, XF_MA(v, XF_MA(v, 0x1.52e5700a3f622p-33, 0x1.71dcf81e58292p-19), 0x1.11111109eef52p-7),
+      0x1.ffffffffffe3ap-1));
 }
 // end of constants
 // (-1)^n sin(r), n the low bit of `whole`.
@@ -599,18 +599,18 @@ static inline double xf_sine(double r, double whole) {
 // Sine (turn 0) or cosine (turn 1) where fast reduction fails or a result is uncertain.
 // constants: sin
 // sin(x) / x, u = x * x, u from 0.0 to 0.6169: within 2^-47.6
-static inline double xf_poly_sin(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u1, -0x1.a9507daadae82p-26, 0x1.71d7317742f8cp-19), XF_MA(u2, XF_MA(u1,
-      -0x1.a019f8a1ff94ep-13, 0x1.1111110bde57dp-7), XF_MA(u1, -0x1.5555555550efdp-3, 0x1.fffffffffffd9p-1)));
+static inline double xf_poly_sin(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, -0x1.a9507daadae82p-26, -0x1.a019f8a1ff94ep-13), -0x1.5555555550efdp-3),
+      XF_MA(v, XF_MA(v, 0x1.71d7317742f8cp-19, 0x1.1111110bde57dp-7), 0x1.fffffffffffd9p-1));
 }
 // end of constants
 // constants: cos
 // cos(x), u = x * x, u from 0.0 to 0.6169: within 2^-43.5
-static inline double xf_poly_cos(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u1, -0x1.23c5c012e0b7cp-22, 0x1.a00e967ee2418p-16), XF_MA(u2, XF_MA(u1,
-      -0x1.6c16b2d3d8be9p-10, 0x1.55555544762dbp-5), XF_MA(u1, -0x1.ffffffffe3761p-2, 0x1.ffffffffffe0bp-1)));
+static inline double xf_poly_cos(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, -0x1.23c5c012e0b7cp-22, -0x1.6c16b2d3d8be9p-10), -0x1.ffffffffe3761p-2),
+      XF_MA(v, XF_MA(v, 0x1.a00e967ee2418p-16, 0x1.55555544762dbp-5), 0x1.ffffffffffe0bp-1));
 }
 // end of constants
 
@@ -654,21 +654,29 @@ static inline float xf_cos_f32(float x, int *flag) {
 static float xf_cos_f32_slow(float x) { return xf_trigonometric(x, 1); }
 
 //: tan: trigonometric_slow
+// tan of n pi / 2 + r
+static inline float xf_tangent(double r, int n, int *flag) {
+  double u = r * r, s = r * xf_poly_sin(u), c = xf_poly_cos(u);
+  return xf_round((n & 1 ? -c : s) / (n & 1 ? s : c), 0x1p-41, 0, flag);
+}
 static inline float xf_tan_f32(float x, int *flag) {
   double w = x, whole = XF_MA(w, XF_TWO_OVER_PI, XF_WHOLE), r = xf_less_turns(w, 0.5 * (whole - XF_WHOLE));
-  double u = r * r, s = r * xf_poly_sin(u), c = xf_poly_cos(u);
-  int is_odd = (int)(xf_bits_of_double(whole) & 1);
-  int is_inside = xf_abs_f32(x) <= XF_GREATEST_ANGLE, is_infinite = !(xf_abs_f32(x) < XF_INFINITY);
-  float y = xf_round((is_odd ? -c : s) / (is_odd ? s : c), 0x1p-41, is_infinite, flag);
+  int is_inside = xf_abs_f32(x) <= XF_GREATEST_ANGLE, is_infinite = !(xf_abs_f32(x) < XF_INFINITY), is_unsure = 0;
+  float y = xf_tangent(r, (int)xf_bits_of_double(whole), &is_unsure);
+  *flag |= is_unsure & !is_infinite;
   *flag |= !(is_inside | is_infinite);
+  y = x == 0.0f ? x : y;
   return is_infinite ? XF_NAN : y;
 }
 static float xf_tan_f32_slow(float x) {
   xf_pair r, s, c;
-  int n;
+  int n, flag = 0;
+  float y;
   if (!(xf_abs_f32(x) < XF_INFINITY)) return XF_NAN;
   if (xf_abs_f32(x) < XF_TINY) return xf_odd(x, 1.0 / 3, 2.0 / 15);
   n = xf_reduce(x, &r);
+  y = xf_tangent(r.high, n, &flag);
+  if (!flag) return y;
   xf_sine_and_cosine(r, &s, &c);
   return xf_nearest(n & 1 ? xf_negative(xf_divide(c, s)) : xf_divide(s, c));
 }
@@ -676,11 +684,11 @@ static float xf_tan_f32_slow(float x) {
 //: arctan_core: pi
 // constants: atan
 // atan(x) / x, u = x * x, u from 0.0 to 0.1716: within 2^-45.1
-static inline double xf_poly_atan(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
-  return XF_MA(u8, 0x1.f65d22d3d9bb1p-6, XF_MA(u4, XF_MA(u2, XF_MA(u1, -0x1.e13c84cdd4f48p-5,
-      0x1.35cf139f40bd7p-4), XF_MA(u1, -0x1.73d9d39332384p-4, 0x1.c714d47eb5b83p-4)), XF_MA(u2, XF_MA(u1,
-      -0x1.2492291c51ba7p-3, 0x1.99999911d0a27p-3), XF_MA(u1, -0x1.55555554e60adp-2, 0x1.fffffffffff0fp-1))));
+static inline double xf_poly_atan(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, XF_MA(v, -0x1.e13c84cdd4f48p-5, -0x1.73d9d39332384p-4),
+      -0x1.2492291c51ba7p-3), -0x1.55555554e60adp-2), XF_MA(v, XF_MA(v, XF_MA(v, XF_MA(v, 0x1.f65d22d3d9bb1p-6,
+      0x1.35cf139f40bd7p-4), 0x1.c714d47eb5b83p-4), 0x1.99999911d0a27p-3), 0x1.fffffffffff0fp-1));
 }
 // end of constants
 
@@ -759,12 +767,12 @@ static float xf_arctan2_f32_slow(float y, float x) {
 //: arcsin_core: pi sqrt
 // constants: asin
 // asin(x) / x, u = x * x, u from 0.0 to 0.25: within 2^-43.9
-static inline double xf_poly_asin(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2, u8 = u4 * u4;
-  return XF_MA(u8, XF_MA(u1, 0x1.05af6a78bec66p-5, -0x1.76633841944a1p-9), XF_MA(u4, XF_MA(u2, XF_MA(u1,
-      0x1.315f91ce454b4p-6, 0x1.0de3abdd2358ep-6), XF_MA(u1, 0x1.703109f1e31b1p-6, 0x1.f1aa2e3259ba2p-6)),
-      XF_MA(u2, XF_MA(u1, 0x1.6db76c4073936p-5, 0x1.333331c54a5c9p-4), XF_MA(u1, 0x1.55555556ba261p-3,
-      0x1.ffffffffffe37p-1))));
+static inline double xf_poly_asin(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, XF_MA(v, XF_MA(v, 0x1.05af6a78bec66p-5, 0x1.315f91ce454b4p-6),
+      0x1.703109f1e31b1p-6), 0x1.6db76c4073936p-5), 0x1.55555556ba261p-3), XF_MA(v, XF_MA(v, XF_MA(v, XF_MA(v,
+      -0x1.76633841944a1p-9, 0x1.0de3abdd2358ep-6), 0x1.f1aa2e3259ba2p-6), 0x1.333331c54a5c9p-4),
+      0x1.ffffffffffe37p-1));
 }
 // end of constants
 
@@ -821,10 +829,10 @@ static float xf_arccos_f32_slow(float x) {
 // end of constants
 // constants: cbrt
 // u^(-1/3), u from 1.0 to 2.0: within 2^-17.1
-static inline double xf_poly_cbrt(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u1, -0x1.0e87006cbe6bbp-6, 0x1.37ce9e9ed0a1dp-3), XF_MA(u2, XF_MA(u1,
-      -0x1.2c4b958d54c08p-1, 0x1.3a267a3d49ad4p+0), XF_MA(u1, -0x1.8dd4bd7d34771p+0, 0x1.c713e2847cbe6p+0)));
+static inline double xf_poly_cbrt(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, -0x1.0e87006cbe6bbp-6, -0x1.2c4b958d54c08p-1), -0x1.8dd4bd7d34771p+0),
+      XF_MA(v, XF_MA(v, 0x1.37ce9e9ed0a1dp-3, 0x1.3a267a3d49ad4p+0), 0x1.c713e2847cbe6p+0));
 }
 // end of constants
 // |x| = 2^(3k + j) m: an approximation of m^(-1/3), one step of third order, and the square of that times m.
@@ -876,11 +884,11 @@ static float xf_rsqrt_f32_slow(float x) {
 //: power: log_of_float exp log_pair pair_sqrt
 // constants: log_long
 // log2((1 + x) / (1 - x)) / x, u = x * x, u from 0.0 to 0.02945: within 2^-56.0
-static inline double xf_poly_log_long(double u1) {
-  double u2 = u1 * u1, u4 = u2 * u2;
-  return XF_MA(u4, XF_MA(u2, XF_MA(u1, 0x1.b596966437a7dp-3, 0x1.c46db830446f3p-3), XF_MA(u1,
-      0x1.0ca1621a94034p-2, 0x1.484afb724fbe3p-2)), XF_MA(u2, XF_MA(u1, 0x1.a61762d6a6f74p-2,
-      0x1.2776c50ee392dp-1), XF_MA(u1, 0x1.ec709dc3a047dp-1, 0x1.71547652b82fep+1)));
+static inline double xf_poly_log_long(double u) {
+  double v = u * u;
+  return XF_MA(u, XF_MA(v, XF_MA(v, XF_MA(v, 0x1.b596966437a7dp-3, 0x1.0ca1621a94034p-2), 0x1.a61762d6a6f74p-2),
+      0x1.ec709dc3a047dp-1), XF_MA(v, XF_MA(v, XF_MA(v, 0x1.c46db830446f3p-3, 0x1.484afb724fbe3p-2),
+      0x1.2776c50ee392dp-1), 0x1.71547652b82fep+1));
 }
 // end of constants
 // 2^(y log2 |x|); the error of the logarithm grows with the product.
