@@ -4,7 +4,6 @@ import ctypes
 import functools
 import json
 import subprocess
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels.bits import random_bits, same_bits, specials
-from tests.kernels.test_exact import nearest
 from tools import native_digest
 from xferlib.kernels import host_compiler, native_functions
 from xferlib.kernels.functions import CALLS, hard_cases
@@ -23,7 +21,6 @@ COMPILER = host_compiler.find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None or COMPILER.is_tcc, reason="needs a C compiler that optimises")
 DIGESTS = Path(__file__).parent / "digests.json"
 FLAGS = {"fused": native_digest.FLAGS, "plain": native_digest.FLAGS + native_digest.PLAIN}
-FLOAT32 = np.dtype(np.float32)
 _LOOP = """
 void {form}_{name}(const float *x, const float *y, float *out, long long count) {{
   (void)y;
@@ -107,32 +104,37 @@ def test_random_pairs(name, form):
     assert same_bits(run("fused", form, name, x, y), wide(name, x, y))
 
 
-@given(st.integers(1, 5000), st.integers(-20, 20), st.integers(0, 12), st.sampled_from([1.0, 0.5, 0.25]), st.booleans())
-def test_powers_that_are_midpoints(odd, exponent, power, part, is_negative):
-    """``(m^(1/part))^(power part)``: exact, often of 25 bits, and ties go to the even neighbour."""
-    m = (2 * odd - 1) ** round(1 / part)
-    x, y = Fraction(m) * Fraction(2) ** (exponent * round(1 / part)), np.float32(power * part)
-    if m >= 1 << 24 or not 2.0**-120 < x < 2.0**120:
-        return
-    exact = (Fraction(2 * odd - 1) * Fraction(2) ** exponent) ** power
-    if is_negative and part == 1:
-        x, exact = -x, (-1) ** power * exact
-    expected = nearest(exact, FLOAT32)
-    for form in ("fast", "slow"):
-        assert run("fused", form, "power", np.array([float(x)]), np.array([y]))[0] == expected
+def _midpoints():
+    """Every odd m, n and part with ``m^n`` of 25 bits and ``m^(1/part)`` of at most 24."""
+    for n in range(2, 16):
+        for root in (1, 2, 4, 8):
+            for m in range(3, 6000, 2):
+                if 1 << 24 <= m**n < 1 << 25 and m**root < 1 << 24:
+                    yield m, n, root
 
 
-@given(st.integers(1 << 23, (1 << 24) - 1), st.integers(1, 1000), st.integers(-100, -50))
-def test_a_small_angle_below_a_midpoint_is_rounded_down(numerator, odd, exponent):
-    """The quotient may be a midpoint; its arc tangent is less."""
-    x = np.float32(2 * odd - 1)
-    midpoint = Fraction(2 * (numerator // (2 * odd)) + 1) * Fraction(2) ** exponent
-    y = midpoint * Fraction(int(x))
-    if nearest(y, FLOAT32) != y:
-        return
-    below = nearest(midpoint * (1 - Fraction(1, 1 << 90)), FLOAT32)
+@both_kinds
+@both_forms
+def test_powers_that_are_midpoints_go_to_the_even_neighbour(form, kind):
+    cases = np.array(list(_midpoints()))
+    m, n, root = cases.T
+    assert {1, 2, 4} <= set(root)
+    scale = np.random.default_rng(7).integers(-8, 9, len(cases))
+    x, y = np.ldexp(m.astype(np.float64) ** root, scale * root), n / root
+    expected = np.ldexp(m.astype(np.float64) ** n, scale * n).astype(np.float32)
+    assert same_bits(run(kind, form, "power", x, y), expected)
+    whole = root == 1
+    signed = np.where(n % 2, -expected, expected)[whole]
+    assert same_bits(run(kind, form, "power", -x[whole], y[whole]), signed)
+
+
+@given(st.integers(1, 1 << 12), st.integers(1, 1 << 11), st.integers(1, 100))
+def test_an_angle_below_a_midpoint_is_rounded_down(half, odd, exponent):
+    """A quotient may lie in the middle of two subnormal numbers; its arc tangent is less."""
+    x, y = (2 * odd - 1) * 2.0**exponent, (2 * half + 1) * (2 * odd - 1) * 2.0 ** (exponent - 150)
+    below = np.ldexp(np.float32(half), -149)
     for form in ("fast", "slow"):
-        assert run("fused", form, "arctan2", np.array([float(y)]), np.array([x]))[0] == below
+        assert run("fused", form, "arctan2", np.array([y]), np.array([x]))[0] == below
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 32) - 1))
