@@ -59,7 +59,6 @@ FITS: dict[str, Fit] = {
     "asin": _of_square(mp.asin, 0.5, 9, "asin(x)"),
     "atan": _of_square(mp.atan, 0.41422, 8, "atan(x)"),
     "asinh": _of_square(mp.asinh, 1 / 64, 2, "asinh(x)"),
-    "cbrt": Fit(lambda u: u ** (-mp.mpf(1) / 3), 1, 2, 5, "u^(-1/3)"),
 }
 
 
@@ -154,9 +153,6 @@ def constants() -> dict[str, str]:
         LOG2E_LOW=pair(1 / _LN2)[1], LN2_LOW=pair(_LN2)[1],
         LOG10E=float(1 / mp.log(10)), LOG10E_LOW=pair(1 / mp.log(10))[1],
     )  # fmt: skip
-    result["roots"] = "// The cube roots of 2 and 4.\n" + define(
-        CBRT2=float(mp.cbrt(2)), CBRT4=float(mp.cbrt(4)), INVERSE_CBRT2=float(1 / mp.cbrt(2))
-    )
     result["factorials"] = inverse_factorials()
     result["angles"] = two_over_pi()
     return result

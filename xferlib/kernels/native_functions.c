@@ -258,7 +258,7 @@ static inline double xf_expm1_of(double x) {
 //: expm1: expm1_core exp_pair
 static inline float xf_expm1_f32(float x, int *flag) {
   float y = xf_round(xf_expm1_of(xf_limit(x, 89.0f)), 0x1p-42, x != x, flag);
-  return (x != x) | (x == 0.0f) ? x : y;
+  return ((x != x) | (x == 0.0f)) ? x : y;
 }
 static float xf_expm1_f32_slow(float x) {
   double w = x;
@@ -274,7 +274,7 @@ static inline float xf_tanh_f32(float x, int *flag) {
   double p = xf_expm1_of(2.0 * (double)xf_limit(x, 10.0f));
   float y;
   y = xf_round(p / (p + 2.0), 0x1p-41, x != x, flag);
-  return (x != x) | (x == 0.0f) ? x : y;
+  return ((x != x) | (x == 0.0f)) ? x : y;
 }
 static float xf_tanh_f32_slow(float x) {
   xf_pair e;
@@ -318,7 +318,7 @@ static inline float xf_sinh_f32(float x, int *flag) {
   float y;
   xf_hyperbolic(xf_limit(x, 90.0f), &s, &c, &a, &b);
   y = xf_round(XF_MA(s, a + b, c * (a - b)), 0x1p-43, x != x, flag);
-  return (x != x) | (x == 0.0f) ? x : y;
+  return ((x != x) | (x == 0.0f)) ? x : y;
 }
 static float xf_sinh_f32_slow(float x) {
   xf_pair e;
@@ -692,6 +692,21 @@ static inline double xf_poly_atan(double u) {
 }
 // end of constants
 
+// The angle of (x, y), both positive or 0, or of (-x, y) where `left` is the sign bit: the arc tangent of the smaller
+// side over the larger, or pi / 4 less that of their difference over their sum; with a multiple of pi / 4.
+static inline double xf_near_angle(float y, float x, unsigned int left) {
+  unsigned int a = xf_bits_of_float(y), b = xf_bits_of_float(x), small = a < b ? a : b, large = a < b ? b : a;
+  // Masks: compilers make branches of a condition that is used more than once.
+  unsigned int is_steep = 0u - (a > b), sign = (is_steep << 31) ^ left;
+  unsigned int is_far = 0u - (xf_float_of_bits(small) > 0.41421356f * xf_float_of_bits(large));
+  unsigned int eighths = (is_steep & 2u) + (~is_steep & left >> 29) + (is_far & (1u - (sign >> 30)));
+  double q;
+  large = large > 1u ? large : 1u;  // 0 / 0 becomes 0
+  q = ((double)xf_float_of_bits(small ^ sign) - (double)xf_float_of_bits((large & is_far) ^ sign)) /
+      ((double)xf_float_of_bits(large) + (double)xf_float_of_bits(small & is_far));
+  return XF_MA(q, xf_poly_atan(q * q), (double)(int)eighths * XF_QUARTER_PI);
+}
+
 //: arctan_pair: arctan_core angles
 // The angle of (x, y), both positive or 0 and not both 0: the float64 angle a, and what is left of the point turned
 // back by a, whose cube is too small to count.
@@ -719,17 +734,7 @@ static xf_pair xf_angle(xf_pair y, xf_pair x) {
 
 //: arctan: arctan_pair
 static inline float xf_arctan_f32(float x, int *flag) {
-  double t = xf_abs_f32(x), n, d, base, q;
-  float y;
-  t = t < 0x1p60 ? t : 0x1p60;
-  n = t > 0.41421356 ? t - 1.0 : t;
-  d = t > 0.41421356 ? t + 1.0 : 1.0;
-  base = t > 0.41421356 ? XF_QUARTER_PI : 0.0;
-  n = t > 2.4142135 ? -1.0 : n;
-  d = t > 2.4142135 ? t : d;
-  base = t > 2.4142135 ? XF_HALF_PI_HIGH : base;
-  q = n / d;
-  y = xf_round(XF_MA(q, xf_poly_atan(q * q), base), 0x1p-42, x != x, flag);
+  float y = xf_round(xf_near_angle(xf_abs_f32(x), 1.0f, 0u), 0x1p-42, x != x, flag);
   return x != x ? x : xf_signed(y, x);
 }
 static float xf_arctan_f32_slow(float x) {
@@ -741,15 +746,9 @@ static float xf_arctan_f32_slow(float x) {
 
 //: arctan2: arctan_pair
 static inline float xf_arctan2_f32(float y, float x, int *flag) {
-  double ay = xf_abs_f32(y), ax = xf_abs_f32(x), small = ay < ax ? ay : ax, large = ay < ax ? ax : ay;
-  int is_far = small > 0.41421356 * large, is_none = (x != x) | (y != y);
-  double n = is_far ? small - large : small, d = is_far ? small + large : large, q, a;
-  float found;
-  q = n / (d == 0.0 ? 1.0 : d);
-  a = XF_MA(q, xf_poly_atan(q * q), is_far ? XF_QUARTER_PI : 0.0);
-  a = ay > ax ? XF_HALF_PI_HIGH - a : a;
-  a = xf_bits_of_float(x) >> 31 ? XF_PI_HIGH - a : a;
-  found = xf_round(a, 0x1p-42, is_none, flag);
+  int is_none = (x != x) | (y != y);
+  double a = xf_near_angle(xf_abs_f32(y), xf_abs_f32(x), xf_bits_of_float(x) & 0x80000000u);
+  float found = xf_round(a, 0x1p-42, is_none, flag);
   return is_none ? XF_NAN : xf_signed(found, y);
 }
 static float xf_arctan2_f32_slow(float y, float x) {
@@ -821,32 +820,19 @@ static float xf_arccos_f32_slow(float x) {
 }
 
 //: cbrt: pair
-// constants: roots
-// The cube roots of 2 and 4.
-#define XF_CBRT2 0x1.428a2f98d728bp+0
-#define XF_CBRT4 0x1.965fea53d6e3dp+0
-#define XF_INVERSE_CBRT2 0x1.965fea53d6e3dp-1
-// end of constants
-// constants: cbrt
-// u^(-1/3), u from 1.0 to 2.0: within 2^-17.1
-static inline double xf_poly_cbrt(double u) {
-  double v = u * u;
-  return XF_MA(u, XF_MA(v, XF_MA(v, -0x1.0e87006cbe6bbp-6, -0x1.2c4b958d54c08p-1), -0x1.8dd4bd7d34771p+0),
-      XF_MA(v, XF_MA(v, 0x1.37ce9e9ed0a1dp-3, 0x1.3a267a3d49ad4p+0), 0x1.c713e2847cbe6p+0));
+// p = x^(-1/3): a third of the bits, subtracted, gives it within 6 %; two steps in float32 and one in float64, each of
+// third order, follow.
+static inline float xf_cbrt_step(float x, float p) {
+  float e = 1.0f - x * p * p * p;
+  return p + p * e * (0.33333334f + e * 0.22222222f);
 }
-// end of constants
-// |x| = 2^(3k + j) m: an approximation of m^(-1/3), one step of third order, and the square of that times m.
 static inline float xf_cbrt_f32(float x, int *flag) {
-  unsigned int bits = xf_bits_of_float(x) & 0x7fffffffu, exponent = (bits >> 23) + 2;  // 127 + 2 is a multiple of 3
-  unsigned int third = exponent * 171u >> 9, j = exponent - 3u * third;
-  double m = xf_float_of_bits((bits & 0x7fffffu) | 0x3f800000u), p = xf_poly_cbrt(m), e, y;
+  unsigned int bits = xf_bits_of_float(x) & 0x7fffffffu;
   int is_plain = (bits >= 0x800000u) & (bits < 0x7f800000u);
-  float found;
-  e = 1.0 - m * p * p * p;
-  p = XF_MA(p * e, XF_MA(e, 2.0 / 9, 1.0 / 3), p);
-  y = m * p * p * (j == 0u ? 1.0 : j == 1u ? XF_CBRT2 : XF_CBRT4);
-  y *= xf_float_of_bits((third + 84u) << 23);
-  found = xf_round(y, 0x1p-43, !is_plain, flag);
+  float size = xf_float_of_bits(bits), found;
+  double p = xf_cbrt_step(size, xf_cbrt_step(size, xf_float_of_bits(0x54a2fa8cu - (bits >> 16) * 21845u)));
+  double y = size * (p * p), e = XF_MA(-y, p, 1.0);
+  found = xf_round(XF_MA(y * e, XF_MA(e, 5.0 / 9, 2.0 / 3), y), 0x1p-43, !is_plain, flag);
   *flag |= (bits != 0u) & (bits < 0x800000u);
   return is_plain ? xf_signed(found, x) : x;
 }
@@ -891,21 +877,19 @@ static inline double xf_poly_log_long(double u) {
       0x1.2776c50ee392dp-1), 0x1.71547652b82fep+1));
 }
 // end of constants
-// 2^(y log2 |x|); the error of the logarithm grows with the product.
+// 2^(y log2 |x|); the error of the logarithm grows with the product. Added to 1.5 * 2^23, a y of less than 2^22 is
+// rounded to a whole number, whose lowest bit is the result's sign where x is negative.
 static inline float xf_power_f32(float x, float y, int *flag) {
-  float size = xf_abs_f32(x), found;
-  double k, s = xf_split(size, &k), t = XF_MA(s, xf_poly_log_long(s * s), k) * y, e, w = y, parity;
-  int is_negative = x < 0.0f, is_whole, is_odd, is_none;
-  e = XF_MA(xf_abs_f64(t), 0x1p-50, 0x1p-43);
-  t = t > 129.0 ? 129.0 : t;
-  t = t < -151.0 ? -151.0 : t;
-  *flag |= !((size >= 0x1p-126f) & (size < XF_INFINITY) & (xf_abs_f32(y) < 0x1p31f));
-  is_whole = (w + XF_WHOLE) - XF_WHOLE == w;
-  parity = 0.5 * w;
-  is_odd = is_whole & ((parity + XF_WHOLE) - XF_WHOLE != parity);
-  is_none = is_negative & !is_whole;
+  unsigned int bits = xf_bits_of_float(x), size = bits & 0x7fffffffu;
+  float whole = y + 0x1.8p23f, found;
+  int is_none = (x < 0.0f) & (whole - 0x1.8p23f != y);
+  double k, s = xf_split(xf_float_of_bits(size), &k), t = XF_MA(s, xf_poly_log_long(s * s), k) * y;
+  double e = XF_MA(xf_abs_f64(t), 0x1p-50, 0x1p-43);
+  t = t < 129.0 ? t : 129.0;
+  t = t > -151.0 ? t : -151.0;
   found = xf_round(xf_exp2_of(t), e, is_none, flag);
-  found = is_negative & is_odd ? -found : found;
+  *flag |= !((size - 0x800000u < 0x7f000000u) & (xf_abs_f32(y) < 0x1p22f));
+  found = xf_float_of_bits(xf_bits_of_float(found) ^ (bits & (xf_bits_of_float(whole) << 31)));
   return is_none ? XF_NAN : found;
 }
 // Whether x^y has at most 26 bits, and what it is then: a pair of float64 never tells a midpoint from a number next
