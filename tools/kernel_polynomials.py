@@ -141,8 +141,8 @@ def constants() -> dict[str, str]:
     wide = [pair(+mp.pi), pair(mp.pi / 2)]
     ln2 = parts(+_LN2, 3, 40)
     result["pi"] = (
-        "// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53 bits\n"
-        "// and the rest.\n"
+        "// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53\n"
+        "// bits and the rest.\n"
         + define(PI_1=pi[0], PI_2=pi[1], PI_3=pi[2], PI_HIGH=wide[0][0], PI_LOW=wide[0][1])
         + define(HALF_PI_1=half[0], HALF_PI_2=half[1], HALF_PI_3=half[2], HALF_PI_HIGH=wide[1][0])
         + define(HALF_PI_LOW=wide[1][1], QUARTER_PI=float(mp.pi / 4), INVERSE_PI=float(1 / mp.pi))

@@ -52,8 +52,8 @@ def run(kind, form, name, x, y=None):
 def wide(name, *operands):
     """The float64 function, rounded once: right but next to midpoints."""
     with np.errstate(all="ignore"):
-        operands = [each.astype(np.float64) for each in operands]
-        return (1 / np.sqrt(operands[0]) if name == "rsqrt" else getattr(np, name)(*operands)).astype(np.float32)
+        exact = [each.astype(np.float64) for each in operands]
+        return (1 / np.sqrt(exact[0]) if name == "rsqrt" else getattr(np, name)(*exact)).astype(np.float32)
 
 
 both_kinds = pytest.mark.parametrize("kind", FLAGS)
@@ -153,6 +153,7 @@ def test_a_functions_text_is_complete_and_without_warnings(name):
     args = "x, y" if name in BINARY else "x"
     source += f"float use({parameters}) {{ int flag = 0; float r = xf_{name}_f32({args}, &flag);"
     source += f" return flag ? xf_{name}_f32_slow({args}) : r; }}\n"
+    assert COMPILER
     words = [*COMPILER.command, "-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
     done = subprocess.run([*words, "-xc", "-"], input=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -167,7 +168,7 @@ def test_sections_are_there_once():
 
 
 def test_what_has_no_text_is_named():
-    with pytest.raises(KeyError, match="'sin' of 'float64'|'sin' of float64"):
+    with pytest.raises(KeyError, match="'sin' of float64"):
         native_functions.text([("sin", "float64")])
     assert not native_functions.has("sin", "float64")
     assert set(CALLS) <= set(NAMES)

@@ -60,7 +60,7 @@ static double xf_sqrt(double x) {  // within some units: what needs it adds its 
   double y = xf_double_of_bits(0x5fe6eb50c7b537a9ull - (xf_bits_of_double(x) >> 1));
   int turn;
   for (turn = 0; turn < 5; ++turn) y = y * (1.5 - 0.5 * x * y * y);
-  return x == 0 ? x : x * y;
+  return x > 0.0 && x < 0x1p1000 ? x * y : x < 0.0 ? XF_NAN : x;
 }
 #define xf_sqrtf(x) ((float)xf_sqrt(x))
 #else
@@ -493,8 +493,8 @@ static float xf_arctanh_f32_slow(float x) {
 
 //: pi: base
 // constants: pi
-// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53 bits
-// and the rest.
+// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53
+// bits and the rest.
 #define XF_PI_1 0x1.921fb54400000p+1
 #define XF_PI_2 0x1.0b4611a600000p-33
 #define XF_PI_3 0x1.3198a2e037073p-68
