@@ -17,11 +17,13 @@
 #define XF_RARE __attribute__((noinline, cold))
 #define XF_CONSTANT(x) __builtin_constant_p(x)
 #define XF_ANY __attribute__((aligned(1), may_alias))
+#define XF_PACKED __attribute__((packed, may_alias))
 #define XF_EXPORT __attribute__((visibility("default")))
 #else
 #define XF_RARE
 #define XF_CONSTANT(x) 0
 #define XF_ANY
+#define XF_PACKED
 #define XF_EXPORT
 #endif
 typedef struct { float x, y; } xf_c64;
@@ -206,20 +208,24 @@ enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
 typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
-typedef struct { long long x, y; } pair;
-#define MOVE(T) do { \
-    typedef T word XF_ANY; \
-    if (from_step == 0) { const T held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
-    else if (to_step == sizeof(T)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
+/* Of any alignment. */
+typedef unsigned char word1 XF_ANY;
+typedef unsigned short word2 XF_ANY;
+typedef unsigned int word4 XF_ANY;
+typedef unsigned long long word8 XF_ANY;
+typedef struct XF_PACKED { unsigned long long x, y; } word16;
+#define MOVE(word) do { \
+    if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
+    else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
   } while (0)
 static void move(char *to, long long to_step, const char *from, long long from_step, long long n, long long size) {
   switch (size) {
-  case 1: MOVE(unsigned char); break;
-  case 2: MOVE(unsigned short); break;
-  case 4: MOVE(unsigned int); break;
-  case 8: MOVE(unsigned long long); break;
-  default: MOVE(pair);
+  case 1: MOVE(word1); break;
+  case 2: MOVE(word2); break;
+  case 4: MOVE(word4); break;
+  case 8: MOVE(word8); break;
+  default: MOVE(word16);
   }
 }
 /* Between a buffer and n elements that may reach over several rows. */
