@@ -26,6 +26,7 @@ from xferlib.testing import configured
 
 pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 
+ADD = elementwise(lambda x, y: x * 2 + y)
 Array = np.ndarray[Any, Any]
 Case = tuple[Program, tuple[int, ...], list[Array], str]
 """A program, the shape of a call, its operands, and what it is made from."""
@@ -70,7 +71,7 @@ def expression_case(seed: int) -> Case | None:
 
 
 def test_random_expressions() -> None:
-    compare([case for case in map(expression_case, range(50)) if case is not None])
+    compare([case for case in map(expression_case, range(45)) if case is not None])
 
 
 def program_case(seed: int) -> tuple[Case, Any] | None:
@@ -90,7 +91,7 @@ def program_case(seed: int) -> tuple[Case, Any] | None:
 
 def test_random_programs() -> None:
     with configured(loop_turns=100_000):
-        compare([found[0] for found in map(program_case, range(200, 225)) if found is not None])
+        compare([found[0] for found in map(program_case, range(200, 220)) if found is not None])
 
 
 @pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')")
@@ -138,7 +139,7 @@ def indexed_case(seed: int) -> Case:
 
 def test_indexed_arrays_and_their_errors() -> None:
     cases = []
-    for seed in range(40):
+    for seed in range(30):
         try:
             cases.append(indexed_case(seed))
         except KernelTypeError:  # two elements would certainly write one
@@ -165,6 +166,21 @@ def test_many_threads_give_what_one_does(threads: int) -> None:
         expected = kernel(x, x[::-1])
     with configured(cpu="native", threads=threads):
         assert same_bits(kernel(x, x[::-1]), expected)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f4", "f8", "c16"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_matrices_that_lie_across_one_another(dtype: str, threads: int) -> None:
+    values = np.arange(2 * 333 * 501) % 113
+    x = values.reshape(2, 333, 501).astype(dtype)
+    y = values[::-1].reshape(2, 501, 333).astype(dtype).transpose(0, 2, 1)
+    z = np.zeros((2, 501, 333), dtype).transpose(0, 2, 1)
+    with configured(cpu="native", threads=threads):
+        for out in (None, z):
+            for _ in range(3):
+                found = ADD(x, y, out=out)
+            assert same_bits(found, x + x + y)
+            assert same_bits(ADD(y[:, ::-1], y, out=out), y[:, ::-1] + y[:, ::-1] + y)
 
 
 # --- plain calls, which C does alone
@@ -203,9 +219,6 @@ def laid_out(values: Array, layout: str) -> Array:
         found[...] = values
         return found
     return values
-
-
-ADD = elementwise(lambda x, y: x * 2 + y)
 
 
 @given(

@@ -272,7 +272,7 @@ class NativePlan:
         known = [each.value(shape, operands) for each in facts(kernel.program)]
         strides = [stride for own in layout.strides for stride in own]
         self._extents = len(lengths) + len(known)
-        head = [len(layout.shape), self._size, 0, 0]
+        head = [len(layout.shape), self._size, 0, int(program.keeps_order)]
         numbers = [*head, *lengths, *known, *layout.shape, *strides]
         self._geometry = (ctypes.c_longlong * len(numbers))(*numbers)
         self._pointers = ctypes.c_void_p * len(program.params)

@@ -203,8 +203,8 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 }
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
-   most turns of a loop, nothing; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, ROOM = 1 << 16 };
+   most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, TILE = 64, LONG_ROW = 320, ROOM = 1 << 16 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
 typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
@@ -246,6 +246,56 @@ static void move_rows(char *buffer, char *base, const long long *start, long lon
 }
 static int has_failed(const form *f, const long long *report) {
   for (long long s = 0; s < f->sites; ++s) if (report[3 * s]) return 1;
+  return 0;
+}
+/* Whether an operand lies across the rows, so that a row touches one cache line for each element, more than a cache has. */
+static int lies_across(const form *f, const long long *g) {
+  const long long rank = g[0], *stride = g + f->fixed + rank;
+  for (long long e = 0; rank > 1 && !g[3] && g[f->fixed + rank - 1] >= LONG_ROW && e < f->count; ++e) {
+    const long long outer = stride[e * rank + rank - 2], inner = stride[e * rank + rank - 1], size = f->operands[e].size;
+    if ((outer < 0 ? -outer : outer) == size && (inner < 0 ? -inner : inner) > 2 * size) return 1;
+  }
+  return 0;
+}
+/* Whole rows from `begin` to `end`, in tiles whose lines stay in the cache from one row to the next. */
+static int run_tiles(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                     long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, inner = extent[rank - 1];
+  char *base[MOST_OPERANDS], *q[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  long long offset = 0, nbytes = 1, columns, rows;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  columns = TILE, rows = (ROOM - 64 * f->count) / nbytes / columns;
+  rows = rows > 16 ? 16 : rows;
+  for (int e = 0; e < f->count; ++e) {
+    q[e] = room + offset;
+    offset += (rows * columns * f->operands[e].size + 63) / 64 * 64;
+  }
+  for (long long row = begin / inner, r; row < end / inner; row += r) {
+    const long long height = extent[rank - 2], left = height - row % height;
+    r = end / inner - row < left ? end / inner - row : left;
+    r = r < rows ? r : rows;
+    for (int e = 0; e < f->count; ++e) {
+      long long rest = row;
+      base[e] = p[f->operands[e].place];
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) base[e] += (a ? rest % extent[a] : rest) * stride[e * rank + a];
+    }
+    for (long long column = 0, c; column < inner; column += c) {
+      c = inner - column < columns ? inner - column : columns;
+      for (int e = 0; e < f->count; ++e) {
+        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
+        for (long long i = 0; f->operands[e].reads && i < r; ++i)
+          move(q[e] + i * c * size, size, base[e] + i * own[0] + column * own[1], own[1], c, size);
+      }
+      run(r * c, 0, q, p, g, report, scratch);
+      for (int e = 0; e < f->count; ++e) {
+        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
+        for (long long i = 0; f->operands[e].writes && i < r; ++i)
+          move(base[e] + i * own[0] + column * own[1], own[1], q[e] + i * c * size, size, c, size);
+      }
+      if (has_failed(f, report)) return 1;
+    }
+  }
   return 0;
 }
 static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
@@ -317,6 +367,13 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     const operand *own = &f->operands[e];
     is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     q[e] = p[own->place] + begin * own->size;
+  }
+  if (!is_flat && lies_across(f, g)) {
+    const long long inner = g[f->fixed + g[0] - 1], first = (begin + inner - 1) / inner * inner, last = end / inner * inner;
+    if (first < last)
+      return (begin < first && run_strided(run, f, p, g, begin, first, report, scratch)) ||
+             run_tiles(run, f, p, g, first, last, report, scratch) ||
+             (last < end && run_strided(run, f, p, g, last, end, report, scratch));
   }
   if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
   while (begin < end) {
