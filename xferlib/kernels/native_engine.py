@@ -303,8 +303,19 @@ class NativePlan:
                 each = operands[number]
                 if not (each.flags.c_contiguous and each.flags.aligned):
                     operands[number] = np.require(each, requirements=("C", "A"))
+        self._run_at([each.__array_interface__["data"][0] for each in operands], operands)
+
+    def run_at(self, addresses: Sequence[int]) -> bool:
+        """Execute for arrays at these addresses; False, and nothing done, for raw ones and layouts of the NumPy engine."""
+        if self._raw or not self._is_able:
+            return False
+        if self._size:
+            self._run_at(addresses, ())
+        return True
+
+    def _run_at(self, addresses: Sequence[int], operands: Sequence[A]) -> None:
         self._geometry[2] = _settings[1]
-        pointers = self._pointers(*[each.__array_interface__["data"][0] for each in operands])
+        pointers = self._pointers(*addresses)
         if self._size <= _LOOP_CHUNK:
             self._compute(pointers, 0, self._size, operands)
         else:
@@ -430,8 +441,8 @@ class HostPlan:
         self._shape = shape
         self._is_aliased = is_aliased
         self._numpy: NumpyPlan | None = None
-        self.native: NativeKernel | None = None
-        """The compiled program, where that runs."""
+        self.native: NativePlan | None = None
+        """The plan of the compiled program, where that runs."""
         self.run: Callable[[Sequence[A]], None] = self._choose
         """Execute for arrays of the planned shapes, strides and dtypes."""
         _plans.add(self)
@@ -457,8 +468,8 @@ class HostPlan:
             self._kernel = kernel
             self.run = self._run_meanwhile
         else:
-            self.native = kernel
-            self.run = NativePlan(kernel, self._shape, operands, self._make_numpy).run
+            self.native = NativePlan(kernel, self._shape, operands, self._make_numpy)
+            self.run = self.native.run
         self.run(operands)
 
     def _run_meanwhile(self, operands: Sequence[A]) -> None:

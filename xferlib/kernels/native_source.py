@@ -58,7 +58,7 @@ OPTIONS = (
 ENTRY = "xf_block"
 DRIVER_ENTRY = "xf_run"
 HEAD = 4
-"""The numbers of a call before the lengths of raw arrays: rank, size, most turns of a loop, whether axes keep their order."""
+"""Numbers of a call before the lengths of raw arrays: rank, size, most turns of a loop, whether axes keep order."""
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
