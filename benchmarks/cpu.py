@@ -6,6 +6,7 @@ Times are the thread's own, since other programs may use the machine; each is a 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import statistics
 import time
@@ -87,7 +88,10 @@ def find_runs(text: str, arrays: list[Array]) -> Runs | None:
     out = np.empty_like(result)
     runs: Runs = {"xferlib": lambda: kernel(*arrays, out=out), "numpy": lambda: function(*arrays)}
     if has_module("numba"):
-        runs["numba"] = _compile_by_numba(text, arrays, result.dtype)
+        import numba
+
+        with contextlib.suppress(numba.core.errors.NumbaError):  # for lack of an operation of two dtypes
+            runs["numba"] = _compile_by_numba(text, arrays, result.dtype)
     plain = text.replace("np.", "")
     if has_module("numexpr") and "minimum" not in text:
         import numexpr
@@ -105,7 +109,7 @@ def find_runs(text: str, arrays: list[Array]) -> Runs | None:
 def _compile_by_numba(text: str, arrays: list[Array], dtype: np.dtype[Any]) -> Callable[[], Any]:
     import numba
 
-    choose = numba.njit(lambda condition, yes, no: yes if condition else no, inline="always")
+    choose = numba.njit(lambda condition, yes, no: yes if condition else no)
     function = eval(f"lambda x, y, z: {text.replace('np.where', 'choose')}", {"np": np, "choose": choose})  # noqa: S307
     signature = numba.from_dtype(dtype)(*(numba.from_dtype(each.dtype) for each in arrays))
     made = numba.vectorize([signature])(function)

@@ -306,7 +306,7 @@ class NativePlan:
         self._run_at([each.__array_interface__["data"][0] for each in operands], operands)
 
     def run_at(self, addresses: Sequence[int]) -> bool:
-        """Execute for arrays at these addresses; False, and nothing done, for raw ones and layouts of the NumPy engine."""
+        """Execute for arrays at these addresses; False, and nothing done, for what the NumPy engine has to do."""
         if self._raw or not self._is_able:
             return False
         if self._size:
