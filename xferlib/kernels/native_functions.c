@@ -9,12 +9,12 @@
 // "//: its name: the sections that it needs".
 
 //: base:
-#if defined(__TINYC__)
-#define XF_FUSED 0
-#elif defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
+#ifndef XF_FUSED
+#if (defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)) && !defined(__TINYC__)
 #define XF_FUSED 1
 #else
 #define XF_FUSED 0
+#endif
 #endif
 #if XF_FUSED
 #define XF_MA(x, y, z) __builtin_fma(x, y, z)
