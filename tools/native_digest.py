@@ -23,7 +23,7 @@ from xferlib.kernels.functions import CALLS
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-PLAIN = ("-U__FMA__", "-U__FP_FAST_FMA")
+PLAIN = ("-DXF_FUSED=0",)
 BLOCK = 256
 _ALL = 1 << 32
 _PART = 1 << 26

@@ -128,9 +128,9 @@ def test_powers_that_are_midpoints_go_to_the_even_neighbour(form, kind):
     assert same_bits(run(kind, form, "power", -x[whole], y[whole]), signed)
 
 
-@given(st.integers(1, 1 << 12), st.integers(1, 1 << 11), st.integers(1, 100))
+@given(st.integers(1, (1 << 11) - 1), st.integers(1, 1 << 11), st.integers(1, 100))
 def test_an_angle_below_a_midpoint_is_rounded_down(half, odd, exponent):
-    """A quotient may lie in the middle of two subnormal numbers; its arc tangent is less."""
+    """A quotient may lie in the middle of two subnormal numbers; its arc tangent is less. y has at most 24 bits."""
     x, y = (2 * odd - 1) * 2.0**exponent, (2 * half + 1) * (2 * odd - 1) * 2.0 ** (exponent - 150)
     below = np.ldexp(np.float32(half), -149)
     for form in ("fast", "slow"):

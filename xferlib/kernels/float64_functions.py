@@ -25,7 +25,7 @@ _WHOLE_BITS = 0x4338000000000000
 _BIAS = 1023 << 52
 _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 _SHIFT = 1024
-"""What is added to exponents, so that they are not negative."""
+"""Added to exponents, so that they are not negative."""
 
 EXP = (
     0.5000000000000001, 0.16666666666666669, 0.041666666666624136, 0.008333333333330063, 0.001388888891720967,

@@ -5,16 +5,16 @@
 // sets the flag. A slow form has some 100 bits, from pairs of float64.
 //
 // Each bound is the sum of the polynomial's error and some units of 2^-53 for every rounding before; the sweep over
-// all inputs (tools/native_functions.py) confirms it, with fused multiplications and without. Each section begins with
+// all inputs (tools/native_digest.py) confirms it, with fused multiplications and without. Each section begins with
 // "//: its name: the sections that it needs".
 
 //: base:
-#if defined(__TINYC__)
-#define XF_FUSED 0
-#elif defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)
+#ifndef XF_FUSED
+#if (defined(__FP_FAST_FMA) || defined(__FMA__) || defined(__aarch64__)) && !defined(__TINYC__)
 #define XF_FUSED 1
 #else
 #define XF_FUSED 0
+#endif
 #endif
 #if XF_FUSED
 #define XF_MA(x, y, z) __builtin_fma(x, y, z)
@@ -272,8 +272,7 @@ static float xf_expm1_f32_slow(float x) {
 //: tanh: expm1_core exp_pair
 static inline float xf_tanh_f32(float x, int *flag) {
   double p = xf_expm1_of(2.0 * (double)xf_limit(x, 10.0f));
-  float y;
-  y = xf_round(p / (p + 2.0), 0x1p-41, x != x, flag);
+  float y = xf_round(p / (p + 2.0), 0x1p-41, x != x, flag);
   return ((x != x) | (x == 0.0f)) ? x : y;
 }
 static float xf_tanh_f32_slow(float x) {
@@ -367,7 +366,7 @@ static inline double xf_log_of_float(float x) {
   double k, s = xf_split(x, &k);
   return XF_MA(s, xf_poly_log(s * s), k * XF_LN2);
 }
-// A logarithm's value where x is no positive normal number; its subnormal ones are left to the slow form.
+// The logarithm y of x rounded; or what it is where x is not positive or not finite. Subnormal x are slow.
 static inline float xf_log_result(float x, double y, int *flag) {
   float found = xf_round(y, 0x1p-40, !(x >= 0x1p-126f && x < XF_INFINITY), flag);
   *flag |= (x > 0.0f) & (x < 0x1p-126f);
@@ -574,7 +573,7 @@ static void xf_sine_and_cosine(xf_pair r, xf_pair *s, xf_pair *c) {
 #else
 #define XF_GREATEST_ANGLE 0x1p19f
 #endif
-// x - count * pi, the whole or half number `count` below 2^20, with fma 2^28.
+// x - count * pi, for a whole or half number `count`.
 static inline double xf_less_turns(double x, double count) {
 #if XF_FUSED
   return XF_MA(count, -XF_PI_LOW, XF_MA(count, -XF_PI_HIGH, x));
@@ -596,7 +595,6 @@ static inline double xf_sine(double r, double whole) {
   double y = r * xf_poly_half_turn(r * r);
   return xf_double_of_bits(xf_bits_of_double(y) ^ (xf_bits_of_double(whole) << 63));
 }
-// Sine (turn 0) or cosine (turn 1) where fast reduction fails or a result is uncertain.
 // constants: sin
 // sin(x) / x, u = x * x, u from 0.0 to 0.6169: within 2^-47.6
 static inline double xf_poly_sin(double u) {
@@ -615,6 +613,7 @@ static inline double xf_poly_cos(double u) {
 // end of constants
 
 //: trigonometric_slow: angles half_turns
+// Sine (turn 0) or cosine (turn 1) of any angle: the fast polynomials first, for they mostly suffice.
 static float xf_trigonometric(float x, int turn) {
   xf_pair r, s, c;
   int n, flag = 0;
