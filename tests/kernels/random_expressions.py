@@ -23,9 +23,27 @@ _FLOAT = (
     "np.nextafter({a}, {b})", "np.fmax({a}, {b})", "np.fmin({a}, {b})", "np.where(np.isnan({a}), {b}, {a})",
     "({a} * 0.5)", "({a} + 1e-3)", "np.reciprocal({a})",
 )  # fmt: skip
-_CALLS = tuple(
-    f"np.{name}({{a}})"
-    for name in ("exp", "log", "sin", "cos", "tan", "tanh", "exp2", "log2", "log10", "log1p", "expm1", "arctan", "cbrt")
+_CALLS = (
+    "({a} ** {b})",
+    "np.arctan2({a}, {b})",
+    *(
+        f"np.{name}({{a}})"
+        for name in (
+            "exp",
+            "log",
+            "sin",
+            "cos",
+            "tan",
+            "tanh",
+            "exp2",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "arctan",
+            "cbrt",
+        )
+    ),
 )
 """Of float16 and float32; those of float64 are NumPy's on both engines."""
 _COMPLEX = (

@@ -85,9 +85,10 @@ class NativeKernel:
             if self.function is not None or self.why_not:
                 return
             compiler = host_compiler.find_compiler()
-            if compiler is None:
+            if compiler is None or compiler.is_tcc:
                 raise KernelCompileError(
-                    "XFERLIB_CPU=native needs a C compiler, and there is no cc, gcc or clang; install one, or unset it"
+                    "XFERLIB_CPU=native needs a C compiler that optimises, and there is no cc, gcc or clang; install one, "
+                    "or unset it"
                 )
             target = host_compiler.find_target(compiler)
             if native_source.needs_fma(self.program) and not target.has_fma:
@@ -511,10 +512,10 @@ def describe_engine() -> str:
         return f"by NumPy: {error}"
     if compiler is None:
         return "by NumPy: no C compiler (cc, gcc or clang)"
-    if mode == "auto" and compiler.is_tcc:
+    if compiler.is_tcc:
         return f"by NumPy: {compiler.command[0]} does not optimise"
     try:
-        is_broken = not (compiler.is_tcc or host_compiler.find_target(compiler).macros)
+        is_broken = not host_compiler.find_target(compiler).macros
     except KernelCompileError:
         is_broken = True
     if is_broken:
