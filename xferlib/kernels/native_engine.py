@@ -87,8 +87,8 @@ class NativeKernel:
             compiler = host_compiler.find_compiler()
             if compiler is None or compiler.is_tcc:
                 raise KernelCompileError(
-                    "XFERLIB_CPU=native needs a C compiler that optimises, and there is no cc, gcc or clang; install one, "
-                    "or unset it"
+                    "XFERLIB_CPU=native needs a C compiler that optimises, and there is no cc, gcc or clang; install "
+                    "one, or unset it"
                 )
             target = host_compiler.find_target(compiler)
             if native_source.needs_fma(self.program) and not target.has_fma:

@@ -216,6 +216,8 @@ typedef unsigned long long word8 XF_ANY;
 typedef struct XF_PACKED { unsigned long long x, y; } word16;
 #define MOVE(word) do { \
     if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
+    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) /* which is vectorised */ \
+      for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[2 * i]; \
     else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
   } while (0)
