@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernels import compiled, emulated, random_programs, targets
-from tests.kernels.bits import same_bits
+from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_differential import A, K, X, _outputs
 from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, XferWarning
@@ -48,6 +48,11 @@ def compare(cases: Sequence[Case]) -> None:
 # --- the same programs on each engine
 
 
+def program_of(kernel: Any, *dtypes: str) -> Program:
+    found: Program = kernel.definition.specialize(tuple(map(np.dtype, dtypes)), frozenset()).program
+    return found
+
+
 def expression_case(seed: int) -> Case | None:
     made = Expression(seed)
     arrays = made.layouts(made.arrays(204))
@@ -72,6 +77,46 @@ def expression_case(seed: int) -> Case | None:
 
 def test_random_expressions() -> None:
     compare([case for case in map(expression_case, range(45)) if case is not None])
+
+
+_BOTH = (
+    lambda x, y: (x + y, x - y, x * y, np.minimum(x, y), np.maximum(x, y), abs(x), -x, np.sign(x), x < y, x == y),
+    lambda x, y: (
+        x // y,
+        x % y,
+        np.fmod(x, y),
+        *(x.astype(each) for each in ("i1", "u2", "i4", "u8", "f2", "f4", "f8")),
+    ),
+)
+_OF_INTEGERS = (lambda x, y: (x << y, x >> y, x & y, x | y, x ^ y, ~x),)
+_OF_FLOATS = (
+    lambda x, y: (x / y, np.sqrt(x), np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.copysign(x, y)),
+    lambda x, y: (np.fmax(x, y), np.fmin(x, y), np.nextafter(x, y), np.signbit(x)),
+)
+
+
+def test_every_operation_where_it_may_go_wrong() -> None:
+    cases: list[Case] = []
+    for dtype in ("float16", "float32", "float64", "int8", "uint16", "int32", "int64", "uint64"):
+        x, y = (np.ascontiguousarray(each).ravel() for each in np.meshgrid(specials(dtype), specials(dtype)))
+        for function in _BOTH + (_OF_FLOATS if dtype.startswith("float") else _OF_INTEGERS):
+            program = program_of(elementwise(function), dtype, dtype)
+            new = [np.zeros(x.shape, param.dtype) for param in program.params[2:]]
+            cases.append((program, x.shape, [x, y, *new], f"{function.__code__.co_consts} of {dtype}"))
+    compare(cases)
+
+
+def test_an_output_that_is_an_input_is_read_before_it_is_written() -> None:
+    kernel = elementwise(lambda x, y: (np.sin(x) + y, np.exp(x)))
+    x, y = np.linspace(-1e6, 1e30, 999, dtype="f4"), np.linspace(-200, 200, 999, dtype="f4")
+    with configured(cpu="numpy"):
+        expected = kernel(x, y)
+    with configured(cpu="native"):
+        for _ in range(3):
+            one, two = x.copy(), y.copy()
+            kernel(one, two, out=(one, two))
+            assert same_bits(one, expected[0])
+            assert same_bits(two, expected[1])
 
 
 def program_case(seed: int) -> tuple[Case, Any] | None:
@@ -145,6 +190,15 @@ def test_indexed_arrays_and_their_errors() -> None:
         except KernelTypeError:  # two elements would certainly write one
             continue
     compare(cases)
+
+
+def test_a_row_that_32_bits_cut() -> None:
+    kernel = elementwise(
+        "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"
+    )
+    program = kernel.definition.specialize((int, int, *map(np.dtype, ("f4", "i8", "i8"))), frozenset({0, 1})).program
+    given = [np.array(2**31 - 300), np.array(1000), np.zeros(900, "f4"), np.zeros(900, int), np.zeros(900, int)]
+    compare([(program, (900,), given, "an index in 32 bits")])
 
 
 def test_a_loop_without_an_end_is_the_error_of_the_numpy_engine() -> None:
@@ -284,11 +338,6 @@ def test_plain_calls_of_other_types_are_those_of_the_numpy_engine() -> None:
 
 
 # --- which engine runs
-
-
-def program_of(kernel: Any, *dtypes: str) -> Program:
-    found: Program = kernel.definition.specialize(tuple(map(np.dtype, dtypes)), frozenset()).program
-    return found
 
 
 _numbers = itertools.count(1_000)
