@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Each program of each test would be handed to the compiler, which tests of the native engine do for themselves. Any
+# test runs on that engine too: XFERLIB_CPU=native.
+os.environ.setdefault("XFERLIB_CPU", "numpy")
 
 import xferlib as xl
 from tests.needed import need

@@ -43,6 +43,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "XFERLIB_PINNED_LIMIT": ("1GiB", 1 << 30),
     "XFERLIB_HOST_CACHE": ("2MiB", 2 << 20),
     "XFERLIB_THREADS": ("3", 3),
+    "XFERLIB_CPU": ("numpy", "numpy"),
     "XFERLIB_LOOP_TURNS": ("4096", 4096),
     "XFERLIB_KERNEL_CHECK": ("1", "1"),
     "XFERLIB_KERNEL_SCHEDULE": ("random", "random"),

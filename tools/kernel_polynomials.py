@@ -2,6 +2,7 @@
 
     python -m tools.kernel_polynomials            # rewrites the constants (needs mpmath)
     python -m tools.kernel_polynomials --check    # exit status 1 where the file differs
+    python -m tools.kernel_polynomials --float64  # prints those of xferlib/kernels/float64_functions.py
 
 A polynomial interpolates its function at the Chebyshev nodes of the interval, in 60 digits: within a factor of two of
 the best one of its degree. The relative errors, measured at 2,000 points, stand beside the coefficients.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,8 +50,8 @@ def _of_square(function: Callable[[Any], Any], high: Any, degree: int, name: str
 _HALF_PI = mp.pi / 2
 FITS: dict[str, Fit] = {
     "exp2": Fit(lambda u: mp.expm1(u * _LN2) / u, -0.5, 0.5, 8, "(2^u - 1) / u"),
-    "log": Fit(lambda u: mp.log1p(u) / u, -0.175, 0.18, 10, "log(1 + u) / u"),
-    "log_long": Fit(lambda u: mp.log1p(u) / u / _LN2, -0.175, 0.18, 15, "log2(1 + u) / u"),
+    "log": _of_square(lambda s: 2 * mp.atanh(s), 0.1716, 5, "log((1 + x) / (1 - x))"),
+    "log_long": _of_square(lambda s: 2 * mp.atanh(s) / _LN2, 0.1716, 7, "log2((1 + x) / (1 - x))"),
     "half_turn": _of_square(mp.sin, 1.5708, 6, "sin(x)"),
     "sin": _of_square(mp.sin, 0.7854, 5, "sin(x)"),
     "cos": _of_square(mp.cos, 0.7854, 5, "cos(x)", is_odd=False),
@@ -58,8 +60,19 @@ FITS: dict[str, Fit] = {
     "asin": _of_square(mp.asin, 0.5, 9, "asin(x)"),
     "atan": _of_square(mp.atan, 0.41422, 8, "atan(x)"),
     "asinh": _of_square(mp.asinh, 1 / 64, 2, "asinh(x)"),
-    "cbrt": Fit(lambda u: u ** (-mp.mpf(1) / 3), 1, 2, 5, "u^(-1/3)"),
 }
+
+FLOAT64_FITS: dict[str, Fit] = {
+    "EXP": Fit(lambda u: (mp.expm1(u) - u) / u**2 if u else mp.mpf(0.5), -0.3466, 0.3466, 9, "(e^u - 1 - u) / u^2"),
+    "LOG": Fit(
+        lambda v: (2 * mp.atanh(mp.sqrt(v)) / mp.sqrt(v) - 2) / v,
+        1e-12,
+        0.02945,
+        6,
+        "(2 artanh(s) / s - 2) / v, v = s * s",
+    ),
+}
+"""Those of float64 functions, whose programs have no other constants than the parts of ln 2."""
 
 
 def fit(of: Fit) -> tuple[list[float], Any]:
@@ -75,21 +88,26 @@ def fit(of: Fit) -> tuple[list[float], Any]:
     return found, error
 
 
+def horner(coefficients: list[float], variable: str) -> str:
+    text = coefficients[-1].hex()
+    for each in coefficients[-2::-1]:
+        text = f"XF_MA({variable}, {text}, {each.hex()})"
+    return text
+
+
 def polynomial(name: str, of: Fit) -> str:
-    """A C function of ``u``, by Horner's rule."""
+    """A C function of ``u``: even and odd powers by Horner's rule, two chains that do not wait for each other."""
     coefficients, error = fit(of)
-    steps = [f"p = XF_MA(p, u, {each.hex()});" for each in coefficients[-2::-1]]
-    lines = ["  " + " ".join(steps[k : k + 3]) for k in range(0, len(steps), 3)]
-    return "\n".join([
-        f"// {of.meaning}, u from {mp.nstr(mp.mpf(of.low), 4)} to {mp.nstr(mp.mpf(of.high), 4)}: "
-        f"within 2^{mp.nstr(mp.log(error, 2), 3)}",
+    low, high = mp.nstr(mp.mpf(of.low), 4), mp.nstr(mp.mpf(of.high), 4)
+    text = f"return XF_MA(u, {horner(coefficients[1::2], 'v')}, {horner(coefficients[::2], 'v')});"
+    lines = [
+        f"// {of.meaning}, u from {low} to {high}: within 2^{mp.nstr(mp.log(error, 2), 3)}",
         f"static inline double xf_poly_{name}(double u) {{",
-        f"  double p = {coefficients[-1].hex()};",
-        *lines,
-        "  return p;",
-        "}",
-        "",
-    ])  # fmt: skip
+        "  double v = u * u;",
+        *textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="      "),
+        "}\n",
+    ]
+    return "\n".join(lines)
 
 
 def pair(value: Any) -> tuple[float, float]:
@@ -136,8 +154,8 @@ def constants() -> dict[str, str]:
     wide = [pair(+mp.pi), pair(mp.pi / 2)]
     ln2 = parts(+_LN2, 3, 40)
     result["pi"] = (
-        "// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53 bits\n"
-        "// and the rest.\n"
+        "// pi and pi / 2: of 33 bits twice, whose product with a small whole number is exact, and the rest; of 53\n"
+        "// bits and the rest.\n"
         + define(PI_1=pi[0], PI_2=pi[1], PI_3=pi[2], PI_HIGH=wide[0][0], PI_LOW=wide[0][1])
         + define(HALF_PI_1=half[0], HALF_PI_2=half[1], HALF_PI_3=half[2], HALF_PI_HIGH=wide[1][0])
         + define(HALF_PI_LOW=wide[1][1], QUARTER_PI=float(mp.pi / 4), INVERSE_PI=float(1 / mp.pi))
@@ -148,15 +166,6 @@ def constants() -> dict[str, str]:
         LOG2E_LOW=pair(1 / _LN2)[1], LN2_LOW=pair(_LN2)[1],
         LOG10E=float(1 / mp.log(10)), LOG10E_LOW=pair(1 / mp.log(10))[1],
     )  # fmt: skip
-    scale = mp.mpf(float(1 / mp.mpf("1.43")))
-    result["scale"] = (
-        "// What a number from 1.18 to 1.68 is multiplied by, and minus the logarithm of that less ln(2) / 2 and 1 / 2.\n"
-        + define(SCALE=float(scale), SCALE_LOG=float(-mp.log(scale) - _LN2 / 2))
-        + define(SCALE_LOG2=float(-mp.log(scale, 2) - mp.mpf(0.5)))
-    )
-    result["roots"] = "// The cube roots of 2 and 4.\n" + define(
-        CBRT2=float(mp.cbrt(2)), CBRT4=float(mp.cbrt(4)), INVERSE_CBRT2=float(1 / mp.cbrt(2))
-    )
     result["factorials"] = inverse_factorials()
     result["angles"] = two_over_pi()
     return result
@@ -178,7 +187,12 @@ def rewritten(text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--float64", action="store_true")
     options = parser.parse_args()
+    if options.float64:
+        for name, of in FLOAT64_FITS.items():
+            print(f"{name} = {fit(of)[0]}  # {of.meaning}: within 2^{mp.nstr(mp.log(fit(of)[1], 2), 3)}")
+        return 0
     before = FILE.read_text(encoding="utf-8")
     after = rewritten(before)
     if options.check:

@@ -1,4 +1,4 @@
-"""Random expressions of kernels: every operation that both engines of a CPU compute with the same bits, on every dtype."""
+"""Random expressions for kernels: every operation whose bits both engines of a CPU have in common, on every dtype."""
 
 from __future__ import annotations
 
@@ -23,9 +23,27 @@ _FLOAT = (
     "np.nextafter({a}, {b})", "np.fmax({a}, {b})", "np.fmin({a}, {b})", "np.where(np.isnan({a}), {b}, {a})",
     "({a} * 0.5)", "({a} + 1e-3)", "np.reciprocal({a})",
 )  # fmt: skip
-_CALLS = tuple(
-    f"np.{name}({{a}})"
-    for name in ("exp", "log", "sin", "cos", "tan", "tanh", "exp2", "log2", "log10", "log1p", "expm1", "arctan", "cbrt")
+_CALLS = (
+    "({a} ** {b})",
+    "np.arctan2({a}, {b})",
+    *(
+        f"np.{name}({{a}})"
+        for name in (
+            "exp",
+            "log",
+            "sin",
+            "cos",
+            "tan",
+            "tanh",
+            "exp2",
+            "log2",
+            "log10",
+            "log1p",
+            "expm1",
+            "arctan",
+            "cbrt",
+        )
+    ),
 )
 """Of float16 and float32; those of float64 are NumPy's on both engines."""
 _COMPLEX = (
@@ -97,7 +115,7 @@ class Expression:
             values = np.concatenate([np.array(special, dtype), random_bits(dtype, count, self.rng.randrange(1 << 30))])
             values = values[:count].copy()
             small = np.arange(count) % (5 + number) == 0
-            values[small] = values[small].astype(np.int8).astype(dtype) if dtype not in COMPLEX else values[small]
+            values[small] = (np.arange(count) % 11 - 3)[small].astype(dtype)
             found.append(values)
         return found
 

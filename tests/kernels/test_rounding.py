@@ -12,8 +12,8 @@ from tools.kernel_ulp import kernel_of
 from xferlib.kernels import elementwise
 from xferlib.kernels import numpy_functions as rounding
 from xferlib.kernels.cuda_source import CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.formulas import IDENTICAL, expand
-from xferlib.kernels.functions import CALLS, guarantee, hard_cases
+from xferlib.kernels.formulas import IDENTICAL, PAIRS, expand
+from xferlib.kernels.functions import CALLS, TABLE, guarantee, hard_cases
 from xferlib.kernels.ir import FLOAT64, Builder, Param, Store
 from xferlib.kernels.python_frontend import NAMESPACE
 
@@ -94,6 +94,49 @@ def test_nearness_is_detected_on_both_sides():
     with np.errstate(all="ignore"):
         function(x, out)
     assert same_bits(out, table.results.view(np.float32))
+
+
+def _pair(name, x, y):
+    call = getattr(NAMESPACE, name)
+    return elementwise(lambda x, y: call(x, y), name=name)(x, y)
+
+
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_any_pair_by_comparison_with_a_midpoint(name, monkeypatch):
+    rng = np.random.default_rng(8)
+    x, y = rng.uniform(-3, 3, (2, 300)).astype(np.float32)
+    x[::50], y[1::50] = 0, 0
+    if name == "power":
+        x, y[::2] = np.abs(x), rng.uniform(-120, 120, 150)
+    plain = _pair(name, x, y)
+    monkeypatch.setattr(rounding, "_is_near_midpoint", lambda wide: np.isfinite(wide) & (wide != 0))
+    assert same_bits(_pair(name, x, y), plain)
+
+
+def test_powers_that_are_midpoints():
+    x = np.arange(4097, 5793, 2, dtype=np.float32)
+    wide = np.full_like(x, 2.0)
+    found = rounding._is_near_midpoint(x.astype(np.float64) ** 2)
+    assert found.all()
+    assert same_bits(_pair("power", x, wide), (x.astype(np.float64) ** 2).astype(np.float32))
+
+
+def test_an_angle_below_a_midpoint_is_rounded_down():
+    half, x = np.arange(1, 200), np.float32(3 * 2.0**60)
+    y = ((2 * half + 1) * 3 * 2.0**-90).astype(np.float32)
+    expected = np.ldexp(half.astype(np.float32), -149)
+    assert same_bits(_pair("arctan2", y, x), expected)
+    with np.errstate(all="ignore"):
+        assert not same_bits(np.arctan2(y.astype(np.float64), float(x)).astype(np.float32), expected)
+
+
+def test_a_pair_becomes_one_call_of_float32():
+    b = Builder([Param(name=name, dtype=np.dtype(np.float32)) for name in ("x", "y", "out")])
+    value = TABLE["power"].lowering(b, b.load(0), b.load(1))
+    expanded = expand(b.program([Store(param=2, value=value)]))
+    assert [(node.op, node.dtype) for node in expanded.nodes if node.op in ("call", "cast")] == [
+        ("call", np.dtype(np.float32))
+    ]
 
 
 def test_special_values():

@@ -32,7 +32,7 @@ from xferlib._native import cuda_driver
 from xferlib._runtime import process
 from xferlib._runtime.version import install_command
 from xferlib.errors import ConfigError, XferError, did_you_mean
-from xferlib.kernels import cuda_engine
+from xferlib.kernels import cuda_engine, native_engine
 from xferlib.kernels.cuda_cpu import toolchain
 
 PROBLEM = "problem"
@@ -334,6 +334,25 @@ def check_cuda_on_cpu(machine: InspectedMachine, *, is_quick: bool) -> Iterator[
         problem = "" if is_quick else ask("cuda-on-cpu", environ=_usable(machine.environ)).get("problem", "")
         text = ", ".join(f"{part.name} {part.text.partition(', ')[0]}" for part in parts if part.name in _NAMED)
         yield from judge(_RAN, problem=problem, is_tried=not is_quick, parts=text)
+
+
+# Kernels on the CPU: whether a compiler is there for them. Of these rules the first counts.
+
+_ENGINE = (
+    Rule(FINE, lambda f: f.mode == "numpy" or f.is_compiled, "kernels on a CPU run {engine}"),
+    Rule(NOTE, lambda f: True, "kernels on a CPU run {engine}",
+         "Compiled ones have the same bits, and take a tenth of the time.",
+         "Install gcc or clang; nothing else is to be done."),
+)  # fmt: skip
+
+
+def check_engine(_machine: InspectedMachine) -> Iterator[Finding]:
+    """The engine; nothing is compiled."""
+    try:
+        mode, engine = process.get().cpu, native_engine.describe_engine()
+    except ConfigError:  # the variables' check has said so
+        return
+    yield judge(_ENGINE, mode=mode, engine=engine, is_compiled=engine.startswith("in C"))[0]
 
 
 # Cores and NUMA nodes: which of them this process may use, and which are near the GPUs.
@@ -987,6 +1006,7 @@ _CHECKS: dict[str, Check] = {
     "driver": check_cuda,
     "versions": check_versions,
     "compiled parts": check_native,
+    "kernels on a CPU": check_engine,
     "GPUs": check_gpus,
     "links": check_links,
     "cores": check_cores,

@@ -21,6 +21,7 @@ from xferlib._core import registry
 from xferlib._native import cuda_driver
 from xferlib._runtime import process
 from xferlib.errors import ConfigError
+from xferlib.kernels import native_engine
 
 _DISTRIBUTIONS = ("numpy", "torch", "array-api-compat", "pycuda", "cuda-core", "cuda-bindings")
 _INDENT = 6
@@ -154,6 +155,7 @@ def _versions() -> Iterator[Fact]:
     yield Fact("Python", f"{platform.python_version()} on {platform.platform()}")
     yield Fact("staging in C:", _native.why_absent() or "compiled")
     yield Fact("driver calls in C:", _native.why_calls_absent() or "compiled")
+    yield Fact("kernels on a CPU:", native_engine.describe_engine())
     for name in (*_DISTRIBUTIONS, *_cupy_distributions()):
         try:
             yield Fact(name, metadata.version(name))

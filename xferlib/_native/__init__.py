@@ -330,14 +330,17 @@ def bind_fold(*facts: Any) -> Callable[[tuple[Any, ...]], Any] | None:
 
 
 def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
-    """What calls a compiled kernel on NumPy arrays, ``(arguments, out)``; None where it is not compiled.
+    """Make a function that calls a compiled kernel, ``(arguments, out)``; None where C does not do that.
 
     It gives ``NotImplemented`` for a call that Python has to check; `host.c` has the arguments here.
     """
     module = find_calls()
     if module is None:
         return None
-    found: Callable[[tuple[Any, ...], Any], Any] | None = module.bind_host(*facts)
+    try:
+        found: Callable[[tuple[Any, ...], Any], Any] | None = module.bind_host(*facts)
+    except RuntimeError:  # a NumPy of another ABI
+        return None
     return found
 
 

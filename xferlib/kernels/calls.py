@@ -43,8 +43,8 @@ from xferlib.kernels.arguments import (
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import BOOL, DType, Program, broadcast_shape, is_complex, is_float
-from xferlib.kernels.native_engine import HostPlan, NativeKernel, bind_direct
+from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float
+from xferlib.kernels.native_engine import HostPlan, NativeKernel, NativePlan, bind_direct
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
@@ -389,6 +389,15 @@ class Prepared:
         return check_aliasing(self.name, self._names, infos, self.program.writes & infos.keys(), self._raw)
 
 
+def find_distances(infos: dict[int, ArrayInfo], pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """For each pair of arrays, an interval: they are apart unless the distance of their addresses lies within it."""
+    spans = {number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in infos.items()}
+    return [
+        (written, other, spans[written][0] - spans[other][1], spans[written][1] - spans[other][0])
+        for written, other in pairs
+    ]
+
+
 class HostCall(Prepared):
     """A call on host memory."""
 
@@ -398,6 +407,7 @@ class HostCall(Prepared):
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, HostPlan] = {}
         self._wants_direct = self._is_numpy
+        self._distances = [] if self._is_numpy else find_distances(infos, self._pairs)
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
         self._converters: list[tuple[int, Converter]] = []  # made at the first call; later scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
@@ -414,6 +424,10 @@ class HostCall(Prepared):
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
         if not self._is_numpy:
+            if (plan := self._plans.get(self._is_in_place)) is not None and plan.native is not None:
+                found = self._run_at(plan.native, given, values)
+                if found is not NotImplemented:
+                    return found
             values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
         is_aliased = self._is_aliased(values) or self._is_in_place
         if not self._is_plain:
@@ -421,10 +435,30 @@ class HostCall(Prepared):
         if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
             plan.run(values)
             if self._wants_direct and plan.native is not None:
-                self._bind_direct(plan.native, given)
+                self._bind_direct(plan.native.kernel, given)
         else:
             self._compute(is_aliased, values)
         return self._pick_result(given) if self._only is None else given[self._only]
+
+    def _run_at(self, plan: NativePlan, given: Sequence[Any], addresses: Sequence[Any]) -> Any:
+        """Run for arrays of another library than NumPy by their addresses; `NotImplemented` where those do not do.
+
+        The calls that prepare others have the arrays in the place of addresses.
+        """
+        is_plain = not (self._scalars or self._swapped) and all(type(each) is int and each for each in addresses)
+        if observe.active is not None or not is_plain:
+            return NotImplemented
+        if any(low < addresses[other] - addresses[written] < high for written, other, low, high in self._distances):
+            return NotImplemented
+        results = given
+        if self._omitted:
+            stream = self.backend.stream_current(self.device)
+            dtypes = [self.program.params[number].dtype for number in self._omitted]
+            new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in dtypes]
+            results, addresses = [*given, *new], [*addresses, *self.backend.operands(new)]
+        if not plan.run_at(addresses):
+            return NotImplemented
+        return self._pick_result(results) if self._only is None else results[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
         """Whether an output is an input; refuses one that overlaps an input in part, or is read-only."""
@@ -467,8 +501,8 @@ class HostCall(Prepared):
         for number in self._swapped:
             if number in self.program.writes:
                 values[number][...] = operands[number]
-        if self._wants_direct and (kernel := self._plans[is_aliased].native) is not None:
-            self._bind_direct(kernel, given)
+        if self._wants_direct and (native := self._plans[is_aliased].native) is not None:
+            self._bind_direct(native.kernel, given)
         return self._pick_result(results)
 
     def _bind_direct(self, kernel: NativeKernel, given: Sequence[Any]) -> None:
@@ -574,13 +608,7 @@ class CudaCall(Prepared):
         self._threads = threads
         self._infos: dict[int, ArrayInfo] = args[-1]
         self._plans: dict[tuple[Any, ...], CudaPlan] = {}
-        spans = {
-            number: bounds(0, info.shape, info.strides, info.dtype.itemsize) for number, info in self._infos.items()
-        }
-        self._distances = [  # two arrays are apart unless their distance lies between these
-            (written, other, spans[written][0] - spans[other][1], spans[written][1] - spans[other][0])
-            for written, other in self._pairs
-        ]
+        self._distances = find_distances(self._infos, self._pairs)
         self._new = [self.program.params[number].dtype for number in self._omitted]
         self._everything = sorted((*self._arrays, *self._omitted))
         lock = threading.Lock()

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expand
+from xferlib.kernels.formulas import PAIRS, expand
 from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
 from xferlib.kernels.ir import (
     BOOL,
@@ -123,7 +123,7 @@ def constant(value: Any, dtype: DType) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What the text of a program's nodes has to say otherwise in CUDA C++ and in C."""
+    """The differences between CUDA C++ and C in the text of a program's nodes."""
 
     typed: Callable[[str, DType], str]
     """The name of a function for operands of one type."""
@@ -251,6 +251,8 @@ def _bitcast(text: str, source: DType, target: DType) -> str:
 
 def _call(node: Node, args: list[str], math: str) -> str:
     name = str(node.attr)
+    if name in PAIRS and node.dtype == FLOAT32 and math == "exact":
+        return f"(float){CALL_NAMES.get(name, name)}((double){args[0]}, (double){args[1]})"
     if node.dtype == FLOAT32 and math == "exact":
         return f"xf_exact_{name}({args[0]})"
     if name == "rsqrt":
@@ -528,7 +530,7 @@ def exact_calls(programs: Iterable[Program]) -> list[str]:
             for program in programs
             if program.math == "exact"
             for node in program.nodes
-            if node.op == "call" and node.dtype == FLOAT32
+            if node.op == "call" and node.dtype == FLOAT32 and node.attr not in PAIRS
         }
     )
 

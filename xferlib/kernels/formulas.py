@@ -867,13 +867,26 @@ IDENTICAL = frozenset({"rsqrt", "cbrt"})
 """The functions whose formulas call none of the platform's."""
 
 
+PAIRS = frozenset({"power", "arctan2"})
+"""The functions of two floats whose exact float32 result is that of float64, rounded once."""
+
+
 def expand(program: Program) -> Program:
-    """The program with the formulas inserted for its calls of own functions; the same object if it has none."""
-    if not any(map(_is_own, program.nodes)):
+    """The program as an engine computes it; the same object if nothing changes.
+
+    Formulas are inserted for calls of own functions. A function of two float32 numbers, which a program computes in
+    float64 and rounds, becomes a call of float32: one result is right, and an engine may find it in another way.
+    """
+    if not any(_is_own(node) or _is_pair(node, program) for node in program.nodes):
         return program
     b = Builder(program.params, math=program.math)
     copies: dict[int, Node] = {}
     for node in program.nodes:
+        if _is_pair(node, program):
+            wide = node.args[0]
+            narrow = [_narrow(b, each, copies) for each in wide.args]
+            copies[id(node)] = b.emit("call", FLOAT32, tuple(narrow), wide.attr)
+            continue
         args = tuple(copies[id(each)] for each in node.args)
         if _is_own(node):
             copies[id(node)] = FORMULAS[str(node.attr)](*(Real(b, each) for each in args)).node
@@ -885,6 +898,29 @@ def expand(program: Program) -> Program:
 
 def _is_own(node: Node) -> bool:
     return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
+
+
+def _is_pair(node: Node, program: Program) -> bool:
+    """Whether it is the float32 result of a call of float64 with float32 operands."""
+    if node.op != "cast" or node.dtype != FLOAT32 or program.math != "exact":
+        return False
+    wide = node.args[0]
+    if wide.op != "call" or wide.dtype != FLOAT64 or wide.attr not in PAIRS or not all(map(_is_narrow, wide.args)):
+        return False
+    base, exponent = wide.args
+    is_square = wide.attr == "power" and exponent.op == "const" and exponent.attr == 2
+    return not is_square and (base.op, exponent.op) != ("const", "const")
+
+
+def _is_narrow(node: Node) -> bool:
+    if node.op == "const":
+        with np.errstate(over="ignore"):
+            return bool(np.float32(node.attr) == node.attr)
+    return node.op == "cast" and node.args[0].dtype == FLOAT32
+
+
+def _narrow(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
+    return b.const(node.attr, FLOAT32) if node.op == "const" else copies[id(node.args[0])]
 
 
 def _move_store(store: Store, copies: dict[int, Node]) -> Store:

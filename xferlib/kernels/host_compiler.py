@@ -12,11 +12,14 @@ import functools
 import os
 import platform
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib._runtime import process
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cuda_engine as cache
+
+if TYPE_CHECKING:
+    import subprocess
 
 _TIMEOUT_S = 120
 _TARGETS = (("-march=native",), ("-mcpu=native",), ())
@@ -101,7 +104,7 @@ class Target(NamedTuple):
 
 @functools.lru_cache(8)
 def find_target(compiler: Compiler) -> Target:
-    """What the compiler makes of this processor: one process, at the first use.
+    """Ask the compiler for its view of this processor: one process, at the first use.
 
     Raises:
         KernelCompileError: The compiler does not run.
@@ -161,7 +164,6 @@ def load_c(source: str, *, flags: tuple[str, ...], target: Target | None = None)
 
 
 def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
-    import subprocess
 
     unit = library.with_suffix(".c")
     unit.write_text(source, encoding="utf-8")
@@ -177,8 +179,10 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    import subprocess  # here: what is cached needs none
+
     try:
-        with subprocess.Popen(  # noqa: S603 - the user's own compiler
+        with subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace",
         ) as child:  # fmt: skip

@@ -1,8 +1,8 @@
 """Runs programs on a CPU by compiled C: chooses the engine, compiles in the background, and calls.
 
-A compiler takes from a tenth of a second to several, so nobody waits for it: the first calls run on the NumPy engine,
-and a call after the compiler's end finds the function. The bits are the same, so nobody sees when that was. What is
-called once is never compiled.
+A compiler takes from a tenth of a second to several, so no call waits for it: the first calls run on the NumPy engine,
+and a call after the compiler's end finds the function. The bits are the same before and after. A program that is called
+once is never compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
-from xferlib.kernels.native_source import STORED_BLOCK, NativeSource, Site
+from xferlib.kernels.native_source import STORED_BLOCK, FailureSite, NativeSource
 from xferlib.kernels.numpy_engine import (
     THREAD_NS,
     NumpyPlan,
@@ -38,6 +38,7 @@ from xferlib.kernels.numpy_engine import (
 )
 
 A = np.ndarray[Any, Any]
+_numpy: Any = np  # whose parts have no types
 
 # --- compiled functions, one for each program of the process
 
@@ -69,7 +70,7 @@ class NativeKernel:
         if self._calls >= CALLS_BEFORE and not self._is_asked and not self.why_not:
             self._is_asked = _compiler.submit(self)
 
-    def forget_asking(self) -> None:
+    def reset(self) -> None:
         """Ask again: the thread that was asked is gone."""
         self._is_asked = False
         self._lock = threading.Lock()
@@ -84,9 +85,10 @@ class NativeKernel:
             if self.function is not None or self.why_not:
                 return
             compiler = host_compiler.find_compiler()
-            if compiler is None:
+            if compiler is None or compiler.is_tcc:
                 raise KernelCompileError(
-                    "XFERLIB_CPU=native needs a C compiler, and there is no cc, gcc or clang; install one, or unset it"
+                    "XFERLIB_CPU=native needs a C compiler that optimises, and there is no cc, gcc or clang; install "
+                    "one, or unset it"
                 )
             target = host_compiler.find_target(compiler)
             if native_source.needs_fma(self.program) and not target.has_fma:
@@ -103,7 +105,7 @@ class NativeKernel:
 @functools.cache
 def _load_driver(target: host_compiler.Target) -> Any:
     """The function that calls those of programs; one for all of them."""
-    text = native_source.PRELUDE + native_source.DRIVER
+    text = native_source.section("prelude") + native_source.section("driver")
     function = getattr(
         host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY
     )
@@ -114,7 +116,7 @@ def _load_driver(target: host_compiler.Target) -> Any:
 
 
 _settings = (ctypes.c_longlong * 2)(1, 0)
-"""What C looks at in each call: whether compiled functions are wanted, and the most turns of a loop."""
+"""Whether compiled functions are wanted, and the most turns of a loop: C looks at them in each call."""
 
 
 def _follow_settings() -> None:
@@ -145,7 +147,7 @@ class _BackgroundCompiler:
         self.reset()
 
     def reset(self) -> None:
-        self._queue: SimpleQueue[NativeKernel | None] = SimpleQueue()
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._is_closed = False
@@ -163,18 +165,28 @@ class _BackgroundCompiler:
             if self._thread is None:
                 self._thread = threads.OwnThread(self._work, "xferlib-compile")
                 self._thread.start()
-        self._queue.put(kernel)
+        self._queue.put(functools.partial(self._compile, kernel))
         return True
 
     def _work(self) -> None:
-        while (kernel := self._queue.get()) is not None:
-            if self._is_closed or self.problem:
-                continue
-            try:
-                kernel.compile()
-            except Exception as error:  # the NumPy engine goes on
-                if not self._is_closed:
-                    self.problem = str(error)
+        while (task := self._queue.get()) is not None:
+            task()
+
+    def _compile(self, kernel: NativeKernel) -> None:
+        if self._is_closed or self.problem:
+            return
+        try:
+            kernel.compile()
+        except Exception as error:  # the NumPy engine goes on
+            if not self._is_closed:
+                self.problem = str(error)
+
+    def wait(self) -> None:
+        """Wait until all that was handed over is done."""
+        if self._thread is not None:
+            done = threading.Event()
+            self._queue.put(done.set)
+            done.wait()
 
     def _tell(self) -> None:
         if not self._is_told:
@@ -203,7 +215,7 @@ process.register(_compiler.close)
 def _reset_in_child() -> None:
     _compiler.reset()
     for kernel in _kernels.values():
-        kernel.forget_asking()
+        kernel.reset()
 
 
 process.reset_in_child(_reset_in_child)
@@ -220,17 +232,7 @@ def _has_optimiser() -> bool:
 
 def wait_until_idle() -> None:
     """Wait until the background compiler has done what it was given: for tests and measurements."""
-    done = threading.Event()
-
-    class _Mark(NativeKernel):
-        def __init__(self) -> None: ...
-
-        def compile(self) -> None:
-            done.set()
-
-    if _compiler._thread is not None:
-        _compiler._queue.put(_Mark())
-        done.wait()
+    _compiler.wait()
 
 
 # --- plans
@@ -242,7 +244,7 @@ _INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 _CHUNK = 1 << 20
 """Elements of one call of C, so that Ctrl-C is heard in between."""
 _LOOP_CHUNK = 4096
-"""The same for programs whose elements may take long."""
+"""Likewise, of programs whose elements may take long."""
 
 
 def _ns_per_element(program: Program) -> float:
@@ -271,7 +273,7 @@ class NativePlan:
         known = [each.value(shape, operands) for each in facts(kernel.program)]
         strides = [stride for own in layout.strides for stride in own]
         self._extents = len(lengths) + len(known)
-        head = [len(layout.shape), self._size, 0, 0]
+        head = [len(layout.shape), self._size, 0, int(program.keeps_order)]
         numbers = [*head, *lengths, *known, *layout.shape, *strides]
         self._geometry = (ctypes.c_longlong * len(numbers))(*numbers)
         self._pointers = ctypes.c_void_p * len(program.params)
@@ -302,8 +304,19 @@ class NativePlan:
                 each = operands[number]
                 if not (each.flags.c_contiguous and each.flags.aligned):
                     operands[number] = np.require(each, requirements=("C", "A"))
+        self._run_at([each.__array_interface__["data"][0] for each in operands], operands)
+
+    def run_at(self, addresses: Sequence[int]) -> bool:
+        """Execute for arrays at these addresses; False, and nothing done, for what the NumPy engine has to do."""
+        if self._raw or not self._is_able:
+            return False
+        if self._size:
+            self._run_at(addresses, ())
+        return True
+
+    def _run_at(self, addresses: Sequence[int], operands: Sequence[A]) -> None:
         self._geometry[2] = _settings[1]
-        pointers = self._pointers(*[each.__array_interface__["data"][0] for each in operands])
+        pointers = self._pointers(*addresses)
         if self._size <= _LOOP_CHUNK:
             self._compute(pointers, 0, self._size, operands)
         else:
@@ -350,7 +363,7 @@ class NativePlan:
             if count:
                 raise self._error(site, count, least, most, operands)
 
-    def _error(self, site: Site, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
+    def _error(self, site: FailureSite, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
         if site.kind == "loop":
             return make_turns_error(self._geometry[2], count)
         name, array = self._program.params[site.param].name, operands[site.param]
@@ -359,7 +372,7 @@ class NativePlan:
         return make_index_error(name, array.size, least if least < 0 else most)
 
 
-# Calls on plain NumPy arrays, of any shape, in C alone: see `_native/calls/host.c`.
+# Calls on NumPy arrays in C alone: see `_native/calls/host.c`.
 
 _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
@@ -372,7 +385,7 @@ _WITH_LOCK_NS = 5_000.0
 def bind_direct(
     kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type]
 ) -> Callable[[tuple[Any, ...], Any], Any] | None:
-    """What runs the calls of a kernel on NumPy arrays of one shape; None where Python has to prepare them.
+    """Make a function that runs a kernel on NumPy arrays; None where Python has to prepare each call.
 
     Args:
         kernel: Whose function is there.
@@ -384,7 +397,7 @@ def bind_direct(
     is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
     if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
         return None
-    fields = []
+    fields: list[tuple[Any, str, int, int]] = []
     for number, param in enumerate(params):
         written = int(number in program.writes)
         if number not in scalars:
@@ -407,7 +420,7 @@ def bind_direct(
     return _native.bind_host_call(
         ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
         ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
-        int(program.keeps_order), tuple(fields), np.ndarray, np._core.multiarray._ARRAY_API, kernel,
+        int(program.keeps_order), tuple(fields), np.ndarray, _numpy._core.multiarray._ARRAY_API, kernel,
     )  # fmt: skip
 
 
@@ -429,8 +442,8 @@ class HostPlan:
         self._shape = shape
         self._is_aliased = is_aliased
         self._numpy: NumpyPlan | None = None
-        self.native: NativeKernel | None = None
-        """The compiled program, where that runs."""
+        self.native: NativePlan | None = None
+        """The plan of the compiled program, where that runs."""
         self.run: Callable[[Sequence[A]], None] = self._choose
         """Execute for arrays of the planned shapes, strides and dtypes."""
         _plans.add(self)
@@ -456,8 +469,8 @@ class HostPlan:
             self._kernel = kernel
             self.run = self._run_meanwhile
         else:
-            self.native = kernel
-            self.run = NativePlan(kernel, self._shape, operands, self._make_numpy).run
+            self.native = NativePlan(kernel, self._shape, operands, self._make_numpy)
+            self.run = self.native.run
         self.run(operands)
 
     def _run_meanwhile(self, operands: Sequence[A]) -> None:
@@ -486,3 +499,25 @@ def engine_of(program: Program) -> str:
     kernel = _kernels.get(program.text)
     is_there = kernel is not None and kernel.function is not None
     return "native" if is_there and process.get().cpu != "numpy" else "numpy"
+
+
+def describe_engine() -> str:
+    """Say in a line how kernels run on a CPU of this machine."""
+    mode = process.get().cpu
+    if mode == "numpy":
+        return "by NumPy (XFERLIB_CPU=numpy)"
+    try:
+        compiler = host_compiler.find_compiler()
+    except KernelCompileError as error:
+        return f"by NumPy: {error}"
+    if compiler is None:
+        return "by NumPy: no C compiler (cc, gcc or clang)"
+    if compiler.is_tcc:
+        return f"by NumPy: {compiler.command[0]} does not optimise"
+    try:
+        is_broken = not host_compiler.find_target(compiler).macros
+    except KernelCompileError:
+        is_broken = True
+    if is_broken:
+        return f"by NumPy: {compiler.command[0]} does not run"
+    return f"in C, by {compiler.command[0]}" + ("; by NumPy until that is compiled" if mode == "auto" else "")

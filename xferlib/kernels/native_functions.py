@@ -25,7 +25,7 @@ BINARY = frozenset({"power", "arctan2", "fmod"})
 
 @functools.cache
 def _sections() -> dict[str, tuple[tuple[str, ...], str]]:
-    """What each section of the text needs, and its text, in an order that compiles."""
+    """The needs of each section of the C text, and the section's own text, in an order that compiles."""
     text = Path(__file__).with_name("native_functions.c").read_text(encoding="utf-8")
     found = {}
     for part in text.split("//: ")[1:]:

@@ -180,11 +180,11 @@ class _ReductionWriter:
     def text(self) -> str:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
         programs = (self.map, self.combine, self.post)
-        parts = dict.fromkeys(part for program in programs for part in native_source.needed_parts(program))
-        calls = sorted({name for program in programs for name in native_source.needed_calls(program)})
+        parts = dict.fromkeys(part for program in programs for part in native_source.list_parts(program))
+        calls = sorted({name for program in programs for name in native_source.list_functions(program)})
         return "".join(
             [
-                native_source.PRELUDE, *parts, native_source.function_text(calls), _WALK,
+                native_source.section("prelude"), *parts, native_source.function_text(calls), _WALK,
                 self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
             ]
         )  # fmt: skip

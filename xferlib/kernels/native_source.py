@@ -7,14 +7,17 @@ operand that is not contiguous is gathered into a small buffer first, block by b
 What rounds is written as plain C: the options of the compiler (`OPTIONS`) let nothing be contracted or reordered. No
 function of another library is called, and nothing is included.
 
-Errors that the NumPy engine finds between its steps are noted at numbered `Site`\\ s, in the order of those steps; the
-engine reads them when the function returns.
+Errors that the NumPy engine finds between its steps are noted at numbered sites, in the order of those steps; they are
+read when the function returns.
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from xferlib.kernels import native_functions
@@ -55,7 +58,7 @@ OPTIONS = (
 ENTRY = "xf_block"
 DRIVER_ENTRY = "xf_run"
 HEAD = 4
-"""Numbers of the geometry before the lengths of raw arrays: rank, size, most turns of a loop, nothing yet."""
+"""Numbers of a call before the lengths of raw arrays: rank, size, most turns of a loop, whether axes keep order."""
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
@@ -66,11 +69,11 @@ STORED_BLOCK = 16384
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FailureSite:
     """A place where a call may fail."""
 
     kind: str
-    """``index``: beyond an array; ``stored``: two values for one element; ``loop``: too many turns."""
+    """``index`` beyond an array, ``stored`` two values for one element, or ``loop`` with too many turns."""
     param: int
     """The parameter of the array."""
 
@@ -84,8 +87,8 @@ class NativeSource:
     """The functions of `native_functions` that it needs."""
     block: str
     form: tuple[int, ...]
-    """What `DRIVER` has to know of it."""
-    sites: tuple[Site, ...]
+    """Its facts for the driver, ``xf_run``."""
+    sites: tuple[FailureSite, ...]
     scratch_nbytes: int
     """The memory that a call needs for each element of a block of `STORED_BLOCK`."""
     is_ordered: bool
@@ -134,16 +137,16 @@ def native_source(program: Program) -> NativeSource:
     return _NativeWriter(expand(program)).source()
 
 
-def _careful_call(node: Node, args: list[str], math: str) -> str:
+def _careful_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"fmod({', '.join(args)})"
-    return _rounded(node, f"xf_careful_{_function(node)}_f32({', '.join(args)})")
+    return _round_half(node, f"xf_careful_{_function(node)}_f32({', '.join(args)})")
 
 
-def _fast_call(node: Node, args: list[str], math: str) -> str:
+def _fast_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"xf_fmod_f64({', '.join(args)}, &xf_flag)"
-    return _rounded(node, f"xf_{_function(node)}_f32({', '.join(args)}, &xf_flag)")
+    return _round_half(node, f"xf_{_function(node)}_f32({', '.join(args)}, &xf_flag)")
 
 
 def _function(node: Node) -> str:
@@ -151,7 +154,7 @@ def _function(node: Node) -> str:
     return "fmod" if node.op == "fmod" else str(node.attr)
 
 
-def _rounded(node: Node, text: str) -> str:
+def _round_half(node: Node, text: str) -> str:
     return f"xf_half({text})" if node.dtype == FLOAT16 else text
 
 
@@ -188,9 +191,9 @@ class _NativeWriter:
         self.params = list(program.params)
         self.elements, self.raw, self.scalars = program.elements, program.raw, program.scalars
         self.facts = facts(program)
-        self.sites: list[Site] = []
+        self.sites: list[FailureSite] = []
         self.names: dict[int, str] = {}
-        self.kept = self._kept_stores()
+        self.late = self._list_late_stores()
         self.is_ordered = bool(program.effects) or any(store.index is not None for store in program.stores)
         """Whether iterations may not be computed at a time."""
         self.is_fast = not self.is_ordered and self._has_fast_forms()
@@ -204,10 +207,10 @@ class _NativeWriter:
 
     def source(self) -> NativeSource:
         block = self._block()
-        nbytes = sum(9 + self._dtype(self.program.stores[n].param).itemsize for n in self.kept)
+        nbytes = sum(9 + self._dtype(self.program.stores[n].param).itemsize for n in self.late)
         return NativeSource(
-            parts=(PRELUDE, *needed_parts(self.program)),
-            calls=needed_calls(self.program),
+            parts=(section("prelude"), *list_parts(self.program)),
+            calls=list_functions(self.program),
             block=block,
             form=tuple(self._form()),
             sites=tuple(self.sites),
@@ -215,7 +218,7 @@ class _NativeWriter:
             is_ordered=any(node.op == "update" for each in bodies(self.program) for node in each.nodes),
         )
 
-    def _kept_stores(self) -> list[int]:
+    def _list_late_stores(self) -> list[int]:
         """The indexed stores that wait until the block is computed: the order of elements or stores could show."""
         stores = self.program.stores
         indexed = [number for number, store in enumerate(stores) if store.index is not None]
@@ -237,7 +240,7 @@ class _NativeWriter:
         return self.params[number].dtype
 
     def _site(self, kind: str, param: int) -> str:
-        self.sites.append(Site(kind, param))
+        self.sites.append(FailureSite(kind, param))
         return f"xf_report + {3 * (len(self.sites) - 1)}"
 
     def _begin_loop(self, name: str, start: str) -> list[str]:
@@ -304,7 +307,9 @@ class _NativeWriter:
             x, y = (names[id(each)] for each in pair)
             lines.append(f"    if (turn) xf_row &= {x} == x{k} + last;")
             lines.append(f"    else if ({x} < 0 || {y} < {SHORT_ROW}) xf_row = 0;")
-            lines.append(f"    else {{ x{k} = {x}; q{k} = {x} / {y}; r{k} = {x} % {y}; if ({y} - r{k} < m) m = {y} - r{k}; }}")
+            lines.append(
+                f"    else {{ x{k} = {x}; q{k} = {x} / {y}; r{k} = {x} % {y}; if ({y} - r{k} < m) m = {y} - r{k}; }}"
+            )
         lines += ["  }", "  if (!xf_row) m = last + 1;"]
         return "".join(f"{each}\n" for each in lines)
 
@@ -427,12 +432,14 @@ class _NativeWriter:
             return ""
         nodes = sort_nodes([node.args[0] for node in gathers])
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
-        lines = writer.statements(nodes, names := {}, "t")
+        names: dict[int, str] = {}
+        lines = writer.statements(nodes, names, "t")
         tests = {
             f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers
         }
         text = "".join(f"{each}\n" for each in lines)
-        return f"  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1) {{\n{text}    xf_flag |= {' | '.join(sorted(tests))};\n  }}\n"
+        ends = "  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1)"
+        return f"{ends} {{\n{text}    xf_flag |= {' | '.join(sorted(tests))};\n  }}\n"
 
     def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
         index, value, mask, *rest = args
@@ -463,7 +470,7 @@ class _NativeWriter:
                 continue
             index = self.names[id(store.index)]
             mask = "1" if store.mask is None else self.names[id(store.mask)]
-            if number in self.kept:
+            if number in self.late:
                 lines.append(f"k{number}[j] = {index}; w{number}[j] = {value}; m{number}[j] = {mask};")
                 continue
             lines.append(f"if ({mask} && {self._inside(index, store.param)}) p{store.param}[{index}] = {value};")
@@ -475,7 +482,7 @@ class _NativeWriter:
         for name, kind, size in sorted(
             [
                 part
-                for number in self.kept
+                for number in self.late
                 for dtype in [self._dtype(self.program.stores[number].param)]
                 for part in (
                     (f"k{number}", "long long", 8),
@@ -491,7 +498,7 @@ class _NativeWriter:
 
     def _late_stores(self) -> str:
         lines = []
-        for number in self.kept:
+        for number in self.late:
             store = self.program.stores[number]
             to, index = f"p{store.param}", f"k{number}[j]"
             each = f"  for (long long j = 0; j < n; ++j) if (m{number}[j]"
@@ -505,416 +512,81 @@ class _NativeWriter:
         return "".join(f"{each}\n" for each in lines)
 
     def _form(self) -> list[int]:
-        """What `DRIVER` has to know of the function."""
-        operands = [
-            (dtype.itemsize, dtype.alignment, int(number in self.program.reads), int(number in self.program.writes), number)
-            for number in self.elements
-            for dtype in [self._dtype(number)]
-        ]  # fmt: skip
+        """The facts of the function for the driver, ``xf_run``."""
+        operands = []
+        for number in self.elements:
+            dtype, uses = self._dtype(number), (self.program.reads, self.program.writes)
+            operands.append([dtype.itemsize, dtype.alignment, *(int(number in each) for each in uses), number])
         fixed = HEAD + len(self.raw) + len(self.facts)
-        most = STORED_BLOCK if self.kept else 1 << 62
+        most = STORED_BLOCK if self.late else 1 << 62
         return [len(operands), fixed, len(self.sites), most, *(each for operand in operands for each in operand)]
 
 
 # The C functions that texts use.
 
-PRELUDE = """\
-#define bool _Bool
-#define true 1
-#define false 0
-#define __device__ static
-#define __forceinline__ inline
-#if defined(__clang__)
-#define XF_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define XF_INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define XF_INDEPENDENT
-#endif
-#if defined(__GNUC__)
-#define XF_RARE __attribute__((noinline, cold))
-#define XF_CONSTANT(x) __builtin_constant_p(x)
-#define XF_ANY __attribute__((aligned(1), may_alias))
-#define XF_EXPORT __attribute__((visibility("default")))
-#else
-#define XF_RARE
-#define XF_CONSTANT(x) 0
-#define XF_ANY
-#define XF_EXPORT
-#endif
-typedef struct { float x, y; } xf_c64;
-typedef struct { double x, y; } xf_c128;
-static inline float __int_as_float(unsigned int bits) { union { unsigned int i; float f; } it; it.i = bits; return it.f; }
-static inline float __uint_as_float(unsigned int bits) { return __int_as_float(bits); }
-static inline unsigned int __float_as_uint(float x) { union { unsigned int i; float f; } it; it.f = x; return it.i; }
-static inline double __longlong_as_double(long long bits) { union { long long i; double f; } it; it.i = bits; return it.f; }
-static inline long long __double_as_longlong(double x) { union { long long i; double f; } it; it.f = x; return it.i; }
-#define __fadd_rn(x, y) ((x) + (y))
-#define __fsub_rn(x, y) ((x) - (y))
-#define __fmul_rn(x, y) ((x) * (y))
-#define __fdiv_rn(x, y) ((x) / (y))
-#define __dadd_rn(x, y) ((x) + (y))
-#define __dsub_rn(x, y) ((x) - (y))
-#define __dmul_rn(x, y) ((x) * (y))
-#define __ddiv_rn(x, y) ((x) / (y))
-#define __fmaf_rn(x, y, z) __builtin_fmaf(x, y, z)
-#define __fma_rn(x, y, z) __builtin_fma(x, y, z)
-#define __fsqrt_rn(x) __builtin_sqrtf(x)
-#define __dsqrt_rn(x) __builtin_sqrt(x)
-static inline float fabsf(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
-static inline double fabs(double x) { return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll); }
-#define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
-/* Note a number at a site: how often, the least and the greatest. */
-XF_RARE static void xf_miss(long long *site, long long number) {
-  if (!site[0]++) site[1] = site[2] = number;
-  if (number < site[1]) site[1] = number;
-  if (number > site[2]) site[2] = number;
-}
-#define XF_INSIDE(index, length, site) \\
-  ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
-static const long long xf_zeros[2] = {0, 0};
-static int xf_differs(const char *x, const char *y, int nbytes) {
-  for (int i = 0; i < nbytes; ++i) if (x[i] != y[i]) return 1;
-  return 0;
-}
-"""
 
-_ROUNDING = """\
-#if defined(__SSE4_1__) || defined(__aarch64__)
-#define floorf __builtin_floorf
-#define ceilf __builtin_ceilf
-#define truncf __builtin_truncf
-#define rintf __builtin_rintf
-#define floor __builtin_floor
-#define ceil __builtin_ceil
-#define trunc __builtin_trunc
-#define rint __builtin_rint
-#else
-/* By the addition of a number whose last bit counts one; the sign of zero is the operand's. */
-#define XF_ROUND(T, F, SIGN, WHOLE, BITS, BACK, FABS, U, TOP) \\
-  static inline T SIGN(T y, T x) { return BACK((BITS(y) & ~(U)TOP) | (BITS(x) & (U)TOP)); } \\
-  static inline T rint##F(T x) { T a = FABS(x), y = (a + WHOLE) - WHOLE; return a < WHOLE ? SIGN(y, x) : x; } \\
-  static inline T floor##F(T x) { T y = rint##F(x); return y > x ? SIGN(y - 1, x) : y; } \\
-  static inline T ceil##F(T x) { T y = rint##F(x); return y < x ? SIGN(y + 1, x) : y; } \\
-  static inline T trunc##F(T x) { T a = FABS(x), y = rint##F(a); return a < WHOLE ? SIGN(y > a ? y - 1 : y, x) : x; }
-XF_ROUND(float, f, xf_signf, 0x1p23f, __float_as_uint, __uint_as_float, fabsf, unsigned int, 0x80000000u)
-XF_ROUND(double, , xf_sign, 0x1p52, __double_as_longlong, __longlong_as_double, fabs, long long, 0x8000000000000000ll)
-#endif
-"""
+@functools.cache
+def section(name: str) -> str:
+    """A section of ``native_source.c``."""
+    text = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
+    parts = dict(part.split("\n", 1) for part in text.split("//: ")[1:])
+    return parts[name].replace("@AXES", str(MOST_AXES)).replace("@OPERANDS", str(MOST_OPERANDS))
 
-_FMOD = """\
-/* The exact remainder: long division of the significands, bit by bit. */
-static double xf_long_fmod(double x, double y) {
-  unsigned long long a = __double_as_longlong(x) & 0x7fffffffffffffffull, b = __double_as_longlong(y) & 0x7fffffffffffffffull;
-  const unsigned long long sign = __double_as_longlong(x) & 0x8000000000000000ull, inf = 0x7ff0000000000000ull;
-  if (a >= inf || b > inf || b == 0) return __longlong_as_double(0x7ff8000000000000ll);
-  if (a < b) return x;
-  int ea = (int)(a >> 52), eb = (int)(b >> 52);
-  a &= 0xfffffffffffffull; b &= 0xfffffffffffffull;
-  if (ea) a |= 1ull << 52; else for (ea = 1; !(a >> 52); --ea) a <<= 1;
-  if (eb) b |= 1ull << 52; else for (eb = 1; !(b >> 52); --eb) b <<= 1;
-  for (; ea > eb; --ea) { if (a >= b) a -= b; a <<= 1; }
-  if (a >= b) a -= b;
-  if (!a) return __longlong_as_double((long long)sign);
-  for (; !(a >> 52); --ea) a <<= 1;
-  if (ea > 0) a = (a & 0xfffffffffffffull) | (unsigned long long)ea << 52; else a >>= 1 - ea;
-  return __longlong_as_double((long long)(a | sign));
-}
-#if defined(__FMA__) || defined(__aarch64__)
-/* The quotient is the right one or one more, and the difference exact: it is a multiple of what b's last bit counts. */
-static inline double xf_fmod_f64(double x, double y, int *flag) {
-  double a = fabs(x), b = fabs(y), q = a / b, r;
-  *flag |= !(q < 0x1p52) | !(b < __longlong_as_double(0x7ff0000000000000ll));
-  r = __builtin_fma(-__builtin_trunc(q), b, a);
-  r = r < 0 ? r + b : r;
-  return __longlong_as_double(__double_as_longlong(r) | (__double_as_longlong(x) & ~0x7fffffffffffffffll));
-}
-#else
-static inline double xf_fmod_f64(double x, double y, int *flag) { *flag |= 1; return x + y; }
-#endif
-static inline double fmod(double x, double y) {
-  int flag = 0;
-  double r = xf_fmod_f64(x, y, &flag);
-  return flag ? xf_long_fmod(x, y) : r;
-}
-"""
 
-_HALF = """\
-/* In integers, which compilers vectorise on any processor, and which keep the bits of a NaN. */
-static inline float xf_from_half(unsigned short half) {
-  unsigned int h = half, a = h & 0x7fffu, sign = (h & 0x8000u) << 16;
-  unsigned int normal = (a << 13) + (a < 0x7c00u ? 112u << 23 : 224u << 23);
-  unsigned int small = __float_as_uint((float)(int)a * 0x1p-24f);
-  return __uint_as_float((a < 0x400u ? small : normal) | sign);
-}
-static inline unsigned short xf_to_half(float f) {
-  unsigned int u = __float_as_uint(f), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
-  unsigned int normal = ((a + 0xfffu + (a >> 13 & 1u)) >> 13) - (112u << 10);
-  unsigned int small = __float_as_uint(__uint_as_float(a < 0x38800000u ? a : 0u) * 0x1p24f + 0x1p23f) & 0xffffu;
-  unsigned int nan = 0x7c00u | (a >> 13 & 0x3ffu);
-  unsigned int found = a < 0x38800000u ? small : a >= 0x47800000u ? 0x7c00u : normal;
-  nan = nan == 0x7c00u ? 0x7e00u : nan;
-  return (unsigned short)((a > 0x7f800000u ? nan : found) | sign);
-}
-static inline float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
-/* By way of a float that is rounded to odd, so that rounding it again is right. */
-static inline float xf_half_of_double(double d) {
-  float f = (float)d;
-  double back = (double)f;
-  unsigned int bits = __float_as_uint(f), odd = (fabs(back) > fabs(d) ? bits - 1 : bits) | 1u;
-  return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
-}
-"""
-
-_CHOICE = """\
-static inline float xf_min_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) | __float_as_uint(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline float xf_max_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) & __float_as_uint(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
-static inline double xf_min_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) | __double_as_longlong(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline double xf_max_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) & __double_as_longlong(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
-#define xf_min(x, y) _Generic((x), double: xf_min_d, default: xf_min_f)(x, y)
-#define xf_max(x, y) _Generic((x), double: xf_max_d, default: xf_max_f)(x, y)
-"""
-
-_INTEGER = """\
-#define xf_narrow_NAME(bits) ((T)(bits))
-static inline T xf_idiv_NAME(T x, T y) {
-  if (XF_CONSTANT(y) && y > 0) return (T)(x / y); /* by a multiplication */
-  QUOTIENT
-}
-static inline T xf_imod_NAME(T x, T y) { return y == 0 ? (T)0 : (T)((U)x - (U)xf_idiv_NAME(x, y) * (U)y); }
-static inline T xf_floordiv_NAME(T x, T y) {
-  T quotient = xf_idiv_NAME(x, y), rest = xf_imod_NAME(x, y);
-  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
-}
-static inline T xf_floormod_NAME(T x, T y) {
-  T rest = xf_imod_NAME(x, y);
-  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)rest + (U)y) : rest;
-}
-static inline T xf_shl_NAME(T x, T count) {
-  return (S)count < BITS ? (T)((U)x << ((U)count & (BITS - 1))) : (T)0;
-}
-static inline T xf_shr_NAME(T x, T count) {
-  return (S)count < BITS ? (T)(x >> ((U)count & (BITS - 1))) : x < 0 ? (T)-1 : (T)0;
-}
-/* What is 0 is not converted: gcc 12 takes the way to an integer and back for a truncation, which keeps the sign of 0. */
-#define xf_saturate_NAME(x, low, high, least, most) \\
-  (xf_size_of(x) >= 1 ? ((x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x)) : (T)0)
-"""
-
-_FAST_INTEGER = """\
-/* By a division of floats, while they hold the operands: exact, and vectorised. */
-#define xf_fast_idiv_NAME(x, y) xf_by_double_NAME(x, y, &xf_wide)
-#define xf_fast_imod_NAME(x, y) (T)((U)(x) - (U)xf_by_double_NAME(x, y, &xf_wide) * (U)(y))
-#define xf_fast_floordiv_NAME(x, y) xf_floor_by_double_NAME(x, y, &xf_wide)
-#define xf_fast_floormod_NAME(x, y) (T)((U)(x) - (U)xf_floor_by_double_NAME(x, y, &xf_wide) * (U)(y))
-static inline T xf_by_double_NAME(T x, T y, U *flag) {
-  const U half = SHIFT;
-  *flag |= ((U)x + half) >> 53 | ((U)y + half) >> 53 | (U)(y == 0);
-  double q = (double)x / (double)y;
-  return fabs(q) >= 1 ? (T)q : (T)0;
-}
-static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
-  T quotient = xf_by_double_NAME(x, y, flag), rest = (T)((U)x - (U)quotient * (U)y);
-  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
-}
-"""
-
-_BY_FLOAT = "F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y); return y == 0 ? (T)0 : y == NONE ? MINUS : FABS(q) >= 1 ? (T)q : (T)0;"
+_BY_FLOAT = """\
+F q = (F)x / (F)(y == 0 || y == NONE ? 1 : y);
+  return y == 0 ? (T)0 : y == NONE ? MINUS : FABS(q) >= 1 ? (T)q : (T)0;"""
 """In a float type of twice the bits a quotient is never rounded up to an integer; and it is vectorised."""
 _BY_INTEGER = "return y == 0 ? (T)0 : y == NONE ? MINUS : (T)(x / (y == 0 || y == NONE ? (T)1 : y));"
 
 
 def _integer_functions(dtype: DType) -> str:
-    bits, is_signed = 8 * dtype.itemsize, dtype.kind == "i"
-    kind = c_type(dtype)
-    narrow = kind if not is_signed else f"unsigned {kind.removeprefix('signed ')}"
-    quotient = _BY_INTEGER if bits == 64 else _BY_FLOAT
-    quotient = quotient.replace("MINUS", "(T)(0 - (U)x)" if is_signed else "x")
-    quotient = quotient.replace("FABS", "fabs" if bits == 32 else "fabsf").replace("NONE", "-1" if is_signed else "1").replace("F", "double" if bits == 32 else "float")
-    text = _INTEGER + (_FAST_INTEGER if bits == 64 else "")
-    text = (
-        text.replace("SHIFT", "(U)1 << 52" if is_signed else "0")
-        .replace("QUOTIENT", quotient)
-        .replace("NAME", dtype.name)
-        .replace("BITS", str(bits))
-    )
-    wide = "unsigned long long" if bits == 64 else "unsigned int"
-    for name, meaning in (("T", kind), ("U", wide), ("S", narrow)):
-        text = _word(text, name, meaning)
+    bits, is_signed, kind = 8 * dtype.itemsize, dtype.kind == "i", c_type(dtype)
+    text = section("integer") + (section("integer64") if bits == 64 else "")
+    text = text.replace("QUOTIENT", _BY_INTEGER if bits == 64 else _BY_FLOAT).replace("NAME", dtype.name)
+    meanings = {
+        "MINUS": "(T)(0 - (U)x)" if is_signed else "x",
+        "NONE": "-1" if is_signed else "1",
+        "SHIFT": "(U)1 << 52" if is_signed else "0",
+        "BITS": str(bits),
+        "FABS": "fabs" if bits == 32 else "fabsf",
+        "F": "double" if bits == 32 else "float",
+        "S": f"unsigned {kind.removeprefix('signed ')}" if is_signed else kind,
+        "U": "unsigned long long" if bits == 64 else "unsigned int",
+        "T": kind,
+    }
+    for name, meaning in meanings.items():
+        text = re.sub(rf"\b{name}\b", meaning, text)
     return text
-
-
-def _word(text: str, name: str, meaning: str) -> str:
-    import re
-
-    return re.sub(rf"\b{name}\b", meaning, text)
 
 
 _TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
 
 
-def needed_calls(program: Program) -> tuple[str, ...]:
+def list_functions(program: Program) -> tuple[str, ...]:
     nodes = [node for each in bodies(program) for node in expand(each).nodes]
     wanted = [node for node in nodes if node.op == "call" or (node.op == "fmod" and node.dtype != FLOAT64)]
     return tuple(sorted(set(map(_function, wanted))))
 
 
-def needed_parts(program: Program) -> list[str]:
-    """The functions that a program needs."""
+def list_parts(program: Program) -> list[str]:
+    """The C functions that a program needs."""
     nodes: list[Any] = [node for each in bodies(program) for node in expand(each).nodes]
     dtypes = {node.dtype for node in nodes} | {param.dtype for each in bodies(program) for param in each.params}
     parts = []
     if any(node.op in ("floor", "ceil", "trunc", "rint") for node in nodes):
-        parts.append(_ROUNDING)
+        parts.append(section("rounding"))
     if any(node.op == "fmod" and node.dtype == FLOAT64 for node in nodes):
-        parts.append(_FMOD)
+        parts.append(section("fmod"))
     if FLOAT16 in dtypes:
-        parts += [_HALF, FMA_OF_HALF]
+        parts += [section("half"), FMA_OF_HALF]
     if any(node.op in ("min", "max") and is_float(node.dtype) for node in nodes) or any(
         node.op == "update" and node.attr.kind in ("min", "max") and is_float(node.dtype) for node in nodes
     ):
-        parts.append(_CHOICE)
+        parts.append(section("choice"))
     typed = {
         node.dtype.name: node.dtype
         for node in nodes
         if node.dtype.kind in "iu" and (node.op in _TYPED or (node.op == "cast" and is_float(node.args[0].dtype)))
     }
     return [*parts, *(_integer_functions(dtype) for _, dtype in sorted(typed.items()))]
-
-
-DRIVER = """\
-/* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
-   most turns of a loop, nothing; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, ROOM = 1 << 16 };
-typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
-typedef struct { long long size, aligned, reads, writes, place; } operand;
-typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
-typedef struct { long long x, y; } pair;
-#define MOVE(T) do { \\
-    typedef T word XF_ANY; \\
-    if (from_step == 0) { const T held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \\
-    else if (to_step == sizeof(T)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \\
-    else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \\
-  } while (0)
-static void move(char *to, long long to_step, const char *from, long long from_step, long long n, long long size) {
-  switch (size) {
-  case 1: MOVE(unsigned char); break;
-  case 2: MOVE(unsigned short); break;
-  case 4: MOVE(unsigned int); break;
-  case 8: MOVE(unsigned long long); break;
-  default: MOVE(pair);
-  }
-}
-/* Between a buffer and n elements that may reach over several rows. */
-static void move_rows(char *buffer, char *base, const long long *start, long long rank, const long long *extent,
-                      const long long *stride, long long n, long long size, int is_store) {
-  long long at[MOST_AXES];
-  for (long long a = 0; a < rank; ++a) at[a] = start[a];
-  while (n > 0) {
-    long long left = extent[rank - 1] - at[rank - 1], m = left < n ? left : n, step = stride[rank - 1];
-    char *row = base;
-    for (long long a = 0; a < rank; ++a) row += at[a] * stride[a];
-    if (is_store) move(row, step, buffer, size, m, size); else move(buffer, size, row, step, m, size);
-    buffer += m * size;
-    n -= m;
-    at[rank - 1] += m;
-    for (long long a = rank - 1; a > 0 && at[a] == extent[a]; --a) { at[a] = 0; ++at[a - 1]; }
-  }
-}
-static int has_failed(const form *f, const long long *report) {
-  for (long long s = 0; s < f->sites; ++s) if (report[3 * s]) return 1;
-  return 0;
-}
-static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
-                       long long *report, char *scratch) {
-  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
-  long long at[MOST_AXES], rest = begin, nbytes = 1, offset = 0, block;
-  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
-  char is_unit[MOST_OPERANDS];
-  _Alignas(64) char room[ROOM];
-  int are_unit = 1;
-  for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
-  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  block = (ROOM - 64 * f->count) / nbytes;
-  block = block > BLOCK ? BLOCK : block;
-  for (int e = 0; e < f->count; ++e) {
-    const operand *own = &f->operands[e];
-    is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank; ++a)
-      is_unit[e] &= a == rank - 1 ? stride[e * rank + a] == own->size : stride[e * rank + a] % own->aligned == 0;
-    are_unit &= is_unit[e];
-    held[e] = 0;
-    buffers[e] = room + offset;
-    offset += (block * own->size + 63) / 64 * 64;
-  }
-  while (begin < end) {
-    const long long left = extent[rank - 1] - at[rank - 1];
-    const int is_row = left >= SHORT_ROW || left >= end - begin;
-    long long n = is_row ? left : block;
-    if (!are_unit && n > block) n = block;
-    if (n > end - begin) n = end - begin;
-    if (n > f->most) n = f->most;
-    for (int e = 0; e < f->count; ++e) {
-      const operand *own = &f->operands[e];
-      const long long *steps = stride + e * rank;
-      char *element = p[own->place];
-      for (long long a = 0; a < rank; ++a) element += at[a] * steps[a];
-      if (is_row && is_unit[e]) { q[e] = element; continue; }
-      q[e] = buffers[e];
-      if (!own->reads) continue;
-      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
-        if (held[e] != element) move(buffers[e], own->size, element, 0, block, own->size);
-        held[e] = element;
-        continue;
-      }
-      held[e] = 0;
-      move_rows(buffers[e], p[own->place], at, rank, extent, steps, n, own->size, 0);
-    }
-    run(n, begin, q, p, g, report, scratch);
-    for (int e = 0; e < f->count; ++e)
-      if (f->operands[e].writes && q[e] == buffers[e])
-        move_rows(buffers[e], p[f->operands[e].place], at, rank, extent, stride + e * rank, n, f->operands[e].size, 1);
-    if (has_failed(f, report)) return 1;
-    begin += n;
-    at[rank - 1] += n;
-    for (long long a = rank - 1; a > 0 && at[a] >= extent[a]; --a) {
-      at[a - 1] += at[a] / extent[a];
-      at[a] %= extent[a];
-    }
-  }
-  return 0;
-}
-/* Compute the elements from `begin` to `end`: whether a site has noted something. */
-XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
-                     long long *report, char *scratch) {
-  const long long *stride = g + f->fixed + 1;
-  int is_flat = g[0] == 1;
-  char *q[MOST_OPERANDS];
-  for (int e = 0; e < f->count; ++e) {
-    const operand *own = &f->operands[e];
-    is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    q[e] = p[own->place] + begin * own->size;
-  }
-  if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
-  while (begin < end) {
-    const long long n = end - begin < f->most ? end - begin : f->most;
-    run(n, begin, q, p, g, report, scratch);
-    if (has_failed(f, report)) return 1;
-    for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
-    begin += n;
-  }
-  return 0;
-}
-""".replace("@AXES", str(MOST_AXES)).replace("@OPERANDS", str(MOST_OPERANDS))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.formulas import expand, two_product, two_sum
+from xferlib.kernels.formulas import PAIRS, expand, two_product, two_sum
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
 from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
 
@@ -276,6 +276,84 @@ def _correct_hard_cases(x: A, out: A, wide: A, bits: A, table: HardCases) -> Non
     out[places] = values
 
 
+# Correct rounding of float32 functions of two numbers.
+#
+# Their hard cases are too many for a table. Where the float64 result lies next to a midpoint, once in 10^7 results, the
+# exact value is compared with the midpoint by arithmetic of many digits.
+
+_DIGITS = 150
+_ANGLE_BITS = 1200
+"""Of fixed-point numbers: the tangent of the least float32 differs from it by its cube, of 2^-450."""
+
+
+def round_pairs_correctly(name: str) -> Callable[[A, A, A], None]:
+    """``power`` or ``arctan2`` of float32 operands, correctly rounded."""
+    function = layout_independent(getattr(np, name))
+    is_less = _is_power_below if name == "power" else _is_angle_below
+
+    def compute(x: A, y: A, out: A) -> None:
+        wide = scratch(out, FLOAT64, "pairs")
+        first, second = scratch(out, FLOAT64, "first"), scratch(out, FLOAT64, "second")
+        np.copyto(first, x)
+        np.copyto(second, y)
+        function(first, second, wide)
+        result = wide.astype(FLOAT32)
+        for place in zip(*np.nonzero(_is_near_midpoint(np.atleast_1d(wide))), strict=True):
+            at = place if out.ndim else ()
+            result[at] = _nearest_of_pair(float(first[at]), float(second[at]), float(wide[at]), is_less)
+        np.copyto(out, result)
+
+    return compute
+
+
+def _is_near_midpoint(wide: A) -> A:
+    """Where a float64 number of small error may lie on the other side of a midpoint of float32 than the exact one."""
+    size = np.abs(wide)
+    distance = (size.view(np.uint64) + _OFFSET) << _SHIFT
+    near: A = (distance < _NEAR) & (size < 2.0**128)
+    is_subnormal = (size < _SMALLEST_NORMAL) & (size > 0)
+    if is_subnormal.any():
+        steps = size * 2.0**150  # midpoints are odd
+        is_odd = np.abs(np.rint(steps * 0.5 - 0.5) * 2 + 1 - steps) <= steps * (MARGIN_ULP * 2.0**-52)
+        near = np.where(is_subnormal, is_odd, near)
+    return near
+
+
+def _nearest_of_pair(x: float, y: float, wide: float, is_less: Callable[[float, float, float], bool | None]) -> Any:
+    """The float32 nearest to the function of ``x`` and ``y``, which ``wide`` is near to."""
+    from fractions import Fraction  # rarely needed, and slow to import
+
+    size = abs(wide)
+    unit = max(Fraction(2) ** (math.frexp(size)[1] - 25), Fraction(1, 1 << 150))
+    midpoint = float((int(Fraction(size) / unit / 2) * 2 + 1) * unit)
+    below = is_less(x, y, midpoint)
+    if below is not None:
+        midpoint = math.nextafter(midpoint, 0.0 if below else math.inf)
+    return np.float32(math.copysign(midpoint, wide))
+
+
+def _is_power_below(x: float, y: float, midpoint: float) -> bool | None:
+    """Whether ``abs(x) ** y`` is less than a number; None if it is that number."""
+    import decimal
+
+    with decimal.localcontext() as context:
+        context.prec, context.Emax, context.Emin = _DIGITS, decimal.MAX_EMAX, decimal.MIN_EMIN
+        difference = decimal.Decimal(abs(x)) ** decimal.Decimal(y) / decimal.Decimal(midpoint) - 1
+        return None if abs(difference) < decimal.Decimal(10) ** (20 - _DIGITS) else difference < 0
+
+
+def _is_angle_below(y: float, x: float, midpoint: float) -> bool:
+    """Whether the angle of the point (x, abs(y)) is less than one: by the sine of their difference."""
+    from fractions import Fraction
+
+    angle = int(Fraction(midpoint) * (1 << _ANGLE_BITS))
+    terms = [1 << _ANGLE_BITS]
+    while terms[-1]:
+        terms.append((terms[-1] * angle >> _ANGLE_BITS) // len(terms))
+    cosine, sine = sum(terms[::4]) - sum(terms[2::4]), sum(terms[1::4]) - sum(terms[3::4])
+    return Fraction(abs(y)) * cosine < Fraction(x) * sine
+
+
 UFUNCS: dict[str, np.ufunc] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "abs": np.absolute, "div": np.divide,
     "imod": np.fmod, "floordiv": np.floor_divide, "floormod": np.remainder, "fmod": np.fmod, "sqrt": np.sqrt,
@@ -324,6 +402,8 @@ def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
     if name == "rsqrt":
         return _rsqrt if mode == "fast" else round_correctly("rsqrt", _rsqrt)
+    if name in PAIRS and node.dtype == FLOAT32 and mode == "exact":
+        return round_pairs_correctly(name)
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return round_correctly(name, function)

@@ -243,6 +243,10 @@ def check_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
 A = np.ndarray[Any, Any]
 
 
+def _layout_bytes(info: ArrayInfo) -> bytes:
+    return struct.pack(f"{2 * len(info.shape)}n", *info.shape, *info.strides)
+
+
 class HostReductionCall(ReductionCall):
     """A call on host memory, or through a backend's own engine.
 
@@ -311,8 +315,7 @@ class HostReductionCall(ReductionCall):
                 kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
                 self._plan = NativeReductionPlan(native, kept, reduced)
                 if self._engine is None and self.backend.name == "numpy":
-                    nbytes = lambda info: struct.pack(f"{2 * len(info.shape)}n", *info.shape, *info.strides)
-                    inputs = [(info.dtype, nbytes(info)) for _, info in sorted(self.infos.items())]
+                    inputs = [(info.dtype, _layout_bytes(info)) for _, info in sorted(self.infos.items())]
                     self.direct = self._plan.bind(inputs, self.result_shape)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return

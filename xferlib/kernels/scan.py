@@ -13,7 +13,7 @@ from xferlib._core import blocks, observe, registry
 from xferlib._core.arrays import ArrayInfo
 from xferlib._runtime.checks import NoPublicConstructor, refuse_no_flag
 from xferlib.errors import KernelError, KernelShapeError, KernelTypeError
-from xferlib.kernels import autograd
+from xferlib.kernels import tracking
 from xferlib.kernels.calls import native_dtype
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.ir import DType, Program
@@ -241,7 +241,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         given = [each for each in (x, segments) if each is not None]
         backend, place = registry.owner_of(x), infos[0].device
         assert backend is not None
-        if place.kind == "cuda" or any(each.device is not place for each in infos) or autograd.needs_gradient(given):
+        if place.kind == "cuda" or any(each.device is not place for each in infos) or tracking.needs_gradient(given):
             return None
         owner = backend.at(place)
         given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]

@@ -249,7 +249,7 @@ static int compute(const host_call *h, char *const *p, const layout *l)
     geometry[0] = l->rank;
     geometry[1] = l->elements;
     geometry[2] = h->settings[1];
-    geometry[3] = 0;
+    geometry[3] = h->keeps_order;
     for (int a = 0; a < l->rank; ++a)
         *next++ = l->extents[a];
     for (int e = 0; e < l->arrays; ++e)

@@ -1,0 +1,419 @@
+"""Compiled C on a CPU: the bits and the errors of the NumPy engine, in any layout, and the choice between the two."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import stat
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kernels import compiled, emulated, random_programs, targets
+from tests.kernels.bits import same_bits, specials
+from tests.kernels.random_expressions import Expression
+from tests.kernels.test_differential import A, K, X, _outputs
+from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, XferWarning
+from xferlib.kernels import elementwise, host_compiler, native_engine
+from xferlib.kernels.ir import Program
+from xferlib.testing import configured
+
+pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+
+ADD = elementwise(lambda x, y: x * 2 + y)
+Array = np.ndarray[Any, Any]
+Case = tuple[Program, tuple[int, ...], list[Array], str]
+"""A program, the shape of a call, its operands, and what it is made from."""
+
+
+def compare(cases: Sequence[Case]) -> None:
+    kernels = compiled.compile_all([case[0] for case in cases])
+    assert sum(not kernel.why_not for kernel in kernels) > 0.8 * len(cases)
+    wrong = []
+    for kernel, (_, shape, operands, source) in zip(kernels, cases, strict=True):
+        if not kernel.why_not:
+            by_numpy, native = compiled.run_both(kernel, shape, operands)
+            is_error = isinstance(by_numpy[0], str) or isinstance(native[0], str)
+            if by_numpy != native if is_error else not all(map(same_bits, native, by_numpy)):
+                wrong.append(source)
+    assert not wrong, f"{len(wrong)} of {len(cases)} differ, the first one is\n{wrong[0]}"
+
+
+# --- the same programs on each engine
+
+
+def program_of(kernel: Any, *dtypes: str) -> Program:
+    found: Program = kernel.definition.specialize(tuple(map(np.dtype, dtypes)), frozenset()).program
+    return found
+
+
+def expression_case(seed: int) -> Case | None:
+    made = Expression(seed)
+    arrays = made.layouts(made.arrays(204))
+    number = made.rng.choice([2, -3, 2.5])
+    try:
+        kernel = elementwise(made.function())
+        kinds = (*(each.dtype for each in arrays), type(number))
+        program = kernel.definition.specialize(kinds, frozenset({3})).program
+    except (TypeError, ValueError, OverflowError):
+        return None
+    shape = np.broadcast_shapes(*(each.shape for each in arrays))
+    by_name: dict[str, Array] = dict(zip("xyz", arrays, strict=True))
+    operands = []
+    for param in program.params:
+        if param.is_scalar:
+            operands.append(np.array(number).astype(param.dtype))
+        else:
+            new = np.zeros(shape[::-1], param.dtype).T if made.rng.random() < 0.3 else np.zeros(shape, param.dtype)
+            operands.append(by_name.get(param.name, new))
+    return program, shape, operands, f"{made.text} of {made.dtypes}, {[each.strides for each in arrays]}"
+
+
+def test_random_expressions() -> None:
+    compare([case for case in map(expression_case, range(45)) if case is not None])
+
+
+_BOTH = (
+    lambda x, y: (x + y, x - y, x * y, np.minimum(x, y), np.maximum(x, y), abs(x), -x, np.sign(x), x < y, x == y),
+    lambda x, y: (
+        x // y,
+        x % y,
+        np.fmod(x, y),
+        *(x.astype(each) for each in ("i1", "u2", "i4", "u8", "f2", "f4", "f8")),
+    ),
+)
+_OF_INTEGERS = (lambda x, y: (x << y, x >> y, x & y, x | y, x ^ y, ~x),)
+_OF_FLOATS = (
+    lambda x, y: (x / y, np.sqrt(x), np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.copysign(x, y)),
+    lambda x, y: (np.fmax(x, y), np.fmin(x, y), np.nextafter(x, y), np.signbit(x)),
+)
+
+
+def test_every_operation_where_it_may_go_wrong() -> None:
+    cases: list[Case] = []
+    for dtype in ("float16", "float32", "float64", "int8", "uint16", "int32", "int64", "uint64"):
+        x, y = (np.ascontiguousarray(each).ravel() for each in np.meshgrid(specials(dtype), specials(dtype)))
+        for function in _BOTH + (_OF_FLOATS if dtype.startswith("float") else _OF_INTEGERS):
+            program = program_of(elementwise(function), dtype, dtype)
+            new = [np.zeros(x.shape, param.dtype) for param in program.params[2:]]
+            cases.append((program, x.shape, [x, y, *new], f"{function.__code__.co_consts} of {dtype}"))
+    compare(cases)
+
+
+def test_an_output_that_is_an_input_is_read_before_it_is_written() -> None:
+    kernel = elementwise(lambda x, y: (np.sin(x) + y, np.exp(x)))
+    x, y = np.linspace(-1e6, 1e30, 999, dtype="f4"), np.linspace(-200, 200, 999, dtype="f4")
+    with configured(cpu="numpy"):
+        expected = kernel(x, y)
+    with configured(cpu="native"):
+        for _ in range(3):
+            one, two = x.copy(), y.copy()
+            kernel(one, two, out=(one, two))
+            assert same_bits(one, expected[0])
+            assert same_bits(two, expected[1])
+
+
+def program_case(seed: int) -> tuple[Case, Any] | None:
+    made = random_programs.program(seed)
+    dtype = ("float64", "float32", "float16")[seed % 3]
+    with np.errstate(over="ignore"):
+        operands = [X.astype(dtype), K, A.astype(dtype), *_outputs(dtype)][: 6 if made.has_elements else 5]
+    try:
+        kernel = elementwise(
+            random_programs.INPUTS, random_programs.outputs(made), made.operation, preamble=made.preamble
+        )
+        program = kernel.definition.specialize(tuple(each.dtype for each in operands), frozenset()).program
+    except (KernelSyntaxError, KernelTypeError):
+        return None
+    return (program, X.shape, operands, str(made)), kernel
+
+
+def test_random_programs() -> None:
+    with configured(loop_turns=100_000):
+        compare([found[0] for found in map(program_case, range(200, 220)) if found is not None])
+
+
+@pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')")
+def test_random_programs_by_cuda_source_too() -> None:
+    found = [each for each in map(program_case, range(250, 262)) if each is not None]
+    calls = [(kernel, *(each.copy() for each in case[2])) for case, kernel in found]
+    emulated.all_as_cuda(calls)
+    for (_, *by_cuda), kernel, (case, _) in zip(
+        calls, compiled.compile_all([e[0][0] for e in found]), found, strict=True
+    ):
+        _, native = compiled.run_both(kernel, X.shape, case[2])
+        assert all(map(same_bits, by_cuda, native)), case[3]
+
+
+# --- arrays that a kernel indexes
+
+_INDICES = ("i", "i + 1", "i - 1", "i + w", "i - w", "2 * i - 3", "w - i", "k", "i / w", "i % w", "(int)i - 2")
+_CONDITIONS = (
+    "i > 0 && i < n2 - 1", "i / w > 0 && i / w < n2 / w - 1 && i % w > 0 && i % w < w - 1", "k > 0 && k < 5", "i >= w",
+    "(i + 7) % w < 3", "1",
+)  # fmt: skip
+
+
+def indexed_case(seed: int) -> Case:
+    rng = random.Random(seed)
+    count, width = rng.choice([(40, 7), (700, 133), (1200, 300), (5, 2)])
+    reads = [f"u[{rng.choice(_INDICES)}]" for _ in range(rng.randint(1, 4))]
+    yes = " + ".join(reads)
+    text = f"if ({rng.choice(_CONDITIONS)}) o = {yes}; else o = (float)(i % w) - i / w;"
+    has_stores = rng.random() < 0.4
+    if has_stores:
+        text += f" if ({rng.choice(_CONDITIONS)}) v[{rng.choice(['i', 'count2 - 1 - i', 'i / 2', 'k'])}] = o;"
+    arrays = "raw float32 u, int32 k, int32 w, int32 n2, int32 count2"
+    kernel = elementwise(arrays, "float32 o, raw float32 v" if has_stores else "float32 o", text)
+    kinds = (np.dtype("f4"), np.dtype("i4"), int, int, int, *[np.dtype("f4")] * (1 + has_stores))
+    program = kernel.definition.specialize(kinds, frozenset({2, 3, 4})).program
+    values = np.random.default_rng(seed)
+    size = rng.choice([count, count, 2 * count, count - 1])
+    operands = [
+        values.random(size, np.float32), values.integers(-1, 7, count).astype("i4"), np.array(width, "i4"),
+        np.array(count, "i4"), np.array(count, "i4"), np.zeros(count, "f4"), np.zeros(count, "f4"),
+    ]  # fmt: skip
+    return program, (count,), operands[: 6 + has_stores], f"{text} over {count}, w {width}, {size} of u"
+
+
+def test_indexed_arrays_and_their_errors() -> None:
+    cases = []
+    for seed in range(30):
+        try:
+            cases.append(indexed_case(seed))
+        except KernelTypeError:  # two elements would certainly write one
+            continue
+    compare(cases)
+
+
+def test_a_row_that_32_bits_cut() -> None:
+    kernel = elementwise(
+        "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"
+    )
+    program = kernel.definition.specialize((int, int, *map(np.dtype, ("f4", "i8", "i8"))), frozenset({0, 1})).program
+    given = [np.array(2**31 - 300), np.array(1000), np.zeros(900, "f4"), np.zeros(900, int), np.zeros(900, int)]
+    compare([(program, (900,), given, "an index in 32 bits")])
+
+
+def test_a_loop_without_an_end_is_the_error_of_the_numpy_engine() -> None:
+    kernel = elementwise("int32 x", "int32 y", "y = x; while (y != 5) ++y;")
+    program = kernel.definition.specialize((np.dtype("i4"),) * 2, frozenset()).program
+    with configured(loop_turns=100):
+        operands = [np.array([1, 6, 5, 7, -200], "i4"), np.zeros(5, "i4")]
+        compare([(program, (5,), operands, "a loop")])
+        (native,) = compiled.compile_all([program])
+        with pytest.raises(KernelError, match=r"100 turns and 3 element\(s\)"):
+            native_engine.NativePlan(native, (5,), operands, lambda _: pytest.fail("NumPy")).run(operands)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_many_threads_give_what_one_does(threads: int) -> None:
+    x = np.random.default_rng(0).random((1000, 333), np.float32)
+    kernel = elementwise(lambda x, y: np.exp(x) * y)
+    with configured(cpu="numpy"):
+        expected = kernel(x, x[::-1])
+    with configured(cpu="native", threads=threads):
+        assert same_bits(kernel(x, x[::-1]), expected)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f4", "f8", "c16"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_large_matrices_that_lie_across_one_another(dtype: str, threads: int) -> None:
+    values = np.arange(2 * 333 * 501) % 113
+    x = values.reshape(2, 333, 501).astype(dtype)
+    y = values[::-1].reshape(2, 501, 333).astype(dtype).transpose(0, 2, 1)
+    z = np.zeros((2, 501, 333), dtype).transpose(0, 2, 1)
+    with configured(cpu="native", threads=threads):
+        for out in (None, z):
+            for _ in range(3):
+                found = ADD(x, y, out=out)
+            assert same_bits(found, x + x + y)
+            assert same_bits(ADD(y[:, ::-1], y, out=out), y[:, ::-1] + y[:, ::-1] + y)
+
+
+# --- plain calls, which C does alone
+
+
+@pytest.fixture(scope="module")
+def both() -> Any:
+    kernel = elementwise(lambda x, y, *, s: (x * s + y, x - y))
+    with configured(cpu="native"):
+        for _ in range(3):
+            kernel(np.ones(3), np.ones(3), s=2.0)
+    return kernel
+
+
+LAYOUTS = ("c", "f", "step", "back", "row", "column", "scalar", "shifted")
+
+
+def laid_out(values: Array, layout: str) -> Array:
+    if layout == "f":
+        return np.asfortranarray(values)
+    if layout == "step":
+        wide = np.zeros((*values.shape[:-1], 2 * values.shape[-1]), values.dtype)
+        wide[..., ::2] = values
+        return wide[..., ::2]
+    if layout == "back":
+        return values[::-1, ::-1].copy()[::-1, ::-1]
+    if layout == "row":
+        return values[:1]
+    if layout == "column":
+        return values[:, :1]
+    if layout == "scalar":
+        return values[:1, :1].reshape(())
+    if layout == "shifted":
+        memory = np.zeros(values.nbytes + 1, np.uint8)
+        found = memory[1:].view(values.dtype).reshape(values.shape)
+        found[...] = values
+        return found
+    return values
+
+
+@given(
+    st.tuples(st.integers(0, 5), st.integers(0, 6)), st.sampled_from(LAYOUTS), st.sampled_from(LAYOUTS),
+    st.sampled_from(["new", "c", "f", "step", "back", "x", "y"]), st.sampled_from(["f4", "i2", "c16"]),
+)  # fmt: skip
+def test_plain_calls_of_any_layout(shape: tuple[int, int], one: str, two: str, out: str, dtype: str) -> None:
+    count = int(np.prod(shape))
+    if not count:
+        one = two = "c"
+    with configured(cpu="native"):
+        ADD(np.ones(2, dtype), np.ones(2, dtype))
+        ADD(np.ones(2, dtype), np.ones(2, dtype))  # from here on C looks first
+        x = laid_out(np.arange(count).reshape(shape).astype(dtype), one)
+        y = laid_out(np.arange(count)[::-1].reshape(shape).astype(dtype), two)
+        expected = x * np.dtype(dtype).type(2) + y
+        if out in ("x", "y"):
+            target = x if out == "x" else y
+            if target.shape != expected.shape:
+                return
+        else:
+            target = laid_out(np.zeros(expected.shape, dtype), out if expected.ndim == 2 and count else "c")
+        found = ADD(x, y) if out == "new" else ADD(x, y, out=target)
+        assert same_bits(found, expected)
+        assert out == "new" or found is target
+
+
+def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:
+    memory = np.arange(20, dtype="f4")
+    with configured(cpu="native"):
+        for _ in range(3):
+            ADD(memory, memory)
+        fixed = np.zeros(10, "f4")
+        fixed.flags.writeable = False
+        for arguments, out, message in (
+            ((memory[:10], memory[5:15]), memory[1:11], "overlaps argument"),
+            ((memory[:10], memory[10:]), memory[:18:2][:9], "has shape"),
+            ((memory[:10], memory[10:]), fixed, "read-only"),
+            ((memory[:10], memory[10:]), np.broadcast_to(memory[:1], 10), "read-only|share memory"),
+            ((memory[:10], memory[:7]), None, "does not broadcast"),
+        ):
+            with pytest.raises((KernelTypeError, ValueError), match=message):
+                ADD(*arguments, out=out)
+
+
+def test_plain_calls_convert_numbers_as_prepared_ones_do(both: Any) -> None:
+    x = np.arange(5.0)
+    for number in (2.5, -0.0, float("inf"), 3, 2**60 + 1, True, np.float64(0.1)):
+        with configured(cpu="numpy"):
+            expected = both(x, x, s=number)
+        with configured(cpu="native"):
+            assert all(map(same_bits, both(x, x, s=number), expected))
+
+
+def test_plain_calls_of_other_types_are_those_of_the_numpy_engine() -> None:
+    x = np.arange(5, dtype="f4")
+    with configured(cpu="native"):
+        for _ in range(3):
+            ADD(x, x)
+        assert same_bits(ADD(x.astype(">f4"), x), x * 3)
+        assert ADD(x.astype("f8"), x.astype("f8")).dtype == np.float64
+        assert same_bits(ADD(x, 1.0), x * 2 + 1)
+
+
+# --- which engine runs
+
+
+_numbers = itertools.count(1_000)
+
+
+def new_kernel() -> Any:
+    """A kernel that was never compiled in this process."""
+    number = next(_numbers)
+    return elementwise(lambda x: x * number)
+
+
+def test_auto_compiles_behind_the_numpy_engine() -> None:
+    kernel, x = new_kernel(), np.arange(5.0)
+    with configured(cpu="auto"):
+        expected = kernel(x)
+        program = program_of(kernel, "f8")
+        for _ in range(native_engine.CALLS_BEFORE):
+            kernel(x)
+        native_engine.wait_until_idle()
+        assert same_bits(kernel(x), expected)
+        assert native_engine.engine_of(program) == "native"
+    with configured(cpu="numpy"):
+        assert native_engine.engine_of(program) == "numpy"
+        assert same_bits(kernel(x), expected)
+
+
+def test_what_is_called_once_is_not_compiled() -> None:
+    kernel = new_kernel()
+    with configured(cpu="auto"):
+        kernel(np.arange(5.0))
+        native_engine.wait_until_idle()
+        assert native_engine.engine_of(program_of(kernel, "f8")) == "numpy"
+
+
+def test_native_without_a_compiler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_compiler, "find_compiler", lambda: None)
+    with configured(cpu="native"), pytest.raises(KernelCompileError, match="needs a C compiler"):
+        new_kernel()(np.arange(5.0))
+    with configured(cpu="auto"):
+        kernel = new_kernel()
+        for _ in range(4):
+            assert kernel(np.arange(3.0)).size == 3
+
+
+@pytest.fixture
+def broken_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    program = tmp_path / "cc"
+    program.write_text("#!/bin/sh\necho 'no room on the disk' >&2\nexit 1\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("CC", str(program))
+    monkeypatch.setattr(native_engine, "_compiler", native_engine._BackgroundCompiler())
+    yield
+    native_engine._compiler.close()
+
+
+@pytest.mark.usefixtures("broken_compiler")
+def test_a_broken_compiler_is_told_of_once() -> None:
+    x = np.arange(5.0)
+    with configured(cpu="auto"):
+        kernels = [new_kernel() for _ in range(3)]
+        for kernel in kernels[:1] * 3:
+            kernel(x)
+        native_engine.wait_until_idle()
+        kernels[1](x)
+        with pytest.warns(XferWarning, match="no room on the disk"):
+            kernels[1](x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                assert kernels[2](x).size == 5
+    with configured(cpu="native"), pytest.raises(KernelCompileError, match="no room on the disk"):
+        new_kernel()(x)
+
+
+def test_float64_functions_stay_on_the_numpy_engine() -> None:
+    kernel = elementwise(lambda x: np.exp(x))
+    with configured(cpu="native"):
+        kernel(np.arange(3.0))
+    assert native_engine.engine_of(program_of(kernel, "f8")) == "numpy"

@@ -1,0 +1,389 @@
+/* C of native kernels beside the programs' own: sections, each behind a line with its name. native_source.py chooses, and
+   fills in names in capitals: NAME, T, U, S, BITS, QUOTIENT, SHIFT. */
+//: prelude
+#define bool _Bool
+#define true 1
+#define false 0
+#define __device__ static
+#define __forceinline__ inline
+#if defined(__clang__)
+#define XF_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define XF_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define XF_INDEPENDENT
+#endif
+#if defined(__GNUC__)
+#define XF_RARE __attribute__((noinline, cold))
+#define XF_CONSTANT(x) __builtin_constant_p(x)
+#define XF_ANY __attribute__((aligned(1), may_alias))
+#define XF_PACKED __attribute__((packed, may_alias))
+#define XF_EXPORT __attribute__((visibility("default")))
+#else
+#define XF_RARE
+#define XF_CONSTANT(x) 0
+#define XF_ANY
+#define XF_PACKED
+#define XF_EXPORT
+#endif
+typedef struct { float x, y; } xf_c64;
+typedef struct { double x, y; } xf_c128;
+static inline float __int_as_float(unsigned int bits) { union { unsigned int i; float f; } it; it.i = bits; return it.f; }
+static inline float __uint_as_float(unsigned int bits) { return __int_as_float(bits); }
+static inline unsigned int __float_as_uint(float x) { union { unsigned int i; float f; } it; it.f = x; return it.i; }
+static inline double __longlong_as_double(long long bits) { union { long long i; double f; } it; it.i = bits; return it.f; }
+static inline long long __double_as_longlong(double x) { union { long long i; double f; } it; it.f = x; return it.i; }
+#define __fadd_rn(x, y) ((x) + (y))
+#define __fsub_rn(x, y) ((x) - (y))
+#define __fmul_rn(x, y) ((x) * (y))
+#define __fdiv_rn(x, y) ((x) / (y))
+#define __dadd_rn(x, y) ((x) + (y))
+#define __dsub_rn(x, y) ((x) - (y))
+#define __dmul_rn(x, y) ((x) * (y))
+#define __ddiv_rn(x, y) ((x) / (y))
+#define __fmaf_rn(x, y, z) __builtin_fmaf(x, y, z)
+#define __fma_rn(x, y, z) __builtin_fma(x, y, z)
+#define __fsqrt_rn(x) __builtin_sqrtf(x)
+#define __dsqrt_rn(x) __builtin_sqrt(x)
+static inline float fabsf(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
+static inline double fabs(double x) { return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll); }
+#define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
+/* Note a number at a site: how often, the least and the greatest. */
+XF_RARE static void xf_miss(long long *site, long long number) {
+  if (!site[0]++) site[1] = site[2] = number;
+  if (number < site[1]) site[1] = number;
+  if (number > site[2]) site[2] = number;
+}
+#define XF_INSIDE(index, length, site) \
+  ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
+static const long long xf_zeros[2] = {0, 0};
+static int xf_differs(const char *x, const char *y, int nbytes) {
+  for (int i = 0; i < nbytes; ++i) if (x[i] != y[i]) return 1;
+  return 0;
+}
+//: rounding
+#if defined(__SSE4_1__) || defined(__aarch64__)
+#define floorf __builtin_floorf
+#define ceilf __builtin_ceilf
+#define truncf __builtin_truncf
+#define rintf __builtin_rintf
+#define floor __builtin_floor
+#define ceil __builtin_ceil
+#define trunc __builtin_trunc
+#define rint __builtin_rint
+#else
+/* By the addition of a number whose last bit counts one; the sign of zero is the operand's. */
+#define XF_ROUND(T, F, SIGN, WHOLE, BITS, BACK, FABS, U, TOP) \
+  static inline T SIGN(T y, T x) { return BACK((BITS(y) & ~(U)TOP) | (BITS(x) & (U)TOP)); } \
+  static inline T rint##F(T x) { T a = FABS(x), y = (a + WHOLE) - WHOLE; return a < WHOLE ? SIGN(y, x) : x; } \
+  static inline T floor##F(T x) { T y = rint##F(x); return y > x ? SIGN(y - 1, x) : y; } \
+  static inline T ceil##F(T x) { T y = rint##F(x); return y < x ? SIGN(y + 1, x) : y; } \
+  static inline T trunc##F(T x) { T a = FABS(x), y = rint##F(a); return a < WHOLE ? SIGN(y > a ? y - 1 : y, x) : x; }
+XF_ROUND(float, f, xf_signf, 0x1p23f, __float_as_uint, __uint_as_float, fabsf, unsigned int, 0x80000000u)
+XF_ROUND(double, , xf_sign, 0x1p52, __double_as_longlong, __longlong_as_double, fabs, long long, 0x8000000000000000ll)
+#endif
+//: fmod
+/* The exact remainder: long division of the significands, bit by bit. */
+static double xf_long_fmod(double x, double y) {
+  unsigned long long a = __double_as_longlong(x) & 0x7fffffffffffffffull, b = __double_as_longlong(y) & 0x7fffffffffffffffull;
+  const unsigned long long sign = __double_as_longlong(x) & 0x8000000000000000ull, inf = 0x7ff0000000000000ull;
+  if (a >= inf || b > inf || b == 0) return __longlong_as_double(0x7ff8000000000000ll);
+  if (a < b) return x;
+  int ea = (int)(a >> 52), eb = (int)(b >> 52);
+  a &= 0xfffffffffffffull; b &= 0xfffffffffffffull;
+  if (ea) a |= 1ull << 52; else for (ea = 1; !(a >> 52); --ea) a <<= 1;
+  if (eb) b |= 1ull << 52; else for (eb = 1; !(b >> 52); --eb) b <<= 1;
+  for (; ea > eb; --ea) { if (a >= b) a -= b; a <<= 1; }
+  if (a >= b) a -= b;
+  if (!a) return __longlong_as_double((long long)sign);
+  for (; !(a >> 52); --ea) a <<= 1;
+  if (ea > 0) a = (a & 0xfffffffffffffull) | (unsigned long long)ea << 52; else a >>= 1 - ea;
+  return __longlong_as_double((long long)(a | sign));
+}
+#if defined(__FMA__) || defined(__aarch64__)
+/* The quotient is the right one or one more, and the difference exact: it is a multiple of what b's last bit counts. */
+static inline double xf_fmod_f64(double x, double y, int *flag) {
+  double a = fabs(x), b = fabs(y), q = a / b, r;
+  *flag |= !(q < 0x1p52) | !(b < __longlong_as_double(0x7ff0000000000000ll));
+  r = __builtin_fma(-__builtin_trunc(q), b, a);
+  r = r < 0 ? r + b : r;
+  return __longlong_as_double(__double_as_longlong(r) | (__double_as_longlong(x) & ~0x7fffffffffffffffll));
+}
+#else
+static inline double xf_fmod_f64(double x, double y, int *flag) { *flag |= 1; return x + y; }
+#endif
+static inline double fmod(double x, double y) {
+  int flag = 0;
+  double r = xf_fmod_f64(x, y, &flag);
+  return flag ? xf_long_fmod(x, y) : r;
+}
+//: half
+/* In integers, which compilers vectorise on any processor, and which keep the bits of a NaN. */
+static inline float xf_from_half(unsigned short half) {
+  unsigned int h = half, a = h & 0x7fffu, sign = (h & 0x8000u) << 16;
+  unsigned int normal = (a << 13) + (a < 0x7c00u ? 112u << 23 : 224u << 23);
+  unsigned int small = __float_as_uint((float)(int)a * 0x1p-24f);
+  return __uint_as_float((a < 0x400u ? small : normal) | sign);
+}
+static inline unsigned short xf_to_half(float f) {
+  unsigned int u = __float_as_uint(f), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
+  unsigned int normal = ((a + 0xfffu + (a >> 13 & 1u)) >> 13) - (112u << 10);
+  unsigned int small = __float_as_uint(__uint_as_float(a < 0x38800000u ? a : 0u) * 0x1p24f + 0x1p23f) & 0xffffu;
+  unsigned int nan = 0x7c00u | (a >> 13 & 0x3ffu);
+  unsigned int found = a < 0x38800000u ? small : a >= 0x47800000u ? 0x7c00u : normal;
+  nan = nan == 0x7c00u ? 0x7e00u : nan;
+  return (unsigned short)((a > 0x7f800000u ? nan : found) | sign);
+}
+static inline float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+/* By way of a float that is rounded to odd, so that rounding it again is right. */
+static inline float xf_half_of_double(double d) {
+  float f = (float)d;
+  double back = (double)f;
+  unsigned int bits = __float_as_uint(f), odd = (fabs(back) > fabs(d) ? bits - 1 : bits) | 1u;
+  return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
+}
+//: choice
+static inline float xf_min_f(float x, float y) {
+  float same = __uint_as_float(__float_as_uint(x) | __float_as_uint(y));
+  return x < y ? x : y < x ? y : x == y ? same : x + y;
+}
+static inline float xf_max_f(float x, float y) {
+  float same = __uint_as_float(__float_as_uint(x) & __float_as_uint(y));
+  return x > y ? x : y > x ? y : x == y ? same : x + y;
+}
+static inline double xf_min_d(double x, double y) {
+  double same = __longlong_as_double(__double_as_longlong(x) | __double_as_longlong(y));
+  return x < y ? x : y < x ? y : x == y ? same : x + y;
+}
+static inline double xf_max_d(double x, double y) {
+  double same = __longlong_as_double(__double_as_longlong(x) & __double_as_longlong(y));
+  return x > y ? x : y > x ? y : x == y ? same : x + y;
+}
+#define xf_min(x, y) _Generic((x), double: xf_min_d, default: xf_min_f)(x, y)
+#define xf_max(x, y) _Generic((x), double: xf_max_d, default: xf_max_f)(x, y)
+//: integer
+#define xf_narrow_NAME(bits) ((T)(bits))
+static inline T xf_idiv_NAME(T x, T y) {
+  if (XF_CONSTANT(y) && y > 0) return (T)(x / y); /* by a multiplication */
+  QUOTIENT
+}
+static inline T xf_imod_NAME(T x, T y) { return y == 0 ? (T)0 : (T)((U)x - (U)xf_idiv_NAME(x, y) * (U)y); }
+static inline T xf_floordiv_NAME(T x, T y) {
+  T quotient = xf_idiv_NAME(x, y), rest = xf_imod_NAME(x, y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
+}
+static inline T xf_floormod_NAME(T x, T y) {
+  T rest = xf_imod_NAME(x, y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)rest + (U)y) : rest;
+}
+static inline T xf_shl_NAME(T x, T count) {
+  return (S)count < BITS ? (T)((U)x << ((U)count & (BITS - 1))) : (T)0;
+}
+static inline T xf_shr_NAME(T x, T count) {
+  return (S)count < BITS ? (T)(x >> ((U)count & (BITS - 1))) : x < 0 ? (T)-1 : (T)0;
+}
+/* What is 0 is not converted: gcc 12 takes the way to an integer and back for a truncation, which keeps the sign of 0. */
+#define xf_saturate_NAME(x, low, high, least, most) \
+  (xf_size_of(x) >= 1 ? ((x) >= (high) ? (most) : (x) < (low) ? (least) : (T)(x)) : (T)0)
+//: integer64
+/* By a division of floats, while they hold the operands: exact, and vectorised. */
+#define xf_fast_idiv_NAME(x, y) xf_by_double_NAME(x, y, &xf_wide)
+#define xf_fast_imod_NAME(x, y) (T)((U)(x) - (U)xf_by_double_NAME(x, y, &xf_wide) * (U)(y))
+#define xf_fast_floordiv_NAME(x, y) xf_floor_by_double_NAME(x, y, &xf_wide)
+#define xf_fast_floormod_NAME(x, y) (T)((U)(x) - (U)xf_floor_by_double_NAME(x, y, &xf_wide) * (U)(y))
+static inline T xf_by_double_NAME(T x, T y, U *flag) {
+  const U half = SHIFT;
+  *flag |= ((U)x + half) >> 53 | ((U)y + half) >> 53 | (U)(y == 0);
+  double q = (double)x / (double)y;
+  return fabs(q) >= 1 ? (T)q : (T)0;
+}
+static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
+  T quotient = xf_by_double_NAME(x, y, flag), rest = (T)((U)x - (U)quotient * (U)y);
+  return rest != 0 && ((rest < 0) != (y < 0)) ? (T)((U)quotient - 1) : quotient;
+}
+//: driver
+/* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
+   most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, TILE = 64, LONG_ROW = 320, ROOM = 1 << 16 };
+typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
+typedef struct { long long size, aligned, reads, writes, place; } operand;
+typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
+/* Of any alignment. */
+typedef unsigned char word1 XF_ANY;
+typedef unsigned short word2 XF_ANY;
+typedef unsigned int word4 XF_ANY;
+typedef unsigned long long word8 XF_ANY;
+typedef struct XF_PACKED { unsigned long long x, y; } word16;
+#define MOVE(word) do { \
+    if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
+    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) /* which is vectorised */ \
+      for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[2 * i]; \
+    else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
+    else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
+  } while (0)
+static void move(char *to, long long to_step, const char *from, long long from_step, long long n, long long size) {
+  switch (size) {
+  case 1: MOVE(word1); break;
+  case 2: MOVE(word2); break;
+  case 4: MOVE(word4); break;
+  case 8: MOVE(word8); break;
+  default: MOVE(word16);
+  }
+}
+/* Between a buffer and n elements that may reach over several rows. */
+static void move_rows(char *buffer, char *base, const long long *start, long long rank, const long long *extent,
+                      const long long *stride, long long n, long long size, int is_store) {
+  long long at[MOST_AXES];
+  for (long long a = 0; a < rank; ++a) at[a] = start[a];
+  while (n > 0) {
+    long long left = extent[rank - 1] - at[rank - 1], m = left < n ? left : n, step = stride[rank - 1];
+    char *row = base;
+    for (long long a = 0; a < rank; ++a) row += at[a] * stride[a];
+    if (is_store) move(row, step, buffer, size, m, size); else move(buffer, size, row, step, m, size);
+    buffer += m * size;
+    n -= m;
+    at[rank - 1] += m;
+    for (long long a = rank - 1; a > 0 && at[a] == extent[a]; --a) { at[a] = 0; ++at[a - 1]; }
+  }
+}
+static int has_failed(const form *f, const long long *report) {
+  for (long long s = 0; s < f->sites; ++s) if (report[3 * s]) return 1;
+  return 0;
+}
+/* Whether an operand lies across the rows, so that a row touches one cache line for each element, more than a cache has. */
+static int lies_across(const form *f, const long long *g) {
+  const long long rank = g[0], *stride = g + f->fixed + rank;
+  for (long long e = 0; rank > 1 && !g[3] && g[f->fixed + rank - 1] >= LONG_ROW && e < f->count; ++e) {
+    const long long outer = stride[e * rank + rank - 2], inner = stride[e * rank + rank - 1], size = f->operands[e].size;
+    if ((outer < 0 ? -outer : outer) == size && (inner < 0 ? -inner : inner) > 2 * size) return 1;
+  }
+  return 0;
+}
+/* Whole rows from `begin` to `end`, in tiles whose lines stay in the cache from one row to the next. */
+static int run_tiles(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                     long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, inner = extent[rank - 1];
+  char *base[MOST_OPERANDS], *q[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  long long offset = 0, nbytes = 1, columns, rows;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  columns = TILE, rows = (ROOM - 64 * f->count) / nbytes / columns;
+  rows = rows > 16 ? 16 : rows;
+  for (int e = 0; e < f->count; ++e) {
+    q[e] = room + offset;
+    offset += (rows * columns * f->operands[e].size + 63) / 64 * 64;
+  }
+  for (long long row = begin / inner, r; row < end / inner; row += r) {
+    const long long height = extent[rank - 2], left = height - row % height;
+    r = end / inner - row < left ? end / inner - row : left;
+    r = r < rows ? r : rows;
+    for (int e = 0; e < f->count; ++e) {
+      long long rest = row;
+      base[e] = p[f->operands[e].place];
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) base[e] += (a ? rest % extent[a] : rest) * stride[e * rank + a];
+    }
+    for (long long column = 0, c; column < inner; column += c) {
+      c = inner - column < columns ? inner - column : columns;
+      for (int e = 0; e < f->count; ++e) {
+        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
+        for (long long i = 0; f->operands[e].reads && i < r; ++i)
+          move(q[e] + i * c * size, size, base[e] + i * own[0] + column * own[1], own[1], c, size);
+      }
+      run(r * c, 0, q, p, g, report, scratch);
+      for (int e = 0; e < f->count; ++e) {
+        const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
+        for (long long i = 0; f->operands[e].writes && i < r; ++i)
+          move(base[e] + i * own[0] + column * own[1], own[1], q[e] + i * c * size, size, c, size);
+      }
+      if (has_failed(f, report)) return 1;
+    }
+  }
+  return 0;
+}
+static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                       long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
+  long long at[MOST_AXES], rest = begin, nbytes = 1, offset = 0, block;
+  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
+  char is_unit[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  int are_unit = 1;
+  for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  block = (ROOM - 64 * f->count) / nbytes;
+  block = block > BLOCK ? BLOCK : block;
+  for (int e = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    for (long long a = 0; a < rank; ++a)
+      is_unit[e] &= a == rank - 1 ? stride[e * rank + a] == own->size : stride[e * rank + a] % own->aligned == 0;
+    are_unit &= is_unit[e];
+    held[e] = 0;
+    buffers[e] = room + offset;
+    offset += (block * own->size + 63) / 64 * 64;
+  }
+  while (begin < end) {
+    const long long left = extent[rank - 1] - at[rank - 1];
+    const int is_row = left >= SHORT_ROW || left >= end - begin;
+    long long n = is_row ? left : block;
+    if (!are_unit && n > block) n = block;
+    if (n > end - begin) n = end - begin;
+    if (n > f->most) n = f->most;
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *steps = stride + e * rank;
+      char *element = p[own->place];
+      for (long long a = 0; a < rank; ++a) element += at[a] * steps[a];
+      if (is_row && is_unit[e]) { q[e] = element; continue; }
+      q[e] = buffers[e];
+      if (!own->reads) continue;
+      if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
+        if (held[e] != element) move(buffers[e], own->size, element, 0, block, own->size);
+        held[e] = element;
+        continue;
+      }
+      held[e] = 0;
+      move_rows(buffers[e], p[own->place], at, rank, extent, steps, n, own->size, 0);
+    }
+    run(n, begin, q, p, g, report, scratch);
+    for (int e = 0; e < f->count; ++e)
+      if (f->operands[e].writes && q[e] == buffers[e])
+        move_rows(buffers[e], p[f->operands[e].place], at, rank, extent, stride + e * rank, n, f->operands[e].size, 1);
+    if (has_failed(f, report)) return 1;
+    begin += n;
+    at[rank - 1] += n;
+    for (long long a = rank - 1; a > 0 && at[a] >= extent[a]; --a) {
+      at[a - 1] += at[a] / extent[a];
+      at[a] %= extent[a];
+    }
+  }
+  return 0;
+}
+/* Compute the elements from `begin` to `end`: whether a site has noted something. */
+XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                     long long *report, char *scratch) {
+  const long long *stride = g + f->fixed + 1;
+  int is_flat = g[0] == 1;
+  char *q[MOST_OPERANDS];
+  for (int e = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    q[e] = p[own->place] + begin * own->size;
+  }
+  if (!is_flat && lies_across(f, g)) {
+    const long long inner = g[f->fixed + g[0] - 1], first = (begin + inner - 1) / inner * inner, last = end / inner * inner;
+    if (first < last)
+      return (begin < first && run_strided(run, f, p, g, begin, first, report, scratch)) ||
+             run_tiles(run, f, p, g, first, last, report, scratch) ||
+             (last < end && run_strided(run, f, p, g, last, end, report, scratch));
+  }
+  if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
+  while (begin < end) {
+    const long long n = end - begin < f->most ? end - begin : f->most;
+    run(n, begin, q, p, g, report, scratch);
+    if (has_failed(f, report)) return 1;
+    for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
+    begin += n;
+  }
+  return 0;
+}
