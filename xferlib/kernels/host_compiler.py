@@ -182,7 +182,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     import subprocess  # here: what is cached needs none
 
     try:
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: S603 - the user's own compiler
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace",
         ) as child:  # fmt: skip

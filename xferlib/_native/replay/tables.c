@@ -99,8 +99,8 @@ static int takes_numpy(PyObject *capsule)
         return 0;
     memcpy(&replay.new_copy, &table[NEW_COPY], sizeof(void *));
     memcpy(&replay.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
-    memcpy(&replay.zeros, &table[ZEROS], sizeof(void *));
-    memcpy(&replay.empty, &table[EMPTY], sizeof(void *));
+    memcpy(&replay.zeros, &table[NEW_ZEROS], sizeof(void *));
+    memcpy(&replay.empty, &table[NEW_EMPTY], sizeof(void *));
     memcpy(&replay.set_base, &table[SET_BASE], sizeof(void *));
     return 1;
 }
