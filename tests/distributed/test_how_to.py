@@ -20,7 +20,7 @@ PAGE = ROOT / "docs" / "how-to" / "from-one-gpu-to-a-cluster.md"
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the documentation is not beside the tests")
 
 FOR_OPEN_MPI = "--oversubscribe"
-CHECKSUM = "12261699"
+CHECKSUM = "be4b93ad"
 """Of the weights that the example ends with, whatever starts it; tests/test_examples.py has it for every backend."""
 
 

@@ -20,7 +20,7 @@ from tools.cuda_corpus.arguments import Launch
 from tools.cuda_corpus.running import list_digests
 from xferlib.kernels.cuda_cpu import emit, ptx
 
-_OLDER_VERSIONS = ("8.7", "8.4", "8.0")
+_OLDER_VERSIONS = ("9.0", "8.7", "8.4", "8.0")
 _UNSIGNED = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigned long long"}
 
 
@@ -75,6 +75,7 @@ def _load(path: Path) -> Any:
         module = xl.raw_module(path=path, types=types)
         try:
             module.compile()
+            module.get_function(next(iter(kernels)), "void *p").attributes()  # a driver may look at the text only now
             return module
         except Exception as error:  # of a driver, whose types are its own
             failure = error

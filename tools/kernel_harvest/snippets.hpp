@@ -356,25 +356,17 @@ template <typename T> struct xf_array {
   T& operator[](std::initializer_list<ptrdiff_t> index) const { return entry(index.begin()); }
 };
 
-// xferlib's order of a reduction: leaves of 4096 elements with 512 strided lanes, halved, then neighbouring pairs
+// xferlib's order of a reduction: neighbours in pairs, level by level; an odd one at the end stays for the next level
 template <typename A, typename Map, typename Reduce> A xf_reduce(ptrdiff_t count, Map map, Reduce reduce) {
-  std::vector<A> leaves;
-  for (ptrdiff_t first = 0; first < count; first += 4096) {
-    const ptrdiff_t left = count - first < 4096 ? count - first : 4096, lanes = left < 512 ? left : 512;
-    std::vector<A> lane;
-    for (ptrdiff_t k = 0; k < lanes; ++k) lane.push_back(map(first + k));
-    for (ptrdiff_t k = 512; k < left; ++k) lane[k % 512] = reduce(lane[k % 512], map(first + k));
-    for (ptrdiff_t step = 256; step; step /= 2)
-      for (ptrdiff_t k = 0; k < step && k + step < lanes; ++k) lane[k] = reduce(lane[k], lane[k + step]);
-    leaves.push_back(lane[0]);
-  }
-  while (leaves.size() > 1) {
+  std::vector<A> nodes;
+  for (ptrdiff_t k = 0; k < count; ++k) nodes.push_back(map(k));
+  while (nodes.size() > 1) {
     std::vector<A> next;
-    for (size_t k = 0; k < leaves.size(); k += 2)
-      next.push_back(k + 1 < leaves.size() ? reduce(leaves[k], leaves[k + 1]) : leaves[k]);
-    leaves = next;
+    for (size_t k = 0; k < nodes.size(); k += 2)
+      next.push_back(k + 1 < nodes.size() ? reduce(nodes[k], nodes[k + 1]) : nodes[k]);
+    nodes = next;
   }
-  return leaves[0];
+  return nodes[0];
 }
 
 }  // namespace xf

@@ -575,7 +575,7 @@ def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple
     return broadcast_shape(named) if named else next(iter(shapes.values()))
 
 
-class _Last(NamedTuple):
+class _KnownCall(NamedTuple):
     """What recognises a call like the last one: the very axis, since ``True == 1``, and the arrays' kinds."""
 
     axis: Any
@@ -606,7 +606,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         self._parts: dict[int, tuple[ElementwiseKernel, ReductionKernel]] = {}
         """The kernels of a reduction in two, by the identity of the specification."""
         self._ready: Plans[Run] = Plans()
-        self._last: _Last | None = None
+        self._last: _KnownCall | None = None
         self._followed: Plans[DifferentiableReduction] = Plans()
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -679,7 +679,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
     def _remember(self, args: Sequence[Any], axis: Any, run: Run, *, keepdims: bool) -> None:
         """Recognise calls like this one by comparison from now on, if its arguments are arrays of one type."""
         if len({*map(type, args)}) == 1 and (matcher := calls.reader(args[0]).matcher) is not None:
-            self._last = _Last(axis, keepdims, matcher(args), run, getattr(run, "__self__", None), None)
+            self._last = _KnownCall(axis, keepdims, matcher(args), run, getattr(run, "__self__", None), None)
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""
@@ -896,7 +896,7 @@ def reduction(
         in_params: The inputs, in either notation: ``"T x"`` or ``"float *x"``.
         out_params: The outputs; omitted, the result is the accumulator.
         map_expr: The mapped element, an expression in the inputs (``x * x``, or ``x[i] * x[i]``).
-        reduce_expr: The combination of two accumulators ``a`` and ``b``; associative and commutative up to rounding.
+        reduce_expr: The combination of two accumulators ``a`` and ``b``; associative up to rounding.
         post_map_expr: Statements that assign the outputs from ``a``; a single output is ``a`` if omitted.
         identity: The accumulator of no elements; without it an empty reduction is an error.
         dtype: The accumulator's dtype, C type or generic letter; the first output's if omitted.

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import xferlib
 from tests.kernels.cuda_cpu.mutated_programs import PROGRAMS, Program
 from tests.kernels.cuda_cpu.running import compile_cuda
-from xferlib._runtime import process
 from xferlib.errors import KernelFaultError
 from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory, compile_ptx
 
@@ -159,7 +159,7 @@ class Batch:
         values = [np.uint64(array.ctypes.data).tobytes() for array in arrays.values()]
         values += [each.tobytes() for each in program.numbers]
         operands = [KernelMemory(name, array, name in program.const) for name, array in arrays.items()]
-        config = replace(process.get(), kernel_schedule=schedule[0], sim_seed=schedule[1], loop_turns=2000)
+        config = replace(xferlib.configure(), kernel_schedule=schedule[0], sim_seed=schedule[1], loop_turns=2000)
         try:
             self.module.launch(
                 f"k{number}", (program.grid, program.extents[0], 1), (program.block, program.extents[1], 1), values,

@@ -176,8 +176,8 @@ static void finish_shuffle(Warp *warp, u32 lanes) {
         u32 lane = (u32)__builtin_ctz(rest);
         Thread *thread = warp->lanes[lane];
         u32 source = lane_of_shuffle(thread->mode, lane, thread->b, thread->c, &thread->second_result);
-        /* The value of a lane that takes no part is undefined. */
-        thread->result = (u32)(lanes & bit(source) ? warp->lanes[source] : thread)->value;
+        /* The value of a lane that takes no part is undefined; an H200 gives 0. */
+        thread->result = lanes & bit(source) ? (u32)warp->lanes[source]->value : 0;
     }
 }
 

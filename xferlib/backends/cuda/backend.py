@@ -868,6 +868,11 @@ class CudaBackend(Backend, FastPath):
     def kernel_of(self, library: Library, name: str) -> LoadedKernel:
         """Kernel ``name`` of a loaded library."""
         result, handle = driver.cuLibraryGetKernel(library.handle, name.encode())
+        if result == driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION:  # which the driver finds out only here
+            raise KernelCompileError(
+                f"the driver is older than the compiler of the PTX of kernel {name!r}; update the driver, or compile with "
+                "an older CUDA toolkit"
+            )
         if result != driver.CUresult.CUDA_SUCCESS:
             raise KernelCompileError(
                 f'no kernel {name!r} in the compiled source; declare it extern "C" __global__, or name its template '
