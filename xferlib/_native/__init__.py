@@ -318,7 +318,7 @@ def bind_scan(operation: str, dtype: Any) -> Callable[..., bool] | None:
 
 
 def bind_fold(*facts: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """What calls a compiled reduction on NumPy arrays of one layout; None where it is not compiled.
+    """A function that calls a compiled reduction on NumPy arrays of one layout; None where it is not compiled.
 
     It gives ``NotImplemented`` for another call; `fold.c` has the arguments here.
     """

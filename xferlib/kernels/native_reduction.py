@@ -461,7 +461,7 @@ class NativeReduction(native_engine.NativeKernel):
         self.why_not = why_not(spec)
 
     def takes(self, size: int) -> bool:
-        """Whether to run it for so many elements: NumPy's own search for an extremum, where it may, ends early."""
+        """Whether to run it for this number of elements: NumPy's own search for an extremum, where it may, ends early."""
         is_sum = self.spec.combine.stores[0].value.op in ("add", "mul")
         return size > 0 and (self.spec.shortcut is None or is_sum or size <= _SHORT)
 
@@ -550,7 +550,7 @@ class NativeReductionPlan:
     def bind(
         self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...]
     ) -> Callable[[tuple[Any, ...]], Any] | None:
-        """What runs calls on NumPy arrays of these dtypes and layouts, in one step; None where Python has to."""
+        """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to."""
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
         if parts > 1 or helpers or len(arrays) < spec.inputs:

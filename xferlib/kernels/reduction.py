@@ -190,7 +190,7 @@ class CudaReductionCall(ReductionCall):
         return self._pick_results(results)
 
     def _know(self, results: list[Any]) -> _KnownOutput | None:
-        """What recognises outputs like these, which were checked."""
+        """The kind of these outputs, which were checked."""
         if len(results) > 1 or (matcher := calls.reader(results[0]).matcher) is None:
             return None
         low, high = _span(self.owner.view(results[0]))
@@ -576,7 +576,7 @@ def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple
 
 
 class _KnownCall(NamedTuple):
-    """What recognises a call like the last one: the very axis, since ``True == 1``, and the arrays' kinds."""
+    """A call that later ones are compared with: the very axis, since ``True == 1``, and the arrays' kinds."""
 
     axis: Any
     keepdims: bool

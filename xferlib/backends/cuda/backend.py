@@ -870,8 +870,8 @@ class CudaBackend(Backend, FastPath):
         result, handle = driver.cuLibraryGetKernel(library.handle, name.encode())
         if result == driver.CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION:  # which the driver finds out only here
             raise KernelCompileError(
-                f"the driver is older than the compiler of the PTX of kernel {name!r}; update the driver, or compile with "
-                "an older CUDA toolkit"
+                f"the driver is older than the compiler of the PTX of kernel {name!r}; update the driver, or compile "
+                "with an older CUDA toolkit"
             )
         if result != driver.CUresult.CUDA_SUCCESS:
             raise KernelCompileError(
