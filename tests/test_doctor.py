@@ -130,6 +130,7 @@ class Machine:
         from xferlib.kernels.cuda_cpu import runtime
 
         programs = self.folder / "bin"
+        self._monkeypatch.delenv("CC", raising=False)
         put(programs, {told.get("compiler", "gcc"): "#!/bin/sh"})
         for program in programs.iterdir():
             program.chmod(0o755)

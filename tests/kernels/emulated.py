@@ -62,7 +62,7 @@ class Emulator:
     def stream_is_recorded(self, stream: Any) -> bool:
         return False
 
-    def zeros_between(self, nbytes: int, stream: Any) -> Any:
+    def zeros_for(self, nbytes: int, stream: Any) -> Any:
         return np.zeros(nbytes, np.uint8)
 
     def compiler_version(self) -> str:

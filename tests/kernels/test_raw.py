@@ -136,7 +136,7 @@ def test_extents_are_checked(extents):
 
 @pytest.mark.parametrize("number", [np.int64, np.uint8])
 def test_extents_may_be_numbers_of_numpy(number):
-    kernel = raw_module("__global__ void k(int n) {}").get_function("k", cpu=lambda n: None)
+    kernel = raw_module('extern "C" __global__ void k(int n) {}').get_function("k", cpu=lambda n: None)
     kernel(number(2), (number(8), 1), (1,))
     kernel(1, block=number(8), grid=(number(2), number(0)))
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -638,6 +638,8 @@ class CudaReduction:
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._fill: CudaPlan | None = None
+        self._scratch_nbytes = 0
+        self._launch: Callable[[int], None] | None = None
         if self._rows == 0:
             return
         if self._count == 0:
@@ -780,8 +782,9 @@ class CudaReduction:
     # --- running
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
         """Launch on ``stream``; the addresses are those of the inputs, then of the outputs."""
-        if self._fill is not None:
-            self._run_filling(self._fill, pointers, stream)
+        if self._launch is None:  # of no elements, or no results
+            if self._fill is not None:
+                self._run_filling(self._fill, pointers, stream)
             return
         if self._scratch_nbytes:
             base, scratch = self._find_scratch(stream)  # kept to the end: what is freed is reused in stream order
@@ -808,11 +811,11 @@ class CudaReduction:
         backend, nbytes = self._backend, self._scratch_nbytes
         is_shared = self._counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
         if not is_shared or stream.capture is not None or backend.stream_is_recorded(stream):
-            found = backend.zeros_between(nbytes, stream)
+            found = backend.zeros_for(nbytes, stream)
             return backend.operands([found])[0], found
         kept = stream.scratch
         if kept is None or kept[0] < nbytes:
-            made = backend.zeros_between(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+            made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
             kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
         return kept[1], kept[2]
 

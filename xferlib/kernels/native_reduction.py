@@ -461,7 +461,7 @@ class NativeReduction(native_engine.NativeKernel):
         self.why_not = why_not(spec)
 
     def takes(self, size: int) -> bool:
-        """Whether to run it for this number of elements: NumPy's own search for an extremum, where it may, ends early."""
+        """Whether to run it for this number of elements: NumPy ends its search for an extremum early, where it may."""
         is_sum = self.spec.combine.stores[0].value.op in ("add", "mul")
         return size > 0 and (self.spec.shortcut is None or is_sum or size <= _SHORT)
 

@@ -339,8 +339,9 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        was, _thread.is_inside = _thread.is_inside, True
-        try:
+        was = _thread.is_inside
+        try:  # Ctrl-C in front of it would leave the mark, and arrays would not outlast their use from then on
+            _thread.is_inside = True
             return function(*args, **options)
         finally:
             _thread.is_inside = was

@@ -418,10 +418,10 @@ class CudaBackend(Backend, FastPath):
         make = functools.partial(self._empty, shape, dtype, device)
         return self._make_on(stream, self.stream_current(device), make)
 
-    def zeros_between(self, nbytes: int, stream: RawStream) -> Array:
-        """Bytes of 0 as `empty_between` allocates them, set in the order of the stream."""
+    def zeros_for(self, nbytes: int, stream: RawStream) -> Array:
+        """Bytes of 0 for work in the order of the stream, in which they are set."""
+        array = self.empty((nbytes,), np.dtype(np.uint8), device=stream.device, stream=stream)
         with self.inside(stream.device):
-            array = self.empty_between((nbytes,), np.dtype(np.uint8), stream)
             (pointer,) = self.operands([array])
             check(driver_module.set_bytes(pointer, 0, nbytes, stream.handle), f"clearing memory of {stream.device}")
         return array
