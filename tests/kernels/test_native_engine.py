@@ -141,14 +141,14 @@ def test_random_programs() -> None:
 
 @pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')")
 def test_random_programs_by_cuda_source_too() -> None:
-    found = [each for each in map(program_case, range(250, 262)) if each is not None]
-    calls = [(kernel, *(each.copy() for each in case[2])) for case, kernel in found]
-    emulated.all_as_cuda(calls)
-    for (_, *by_cuda), kernel, (case, _) in zip(
-        calls, compiled.compile_all([e[0][0] for e in found]), found, strict=True
-    ):
-        _, native = compiled.run_both(kernel, X.shape, case[2])
+    found = [each for each in map(program_case, range(250, 258)) if each is not None]
+    kernels = compiled.compile_all([case[0] for case, _ in found])
+    for (case, made), kernel in zip(found, kernels, strict=True):
+        by_cuda = [each.copy() for each in case[2]]
+        emulated.as_cuda(made, *by_cuda)
+        by_numpy, native = compiled.run_both(kernel, X.shape, case[2])
         assert all(map(same_bits, by_cuda, native)), case[3]
+        assert all(map(same_bits, by_numpy, native)), case[3]
 
 
 # --- arrays that a kernel indexes

@@ -97,14 +97,14 @@ class NativeKernel:
             self.source = native_source.native_source(self.program)
             self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
             self.driver = _load_driver(target)
-            _follow_settings()
             library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
             self.function = ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
 
 
 @functools.cache
 def _load_driver(target: host_compiler.Target) -> Any:
-    """The function that calls those of programs; one for all of them."""
+    """The function that calls those of programs; one for all of them, which look at the settings from now on."""
+    _follow_settings()
     text = native_source.section("prelude") + native_source.section("driver")
     function = getattr(
         host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY

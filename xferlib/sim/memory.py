@@ -309,14 +309,14 @@ class Watches:
         self._all: dict[Watch, None] = {}
 
     def targets(self) -> list[Watch]:
-        return [each for each in self._all if each.is_target]
+        return [each for each in [*self._all] if each.is_target]
 
     def over(self, host: HostArray, bounds: Bounds | None = None) -> list[Watch]:
         """The watches of memory that an array shares; ``bounds`` is what `bounds_of` says of it."""
         if not self._all:
             return []
         found = bounds if bounds is not None else bounds_of(host)
-        return [each for each in self._all if each.meets(host, found)]
+        return [each for each in [*self._all] if each.meets(host, found)]
 
     def add(self, *watches: Watch) -> None:
         self._all.update(dict.fromkeys(watches))
