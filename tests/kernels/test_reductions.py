@@ -18,6 +18,7 @@ from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import arguments, cuda_reduction, host_compiler, native_reduction, reduction, reductions
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
+from xferlib.testing import configured
 
 LENGTHS = (1, 2, 3, 15, 16, 17, 100, 511, 512, 513, 1025, 4095, 4096, 4097, 32768, 40961)
 
@@ -354,6 +355,21 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
         xferlib.configure(cpu=before.cpu)
     assert any(each.function for each in kernel._natives.values()) or name == "any" or np.dtype(dtype).kind in "bi"
     assert all(same_bits(np.asarray(each), np.asarray(expected)) for each in found)
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("function", ["sin", "cos", "exp", "log", "tanh", "atan2", "pow", "fmod", "floor", "sqrt"])
+def test_a_compiled_reduction_may_map_by_a_function(function):
+    """The text of the functions and that of the reduction share no name."""
+    mapped = f"{function}(x, x + 1)" if function in ("atan2", "pow", "fmod") else f"{function}(x)"
+    x = np.linspace(0.1, 900, 5000, dtype=np.float32)
+    found = []
+    for engine in ("numpy", "native"):
+        kernel = xferlib.reduction("T x", "T y", map_expr=mapped, reduce_expr="a + b", identity="0")
+        with configured(cpu=engine):
+            found.append(kernel(x))
+        assert engine == "numpy" or all(each.function for each in kernel._natives.values())
+    assert same_bits(*found)
 
 
 class _Gpu(Emulator):

@@ -38,7 +38,7 @@ from xferlib.kernels.numpy_engine import helper_count, most_threads
 
 A = np.ndarray[Any, Any]
 
-ENTRY = "xf_reduce"
+ENTRY = "xf_fold"
 BLOCK = 1024
 """Elements that are mapped and halved together."""
 TILE = 128
@@ -424,7 +424,7 @@ static inline int xf_are_multiples(const long long *stride, long long rank, long
     if (step == sizeof(T)) for (long long i = 0; i < m; ++i) ((word *)to)[i] = ((const word *)from)[i]; \\
     else for (long long i = 0; i < m; ++i) ((word *)to)[i] = *(const word *)(from + i * step); \\
   } while (0)
-typedef struct { long long x, y; } xf_pair;
+typedef struct { long long x, y; } xf_words;
 /* Copy n elements from element `at` on, side by side. */
 static void xf_gather(char *to, const char *base, long long size, long long at, long long n, long long rank,
                       const long long *extent, const long long *stride) {
@@ -437,7 +437,7 @@ static void xf_gather(char *to, const char *base, long long size, long long at, 
     case 2: XF_MOVE(unsigned short); break;
     case 4: XF_MOVE(unsigned int); break;
     case 8: XF_MOVE(unsigned long long); break;
-    default: XF_MOVE(xf_pair);
+    default: XF_MOVE(xf_words);
     }
     to += m * size; at += m; n -= m;
   }
@@ -445,7 +445,7 @@ static void xf_gather(char *to, const char *base, long long size, long long at, 
 """
 
 _ENTRY_TEXT = """\
-XF_EXPORT void xf_reduce(long long row, long long last_row, long long part, long long along, const long long *g,
+XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
                          char *const *p, char *const *to) {
   if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
 }
