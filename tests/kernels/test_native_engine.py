@@ -151,6 +151,16 @@ def test_random_programs_by_cuda_source_too() -> None:
         assert all(map(same_bits, by_numpy, native)), case[3]
 
 
+def test_a_text_that_is_refused_leaves_other_kernels_their_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = native_engine._BackgroundCompiler()
+    sound, refused = (native_engine.NativeKernel(program_case(seed)[0][0]) for seed in (200, 201))  # type: ignore[index]
+    monkeypatch.setattr(sound, "compile", lambda: None)
+    monkeypatch.setattr(refused, "compile", lambda: (_ for _ in ()).throw(KernelCompileError("it is refused")))
+    for each in (sound, refused, sound):
+        compiler._compile(each)
+    assert (refused.why_not, sound.why_not, compiler.problem) == ("it is refused", "", "")
+
+
 # --- arrays that a kernel indexes
 
 _INDICES = ("i", "i + 1", "i - 1", "i + w", "i - w", "2 * i - 3", "w - i", "k", "i / w", "i % w", "(int)i - 2")

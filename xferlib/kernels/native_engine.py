@@ -151,6 +151,7 @@ class _BackgroundCompiler:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._is_closed = False
+        self._has_worked = False
         self.problem = ""
         """Why the compiler failed, the first time it did; nothing is handed to it afterwards."""
         self._is_told = False
@@ -177,8 +178,11 @@ class _BackgroundCompiler:
             return
         try:
             kernel.compile()
+            self._has_worked = True
         except Exception as error:  # the NumPy engine goes on
-            if not self._is_closed:
+            if self._has_worked:  # the compiler is sound, and the text of this kernel is not
+                kernel.why_not = str(error)
+            elif not self._is_closed:
                 self.problem = str(error)
 
     def wait(self) -> None:
