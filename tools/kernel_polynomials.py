@@ -2,7 +2,6 @@
 
     python -m tools.kernel_polynomials            # rewrites the constants (needs mpmath)
     python -m tools.kernel_polynomials --check    # exit status 1 where the file differs
-    python -m tools.kernel_polynomials --float64  # prints those of xferlib/kernels/float64_functions.py
 
 A polynomial interpolates its function at the Chebyshev nodes of the interval, in 60 digits: within a factor of two of
 the best one of its degree. The relative errors, measured at 2,000 points, stand beside the coefficients.
@@ -61,18 +60,6 @@ FITS: dict[str, Fit] = {
     "atan": _of_square(mp.atan, 0.41422, 8, "atan(x)"),
     "asinh": _of_square(mp.asinh, 1 / 64, 2, "asinh(x)"),
 }
-
-FLOAT64_FITS: dict[str, Fit] = {
-    "EXP": Fit(lambda u: (mp.expm1(u) - u) / u**2 if u else mp.mpf(0.5), -0.3466, 0.3466, 9, "(e^u - 1 - u) / u^2"),
-    "LOG": Fit(
-        lambda v: (2 * mp.atanh(mp.sqrt(v)) / mp.sqrt(v) - 2) / v,
-        1e-12,
-        0.02945,
-        6,
-        "(2 artanh(s) / s - 2) / v, v = s * s",
-    ),
-}
-"""Those of float64 functions, whose programs have no other constants than the parts of ln 2."""
 
 
 def fit(of: Fit) -> tuple[list[float], Any]:
@@ -187,12 +174,7 @@ def rewritten(text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--float64", action="store_true")
     options = parser.parse_args()
-    if options.float64:
-        for name, of in FLOAT64_FITS.items():
-            print(f"{name} = {fit(of)[0]}  # {of.meaning}: within 2^{mp.nstr(mp.log(fit(of)[1], 2), 3)}")
-        return 0
     before = FILE.read_text(encoding="utf-8")
     after = rewritten(before)
     if options.check:

@@ -787,11 +787,11 @@ class CudaReduction:
                 self._run_filling(self._fill, pointers, stream)
             return
         if self._scratch_nbytes:
-            base, scratch = self._find_scratch(stream)  # kept to the end: what is freed is reused in stream order
+            base, _kept = self._find_scratch(stream)  # to the end: what is freed is reused in stream order
             into = [base + offset for offset in self._offsets]
             into.append(base)
         else:
-            into, scratch = self._nowhere, None
+            into = self._nowhere
         self._acquire()  # the driver copies the arguments during a launch
         try:
             self._parameters.patch([*pointers, *into])
@@ -800,7 +800,6 @@ class CudaReduction:
             self._launch(stream.handle)
         finally:
             self._release()
-        del scratch
 
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
         """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.

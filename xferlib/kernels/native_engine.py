@@ -51,12 +51,13 @@ CALLS_BEFORE = 2
 class NativeKernel:
     """The compiled function of a program, or how far it is.
 
-    ``why_not`` says why there will be none, empty while there may be.
+    ``why_not`` says why there will be none, empty while there may be. ``others`` are programs in the same function.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *others: Program) -> None:
         self.program = program
-        self.why_not = native_source.why_not(program)
+        self._programs = (program, *others)
+        self.why_not = next(filter(None, map(native_source.why_not, self._programs)), "")
         self.function: int | None = None
         """Its address, once it is there."""
         self.source: NativeSource
@@ -91,14 +92,18 @@ class NativeKernel:
                     "one, or unset it"
                 )
             target = host_compiler.find_target(compiler)
-            if native_source.needs_fma(self.program) and not target.has_fma:
+            if any(map(native_source.needs_fma, self._programs)) and not target.has_fma:
                 self.why_not = "this processor has no fused multiply-add"
                 return
-            self.source = native_source.native_source(self.program)
-            self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
-            self.driver = _load_driver(target)
-            library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
-            self.function = ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
+            self.function = self._build(target)
+
+    def _build(self, target: host_compiler.Target) -> int | None:
+        """Compile and load; the address of the function."""
+        self.source = native_source.native_source(self.program)
+        self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
+        self.driver = _load_driver(target)
+        library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
+        return ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
 
 
 @functools.cache

@@ -20,7 +20,6 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._runtime import process, threads
-from xferlib.errors import KernelCompileError
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.formulas import expand
@@ -59,14 +58,11 @@ _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
 
 
-def why_not(spec: ReductionSpec) -> str:
-    """Why a reduction has no C text; empty if it has one."""
-    for program in (spec.map_program, spec.combine, spec.post):
-        if why := native_source.why_not(program):
-            return why
-        for node in [node for each in bodies(program) for node in each.nodes]:
-            if node.op in ("loop", "update", "gather", "length", "fact"):
-                return f"its text has the operation {node.op}"
+def _find_uncovered(programs: Sequence[Program]) -> str:
+    """Why a reduction has no C text, which computes elements that are loaded by position; empty if it has one."""
+    for node in [node for program in programs for each in bodies(program) for node in each.nodes]:
+        if node.op in ("loop", "update", "gather", "length", "fact"):
+            return f"its text has the operation {node.op}"
     return ""
 
 
@@ -456,9 +452,9 @@ class NativeReduction(native_engine.NativeKernel):
     """The compiled functions of a reduction, or how far they are."""
 
     def __init__(self, spec: ReductionSpec) -> None:
-        super().__init__(spec.map_program)
+        super().__init__(spec.map_program, spec.combine, spec.post)
         self.spec = spec
-        self.why_not = why_not(spec)
+        self.why_not = self.why_not or _find_uncovered(self._programs)
 
     def takes(self, size: int) -> bool:
         """Whether to run it for this number of elements: NumPy ends its search for an extremum early, where it may."""
@@ -476,28 +472,15 @@ class NativeReduction(native_engine.NativeKernel):
             self.count()
         return self.function is not None
 
-    def compile(self) -> None:
-        with self._lock:
-            if self.function is not None or self.why_not:
-                return
-            compiler = host_compiler.find_compiler()
-            if compiler is None:
-                raise KernelCompileError(
-                    "XFERLIB_CPU=native needs a C compiler, and there is no cc, gcc or clang; install one, or unset it"
-                )
-            target = host_compiler.find_target(compiler)
-            programs = (self.spec.map_program, self.spec.combine, self.spec.post)
-            if any(map(native_source.needs_fma, programs)) and not target.has_fma:
-                self.why_not = "this processor has no fused multiply-add"
-                return
-            text = _ReductionWriter(self.spec).text()
-            library = host_compiler.load_c(text, flags=native_source.OPTIONS, target=target)
-            pointer, number = ctypes.c_void_p, ctypes.c_longlong
-            self.reduce, self.join = library[ENTRY], library["xf_join"]
-            self.reduce.restype = self.join.restype = None
-            self.reduce.argtypes = (number, number, number, number, pointer, pointer, pointer)
-            self.join.argtypes = (pointer, pointer, pointer, pointer)
-            self.function = ctypes.cast(self.reduce, pointer).value
+    def _build(self, target: host_compiler.Target) -> int | None:
+        text = _ReductionWriter(self.spec).text()
+        library = host_compiler.load_c(text, flags=native_source.OPTIONS, target=target)
+        pointer, number = ctypes.c_void_p, ctypes.c_longlong
+        self.reduce, self.join = library[ENTRY], library["xf_join"]
+        self.reduce.restype = self.join.restype = None
+        self.reduce.argtypes = (number, number, number, number, pointer, pointer, pointer)
+        self.join.argtypes = (pointer, pointer, pointer, pointer)
+        return ctypes.cast(self.reduce, pointer).value
 
 
 class NativeReductionPlan:

@@ -258,7 +258,7 @@ class _NativeWriter:
     # may be an input.
     #
     # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
-    # addition and a subtraction of neighbouring parts fused ones, whatever its options say.
+    # addition and a subtraction of neighbouring parts fused ones, in spite of its options.
     def _block(self) -> str:
         careful = self._loop(self.careful)
         if self.is_fast:

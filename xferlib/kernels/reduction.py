@@ -640,14 +640,14 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             LayoutError: An output of another shape or dtype, or read-only.
             MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
         """
+        if process.scopes:
+            blocks.follow()
         last = self._last
         if last is not None and last.axis is axis and last.keepdims is keepdims:
             if last.direct is not None and out is None and observe.active is None:
                 found = last.direct(args)
                 if found is not NotImplemented:
                     return found
-            if process.scopes:
-                blocks.follow()
             try:
                 is_like = last.matches(*args)
             except Exception:  # an argument of another type: the key finds out which
@@ -657,8 +657,6 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
                 if last.direct is None and (direct := getattr(last.call, "direct", None)) is not None:
                     self._last = last._replace(direct=direct)
                 return found
-        elif process.scopes:
-            blocks.follow()
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         run = self._ready.get(key)
         if run is None:

@@ -2,7 +2,7 @@
 
 What a kernel reads and writes depends on its numbers, its indices and the data, so nothing but a run can say. It
 is therefore computed when it is launched, behind all that CUDA's rules put before it, and the detector gets the bytes:
-those of its arguments, of the module's variables, and of whatever it reaches by pointers in structs and tables. To
+those of its arguments, of the module's variables, and what pointers in structs and tables lead to. To
 wait for its turn would mean to check every later access again once the bytes are known, and to report a race at the
 line of a wait.
 

@@ -288,24 +288,26 @@ PTX = """
 """
 
 
+def _load_triple(folder: Path) -> xl.RawKernel:
+    path = folder / "triple.ptx"
+    path.write_text(PTX)
+    return xl.raw_module(path=path).get_function("triple", "int *x")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ptx_is_loaded_without_nvrtc(backend: str, tmp_path: Path) -> None:
     _need_cpu(backend)
-    path = tmp_path / "triple.ptx"
-    path.write_text(PTX)
     with xl.use_backend(backend):
         x = xl.to_device(np.arange(5, dtype=np.int32))
-        xl.raw_module(path=path).get_function("triple", "int *x")(1, 5, (x,))
+        _load_triple(tmp_path)(1, 5, (x,))
         assert_same_bits(xl.to_host(x), 3 * np.arange(5, dtype=np.int32))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_address_is_the_array_that_is_there(backend: str, tmp_path: Path) -> None:
     _need_cpu(backend)
-    path = tmp_path / "triple.ptx"
-    path.write_text(PTX)
     with xl.use_backend(backend):
-        triple = xl.raw_module(path=path).get_function("triple", "int *x")
+        triple = _load_triple(tmp_path)
         x = xl.to_device(np.arange(5, dtype=np.int32))
         address = xl.get_backend(x).view(x).pointer
         triple(1, 4, (address + 4,))
@@ -601,7 +603,7 @@ def test_a_wheel_without_the_runtime_says_so_before_anything_is_compiled(
 
     monkeypatch.setattr(runtime, "LIBRARY", tmp_path / "emulator.so")
     monkeypatch.setattr(runtime, "load", runtime.load.__wrapped__)
-    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: pytest.fail("the compiler is asked for"))
+    monkeypatch.setattr(nvrtc, "load_nvrtc", lambda: pytest.fail("NVRTC was loaded"))
     kernel = xl.raw_module('extern "C" __global__ void k(int *x) {}').get_function("k")
     with (
         xl.use_backend("numpy"),

@@ -13,6 +13,7 @@
  * and the result scaled back, sin and cos multiply by 1/(2 pi) before. kernels/cuda_cpu/assembler.py has the rest.
  */
 #include "arithmetic.h"
+#include "floats.h"
 #include "approximate_tables.h"
 
 #include <math.h>
@@ -26,16 +27,6 @@ static u32 bits_of(f32 a) {
     u32 bits;
     memcpy(&bits, &a, 4);
     return bits;
-}
-
-static f32 float_of(u32 bits) {
-    f32 a;
-    memcpy(&a, &bits, 4);
-    return a;
-}
-
-static f32 canonical(f32 a) {
-    return a != a ? float_of(NAN_BITS) : a;
 }
 
 /* ---- the unit ---- */

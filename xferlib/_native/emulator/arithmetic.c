@@ -11,6 +11,7 @@
  * The processor must be in the modes of the C standard: rounding to nearest, denormals kept. Nothing here keeps a state.
  */
 #include "arithmetic.h"
+#include "floats.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -26,16 +27,6 @@ static f64 double_of(u64 bits) {
     f64 a;
     memcpy(&a, &bits, 8);
     return a;
-}
-
-static f32 float_of(u32 bits) {
-    f32 a;
-    memcpy(&a, &bits, 4);
-    return a;
-}
-
-static f32 canonical(f32 a) {
-    return a != a ? float_of(0x7fffffff) : a;
 }
 
 /* ---- float ---- */
