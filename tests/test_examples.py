@@ -60,6 +60,8 @@ def test_example(
     name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, (expected, arguments) = FOLDER / name, RESULTS[name]
+    if name == "cuda_source.py":
+        need_nvrtc()
     if name in SHORTER and not os.environ.get("XFERLIB_TEST_LONG"):
         long, short, expected = SHORTER[name]
         text = path.read_text()

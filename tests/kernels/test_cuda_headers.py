@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.kernels.targets import need_nvrtc
-from xferlib.errors import KernelCompileError
-from xferlib.kernels import cuda_headers, raw_module
+from xferlib import use_backend
+from xferlib.errors import KernelCompileError, UnsupportedError
+from xferlib.kernels import cuda_headers, cuda_packages, raw_module
 
 SPLIT = "#include".replace("in", "in\\\n")
 """A directive on two lines."""
@@ -106,3 +109,18 @@ def test_a_gpus_code_is_kept_by_the_same_rule(
     for _ in range(2):
         assert raw_module(source)._compile(compiler, None, "sm_90", None) == (b"code", {})
     assert compiler.count == count
+
+
+def test_without_cudas_packages_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that includes a header fails as any other does, by the compiler that is missing."""
+    find_all = cuda_headers._find_all_folders.__wrapped__
+    monkeypatch.setattr(cuda_packages, "list_packages", lambda: ())
+    monkeypatch.setattr(cuda_headers, "_find_all_folders", find_all)
+    for name in [each for each in sys.modules if each == "cuda" or each.startswith("cuda.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cuda", None)
+    monkeypatch.delitem(sys.modules, "xferlib.backends.cuda.compiler", raising=False)
+    monkeypatch.delattr("xferlib.backends.cuda.compiler", raising=False)
+    source = '#include <cuda_fp16.h>\nextern "C" __global__ void k(int *x) { *x = 1; }'
+    with use_backend("numpy"), pytest.raises(UnsupportedError, match=r"NVRTC, which is not installed.*cuda-on-cpu"):
+        raw_module(source).get_function("k")(1, 1, (np.zeros(1, np.int32),))

@@ -47,8 +47,10 @@ def _find_all_folders() -> tuple[Path, ...]:
     known = tuple(map(Path, cached.decode().split("\n"))) if cached else ()
     if known and all(each.is_dir() for each in known):
         return known
-    from cuda import pathfinder
-
+    try:
+        from cuda import pathfinder
+    except ImportError:  # without it there is no NVRTC, which is what the error has to say
+        return ()
     found = (pathfinder.find_nvidia_header_directory(each) for each in ("cudart", "cccl"))
     folders = [Path(each) for each in found if each]
     folders += [folder / "cccl" for folder in folders if (folder / "cccl").is_dir()]
