@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import struct
 import sysconfig
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -615,6 +617,113 @@ def test_too_many_arguments_are_left_to_python() -> None:
     )
     with pytest.raises(ValueError, match="kind x"):
         bound(driver, (Field(int, "x", 0),))
+
+
+# --- whole calls
+
+
+class Owner:
+    """The backend of a whole call: one stream, the default one."""
+
+    has_made_streams: Any = False
+    handle = 0
+    is_current: Any = True
+
+    def __init__(self) -> None:
+        self.made: list[Owned] = []
+
+    def make(self) -> Owned:
+        self.made.append(Owned(4096 * (1 + len(self.made))))
+        return self.made[-1]
+
+
+def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], outputs: int = 1, **options: Any) -> Any:
+    """A call whose kernel takes its arguments, its outputs and eight bytes of its own."""
+    offsets = tuple(range(0, 8 * (len(fields) + outputs + 1), 8))
+    block = b"x" * (offsets[-1] + 8)
+    run = driver_calls.bind_new_launch(
+        driver.address, 77, CONFIG, options.get("matches", lambda *arrays: True),
+        driver_calls.ArrayAddress(("data", "ptr")), fields, block, offsets,
+        tuple((options.get("make", owner.make), at) for at in offsets[len(fields) : -1]), owner,
+        lambda device: owner.handle, "device", options.get("is_current")
+    )  # fmt: skip
+    assert run is not None
+    return run
+
+
+@compiled
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_a_whole_call_makes_its_outputs_and_launches_with_what_is_the_kernels_own(outputs: int) -> None:
+    owner = Owner()
+    driver = Launcher([8] * (3 + outputs))
+    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15), Field(float, "d", 8)), outputs)
+    found = run((Owned(64), 0.5), None)
+    assert (found is owner.made[0]) if outputs == 1 else (found == tuple(owner.made))
+    ((config, kernel, values),) = driver.seen
+    assert (config, kernel) == (CONFIG, 77)
+    addresses = [struct.pack("Q", each.data.ptr) for each in owner.made]
+    assert values == [struct.pack("Q", 64), struct.pack("d", 0.5), *addresses, b"x" * 8]
+    assert run((Owned(128), 1.5)) is not found
+
+
+@compiled
+@pytest.mark.parametrize(
+    "change",
+    ["type", "count", "alignment", "no memory", "output", "other arrays", "stream", "streams", "device", "refused"],
+)
+def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
+    owner = Owner()
+    driver = Launcher([8, 8, 8], result=2 if change == "refused" else 0)
+    run = whole_call(
+        driver, owner, (Field(Owned, "N", 0, 15, None, 4),),
+        matches=lambda *arrays: change != "other arrays", is_current=lambda device: change != "device",
+    )  # fmt: skip
+    owner.handle, owner.has_made_streams = int(change == "stream"), change == "streams"
+    address = {"alignment": 8, "no memory": 0}.get(change, 68)
+    args: tuple[Any, ...] = (7 if change == "type" else Owned(address),) * (2 if change == "count" else 1)
+    assert run(args, Owned(4096) if change == "output" else None) is NotImplemented
+    assert len(driver.seen) == (change == "refused")
+    assert len(owner.made) == (change == "refused")
+
+
+@compiled
+@pytest.mark.parametrize(("error", "is_left"), [(MemoryError, True), (ValueError, True), (KeyboardInterrupt, False)])
+def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(error: Any, is_left: bool) -> None:
+    def fail() -> None:
+        raise error
+
+    driver, owner = Launcher([8, 8, 8]), Owner()
+    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15),), make=fail)
+    if is_left:
+        assert run((Owned(16),), None) is NotImplemented
+    else:
+        with pytest.raises(error):
+            run((Owned(16),), None)
+    assert driver.seen == []
+
+
+@compiled
+def test_what_a_whole_call_holds_dies_with_it() -> None:
+    owner = Owner()
+    run = whole_call(Launcher([8, 8, 8]), owner, (Field(Owned, "N", 0),))
+    held = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert held() is not None
+    del run
+    gc.collect()
+    assert held() is None
+
+
+@compiled
+def test_parameters_beyond_the_block_are_refused() -> None:
+    owner, address = Owner(), driver_calls.ArrayAddress(("data", "ptr"))
+    bind = lambda offsets: driver_calls.bind_new_launch(
+        1, 0, b"", bool, address, (), b"x" * 8, offsets, (), owner, int, "device", None
+    )
+    assert bind((0,) * 65) is None
+    with pytest.raises(ValueError, match="in a block of 8 bytes"):
+        bind((16,))
 
 
 # --- comparisons of arrays with earlier ones

@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import xferlib as xl
 from tests.kernels.bits import FLOATS, same_bits
 from xferlib.errors import KernelTypeError, LayoutError
 from xferlib.kernels import arguments, elementwise, plans, reduction
@@ -46,6 +47,47 @@ def test_strides_count(target):
     warm(add, d[:, :3], d[:, :3])
     assert same_bits(target.get(add(d[:, ::2], d[:, ::2])), x[:, ::2] + x[:, ::2])
     assert same_bits(target.get(add(d[:, 3:], d[:, 3:])), x[:, 3:] + x[:, 3:])
+
+
+scale = elementwise(lambda x, y: x * y, name="scale")
+total = reduction("T x", "T y", map_expr="x", reduce_expr="a + b", name="total")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0, 0, 0, 1, 2, 4]),
+            st.sampled_from([100, 100, 5000]),
+            st.sampled_from([2.0, 2.0, -0.0, np.inf, 3, True, np.float32(1.5)]),
+        ),
+        min_size=3,
+        max_size=8,
+    )
+)
+def test_calls_in_turn_are_those_of_their_own_arguments(steps, target):
+    """Alignment, length and number change from call to call; what repeats one must notice each."""
+    x = np.arange(-2500, 2504, dtype=np.float32)
+    d = target.put(x)
+    for start, count, number in steps:
+        part, there = x[start : start + count], d[start : start + count]
+        assert same_bits(target.get(scale(there, number)), part * np.float32(number))
+        assert same_bits(target.get(add(there, there)), part + part)
+        assert same_bits(target.get(total(there)), total(part))
+
+
+def test_a_call_on_another_stream_is_ordered_there(target):
+    if target.name == "numpy":
+        return
+    x = np.arange(1 << 16, dtype=np.int32)
+    d = target.put(x)
+    warm(scale, d, 3)
+    warm(total, d)
+    stream = xl.Stream(device=xl.device_of(d))
+    with stream:
+        found = [target.get(total(scale(d, 3))) for _ in range(3)]
+    assert all(same_bits(each, total(x * 3)) for each in found)
+    assert same_bits(target.get(total(scale(d, 3))), total(x * 3))
 
 
 def test_arguments_of_another_type(target):

@@ -515,6 +515,49 @@ def bind_launch(
     return made
 
 
+def bind_new_launch(
+    launch: int,
+    kernel: int,
+    config: bytes,
+    matches: Callable[..., bool],
+    address: ArrayAddress,
+    fields: tuple[LaunchField, ...],
+    block: bytes,
+    offsets: tuple[int, ...],
+    makers: tuple[tuple[Callable[[], Any], int], ...],
+    owner: Any,
+    stream_handle: Callable[[Any], int],
+    device: Any,
+    is_current: Callable[[Any], bool] | None,
+) -> Callable[[tuple[Any, ...], None], Any] | None:
+    """A function that makes the outputs of a checked call and launches it; None as for `bind_launch`.
+
+    It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
+    with nothing done, where `bind_launch` returns `NOT_FIT`, where the driver refuses the launch or an output cannot be
+    made, and on any but the default stream, or as long as ``owner.has_made_streams``.
+
+    Args:
+        launch, kernel, config, matches, address: As of `bind_launch`; the stream in ``config`` is the default one.
+        fields: The arguments of the call.
+        block: The arguments of the kernel, of which those of the call and the outputs are replaced.
+        offsets: Of the kernel's arguments in it, in bytes.
+        makers: What makes each output, and the offset of its address.
+        owner: The backend.
+        stream_handle: Called with ``device``: the handle of the current stream.
+        device: Where to launch.
+        is_current: Called with ``device``; None where there is one alone.
+    """
+    if (module := find_calls()) is None or max(len(fields), len(offsets)) > _MOST_PARAMETERS:
+        return None
+    if len(block) > _MOST_OFFSET:
+        return None
+    made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
+        launch, kernel, config, matches, address.names, address.is_method, fields, block, offsets, makers, owner,
+        "has_made_streams", stream_handle, device, is_current
+    )  # fmt: skip
+    return made
+
+
 class ArrayAddress(NamedTuple):
     """The attributes that lead from an array to the address of its memory, or to an object that `int` makes one of."""
 
@@ -529,13 +572,15 @@ class LaunchField(NamedTuple):
     type: type
     """Of the argument, exactly."""
     code: str
-    """``A`` for an array, else that of `struct`: one of ``?bhiqBHIQfd``."""
+    """``A`` for an array, ``N`` for one that has elements; else that of `struct`: one of ``?bhiqBHIQfd``."""
     offset: int
     """In the block of arguments, in bytes."""
     mask: int = 0
-    """The bits of an array's address that must be 0."""
+    """The bits of an array's address that are compared."""
     label: str | None = None
     """The name of an array that is written, for the library's books."""
+    rest: int = 0
+    """What those bits are."""
 
 
 NOT_FIT = -1

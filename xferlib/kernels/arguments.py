@@ -113,3 +113,22 @@ def check_writable(call: str, name: str, info: ArrayInfo) -> None:
         )
     if not info.is_writable:
         raise LayoutError(f"{call}: output {name!r} {UNWRITABLE}")
+
+
+HALF = "e"
+_CODES = {
+    np.dtype(name): code
+    for name, code in {
+        "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
+        "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
+    }.items()
+}  # fmt: skip
+
+
+def find_code(dtype: np.dtype[Any], value: Any) -> str | None:
+    """The `struct` code that writes a number like this one with NumPy's bits; None if there is none."""
+    if isinstance(value, np.generic):
+        is_plain = value.dtype == dtype
+    else:
+        is_plain = type(value) is int if dtype.kind in "iu" else type(value) in (bool, int, float)
+    return _CODES.get(dtype) if is_plain else None

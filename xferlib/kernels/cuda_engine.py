@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import math
 import operator
@@ -20,11 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
+from xferlib._native import LaunchField
 from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
+from xferlib.kernels.arguments import HALF, find_code
 from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, elementwise_source
-from xferlib.kernels.ir import CallLayout, Program, collapse, facts, layout_of_call, word_of
+from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -136,6 +139,8 @@ MOST_SHARED_NBYTES = 227 << 10
 USUAL_SHARED_NBYTES = 48 << 10
 """The most without asking, and of static variables."""
 UNROLL = 1
+_ALIGNMENT = 15
+"""The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
 
 _lock = threading.Lock()
@@ -177,11 +182,58 @@ class ParameterBlock:
             ctypes.memmove(self._start + start, tail, len(tail))
         self._pack = struct.Struct(f"{pointers}Q").pack_into
 
+    @property
+    def content(self) -> bytes:
+        """The arguments, as they are."""
+        return self._memory.raw[self._shift :][: len(self._memory) - 16]
+
     def patch(self, pointers: Sequence[int]) -> None:
         self._pack(self._memory, self._shift, *pointers)
 
     def patch_scalar(self, number: int, value: bytes) -> None:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
+
+
+Direct = Callable[..., Any]
+"""A whole call in one step: it takes the arguments, and returns the outputs or `NotImplemented`."""
+
+
+def repeat_call(
+    backend: Any,
+    device: Device,
+    launch: tuple[Any, int, int],
+    block: ParameterBlock,
+    given: Sequence[tuple[Any, DType, int | None]],
+    new: Sequence[tuple[tuple[int, ...], DType]],
+    places: Sequence[int],
+) -> Direct | None:
+    """A function that makes the outputs of a checked call and launches it, in C; None where Python does it in steps.
+
+    Args:
+        backend: The CUDA part of a backend.
+        device: Where to launch.
+        launch: The kernel, and the numbers of blocks and of threads in each.
+        block: The arguments of the kernel, with which it was launched.
+        given: The arguments of the call: each with its dtype, and with its address if it is an array.
+        new: The shape and the dtype of each output.
+        places: The number of the kernel's argument for each of these, the outputs last.
+    """
+    fields = []
+    offsets = [block.offsets[place] for place in places]
+    for (value, dtype, address), offset in zip(given, offsets, strict=False):
+        code = "N" if address else find_code(dtype, value)
+        if code is None or code == HALF:
+            return None
+        rest = (address or 0) & _ALIGNMENT
+        fields.append(LaunchField(type(value), code, offset, _ALIGNMENT if address else 0, None, rest))
+    arrays = [value for value, _, address in given if address]
+    outputs = [(*each, at) for each, at in zip(new, offsets[len(fields) :], strict=True)]
+    kernel, blocks, threads = launch
+    direct: Direct | None = backend.repeat_call(
+        kernel, (blocks, 1, 1), (threads, 1, 1), arrays, tuple(fields), block.content, block.offsets, outputs,
+        device=device
+    )  # fmt: skip
+    return direct
 
 
 class CudaPlan:
@@ -213,6 +265,8 @@ class CudaPlan:
         self._block: ParameterBlock | None = None
         self._scalars: list[np.generic] = []
         """Those that the block holds."""
+        self._places = {number: place for place, number in enumerate((*elements, *raw, *program.scalars))}
+        self._repeat = functools.partial(repeat_call, backend, device)
         self.launch: Callable[[int], None] = _launch_nothing
         """Launch on the stream of this handle, with the arguments that `bind` set last."""
         if math.prod(shape) == 0:
@@ -232,7 +286,17 @@ class CudaPlan:
         sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
         grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
+        self._launches = kernel, grid[0], threads
         self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
+
+    def repeat(
+        self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, tuple[tuple[int, ...], DType]]
+    ) -> Direct | None:
+        """As `repeat_call`, for all parameters that are ``given`` and the ``new`` outputs behind them."""
+        if self._block is None:
+            return None
+        places = [self._places[number] for number in (*range(len(given)), *new)]
+        return self._repeat(self._launches, self._block, given, list(new.values()), places)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:
         """Set the arguments of the next launches: arrays in the order `array_order`, numbers in that of the parameters.

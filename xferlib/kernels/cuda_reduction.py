@@ -29,7 +29,7 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
-from xferlib.kernels.cuda_engine import CudaPlan, ParameterBlock, kernel_for
+from xferlib.kernels.cuda_engine import CudaPlan, Direct, ParameterBlock, kernel_for, repeat_call
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
 from xferlib.kernels.ir import INT64, CallLayout, DType, ReductionSpec, collapse, is_order_free, word_of
 
@@ -635,8 +635,10 @@ class CudaReduction:
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
-        lock = threading.Lock()
-        self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
+        self._lock = threading.Lock()
+        self._acquire, self._release = self._lock.acquire, self._lock.release  # half of what ``with`` costs
+        self._kept_scratch: Any = None
+        """The scratch memory to which calls in one step have the address."""
         self._fill: CudaPlan | None = None
         self._scratch_nbytes = 0
         self._launch: Callable[[int], None] | None = None
@@ -666,6 +668,7 @@ class CudaReduction:
         pointers = len(infos) + len(self._accumulators) + 1
         self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
         kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
+        self._launches = kernel, grid, BLOCK
         self._launch = backend.prepare_launch(
             kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
         )
@@ -801,6 +804,38 @@ class CudaReduction:
         finally:
             self._release()
 
+    def repeat(
+        self, given: Sequence[Any], pointers: Sequence[int], shape: tuple[int, ...], stream: RawStream
+    ) -> Direct | None:
+        """What does a call like this one, with new outputs of ``shape``, in one step; None where Python must.
+
+        Args:
+            given: The arrays of the call.
+            pointers: Their addresses, and those of the outputs behind them.
+            shape: The outputs'.
+            stream: The current stream.
+        """
+        if self._launch is None or stream.handle or not self._shares_scratch(stream):
+            return None
+        into = self._nowhere
+        if self._scratch_nbytes:
+            base, self._kept_scratch = self._find_scratch(stream)
+            into = [*(base + offset for offset in self._offsets), base]
+        dtypes = [param.dtype for param in self._spec.map_program.params]
+        new = [(shape, dtype) for dtype in self._spec.output_dtypes]
+        arguments = [*zip(given, dtypes, pointers, strict=False)]
+        with self._lock:
+            self._parameters.patch([*pointers, *into])
+            return repeat_call(
+                self._backend, self._device, self._launches, self._parameters, arguments, new, range(len(pointers))
+            )
+
+    def _shares_scratch(self, stream: RawStream) -> bool:
+        """Whether the scratch memory is the stream's own."""
+        return (
+            self._counters <= _COUNTERS and self._scratch_nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
+        )
+
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
         """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
 
@@ -808,8 +843,7 @@ class CudaReduction:
         get memory of their own.
         """
         backend, nbytes = self._backend, self._scratch_nbytes
-        is_shared = self._counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
-        if not is_shared or stream.capture is not None or backend.stream_is_recorded(stream):
+        if not self._shares_scratch(stream) or stream.capture is not None or backend.stream_is_recorded(stream):
             found = backend.zeros_for(nbytes, stream)
             return backend.operands([found])[0], found
         kept = stream.scratch

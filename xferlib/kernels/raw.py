@@ -39,7 +39,7 @@ from xferlib.errors import (
     quote,
 )
 from xferlib.kernels import arguments, cuda_engine, cuda_headers, cuda_signature, tracking
-from xferlib.kernels.arguments import is_scalar
+from xferlib.kernels.arguments import find_code, is_scalar
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, ParameterBlock
 from xferlib.kernels.cuda_signature import (
@@ -155,13 +155,6 @@ def is_foreign(value: Any) -> bool:
 Repeated = Callable[[Sequence[Any], "RawStream | None"], bool]
 
 _POINTER = "Q"
-_CODES = {
-    np.dtype(name): code
-    for name, code in {
-        "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
-        "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
-    }.items()
-}  # fmt: skip
 
 
 def _code(parameter: RawParameter, value: Any) -> str | None:
@@ -173,11 +166,7 @@ def _code(parameter: RawParameter, value: Any) -> str | None:
     assert dtype is not None
     if parameter.is_struct:
         return None
-    if isinstance(value, np.generic):
-        is_plain = value.dtype == dtype
-    else:
-        is_plain = type(value) is int if dtype.kind in "iu" else type(value) in (bool, int, float)
-    return _CODES.get(dtype) if is_plain else None
+    return find_code(dtype, value)
 
 
 def find_codes(parameters: Sequence[RawParameter], args: Sequence[Any]) -> list[str] | None:

@@ -150,6 +150,8 @@ class CudaReductionCall(ReductionCall):
         self._find_plan = find_plan
         self._plans: dict[Any, CudaReduction] = {}
         """For new outputs, by the alignment of all addresses."""
+        self.direct: Callable[[tuple[Any, ...]], Any] | None = None
+        """Does a whole call with new outputs in C, once it is there."""
         self._known: _KnownOutput | None = None
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
@@ -177,6 +179,8 @@ class CudaReductionCall(ReductionCall):
         plan = plans.get(key)
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
+        elif self.direct is None and out is None and self._takes_all:  # the second call
+            self.direct = plan.repeat(given, pointers, self.result_shape, stream)
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)

@@ -310,6 +310,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_fold", xf_bind_fold, METH_VARARGS, NULL},
     {"bind_host", xf_bind_host, METH_VARARGS, NULL},
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
+    {"bind_new_launch", xf_bind_new_launch, METH_VARARGS, NULL},
     {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
     {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},
     {"bind_creation", xf_bind_creation, METH_VARARGS, NULL},

@@ -19,6 +19,7 @@ PyObject *xf_bind_alike(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_scan(PyObject *module, PyObject *arguments);

@@ -18,9 +18,9 @@ enum { MOST_PARAMETERS = 64, MOST_BLOCK = 1024, MOST_CONFIG = 128, NOT_FIT = -1 
 typedef struct {
     PyObject *type;  /* of the argument */
     PyObject *label; /* of an array that is written, for the owner's books; None: no such array */
-    word mask;       /* the bits of an array's address that are 0 */
+    word mask, rest; /* of an array's address: the bits that are compared, and what they are */
     int offset;      /* in the block */
-    char code;       /* 'A': an array; else as in Python's struct */
+    char code;       /* 'A': an array; 'N': one that has elements, so an address; else as in Python's struct */
 } field;
 
 typedef struct {
@@ -127,7 +127,7 @@ static int fill(const launcher *l, PyObject *const *values, char *block)
     for (int i = 0; i < l->count; ++i) {
         if ((PyObject *)Py_TYPE(values[i]) != l->fields[i].type)
             return 0;
-        if (l->fields[i].code == 'A')
+        if (l->fields[i].code == 'A' || l->fields[i].code == 'N')
             arrays[count++] = values[i];
     }
     answer = xf_call(l->matches, arrays, count);
@@ -135,11 +135,11 @@ static int fill(const launcher *l, PyObject *const *values, char *block)
     Py_XDECREF(answer);
     for (int i = 0; found > 0 && i < l->count; ++i) {
         const field *f = &l->fields[i];
-        if (f->code == 'A') {
+        if (f->code == 'A' || f->code == 'N') {
             word address = 0;
             found = find_address(l, values[i], &address);
-            if (address & f->mask)
-                return found < 0 ? found : 0;
+            if (found > 0 && ((address & f->mask) != f->rest || (f->code == 'N' && !address)))
+                return 0;
             memcpy(block + f->offset, &address, sizeof address);
         } else {
             found = xf_put_number(block + f->offset, values[i], f->code);
@@ -201,23 +201,24 @@ static int is_read(launcher *l, PyObject *given)
     }
     for (; l->count < count; ++l->count) {
         field *f = &l->fields[l->count];
-        unsigned long long mask;
+        unsigned long long mask, rest;
         int code;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(given, l->count), "OCiKO", &f->type, &code, &f->offset, &mask, &f->label))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, l->count), "OCiKOK", &f->type, &code, &f->offset, &mask, &f->label, &rest))
             return 0;
-        if (!strchr("A?bhiqBHIQfd", code) || f->offset < 0 || f->offset > MOST_BLOCK - 8) {
+        if (!strchr("AN?bhiqBHIQfd", code) || f->offset < 0 || f->offset > MOST_BLOCK - 8) {
             PyErr_Format(PyExc_ValueError, "a parameter of kind %c at %d", code, f->offset);
             return 0;
         }
         f->code = (char)code;
         f->mask = mask;
+        f->rest = rest;
     }
     return 1;
 }
 
 /* (address of the launch, kernel, configuration as bytes, offset of the stream in it, what compares the arrays, names of
    attributes, whether the last is a method, what notes writes or None, fields) -> run; a field is (type, kind, offset,
-   mask, label or None). */
+   mask, label or None, what the masked address is). */
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch, kernel;
@@ -240,6 +241,146 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
             PyErr_Format(PyExc_ValueError, "a launch needs a function, and a stream within its %zd bytes", l->config_nbytes);
         else if (is_read(l, fields))
             made = PyCFunction_NewEx(&one_launch, capsule, NULL);
+    }
+    Py_DECREF(capsule);
+    return made;
+}
+
+/* --- a launch that makes its outputs: a whole call of a kernel on the default stream */
+
+typedef struct {
+    launcher common;
+    PyObject *owner, *flag; /* while the flag of the owner is not False, Python follows the arrays' uses */
+    PyObject *handle_of, *device, *is_current; /* the stream's handle on the device, which is 0; None: there is one device */
+    PyObject *makers;  /* tuple of (maker of an output, offset) */
+    const char *block; /* the arguments, of which arrays, numbers and outputs are replaced */
+    Py_ssize_t nbytes;
+    int parameters, offsets[MOST_PARAMETERS];
+} maker;
+
+static void free_maker(PyObject *capsule)
+{
+    maker *m = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(m->common.kept);
+    PyMem_Free(m);
+}
+
+/* Whether the call is a plain one: on the device's default stream, and no stream was made. An error may be set. */
+static int is_plain_call(const maker *m)
+{
+    PyObject *found = PyObject_GetAttr(m->owner, m->flag);
+    word handle = 1;
+    int is_plain = found == Py_False;
+    Py_XDECREF(found);
+    if (is_plain && m->is_current != Py_None) {
+        found = xf_call(m->is_current, &m->device, 1);
+        is_plain = found && PyObject_IsTrue(found) > 0;
+        Py_XDECREF(found);
+    }
+    if (is_plain) {
+        found = xf_call(m->handle_of, &m->device, 1);
+        is_plain = found && xf_is_word(found, &handle) && handle == 0;
+        Py_XDECREF(found);
+    }
+    return is_plain;
+}
+
+/* Make the outputs, and write their addresses into the block: how many were made, fewer with an error set. */
+static int make_outputs(const maker *m, char *block, PyObject **made)
+{
+    int count = 0;
+    for (; count < (int)PyTuple_Size(m->makers); ++count) {
+        PyObject *make;
+        int offset;
+        word address = 0;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "Oi", &make, &offset) || !(made[count] = PyObject_CallNoArgs(make)))
+            break;
+        if (find_address(&m->common, made[count], &address) < 0) {
+            Py_DECREF(made[count]);
+            break;
+        }
+        memcpy(block + offset, &address, sizeof address);
+    }
+    return count;
+}
+
+/* (arguments, and None for the outputs) -> the outputs of the launch, or NotImplemented with nothing done. */
+static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    const maker *m = PyCapsule_GetPointer(self, NULL);
+    const launcher *l = &m->common;
+    _Alignas(16) char block[MOST_BLOCK];
+    void *parameters[MOST_PARAMETERS];
+    PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
+    int found, outputs = (int)PyTuple_Size(m->makers), ready = 0, result = NOT_FIT;
+    if (count < 1 || (count > 1 && given[1] != Py_None) || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) != l->count)
+        Py_RETURN_NOTIMPLEMENTED;
+    for (int i = 0; i < l->count; ++i)
+        values[i] = PyTuple_GetItem(given[0], i);
+    memcpy(block, m->block, (size_t)m->nbytes);
+    found = is_plain_call(m) ? fill(l, values, block) : 0;
+    if (found > 0 && (ready = make_outputs(m, block, made)) == outputs) {
+        for (int i = 0; i < m->parameters; ++i)
+            parameters[i] = block + m->offsets[i];
+        WITHOUT_GIL(result = l->launch(l->config, l->kernel, parameters, NULL));
+    }
+    if (!result)
+        answer = outputs == 1 ? Py_NewRef(made[0]) : xf_pack(made, outputs);
+    for (int i = 0; i < ready; ++i)
+        Py_DECREF(made[i]);
+    if (answer || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)))
+        return answer;
+    PyErr_Clear(); /* the call that does it step by step says what it was */
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))run_new, METH_FASTCALL, NULL};
+
+/* Read the offsets of all parameters: whether they lie in the block. */
+static int are_read(maker *m, PyObject *offsets)
+{
+    Py_ssize_t count = PyTuple_Size(offsets);
+    for (; m->parameters < count && m->parameters < MOST_PARAMETERS; ++m->parameters) {
+        long at = PyLong_AsLong(PyTuple_GetItem(offsets, m->parameters));
+        if (at < 0 || at > m->nbytes)
+            break;
+        m->offsets[m->parameters] = (int)at;
+    }
+    if (m->parameters == count && m->nbytes <= MOST_BLOCK && PyTuple_Size(m->makers) <= MOST_PARAMETERS)
+        return 1;
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "%zd parameters in a block of %zd bytes", count, m->nbytes);
+    return 0;
+}
+
+/* (address of the launch, kernel, configuration as bytes, what compares the arrays, names of attributes, whether the last is
+   a method, fields, block as bytes, offsets of all parameters, makers, owner, name of its flag, what tells the stream's
+   handle, device, what tells whether it is current or None) -> launch_new */
+PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
+{
+    unsigned long long launch, kernel;
+    PyObject *fields, *offsets, *capsule, *made = NULL;
+    maker *m = PyMem_Calloc(1, sizeof *m);
+    launcher *l = &m->common;
+    (void)module;
+    if (!m)
+        return PyErr_NoMemory();
+    capsule = PyCapsule_New(m, NULL, free_maker);
+    if (!capsule) {
+        PyMem_Free(m);
+        return NULL;
+    }
+    l->kept = Py_NewRef(arguments);
+    l->note = Py_None;
+    if (PyArg_ParseTuple(arguments, "KKy#OO!pO!y#O!O!OUOOO", &launch, &kernel, &l->config, &l->config_nbytes, &l->matches,
+                         &PyTuple_Type, &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
+                         &offsets, &PyTuple_Type, &m->makers, &m->owner, &m->flag, &m->handle_of, &m->device, &m->is_current)) {
+        l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
+        l->kernel = (void *)(uintptr_t)kernel;
+        if (!launch)
+            PyErr_SetString(PyExc_ValueError, "a launch needs a function");
+        else if (is_read(l, fields) && are_read(m, offsets))
+            made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }
     Py_DECREF(capsule);
     return made;

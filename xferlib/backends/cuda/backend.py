@@ -1028,6 +1028,42 @@ class CudaBackend(Backend, FastPath):
         launch = run if len(self._devices) == 1 else launch_there
         return launch, otherwise
 
+    def repeat_call(
+        self,
+        kernel: LoadedKernel,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arrays: Sequence[Any],
+        fields: tuple[LaunchField, ...],
+        arguments: bytes,
+        offsets: tuple[int, ...],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]],
+        *,
+        device: Device,
+    ) -> Callable[[tuple[Any, ...], None], Any] | None:
+        """A whole call of a kernel in one step, bound in C: see `xferlib._native.bind_new_launch`.
+
+        Each output is given by its shape, its dtype, and its offset in the block of ``arguments``.
+        """
+        if self.address is None:
+            return None
+        makers = tuple([(self._maker(shape, dtype, device), at) for shape, dtype, at in outputs])
+        is_current = None if len(self._devices) == 1 else self._is_ready
+        config = bytes(self._config(grid, block, 0, None))
+        matches = self.matcher(arrays)
+        return driver_module.bind_new_launch(
+            kernel.handle, config, matches, self.address, fields, arguments, offsets, makers, self, self.stream_handle,
+            device, is_current
+        )  # fmt: skip
+
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+        """What makes an array on the default stream of the current device."""
+        return functools.partial(self._empty, shape, dtype, device)
+
+    def _is_ready(self, device: Device) -> bool:
+        """Whether the library allocates on the device, and the driver launches there."""
+        return self._is_current(device) and self.is_inside(device)
+
     @staticmethod
     def _config(
         grid: tuple[int, int, int], block: tuple[int, int, int], shared_nbytes: int, attribute: int | None

@@ -112,6 +112,8 @@ DIRECT = {
 """For `replay.c`."""
 bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
+bind_new_launch = functools.partial(_native.bind_new_launch, _address("cuLaunchKernelEx"))
+"""The same of a launch that makes its outputs."""
 
 STAGING = {
     "copy": _address("cuMemcpyAsync"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
@@ -103,6 +104,9 @@ class CupyBackend(CudaBackend):
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype.char)
+
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+        return functools.partial(make, shape, dtype.char)
 
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import weakref
@@ -112,6 +113,11 @@ class TorchCuda(Tensors, CudaBackend):
         if _new_tensor is not None and 0 not in shape:
             return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
+
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+        if _new_tensor is None or 0 in shape:
+            return super()._maker(shape, dtype, device)
+        return functools.partial(_new_tensor, shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
 
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
