@@ -62,6 +62,9 @@ class Emulator:
     def stream_is_recorded(self, stream: Any) -> bool:
         return False
 
+    def repeat_call(self, *args: Any, **options: Any) -> None:
+        """Nothing: it has no driver to which C could give a launch."""
+
     def zeros_for(self, nbytes: int, stream: Any) -> Any:
         return np.zeros(nbytes, np.uint8)
 

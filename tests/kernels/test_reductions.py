@@ -445,6 +445,24 @@ def test_a_result_in_several_parts_on_a_gpu(data):
     assert gpu.scratch is None or not gpu.scratch[2][:64].any() or few
 
 
+@settings(max_examples=12)
+@given(data=st.data())
+def test_rows_at_any_address_on_a_gpu(data):
+    """Rows of an odd length, and arrays that start anywhere: two aligned accesses make one."""
+    dtype = np.dtype(data.draw(st.sampled_from(["i1", "f2", "f4", "f8", "?"])))
+    rows, count = data.draw(st.integers(1, 5)), data.draw(st.sampled_from([17, 263, 1025, 2301, 5003]))
+    start, gap = data.draw(st.integers(0, 9)), data.draw(st.sampled_from([0, 0, 1, 3]))
+    values = np.random.default_rng(data.draw(st.integers(0, 9))).integers(-9, 9, start + rows * (count + gap))
+    x = values.astype(dtype)[start:].reshape(rows, count + gap)[:, :count]
+    name = data.draw(st.sampled_from(["any", "max"] if dtype.kind in "b" else ["sum", "max", "any", "argmax"]))
+    gpu, kernel = _Gpu(), getattr(reductions, name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
+        again = ReductionKernel(kernel.definition)
+        found = again(x, axis=1)
+    assert same_bits(found, kernel(x, axis=1))
+
+
 @pytest.mark.parametrize("name", ["sum", "argmax"])
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 def test_a_call_on_a_gpu_launches_what_the_source_computes(name, axes, monkeypatch, kernels_apart):

@@ -61,6 +61,8 @@ class ReductionKind:
     """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
+    shifts: bool
+    """Whether the rows of ``rows`` start at any address, and accesses are made of two aligned ones."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
 
@@ -77,6 +79,29 @@ template <typename T> __device__ __forceinline__ T xf_fetch_part(const T* from) 
 }
 """
 """Reads what another block has written: the first-level cache may hold the line from before."""
+
+SHIFT = """\
+__device__ __forceinline__ void xf_load_shifted(void* to, const char* from, int shift) {
+  const uint4 a = *(const uint4*)(from - shift);
+  const uint4 b = shift ? *(const uint4*)(from - shift + 16) : a;  // else it may lie beyond the memory
+  const unsigned int w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  unsigned int* r = (unsigned int*)to;
+  const int bits = 8 * (shift & 3);
+  #define XF_WORDS(k) for (int i = 0; i < 4; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & 7], bits)
+  switch (shift >> 2) {
+    case 0: XF_WORDS(0); break;
+    case 1: XF_WORDS(1); break;
+    case 2: XF_WORDS(2); break;
+    default: XF_WORDS(3);
+  }
+  #undef XF_WORDS
+}
+"""
+"""Loads 16 bytes from an address that is ``shift`` bytes behind a multiple of 16.
+
+Both accesses have a byte that is wanted, so that none leaves the memory's aligned 16 bytes. The shift is that of a row,
+one for all its accesses: the branch is the same for a whole section.
+"""
 
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
@@ -206,9 +231,12 @@ class ReductionWriter:
         return ", ".join([*arrays, *scalars])
 
     def _row_pointers(self) -> str:
-        return "\n  ".join(
+        lines = [
             f"const char* q{number} = p{number} + xf_kept_offset(g, {k}, row);" for k, number in enumerate(self.arrays)
-        )
+        ]
+        if self.shape.shifts:
+            lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for number in self.arrays]
+        return "\n  ".join(lines)
 
     def _map_element(self, element: str) -> str:
         """The accumulator of one element, which is loaded singly."""
@@ -234,6 +262,8 @@ class ReductionWriter:
         if width == 1:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
+        if self.shape.shifts:
+            return f"__align__(16) {memory} l{number}[{width}]; xf_load_shifted(l{number}, {place}, shift{number});"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
@@ -262,6 +292,7 @@ class ReductionWriter:
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
             PARTS if self._needs_parts() else "",
+            SHIFT if self.shape.shifts else "",
             SHUFFLE,
             L2,
             self._accumulator(),
@@ -422,27 +453,19 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
         levels = lanes.bit_length() - 1
         lines = []
-        if checks:
-            lines.append(f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j) {{
-          const long long base = start + (j * {lanes} + lane) * {width};
-          xf_acc m[{width}];
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) if (base + v < g.count) m[v] = {self._map_element("(base + v)")};
-          {self._join_in_thread("m", width, "base + {step} < g.count")}
-          r[j] = m[0];
-        }}""")
-        else:
-            lines.append(f"""\
+        mapped = f"m[v] = xf_map({self._vector_arguments()}, k + v, g.count);"
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        access = f"{self._loads()} {each} {mapped}"
+        if checks:  # an access that reaches beyond the row, at most one, is made element by element
+            single = f"{each} if (k + v < g.count) m[v] = {self._map_element('(k + v)')};"
+            access = f"if (k + {width} <= g.count) {{ {access} }} else {{ {single} }}" if width > 1 else single
+        lines.append(f"""\
         #pragma unroll
         for (int j = 0; j < {count}; ++j) {{
           const long long k = start + (j * {lanes} + lane) * {width};
-          {self._loads()}
           xf_acc m[{width}];
-          #pragma unroll
-          for (int v = 0; v < {width}; ++v) m[v] = xf_map({self._vector_arguments()}, k + v, g.count);
-          {self._join_in_thread("m", width, "")}
+          {access}
+          {self._join_in_thread("m", width, "k + {step} < g.count" if checks else "")}
           r[j] = m[0];
         }}""")
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
@@ -695,6 +718,7 @@ class CudaReduction:
         kernel = self._choose(infos, same)
         make = self._rows_kind if kernel == "rows" else self._columns_kind
         width, threads, loads, steps, sections = make(infos, same)
+        shifts = kernel == "rows" and width > 1 and width > self._vector_width(infos, same, self._reduced, self._kept)
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),
@@ -706,6 +730,7 @@ class CudaReduction:
             sections=sections,
             is_short=max(self._rows, self._count) < 1 << 31,
             same=same,
+            shifts=shifts,
             words=words,
         )
 
@@ -745,9 +770,21 @@ class CudaReduction:
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
         width = self._vector_width(infos, same, self._reduced, self._kept)
+        if (shifted := self._shifted_width(infos, same)) is not None:
+            return shifted
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
             width //= 2
         return min(width, _power(self._count, 16))
+
+    def _shifted_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int | None:
+        """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
+        sizes = {info.dtype.itemsize for info in infos}
+        strides = {each for k in range(len(infos)) for each in self._reduced.strides[k]}
+        is_aligned = all(math.gcd(info.pointer, 16, *self._kept.strides[k]) == 16 for k, info in enumerate(infos))
+        if any(same) or is_aligned or len(sizes) > 1 or strides != sizes or len(self._reduced.shape) > 1:
+            return None
+        width = 16 // sizes.pop()
+        return width if 1 < width <= self._count else None
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
