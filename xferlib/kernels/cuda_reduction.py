@@ -349,21 +349,29 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters(
 """
 
     def _walk(self) -> str:
-        """The device function in which a thread combines ``count`` parts, ``step`` apart: its nodes are few."""
+        """The device function in which a thread combines ``count`` parts, ``step`` apart, eight loads at a time."""
         names = [f"const {storage_type(dtype)}* from{number}" for number, dtype in enumerate(self.dtypes)]
-        values = [to_register(f"xf_fetch_part(from{number} + at)", dtype) for number, dtype in enumerate(self.dtypes)]
+        part = "at + j * step"
+        values = [
+            to_register(f"xf_fetch_part(from{number} + {part})", dtype) for number, dtype in enumerate(self.dtypes)
+        ]
         return f"""\
 __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int count) {{
-  xf_acc counter[24], r;
-  for (int turn = 0; turn < count; ++turn, at += step) {{
+  xf_acc counter[21], r;
+  int turns = 0;
+  for (int left = count; left > 0; left -= 8, at += 8 * step, ++turns) {{
+    xf_acc m[8];
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) if (j < left) m[j] = xf_acc{{{", ".join(values)}}};
+    {self._join_in_thread("m", 8, "{step} < left")}
+    r = m[0];
     int level = 0;
-    r = xf_acc{{{", ".join(values)}}};
-    for (; turn >> level & 1; ++level) r = xf_combine(counter[level], r);
+    for (; turns >> level & 1; ++level) r = xf_combine(counter[level], r);
     counter[level] = r;
   }}
   bool is_empty = true;
-  for (int level = 0; count >> level; ++level)
-    if (count >> level & 1) {{ r = is_empty ? counter[level] : xf_combine(counter[level], r); is_empty = false; }}
+  for (int level = 0; turns >> level; ++level)
+    if (turns >> level & 1) {{ r = is_empty ? counter[level] : xf_combine(counter[level], r); is_empty = false; }}
   return r;
 }}
 """
@@ -614,6 +622,10 @@ _PER_THREAD = 2
 """The handle of CUDA's stream of each thread."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
+_BLOCKS = 512
+"""Blocks that fill a large GPU: with more a thread takes several tiles, so that fewer parts are left to join."""
+_IN_FLIGHT_NBYTES = 6 << 20
+"""Bytes that threads have asked for together, which hides the memory's latency on a large GPU."""
 _MOST_STEPS = 32
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
@@ -751,19 +763,28 @@ class CudaReduction:
         tiles = -(-count // (threads * width * loads))
         if tiles == 1:
             return width, threads, loads, 1, 1
-        fewest = min(tiles, self._rows * tiles * 32 // _FULL)  # tiles of a section, were the GPU full
-        steps = _power(max(1, fewest), _MOST_STEPS)
-        sections = _power(-(-tiles // steps), BLOCK // 32)
+        sections = _power(tiles, BLOCK // 32)  # a block a row reads longer stretches than a warp a row
+        blocks = self._rows * -(-tiles // sections)
+        steps = 1
+        while steps < _MOST_STEPS and sections * steps < tiles and blocks >= 2 * steps * _BLOCKS:
+            steps *= 2
         return width, threads, loads, steps, sections
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._columns_width(infos, same)
         held = width * sum(dtype.itemsize for dtype in self._accumulators)
         loads = min(_power(count, 8), 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
-        results = -(-self._rows // width)
-        # Where few results lie side by side, the threads of a warp walk down several stretches of them.
-        threads = _power(-(-count // loads), BLOCK // _power(results, 32))
-        steps = _power(-(-count * results // _FULL), 512)  # elements of a thread, were the GPU full
+        results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
+        # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
+        # down stretches of their own.
+        most = _power(results, 32)
+        choices = [
+            across for across in (32, 16, 8, 4, 2, 1) if across <= most and across * nbytes >= min(most * nbytes, 128)
+        ]
+        across = min(choices, key=lambda each: -(-results // each) * each)
+        threads = _power(-(-count // loads), BLOCK // across)
+        full = min(_FULL, max(_BLOCKS * BLOCK // 2, _IN_FLIGHT_NBYTES // (loads * nbytes)))
+        steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1
 

@@ -439,8 +439,17 @@ __device__ __forceinline__ float xf_fma_half(float x, float y, float z) {
 """
 
 _CHOICE = """\
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ float xf_min(float x, float y) {
+  float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+__device__ __forceinline__ float xf_max(float x, float y) {
+  float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+#else
 __device__ __forceinline__ float xf_min(float x, float y) { return x != x ? x : y != y ? y : fminf(x, y); }
 __device__ __forceinline__ float xf_max(float x, float y) { return x != x ? x : y != y ? y : fmaxf(x, y); }
+#endif
 __device__ __forceinline__ double xf_min(double x, double y) { return x != x ? x : y != y ? y : fmin(x, y); }
 __device__ __forceinline__ double xf_max(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
 """
