@@ -238,12 +238,20 @@ class ReductionWriter:
             lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for number in self.arrays]
         return "\n  ".join(lines)
 
+    def _place(self, k: int, number: int, element: str) -> str:
+        """The address of an element of the result in array ``number``, the ``k``-th."""
+        if self.shape.same[k]:
+            return f"q{number}"
+        if self.shape.kernel == "rows" and self.shape.width > 1 and self.shape.reduced_rank == 1:
+            return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
+        return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
+
     def _map_element(self, element: str) -> str:
         """The accumulator of one element, which is loaded singly."""
         values = {}
         for k, number in enumerate(self.arrays):
             dtype = self._dtype(number)
-            place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
+            place = self._place(k, number, element)
             values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
         return f"xf_map({self._arguments(values)}, {element}, g.count)"
 
@@ -279,8 +287,7 @@ class ReductionWriter:
                 loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
                 lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
             else:
-                place = f"q{number}" if self.shape.same[k] else f"(q{number} + xf_reduced_offset(g, {k}, k))"
-                lines.append(self._vector_load(number, memory, width, place))
+                lines.append(self._vector_load(number, memory, width, self._place(k, number, "k")))
         return " ".join(lines)
 
     def _vector_arguments(self) -> str:
@@ -461,25 +468,29 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
         levels = lanes.bit_length() - 1
         lines = []
+        if checks:
+            tile = lanes * width * count
+            lines.append(f"        const int left = g.count - start < {tile} ? (int)(g.count - start) : {tile};")
         mapped = f"m[v] = xf_map({self._vector_arguments()}, k + v, g.count);"
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
         access = f"{self._loads()} {each} {mapped}"
         if checks:  # an access that reaches beyond the row, at most one, is made element by element
-            single = f"{each} if (k + v < g.count) m[v] = {self._map_element('(k + v)')};"
-            access = f"if (k + {width} <= g.count) {{ {access} }} else {{ {single} }}" if width > 1 else single
+            single = f"{each} if (at + v < left) m[v] = {self._map_element('(k + v)')};"
+            access = f"if (at + {width} <= left) {{ {access} }} else {{ {single} }}" if width > 1 else single
         lines.append(f"""\
         #pragma unroll
         for (int j = 0; j < {count}; ++j) {{
-          const long long k = start + (j * {lanes} + lane) * {width};
+          const int at = (j * {lanes} + lane) * {width};
+          const long long k = start + at;
           xf_acc m[{width}];
           {access}
-          {self._join_in_thread("m", width, "k + {step} < g.count" if checks else "")}
+          {self._join_in_thread("m", width, "at + {step} < left" if checks else "")}
           r[j] = m[0];
         }}""")
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
         for level in range(levels):
             count //= 2
-            right = f"start + ((held + i) * {lanes} + ((lane >> {level} | 1) << {level})) * {width} < g.count"
+            right = f"((held + i) * {lanes} + ((lane >> {level} | 1) << {level})) * {width} < left"
             if count:
                 loop = f"for (int i = 0; i < {count}; ++i)"
                 give, mine = f"upper ? r[i] : r[i + {count}]", f"upper ? r[i + {count}] : r[i]"
@@ -495,13 +506,13 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
                 f'        _Pragma("unroll") {loop} {{ const xf_acc mine = {mine}, give = {give}, '
                 f"other = xf_swap(give, {1 << level}); {chosen} }} }}"
             )
-        left = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
-        place = f"start + (held + {{place}}) * (long long){lanes * width} < g.count" if checks else ""
-        lines.append("        " + self._join_in_thread("r", left, place.replace("{place}", "{step}")))
-        spread = (self.shape.loads // left).bit_length() - 1
+        held = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
+        place = f"(held + {{place}}) * {lanes * width} < left" if checks else ""
+        lines.append("        " + self._join_in_thread("r", held, place.replace("{place}", "{step}")))
+        spread = (self.shape.loads // held).bit_length() - 1
         for turn, level in enumerate(reversed(range(spread))):
-            step = left << turn
-            right = f"start + (held / {2 * step} * {2 * step} + {step}) * (long long){lanes * width} < g.count"
+            step = held << turn
+            right = f"(held / {2 * step} * {2 * step} + {step}) * {lanes * width} < left"
             joined = "xf_combine(upper ? other : r[0], upper ? r[0] : other)"
             chosen = f"if ({right}) r[0] = {joined}; else if (upper) r[0] = other;" if checks else f"r[0] = {joined};"
             lines.append(
@@ -622,11 +633,11 @@ _PER_THREAD = 2
 """The handle of CUDA's stream of each thread."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
-_BLOCKS = 512
+_BLOCKS = 1024
 """Blocks that fill a large GPU: with more a thread takes several tiles, so that fewer parts are left to join."""
 _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, which hides the memory's latency on a large GPU."""
-_MOST_STEPS = 32
+_MOST_STEPS = 8
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -756,7 +767,8 @@ class CudaReduction:
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
         held = sum(dtype.itemsize for dtype in self._accumulators)
-        most = min(8, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        most = 4 if width >= 4 else 8
+        most = min(most, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Few accesses in flight a lane, and then lanes; a whole warp has as many as it can hold.
         threads = _power(-(-count // (min(4, most) * width)), 32)
         loads = _power(-(-count // (threads * width)), most)
@@ -766,7 +778,7 @@ class CudaReduction:
         sections = _power(tiles, BLOCK // 32)  # a block a row reads longer stretches than a warp a row
         blocks = self._rows * -(-tiles // sections)
         steps = 1
-        while steps < _MOST_STEPS and sections * steps < tiles and blocks >= 2 * steps * _BLOCKS:
+        while steps < _MOST_STEPS and sections * steps < tiles and blocks >= steps * _BLOCKS:
             steps *= 2
         return width, threads, loads, steps, sections
 
@@ -783,7 +795,7 @@ class CudaReduction:
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
         threads = _power(-(-count // loads), BLOCK // across)
-        full = min(_FULL, max(_BLOCKS * BLOCK // 2, _IN_FLIGHT_NBYTES // (loads * nbytes)))
+        full = min(_FULL, max(_BLOCKS * BLOCK // 4, _IN_FLIGHT_NBYTES // (loads * nbytes)))
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1
