@@ -72,6 +72,32 @@ def test_mean_var_and_norm_against_exact_sums():
     assert reductions.norm(np.array([3.0, 4.0])) == 5
 
 
+@given(
+    dtype=st.sampled_from(["f4", "f8", "c8", "f2"]),
+    shape=st.sampled_from([(1,), (2,), (777,), (3, 501), (65, 7), (5, 3, 40)]),
+    mean=st.sampled_from([0, 1, -300, 1e6]),
+    ddof=st.integers(0, 2),
+    data=st.data(),
+)
+def test_a_large_mean_costs_the_variance_no_digits(dtype, shape, mean, ddof, data):
+    axes = data.draw(st.sets(st.integers(0, len(shape) - 1)).map(sorted).map(tuple))
+    x = np.random.default_rng(data.draw(st.integers(0, 99))).standard_normal(shape)
+    x = (x + (1j * x[..., ::-1] if dtype == "c8" else 0) + (mean if dtype != "f2" else 3)).astype(dtype)
+    wide = x.astype(np.clongdouble if dtype == "c8" else np.longdouble)
+    with np.errstate(all="ignore"):
+        apart = wide - wide.mean(axes, keepdims=True)
+        count = math.prod(shape[axis] for axis in axes)
+        expected = (apart.real**2 + apart.imag**2).sum(axes) / max(count - ddof, 0)
+    bound = 1e-3 if dtype == "f2" else 2e-5 if dtype in ("f4", "c8") else 1e-13
+    np.testing.assert_allclose(reductions.var(x, axis=axes, ddof=ddof), expected, rtol=bound, atol=bound)
+
+
+@pytest.mark.parametrize("values", [[np.inf, 1, 2], [1, 2, np.inf], [1, np.nan], [1, -np.inf, np.inf, 3], [np.inf]])
+def test_the_variance_of_what_is_not_finite(values):
+    assert np.isnan(reductions.var(np.array(values)))
+    assert np.isnan(reductions.var(np.array(values, np.float32)))
+
+
 def test_complex():
     x = np.array([1 + 2j, 3 - 1j, -2j], np.complex64)
     assert reductions.sum(x) == 4 - 1j

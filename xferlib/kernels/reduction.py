@@ -596,8 +596,10 @@ _P = ParamSpec("_P")
 class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
     """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`."""
 
-    def __init__(self, definition: ReductionDefinition) -> None:
+    def __init__(self, definition: ReductionDefinition, evaluate: Callable[..., Any] | None = None) -> None:
         self.definition = definition
+        self._evaluate = evaluate or self
+        """What computes the value of a call that torch follows, of which the definition gives the derivative."""
         self.name = definition.name
         self._inputs: int = getattr(definition, "inputs", len(definition.names))  # outputs come behind them
         self._specs: dict[Any, ReductionSpec] = {}
@@ -761,7 +763,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         found = self._followed.get(key)
         if found is None:
             scalars = frozenset(range(len(args))) - infos.keys()
-            run = lambda given, along, keeps: self(*given, axis=along, keepdims=keeps)
+            run = lambda given, along, keeps: self._evaluate(*given, axis=along, keepdims=keeps)
             found = DifferentiableReduction(
                 self.name, spec, scalars, shape, axes, run, ElementwiseKernel, keepdims=keepdims
             )

@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, quote
-from xferlib.kernels import autograd
+from xferlib.kernels import arguments, autograd, tracking
 from xferlib.kernels import complex_formulas as lower_complex
 from xferlib.kernels import formulas as lower
 from xferlib.kernels.definitions import ArgumentKind
@@ -37,7 +37,7 @@ from xferlib.kernels.ir import (
     is_float,
     part_dtype,
 )
-from xferlib.kernels.reduction import Axis, ReductionKernel
+from xferlib.kernels.reduction import Axis, ReductionKernel, check_axes
 
 __all__ = [
     "all", "any", "argmax", "argmin", "dot", "max", "mean", "min", "norm", "prod", "subset_dot", "subset_max",
@@ -180,19 +180,61 @@ def _make_norm(dtypes: tuple[DType, ...]) -> ReductionSpec:
     return _accumulate(dtypes, wide, lambda b, x: _square_size(b, x[0]), finish)
 
 
+def _divide_squares(b: Builder, squares: Node, n: Node, m: Node, ddof: int, result: DType) -> Node:
+    """The sum of squares over the number of elements less ``ddof``."""
+    count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
+    return b.cast(b.op("div", squares, b.cast(count, squares.dtype)), result)
+
+
+def _deviation(b: Builder, x: Nodes) -> Nodes:
+    pairs = zip(_parts(b, x[0]), _parts(b, x[1]), strict=True)
+    return [b.op("sub", one, two) for one, two in pairs]
+
+
 def _make_spread(ddof: int) -> Maker:
+    """The variance in one pass, from the elements and the first of each result.
+
+    Two sets of elements have, with ``d`` the difference of their means and ``n`` their numbers, the sum of squares
+    ``s1 + s2 + d^2 n1 n2 / (n1 + n2)``: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing
+    sample variances", 1979. The first element is subtracted before, so that a large mean costs no digits.
+    """
+
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         wide, result = _float_dtypes(dtypes[0])
 
-        def deviation(b: Builder, x: Nodes) -> Nodes:
-            pairs = zip(_parts(b, x[0]), _parts(b, x[1]), strict=True)
-            return _square_size(b, _whole(b, [b.op("sub", one, two) for one, two in pairs]))
+        def start(b: Builder, x: Nodes) -> Nodes:
+            """The number of elements, their sum of squares, and their mean."""
+            mean = _deviation(b, x)
+            return [b.const(1, mean[0].dtype), b.const(0, mean[0].dtype), *mean]
+
+        def join(b: Builder, x: Nodes, y: Nodes) -> Nodes:
+            count = b.op("add", x[0], y[0])
+            share = b.op("div", y[0], count)
+            apart = [b.op("sub", two, one) for one, two in zip(x[2:], y[2:], strict=True)]
+            means = [b.op("add", one, b.op("mul", each, share)) for one, each in zip(x[2:], apart, strict=True)]
+            (size,) = _square_size(b, _whole(b, apart))
+            between = b.op("mul", size, b.op("mul", x[0], share))
+            return [count, b.op("add", b.op("add", x[1], y[1]), between), *means]
 
         def finish(b: Builder, a: Nodes, n: Node, m: Node) -> Node:
-            count = b.op("max", b.op("sub", b.op("idiv", n, m), b.const(ddof, INT64)), b.const(0, INT64))
-            return b.cast(b.op("div", a[0], b.cast(count, a[0].dtype)), result)
+            squares = a[1]
+            for each in a[2:]:  # of an infinite mean NaN, where the squares may be infinite
+                squares = b.op("add", squares, b.op("sub", each, each))
+            return _divide_squares(b, squares, n, m, ddof, result)
 
-        return _accumulate(dtypes, wide, deviation, finish, names=("x", "mean"))
+        return _accumulate(dtypes, wide, start, finish, names=("x", "first"), combining=join)
+
+    return make
+
+
+def _make_slope(ddof: int) -> Maker:
+    """The variance from the elements and their mean, which is the form with a derivative."""
+
+    def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
+        wide, result = _float_dtypes(dtypes[0])
+        square = lambda b, x: _square_size(b, _whole(b, _deviation(b, x)))
+        finish = lambda b, a, n, m: _divide_squares(b, a[0], n, m, ddof, result)
+        return _accumulate(dtypes, wide, square, finish, names=("x", "mean"))
 
     return make
 
@@ -239,8 +281,10 @@ def _make_arg(op: str) -> Maker:
     return make
 
 
-def _kernel(name: str, make: Maker, kinds: str, names: tuple[str, ...] = ("x",)) -> ReductionKernel:
-    kernel = ReductionKernel(BuiltIn(name, names, make, kinds))
+def _kernel(
+    name: str, make: Maker, kinds: str, names: tuple[str, ...] = ("x",), evaluate: Callable[..., Any] | None = None
+) -> ReductionKernel:
+    kernel = ReductionKernel(BuiltIn(name, names, make, kinds), evaluate)
     kernel.__module__ = __name__  # where pickle finds it
     return kernel
 
@@ -259,11 +303,12 @@ dot = _kernel("dot", _make_dot, "biufc", ("x", "y"))
 
 autograd.sum_by(sum)
 
-_spreads: dict[int, ReductionKernel] = {}
+_spreads: dict[int, tuple[ReductionKernel, ReductionKernel]] = {}
+"""For each ``ddof`` the kernel of `_make_spread`, and that of `_make_slope` for tensors that torch follows."""
 
 
 def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None) -> Any:
-    """The mean of the squared deviations from the mean: two passes.
+    """The mean of the squared deviations from the mean, in one pass.
 
     Args:
         x: An array.
@@ -277,10 +322,23 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
         if number is None or number >= 1 << 31:
             raise KernelTypeError(f"var(): ddof={quote(ddof)} is not an int of 32 bits; give one")
         ddof = number
-    spread = _spreads.get(ddof)
-    if spread is None:
-        spread = _spreads.setdefault(ddof, _kernel("var", _make_spread(ddof), "biufc", ("x", "mean")))
-    return spread(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
+    found = _spreads.get(ddof)
+    if found is None:
+        evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
+        slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
+        found = _spreads.setdefault(ddof, (_kernel("var", _make_spread(ddof), "biufc", ("x", "first")), slope))
+    spread, slope = found
+    if tracking.needs_gradient((x,)):
+        return slope(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
+    return spread(x, _first_along(x, axis), axis=axis, keepdims=keepdims, out=out)
+
+
+def _first_along(x: Any, axis: Axis) -> Any:
+    """The first element along some axes, which stay; ``x`` where it is no array, or has none."""
+    if not arguments.is_array(x) or not x.shape:
+        return x
+    axes = check_axes("var", axis, len(x.shape))
+    return x[tuple([slice(0, 1) if each in axes else slice(None) for each in range(len(x.shape))])]
 
 
 @functools.cache
