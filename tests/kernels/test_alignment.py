@@ -266,3 +266,24 @@ def test_the_source_for_cuda_gives_the_same_bits(make, args, numbers):
     converted = [param.dtype.type(value) for param, value in zip(params, scalars, strict=False)]
     run_on_cuda(special.program, (BLOCKS,), dict(enumerate(views, len(scalars))), converted)
     assert_same_bits(got, expected)
+
+
+@given(data=st.data())
+@settings(max_examples=15)
+def test_operands_that_lie_across_each_other_on_a_gpu(data):
+    """Tiles whose rows are any axis, behind any number of others, with and without the number of an element."""
+    rank = data.draw(st.integers(2, 4))
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 9, 17, 33]), min_size=rank, max_size=rank)))
+    dtypes = [data.draw(st.sampled_from(["f4", "f2", "f8", "i1", "c16"])) for _ in range(2)]
+    arrays = []
+    for dtype in dtypes:
+        order = data.draw(st.permutations(range(rank)))
+        x = np.arange(math.prod(shape), dtype=np.int64).astype(dtype).reshape([shape[each] for each in order])
+        arrays.append(x.transpose(np.argsort(order)))
+    expression = data.draw(st.sampled_from(["z = x; w = y", "z = x; w = y + (U)(i & 1)"]))
+    order = data.draw(st.permutations(range(rank)))
+    results = [np.zeros([shape[each] for each in order], each).transpose(np.argsort(order)) for each in dtypes]
+    assert not as_cuda(elementwise("T x, U y", "T z, U w", expression), *arrays, *results)
+    count = np.arange(math.prod(shape)).reshape(shape) & 1 if "i" in expression[5:] else 0
+    assert np.array_equal(results[0], arrays[0])
+    assert np.array_equal(results[1], (arrays[1] + np.asarray(count).astype(dtypes[1])).astype(dtypes[1]))

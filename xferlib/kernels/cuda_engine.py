@@ -272,6 +272,8 @@ class CudaPlan:
         if math.prod(shape) == 0:
             return
         layout = layout_of_call(program, shape, infos).with_axes()
+        if not program.keeps_order:
+            layout = _with_rows(layout, elements, infos)
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
         raw_words = tuple(
             word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
@@ -428,15 +430,33 @@ def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
     return width
 
 
-def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Rows in a 32-byte sector of an operand that is contiguous across the rows of a matrix; 0 if there is none."""
-    if len(layout.shape) != 2:
-        return 0
+def _find_across(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> tuple[int, int] | None:
+    """An axis along which an operand is contiguous that has gaps of over a sector along the last one, and its dtype's
+    size; None if there is none."""
     for number, strides in zip(elements, layout.strides, strict=True):
         itemsize = infos[number].dtype.itemsize
-        if strides[0] == itemsize and abs(strides[1]) > 32:
-            return 32 // itemsize
-    return 0
+        if abs(strides[-1]) > 32:
+            for axis in range(len(strides) - 1):
+                if strides[axis] == itemsize:
+                    return axis, itemsize
+    return None
+
+
+def _with_rows(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> CallLayout:
+    """The layout whose last axis but one is that of `_find_across`, if there is one."""
+    found = _find_across(layout, elements, infos) if layout.shape else None
+    if found is None:
+        return layout
+    axis, last = found[0], len(layout.shape) - 1
+    order = [*(each for each in range(last) if each != axis), axis, last]
+    shape, *strides = [tuple([values[each] for each in order]) for values in (layout.shape, *layout.strides)]
+    return CallLayout(shape, tuple(strides))
+
+
+def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Rows in a 32-byte sector of an operand that is contiguous across the rows; 0 if there is none."""
+    found = _find_across(layout, elements, infos) if layout.shape else None
+    return 32 // found[1] if found is not None and found[0] == len(layout.shape) - 2 else 0
 
 
 def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
@@ -458,7 +478,7 @@ def _is_wide(layout: CallLayout) -> bool:
         ),
         default=0,
     )
-    padded = layout.size * (8 if len(layout.shape) == 2 else 1)  # tiles reach beyond a small matrix
+    padded = layout.size * (8 if len(layout.shape) > 1 else 1)  # tiles reach beyond small matrices
     return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
 
 
@@ -469,13 +489,13 @@ def _geometry(
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)
     vectors = row_vectors * math.prod(outer)
-    tiles = 0
+    tiles = bands = 0
     if kind.tile:
-        tiles = -(-row_vectors // (32 // kind.tile))
-        vectors = 32 * tiles * -(-layout.shape[0] // kind.tile)
+        tiles, bands = -(-row_vectors // (32 // kind.tile)), -(-outer[-1] // kind.tile)
+        vectors = 32 * tiles * bands * math.prod(outer[:-1])
     values = [layout.size, vectors]
     if kind.rank > 1:
-        values += [*layout.shape, row_vectors, tiles]
+        values += [*layout.shape, row_vectors, tiles, bands]
     for strides in layout.strides:
         values += strides
     raw_values: list[int] = []

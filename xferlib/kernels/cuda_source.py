@@ -647,7 +647,7 @@ class CallKind:
     accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
     tile: int
-    """Rows of a warp's tile, where an operand is contiguous across the rows of a matrix; 0: no tiles."""
+    """Rows of a warp's tile, where an operand is contiguous along the last axis but one; 0: no tiles."""
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
@@ -692,7 +692,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         rank, operands = self.shape.rank, len(self.elements)
         fields = ["count", "vectors"]
         if rank > 1:
-            fields += [f"extent[{rank}]", "row_vectors", "tiles"]
+            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]
         if operands:
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
@@ -753,7 +753,12 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
         ]
         lines += [f"  {index} f{number} = 0;" for number in self.elements]
-        for axis in range(rank - 2, -1, -1):
+        return lines + self._outer_offsets(rank - 2)
+
+    def _outer_offsets(self, last: int) -> list[str]:
+        """Add to the offsets those of row number ``row`` of the axes up to ``last``."""
+        index, lines = self.index, []
+        for axis in range(last, -1, -1):
             if axis:
                 extent = f"g.extent[{axis}]"
                 lines.append(f"  {{ {index} rest = row / {extent}, at = row - rest * {extent}; row = rest;")
@@ -765,15 +770,17 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _tile_offsets(self) -> list[str]:
         """The offsets of a warp's tile, which reads whole sectors of operands along the rows and across them alike."""
-        width, tile, index = self.shape.width, self.shape.tile, self.index
+        width, tile, index, last = self.shape.width, self.shape.tile, self.index, self.shape.rank - 1
         lines = [
-            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles;",
-            f"  {index} row = band * {tile} + lane % {tile};",
+            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles, row = band / g.bands;",
+            f"  {index} line = (band - row * g.bands) * {tile} + lane % {tile};",
             f"  {index} column = ((warp - band * g.tiles) * {32 // tile} + lane / {tile}) * {width};",
-            "  if (row >= g.extent[0] || column >= g.extent[1]) return;",
-            f"  {index} first = row * g.extent[1] + column, left = g.extent[1] - column;",
+            f"  if (line >= g.extent[{last - 1}] || column >= g.extent[{last}]) return;",
+            f"  {index} first = (row * g.extent[{last - 1}] + line) * g.extent[{last}] + column;",
+            f"  {index} left = g.extent[{last}] - column;",
         ]
-        return lines + [f"  {index} f{number} = row * g.stride[{k}][0];" for k, number in enumerate(self.elements)]
+        lines += [f"  {index} f{number} = line * g.stride[{k}][{last - 1}];" for k, number in enumerate(self.elements)]
+        return lines + self._outer_offsets(last - 2)
 
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype
