@@ -177,7 +177,7 @@ def test_no_engine_calls_the_platform(name):
         unroll=1,
         is_wide=False,
         accesses=(OperandAccess("unit", True, 8),) * 2,
-        tile=0,
+        board=None,
         raw_ranks=(),
         raw_words=(),
     )

@@ -26,7 +26,7 @@ from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
 from xferlib.kernels.arguments import HALF, find_code
-from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, elementwise_source
+from xferlib.kernels.cuda_source import ENTRY, OPTIONS, Board, CallKind, OperandAccess, elementwise_source
 from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
@@ -272,8 +272,6 @@ class CudaPlan:
         if math.prod(shape) == 0:
             return
         layout = layout_of_call(program, shape, infos).with_axes()
-        if not program.keeps_order:
-            layout = _with_rows(layout, elements, infos)
         raw_layouts = [_raw_layout(infos[number]) for number in raw]
         raw_words = tuple(
             word_of(infos[number].pointer, each.strides[0], infos[number].dtype.itemsize)
@@ -284,12 +282,13 @@ class CudaPlan:
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
-        geometry, vectors = _geometry(layout, kind, raw_layouts, known)
+        geometry, blocks = _geometry(layout, kind, raw_layouts, known)
         sizes = [program.params[number].dtype.itemsize for number in program.scalars]
         self._block = ParameterBlock(len(self.array_order), sizes, geometry)
-        grid = (-(-vectors // (threads * kind.unroll)), 1, 1)
-        self._launches = kernel, grid[0], threads
-        self.launch = backend.prepare_launch(kernel, grid, (threads, 1, 1), self._block.address, device=device)
+        self._launches = kernel, blocks, threads
+        self.launch = backend.prepare_launch(
+            kernel, (blocks, 1, 1), (threads, 1, 1), self._block.address, device=device
+        )
 
     def repeat(
         self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, tuple[tuple[int, ...], DType]]
@@ -407,7 +406,7 @@ def _kind(
         unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
-        tile=_tile(layout, elements, infos),
+        board=_board(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
         raw_words=raw_words,
         threads=threads,
@@ -430,33 +429,31 @@ def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
     return width
 
 
-def _find_across(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> tuple[int, int] | None:
-    """An axis along which an operand is contiguous that has gaps of over a sector along the last one, and its dtype's
-    size; None if there is none."""
+def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Board | None:
+    """The board for operands that have gaps of over a sector along the last axis, and none along another."""
+    last = len(layout.shape) - 1
+    across = None
+    widths = []
     for number, strides in zip(elements, layout.strides, strict=True):
         itemsize = infos[number].dtype.itemsize
-        if abs(strides[-1]) > 32:
-            for axis in range(len(strides) - 1):
-                if strides[axis] == itemsize:
-                    return axis, itemsize
-    return None
-
-
-def _with_rows(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> CallLayout:
-    """The layout whose last axis but one is that of `_find_across`, if there is one."""
-    found = _find_across(layout, elements, infos) if layout.shape else None
-    if found is None:
-        return layout
-    axis, last = found[0], len(layout.shape) - 1
-    order = [*(each for each in range(last) if each != axis), axis, last]
-    shape, *strides = [tuple([values[each] for each in order]) for values in (layout.shape, *layout.strides)]
-    return CallLayout(shape, tuple(strides))
-
-
-def _tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
-    """Rows in a 32-byte sector of an operand that is contiguous across the rows; 0 if there is none."""
-    found = _find_across(layout, elements, infos) if layout.shape else None
-    return 32 // found[1] if found is not None and found[0] == len(layout.shape) - 2 else 0
+        axes = [axis for axis in range(last) if strides[axis] == itemsize and layout.shape[axis] > 1]
+        if axes and abs(strides[last]) > 32 and across in (None, axes[-1]):
+            across = axes[-1]
+            others = [stride for axis, stride in enumerate(strides) if axis != across]
+            aligned = math.gcd(infos[number].pointer, 16, *others)
+            widths.append(max(1, aligned // itemsize))
+        else:
+            widths.append(0)
+    if across is None:
+        return None
+    nbytes = sum(infos[number].dtype.itemsize for number, width in zip(elements, widths, strict=True) if width)
+    most = 64 if nbytes * 64 * 65 <= USUAL_SHARED_NBYTES else 32
+    if nbytes * most * (most + 1) > USUAL_SHARED_NBYTES:
+        return None
+    rows, columns = (
+        min(most, 1 << max(4, (each - 1).bit_length())) for each in (layout.shape[across], layout.shape[last])
+    )
+    return Board(across, rows, columns, tuple(min(width, rows) for width in widths))
 
 
 def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
@@ -478,21 +475,22 @@ def _is_wide(layout: CallLayout) -> bool:
         ),
         default=0,
     )
-    padded = layout.size * (8 if len(layout.shape) > 1 else 1)  # tiles reach beyond small matrices
-    return max(reach, padded) + 16 * MOST_THREADS > _INT_MAX
+    return max(reach, layout.size) + 16 * MOST_THREADS > _INT_MAX
 
 
 def _geometry(
     layout: CallLayout, kind: CallKind, raw_layouts: Sequence[CallLayout], known: Sequence[int]
 ) -> tuple[bytes, int]:
-    """The bytes of ``xf_geometry``, and the number of vectors."""
+    """The bytes of ``xf_geometry``, and the number of blocks."""
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width)
     vectors = row_vectors * math.prod(outer)
     tiles = bands = 0
-    if kind.tile:
-        tiles, bands = -(-row_vectors // (32 // kind.tile)), -(-outer[-1] // kind.tile)
-        vectors = 32 * tiles * bands * math.prod(outer[:-1])
+    blocks = -(-vectors // (kind.threads * kind.unroll))
+    if kind.board is not None:
+        across, bands = kind.board.axis, -(-layout.shape[kind.board.axis] // kind.board.rows)
+        tiles = -(-inner // kind.board.columns)
+        blocks = tiles * bands * (math.prod(outer) // layout.shape[across])
     values = [layout.size, vectors]
     if kind.rank > 1:
         values += [*layout.shape, row_vectors, tiles, bands]
@@ -505,4 +503,4 @@ def _geometry(
     packed = struct.pack(f"{len(values)}{'q' if kind.is_wide else 'i'}", *values)
     if raw_values:
         packed += b"\0" * (-len(packed) % 8) + struct.pack(f"{len(raw_values)}q", *raw_values)
-    return packed, vectors
+    return packed, blocks

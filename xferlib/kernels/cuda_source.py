@@ -7,10 +7,10 @@ dimensions that remain after collapsing, how each operand is addressed, the widt
 strides are a parameter, and one compilation serves all sizes of a kind.
 
 Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that is contiguous
-there moves in one access of up to 16 bytes. An operand that is contiguous across the rows instead (a transposed one)
-would waste most of every 32-byte sector: there a warp covers a tile of several rows. Offsets take 64 bits only where
-32 could overflow: 64-bit index arithmetic costs registers and time. An address that is no multiple of the element's
-size is moved in parts, for a misaligned access on a GPU is an error that destroys the context.
+there moves in one access of up to 16 bytes. Operands that are contiguous along another axis (transposed ones) would
+waste most of every 32-byte sector: they pass through a tile in shared memory (`Board`). Offsets take 64 bits only
+where 32 could overflow: 64-bit index arithmetic costs registers and time. An address that is no multiple of the
+element's size is moved in parts, for a misaligned access on a GPU is an error that destroys the context.
 
 The text is part of the disk cache's key: any change of it, a blank too, compiles every user's kernels anew.
 """
@@ -636,6 +636,23 @@ class OperandAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class Board:
+    """A tile in shared memory, through which operands pass that are contiguous along another axis than the last.
+
+    Read and written where they lie, each warp would touch 32 sectors for 32 elements; through the tile both sides move
+    in whole lines.
+    """
+
+    axis: int
+    """The axis along which those operands are contiguous: the rows of the tile."""
+    rows: int
+    columns: int
+    """Of the tile, along the last axis; powers of two."""
+    widths: tuple[int, ...]
+    """For each operand the elements of an access along the rows; 0: it does not pass through the tile."""
+
+
+@dataclass(frozen=True, slots=True)
 class CallKind:
     """The kind of a call: all that the source depends on besides the program."""
 
@@ -646,8 +663,7 @@ class CallKind:
     """Offsets need 64 bits."""
     accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
-    tile: int
-    """Rows of a warp's tile, where an operand is contiguous along the last axis but one; 0: no tiles."""
+    board: Board | None
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
@@ -675,6 +691,11 @@ class _ElementwiseWriter:
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
         self.facts = facts(program)
+        board = shape.board
+        self.boarded = (
+            {n: width for n, width in zip(self.elements, board.widths, strict=True) if width} if board else {}
+        )
+        """The operands that pass through the board, with the elements of an access."""
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
@@ -692,7 +713,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         rank, operands = self.shape.rank, len(self.elements)
         fields = ["count", "vectors"]
         if rank > 1:
-            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]
+            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]  # the last two of a board
         if operands:
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
@@ -715,13 +736,23 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     # --- the body
     def _body(self) -> str:
-        width, unroll = self.shape.width, self.shape.unroll
+        unroll = self.shape.unroll
+        if self.shape.board is not None:
+            return "\n".join(self._board_body(self.shape.board)) + "\n"
         lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
         if unroll > 1:
             lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
         lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
-        lines.append(f"  const bool is_full = left >= {width};")
+        lines += self._vector_body()
+        if unroll > 1:
+            lines.append("  }")
+        return "\n".join(lines) + "\n"
+
+    def _vector_body(self) -> list[str]:
+        """Compute the elements of a vector, from ``column`` on, of which ``left`` remain in the row."""
+        width = self.shape.width
+        lines = [f"  const bool is_full = left >= {width};"]
         for number in self.elements:
             lines += self._load(number)
         for number in self._outputs():
@@ -736,9 +767,83 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines.append("  }")
         for number in self._outputs():
             lines += self._flush(number)
-        if unroll > 1:
-            lines.append("  }")
-        return "\n".join(lines) + "\n"
+        return lines
+
+    def _board_body(self, board: Board) -> list[str]:
+        """The body whose block fills the board, computes its elements row by row, and empties it."""
+        index, rank, width, threads = self.index, self.shape.rank, self.shape.width, self.shape.threads
+        across, rows, columns = board.axis, board.rows, board.columns
+        lines = [
+            f"  __shared__ {storage_type(self._dtype(number))} b{number}[{columns * (rows + 1)}];"
+            for number in self.boarded
+        ]
+        lines += [
+            f"  {index} at = (long long)blockIdx.x / g.tiles, place = 0, step = 1, row_step = 1;",
+            f"  const {index} first_column = (blockIdx.x - at * g.tiles) * {columns};",
+            f"  const {index} first_row = at % g.bands * {rows};",
+            "  at /= g.bands;",
+        ]
+        lines += [f"  {index} d{number} = 0;" for number in self.elements]
+        for axis in range(rank - 2, -1, -1):
+            extent = f"g.extent[{axis}]"
+            if axis == across:
+                lines.append("  row_step = step;")
+            else:
+                steps = [f"d{number} += now * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
+                lines.append(f"  {{ const {index} now = at % {extent}; at /= {extent}; place += now * step;")
+                lines.append("    " + " ".join(steps) + " }")
+            lines.append(f"  step *= {extent};")
+        for number in self.boarded:
+            if number in self.program.reads:
+                lines += self._pass_board(board, number, is_load=True)
+        lines.append("  __syncthreads();")
+        lines.append(
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {rows * columns // width}; e += {threads}) {{"
+        )
+        lines += [
+            f"  const int here = e / {columns // width}, at_column = e % {columns // width} * {width};",
+            f"  const {index} row = first_row + here, column = first_column + at_column;",
+            f"  if (row >= g.extent[{across}] || column >= g.extent[{rank - 1}]) continue;",
+            f"  const {index} first = (place + row * row_step) * g.extent[{rank - 1}] + column;",
+            f"  const {index} left = g.extent[{rank - 1}] - column;",
+        ]
+        for k, number in enumerate(self.elements):
+            lines.append(f"  const {index} f{number} = d{number} + row * g.stride[{k}][{across}];")
+        lines += [*self._vector_body(), "  }"]
+        outputs = [number for number in self.boarded if number in self.program.writes]
+        if outputs:
+            lines.append("  __syncthreads();")
+        for number in outputs:
+            lines += self._pass_board(board, number, is_load=False)
+        return lines
+
+    def _pass_board(self, board: Board, number: int, *, is_load: bool) -> list[str]:
+        """Move an operand's elements between memory and the board, ``width`` of a column together."""
+        k, width, rows, size = (
+            self.elements.index(number),
+            self.boarded[number],
+            board.rows,
+            self._dtype(number).itemsize,
+        )
+        last, count = self.shape.rank - 1, rows // width * board.columns
+        cell = f"b{number}[at_column * {rows + 1} + here + v]"
+        address = f"p{number} + from + v * {size}"
+        each = f"{cell} = {self._fetch(number, address)};" if is_load else self._store(number, address, cell)
+        single = f"for (int v = 0; v < {width}; ++v) if (row + v < g.extent[{board.axis}]) {each}"
+        lines = [
+            f"  #pragma unroll 4\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
+            f"  const int at_column = e / {rows // width}, here = e % {rows // width} * {width};",
+            f"  const {self.index} row = first_row + here, column = first_column + at_column;",
+            f"  if (row >= g.extent[{board.axis}] || column >= g.extent[{last}]) continue;",
+            f"  const {self.index} from = d{number} + column * g.stride[{k}][{last}] + row * {size};",
+        ]
+        if width > 1:
+            moves = _vector_moves(width * size, "w", f"p{number} + from", is_load=is_load)
+            local = f"__align__(16) {storage_type(self._dtype(number))} w[{width}];"
+            copy = f"for (int v = 0; v < {width}; ++v) " + (f"{cell} = w[v];" if is_load else f"w[v] = {cell};")
+            whole = f"{local} {moves} {copy}" if is_load else f"{local} {copy} {moves}"
+            single = f"if (row + {width} <= g.extent[{board.axis}]) {{ {whole} }} else {{ {single} }}"
+        return [*lines, f"  {single}", "  }"]
 
     def _offsets(self) -> list[str]:
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
@@ -746,19 +851,12 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         if rank <= 1:
             lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
             return lines + [f"  {index} f{number} = 0;" for number in self.elements]
-        if self.shape.tile:
-            return self._tile_offsets()
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
             f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
         ]
         lines += [f"  {index} f{number} = 0;" for number in self.elements]
-        return lines + self._outer_offsets(rank - 2)
-
-    def _outer_offsets(self, last: int) -> list[str]:
-        """Add to the offsets those of row number ``row`` of the axes up to ``last``."""
-        index, lines = self.index, []
-        for axis in range(last, -1, -1):
+        for axis in range(rank - 2, -1, -1):
             if axis:
                 extent = f"g.extent[{axis}]"
                 lines.append(f"  {{ {index} rest = row / {extent}, at = row - rest * {extent}; row = rest;")
@@ -767,20 +865,6 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             steps = [f"f{number} += at * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
             lines.append("    " + " ".join(steps) + " }")
         return lines
-
-    def _tile_offsets(self) -> list[str]:
-        """The offsets of a warp's tile, which reads whole sectors of operands along the rows and across them alike."""
-        width, tile, index, last = self.shape.width, self.shape.tile, self.index, self.shape.rank - 1
-        lines = [
-            f"  {index} warp = vector >> 5, lane = vector & 31, band = warp / g.tiles, row = band / g.bands;",
-            f"  {index} line = (band - row * g.bands) * {tile} + lane % {tile};",
-            f"  {index} column = ((warp - band * g.tiles) * {32 // tile} + lane / {tile}) * {width};",
-            f"  if (line >= g.extent[{last - 1}] || column >= g.extent[{last}]) return;",
-            f"  {index} first = (row * g.extent[{last - 1}] + line) * g.extent[{last}] + column;",
-            f"  {index} left = g.extent[{last}] - column;",
-        ]
-        lines += [f"  {index} f{number} = line * g.stride[{k}][{last - 1}];" for k, number in enumerate(self.elements)]
-        return lines + self._outer_offsets(last - 2)
 
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype
@@ -803,6 +887,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
         lines = [f"  __align__(16) {memory} {name}[{width}];"]
+        if number in self.boarded:
+            return [*lines, f"  for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {self._cell(number)};"]
         each = self._fetch(number, self._address(number, "column + j"))
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
         if self.access[number].kind == "vector" and width > 1:
@@ -817,8 +903,15 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines.append(f"  {{\n    {loop}\n  }}")
         return lines
 
+    def _cell(self, number: int) -> str:
+        """The element ``j`` of the vector on the board."""
+        assert self.shape.board is not None
+        return f"b{number}[(at_column + j) * {self.shape.board.rows + 1} + here]"
+
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
+        if number in self.boarded:
+            return [f"  for (int j = 0; j < {width}; ++j) if (j < left) {self._cell(number)} = o{number}[j];"]
         each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
         if self.access[number].kind == "vector" and width > 1:

@@ -337,8 +337,13 @@ def _first_along(x: Any, axis: Axis) -> Any:
     """The first element along some axes, which stay; ``x`` where it is no array, or has none."""
     if not arguments.is_array(x) or not x.shape:
         return x
-    axes = check_axes("var", axis, len(x.shape))
-    return x[tuple([slice(0, 1) if each in axes else slice(None) for each in range(len(x.shape))])]
+    return x[_first_index(axis, len(x.shape))]
+
+
+@functools.lru_cache(typed=True)
+def _first_index(axis: Axis, rank: int) -> tuple[slice, ...]:
+    axes = check_axes("var", axis, rank)
+    return tuple([slice(0, 1) if each in axes else slice(None) for each in range(rank)])
 
 
 @functools.cache
