@@ -420,6 +420,12 @@ class _Gpu(Emulator):
         return ArrayInfo(x.ctypes.data, x.shape, x.strides, x.dtype, cast("Any", self), x.flags.writeable)
 
 
+def _run_on_gpu(patch):
+    gpu = _Gpu()
+    views = lambda _, names, args: (gpu, gpu, {number: gpu.view(each) for number, each in enumerate(args)})
+    patch.setattr(arguments, "common_device", views)
+
+
 def test_outputs_of_several_kinds_on_a_gpu(monkeypatch, kernels_apart):
     """Each output is checked, and has a plan for its own layout, also where the last one was of another kind."""
     x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
@@ -469,6 +475,26 @@ def test_a_result_in_several_parts_on_a_gpu(data):
             assert same_bits(again(x, axis=axis), expected)
     assert not (is_recorded and gpu.scratch)
     assert gpu.scratch is None or not gpu.scratch[2][:64].any() or few
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+def test_elements_a_row_apart_in_the_order_on_a_gpu(data):
+    """Groups of elements that cross rows and matrices, whose nodes a second launch combines."""
+    shape = data.draw(st.sampled_from([(40, 21), (33, 2), (70, 53), (300, 16), (64, 129)]))
+    outer, kept = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2]))
+    dtype, name = data.draw(st.sampled_from(["f4", "f2", "f8"])), data.draw(st.sampled_from(["sum", "argmax", "var"]))
+    x = np.random.default_rng(data.draw(st.integers(0, 9))).standard_normal((kept, outer, *shape[::-1])).astype(dtype)
+    x = x.transpose(0, 1, 3, 2)
+    axis = None if name == "argmax" or kept == 1 else (1, 2, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        _run_on_gpu(patch)
+        patch.setattr(cuda_reduction, "_FULL", data.draw(st.sampled_from([64, 1024])))
+        patch.setattr(reductions, "_spreads", {})
+        patch.setattr(reductions, "argmax", ReductionKernel(reductions.argmax.definition))
+        patch.setattr(reductions, "sum", ReductionKernel(reductions.sum.definition))
+        found = getattr(reductions, name)(x, axis=axis)
+    assert same_bits(found, getattr(reductions, name)(x, axis=axis))
 
 
 @settings(max_examples=12)

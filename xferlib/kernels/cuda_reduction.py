@@ -11,6 +11,9 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
   eight accesses of each lane take seven shuffles, not 40;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
+- ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
+  result's order. The threads of a warp take adjacent elements of the same columns, so that they share lines, and leave
+  the groups' nodes in scratch memory in order, for ``xf_rows``.
 
 A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
 memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
@@ -31,7 +34,18 @@ from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, Direct, ParameterBlock, kernel_for, repeat_call
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
-from xferlib.kernels.ir import INT64, CallLayout, DType, ReductionSpec, collapse, is_order_free, word_of
+from xferlib.kernels.ir import (
+    INT64,
+    Builder,
+    CallLayout,
+    DType,
+    Param,
+    ReductionSpec,
+    collapse,
+    is_order_free,
+    store_all,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -128,7 +142,9 @@ def _offset(kind: str, rank: int, index: str) -> str:
 
 
 BLOCK = 256
-"""Threads in a block of ``xf_rows`` and ``xf_columns``."""
+"""Threads in a block."""
+GROUP = 16
+"""Elements that a thread of ``xf_groups`` combines."""
 
 
 class ReductionWriter:
@@ -177,7 +193,7 @@ class ReductionWriter:
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
         index = "unsigned int" if self.shape.is_short else "long long"
         return (
-            "struct xf_geometry { long long rows, count, parts; "
+            "struct xf_geometry { long long rows, count, parts, size; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
             + _offset("kept", kept, index)
@@ -201,7 +217,7 @@ class ReductionWriter:
         """Turn the accumulator of result ``row`` into the outputs and store them."""
         spec, count = self.spec, len(self.dtypes)
         loads = {number: f"a.v{number}" for number in range(count)}
-        loads |= {count: "g.rows * g.count", count + 1: "g.rows"}
+        loads |= {count: "g.size", count + 1: "g.rows"}
         lines, results = cuda_source.body(spec.post, loads)
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
@@ -622,6 +638,73 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
 }}
 """
 
+    def _groups(self) -> str:
+        """The kernel whose threads combine `GROUP` elements of a column: see `CudaReduction._group_plan`."""
+        rank, steps = self.shape.reduced_rank, self.shape.steps
+        outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
+        across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
+        varying = [(k, number) for k, number in enumerate(self.arrays) if not self.shape.same[k]]
+
+        def stride(k: int, axis: int) -> str:
+            return f"g.reduced_stride[{k}][{axis}]" if axis >= 0 else "0ll"
+
+        def advance(axis: int, less: str = "0ll") -> str:
+            """Go on along an axis, from the element ``less`` of the one behind it."""
+            behind = axis + 1 if axis + 1 < rank else axis
+            return " ".join(f"w{n} += {stride(k, axis)} - {less} * {stride(k, behind)};" for k, n in varying)
+
+        starts = " ".join(
+            f"const char* w{number} = q{number} + o * {stride(k, rank - 3)} + b * {stride(k, rank - 2)} "
+            f"+ c * {stride(k, rank - 1)};"
+            for k, number in varying
+        )
+        values = {}
+        for k, number in enumerate(self.arrays):
+            place = f"q{number}" if self.shape.same[k] else f"w{number}"
+            values[number] = to_register(fetch(place, self._dtype(number), self.shape.words[k]), self._dtype(number))
+        if steps:  # a thread a column, of which it takes up to `steps` elements
+            begin = f"""\
+  const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
+  long long at = blockIdx.x / blocks;
+  long long b = (blockIdx.x - at * blocks) * {BLOCK} + threadIdx.x;
+  const long long chunk = at % chunks; at /= chunks;
+  long long o = at % {outer};
+  const long long row = at / {outer};
+  if (b >= {across}) return;
+  const long long first = (o * {across} + b) * {along}, from = first + chunk * {steps};
+  const long long end = chunk == chunks - 1 ? first + {along} : from + {steps};
+  const long long column = b, matrix = o;
+  for (long long e = (from + {GROUP - 1}) / {GROUP} * {GROUP}; e < end; e += {GROUP}) {{
+    long long c = e - first; b = column; o = matrix;"""
+        else:  # rows shorter than a group: a thread a group
+            begin = f"""\
+  const long long at = (long long)blockIdx.x * {BLOCK} + threadIdx.x, row = at / g.parts;
+  if (row >= g.rows) return;
+  {{
+    const long long e = (at - row * g.parts) * {GROUP};
+    long long b = e / {along}, c = e - b * {along}, o = b / {across}; b -= o * {across};"""
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
+{begin}
+    {self._row_pointers()}
+    {starts}
+    xf_acc m[{GROUP}];
+    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+    #pragma unroll
+    for (int j = 0; j < {GROUP}; ++j) {{
+      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
+      {advance(rank - 1)}
+      if (++c == {along}) {{
+        c = 0; {advance(rank - 2, along)}
+        if (++b == {across}) {{ b = 0; ++o; {advance(rank - 3, across)} }}
+      }}
+    }}
+    {self._join_in_thread("m", GROUP, "{step} < left")}
+    {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+  }}
+}}
+"""
+
 
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
@@ -662,6 +745,7 @@ class CudaReduction:
         kept: Extents of the result and, for each array, its byte strides along them: outputs last.
         reduced: The same of the reduced axes; outputs have strides of 0.
         infos: The arrays in that order, for dtypes and alignment.
+        size: The elements of all results, where the arrays hold nodes of several.
     """
 
     def __init__(
@@ -672,12 +756,15 @@ class CudaReduction:
         kept: CallLayout,
         reduced: CallLayout,
         infos: Sequence[ArrayInfo],
+        size: int | None = None,
     ) -> None:
         self._backend = backend
         self._device = device
         self._spec = spec
         self._accumulators = spec.accumulators
         arrays = len(infos) - spec.outputs
+        self._size = size or kept.size * reduced.size
+        self._rest: CudaReduction | None = None
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
@@ -693,18 +780,27 @@ class CudaReduction:
         if self._count == 0:
             self._fill = self._plan_fill(kept, infos[arrays:])
             return
+        if self._takes_groups(infos[:arrays]):
+            self._kept = kept.with_axes()  # rows in order
+            self._rest = self._plan_rest(kept, infos[arrays:])
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
         if shape.kernel == "rows":
             reach = shape.threads * shape.width * shape.loads * shape.steps * shape.sections
             parts = -(-self._count // reach)
             grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads))
+        elif shape.kernel == "groups":
+            parts = -(-self._count // GROUP)
+            *outer, across, along = self._reduced.shape
+            stretches = math.prod(outer) * -(-along // shape.steps) if shape.steps else 0
+            grid = self._rows * stretches * -(-across // BLOCK) if stretches else -(-self._rows * parts // BLOCK)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
-        self._counters = self._rows if shape.kernel == "rows" else grid // parts
+        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
-        self._offsets = [-(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 else 0] * len(self._accumulators)
+        counters_nbytes = -(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 and not self._rest else 0
+        self._offsets = [counters_nbytes] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
             nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
             self._offsets[number + 1] = self._offsets[number] + nbytes
@@ -730,6 +826,40 @@ class CudaReduction:
         return CudaPlan(self._backend, self._device, program, kept.shape, infos, is_aliased=False)
 
     # --- planning
+    def _takes_groups(self, infos: Sequence[ArrayInfo]) -> bool:
+        """Whether another reduced axis than the last has the smallest stride, in a reduction that keeps the order."""
+        *_, across, along = (1, *self._reduced.shape)
+        varying = [k for k in range(len(infos)) if any(self._reduced.strides[k])]
+        if _is_order_free(self._spec) or len(self._reduced.shape) not in (2, 3) or not varying:
+            return False
+        is_across = True
+        for k in varying:
+            strides = self._reduced.strides[k]
+            least = min(abs(each) for each in (*self._kept.strides[k], *strides) if each)
+            is_across &= abs(strides[-2]) == least < abs(strides[-1])
+        return is_across and across >= 32 and along > 1 and self._rows * self._count >= _FULL
+
+    def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
+        """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
+        parts, count, dtypes = -(-self._count // GROUP), len(self._accumulators), self._accumulators
+        b = Builder([Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)])
+        same = store_all(b, "acc", [b.load(k) for k in range(count)])
+        spec = replace(self._spec, map_program=same, inputs=count)
+        rows = [math.prod(kept.shape[axis + 1 :]) * parts for axis in range(len(kept.shape))]
+        strides = [tuple(each * dtype.itemsize for each in rows) for dtype in dtypes]
+        apart = CallLayout(kept.shape, (*strides, *kept.strides[-len(outputs) :]))
+        along = CallLayout((parts,), (*((dtype.itemsize,) for dtype in dtypes), *((0,) for _ in outputs)))
+        nodes = [outputs[0]._replace(pointer=0, dtype=dtype) for dtype in dtypes]
+        return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._size)
+
+    def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
+        """Elements of a column that a thread takes, a multiple of `GROUP`; 0 where rows are shorter than a group."""
+        *outer, across, along = self._reduced.shape
+        if along < GROUP:
+            return 1, 1, 1, 0, 1
+        threads = self._rows * math.prod(outer) * across
+        return 1, 1, 1, max(GROUP, -(-along // max(1, -(-_FULL // threads)) // GROUP) * GROUP), 1
+
     def _words(self, infos: Sequence[ArrayInfo]) -> tuple[int, ...]:
         return tuple(
             word_of(info.pointer, (*self._kept.strides[k], *self._reduced.strides[k]), info.dtype.itemsize)
@@ -738,8 +868,8 @@ class CudaReduction:
 
     def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
-        kernel = self._choose(infos, same)
-        make = self._rows_kind if kernel == "rows" else self._columns_kind
+        kernel = "groups" if self._rest else self._choose(infos, same)
+        make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
         shifts = kernel == "rows" and width > 1 and width > self._vector_width(infos, same, self._reduced, self._kept)
         return ReductionKind(
@@ -845,7 +975,7 @@ class CudaReduction:
         return width
 
     def _geometry(self, parts: int) -> bytes:
-        values = [self._rows, self._count, parts, *self._kept.shape, *self._reduced.shape]
+        values = [self._rows, self._count, parts, self._size, *self._kept.shape, *self._reduced.shape]
         for strides in self._kept.strides:
             values += strides
         for strides in self._reduced.strides:
@@ -873,6 +1003,8 @@ class CudaReduction:
             self._launch(stream.handle)
         finally:
             self._release()
+        if self._rest is not None:
+            self._rest.run([*into[:-1], *pointers[-self._spec.outputs :]], (), stream)
 
     def repeat(
         self, given: Sequence[Any], pointers: Sequence[int], shape: tuple[int, ...], stream: RawStream
@@ -885,7 +1017,7 @@ class CudaReduction:
             shape: The outputs'.
             stream: The current stream.
         """
-        if self._launch is None or stream.handle or not self._shares_scratch(stream):
+        if self._launch is None or self._rest or stream.handle or not self._shares_scratch(stream):
             return None
         into = self._nowhere
         if self._scratch_nbytes:
@@ -913,6 +1045,9 @@ class CudaReduction:
         get memory of their own.
         """
         backend, nbytes = self._backend, self._scratch_nbytes
+        if self._rest is not None:
+            found = backend.empty((nbytes,), _BYTE, device=self._device, stream=stream)
+            return backend.operands([found])[0], found
         if not self._shares_scratch(stream) or stream.capture is not None or backend.stream_is_recorded(stream):
             found = backend.zeros_for(nbytes, stream)
             return backend.operands([found])[0], found
