@@ -139,6 +139,8 @@ MOST_SHARED_NBYTES = 227 << 10
 USUAL_SHARED_NBYTES = 48 << 10
 """The most without asking, and of static variables."""
 UNROLL = 1
+_MOST_SINGLE = 4
+"""Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _ALIGNMENT = 15
 """The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
@@ -424,9 +426,21 @@ def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
     if not sizes:
         return 1
     width = max(1, 16 // max(sizes))
-    while width > inner:
+    while width > inner or (width > _MOST_SINGLE and not _is_aligned(layout, elements, infos, width)):
         width //= 2
     return width
+
+
+def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], width: int) -> bool:
+    """Whether every operand that is contiguous along the rows has accesses of ``width`` elements."""
+    for number, strides in zip(elements, layout.strides, strict=True):
+        nbytes = min(16, width * infos[number].dtype.itemsize)
+        if (
+            strides[-1] == infos[number].dtype.itemsize
+            and math.gcd(infos[number].pointer, nbytes, *strides[:-1]) < nbytes
+        ):
+            return False
+    return True
 
 
 def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Board | None:

@@ -145,6 +145,8 @@ BLOCK = 256
 """Threads in a block."""
 GROUP = 16
 """Elements that a thread of ``xf_groups`` combines."""
+TILE_NBYTES = 32 << 10
+"""Of the tile in shared memory from which it takes them."""
 
 
 class ReductionWriter:
@@ -639,7 +641,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
 """
 
     def _groups(self) -> str:
-        """The kernel whose threads combine `GROUP` elements of a column: see `CudaReduction._group_plan`."""
+        """The kernel whose threads combine `GROUP` elements in turn: see `CudaReduction._group_plan`."""
+        if self.shape.width > 1:
+            return self._groups_of_tile()
         rank, steps = self.shape.reduced_rank, self.shape.steps
         outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
         across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
@@ -662,30 +666,18 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         for k, number in enumerate(self.arrays):
             place = f"q{number}" if self.shape.same[k] else f"w{number}"
             values[number] = to_register(fetch(place, self._dtype(number), self.shape.words[k]), self._dtype(number))
-        if steps:  # a thread a column, of which it takes up to `steps` elements
-            begin = f"""\
-  const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
-  long long at = blockIdx.x / blocks;
-  long long b = (blockIdx.x - at * blocks) * {BLOCK} + threadIdx.x;
-  const long long chunk = at % chunks; at /= chunks;
-  long long o = at % {outer};
-  const long long row = at / {outer};
-  if (b >= {across}) return;
-  const long long first = (o * {across} + b) * {along}, from = first + chunk * {steps};
-  const long long end = chunk == chunks - 1 ? first + {along} : from + {steps};
-  const long long column = b, matrix = o;
-  for (long long e = (from + {GROUP - 1}) / {GROUP} * {GROUP}; e < end; e += {GROUP}) {{
-    long long c = e - first; b = column; o = matrix;"""
-        else:  # rows shorter than a group: a thread a group
-            begin = f"""\
-  const long long at = (long long)blockIdx.x * {BLOCK} + threadIdx.x, row = at / g.parts;
-  if (row >= g.rows) return;
-  {{
-    const long long e = (at - row * g.parts) * {GROUP};
-    long long b = e / {along}, c = e - b * {along}, o = b / {across}; b -= o * {across};"""
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
-{begin}
+  const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
+  long long at = blockIdx.x / blocks;
+  const long long column = (blockIdx.x - at * blocks) * {BLOCK} + threadIdx.x;
+  const long long chunk = at % chunks; at /= chunks;
+  const long long matrix = at % {outer}, row = at / {outer};
+  if (column >= {across}) return;
+  const long long first = (matrix * {across} + column) * {along}, from = first + chunk * {steps};
+  const long long end = chunk == chunks - 1 ? first + {along} : from + {steps};
+  for (long long e = (from + {GROUP - 1}) / {GROUP} * {GROUP}; e < end; e += {GROUP}) {{
+    long long c = e - first, b = column, o = matrix;
     {self._row_pointers()}
     {starts}
     xf_acc m[{GROUP}];
@@ -701,6 +693,50 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
     }}
     {self._join_in_thread("m", GROUP, "{step} < left")}
     {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+  }}
+}}
+"""
+
+    def _groups_of_tile(self) -> str:
+        """The same where the columns are short: a block reads ``width`` of them to shared memory, as they lie."""
+        width, across, along = self.shape.width, "g.reduced_extent[0]", "(int)g.reduced_extent[1]"
+        varying = [(k, number) for k, number in enumerate(self.arrays) if not self.shape.same[k]]
+        cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in varying)
+        boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in varying)
+        loads, values = [], {}
+        for k, number in enumerate(self.arrays):
+            dtype, word = self._dtype(number), self.shape.words[k]
+            values[number] = to_register(f"t{number}[c * {width + 1} + b]", dtype)
+            if self.shape.same[k]:
+                values[number] = to_register(fetch(f"q{number}", dtype, word), dtype)
+                continue
+            stride = f"g.reduced_stride[{k}]"
+            place = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]"
+            loads.append(f"t{number}[c * {width + 1} + b] = {fetch(place, dtype, word)};")
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
+  {boards}
+  const long long tiles = ({across} + {width - 1}) / {width}, row = blockIdx.x / tiles;
+  const long long first = (blockIdx.x - row * tiles) * {width};
+  const int along = {along}, found = {across} - first < {width} ? (int)({across} - first) : {width};
+  {self._row_pointers()}
+  #pragma unroll 4
+  for (int i = threadIdx.x; i < along * {width}; i += {BLOCK}) {{
+    const int c = i / {width}, b = i % {width};
+    if (b < found) {{ {" ".join(loads)} }}
+  }}
+  __syncthreads();
+  for (int group = threadIdx.x; group * {GROUP} < found * along; group += {BLOCK}) {{
+    const int e = group * {GROUP}, left = min({GROUP}, found * along - e);
+    int b = e / along, c = e - b * along;
+    xf_acc m[{GROUP}];
+    #pragma unroll
+    for (int j = 0; j < {GROUP}; ++j) {{
+      if (j < left) m[j] = xf_map({self._arguments(values)}, first * along + e + j, g.count);
+      if (++c == along) {{ c = 0; ++b; }}
+    }}
+    {self._join_in_thread("m", GROUP, "{step} < left")}
+    {self._keep(f"row * g.parts + first / {GROUP} * along + group", "m[0]")}
   }}
 }}
 """
@@ -792,8 +828,8 @@ class CudaReduction:
         elif shape.kernel == "groups":
             parts = -(-self._count // GROUP)
             *outer, across, along = self._reduced.shape
-            stretches = math.prod(outer) * -(-along // shape.steps) if shape.steps else 0
-            grid = self._rows * stretches * -(-across // BLOCK) if stretches else -(-self._rows * parts // BLOCK)
+            stretches = math.prod(outer) * -(-along // shape.steps)
+            grid = self._rows * (-(-across // shape.width) if shape.width > 1 else stretches * -(-across // BLOCK))
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
@@ -837,7 +873,8 @@ class CudaReduction:
             strides = self._reduced.strides[k]
             least = min(abs(each) for each in (*self._kept.strides[k], *strides) if each)
             is_across &= abs(strides[-2]) == least < abs(strides[-1])
-        return is_across and across >= 32 and along > 1 and self._rows * self._count >= _FULL
+        is_long = along >= (GROUP if len(self._reduced.shape) == 3 else 2)
+        return is_across and across >= 32 and is_long and self._rows * self._count >= _FULL
 
     def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
         """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
@@ -853,10 +890,12 @@ class CudaReduction:
         return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._size)
 
     def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
-        """Elements of a column that a thread takes, a multiple of `GROUP`; 0 where rows are shorter than a group."""
+        """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread."""
         *outer, across, along = self._reduced.shape
-        if along < GROUP:
-            return 1, 1, 1, 0, 1
+        nbytes = sum(info.dtype.itemsize for info, is_one in zip(infos, same, strict=True) if not is_one)
+        width = 1 << (max(1, TILE_NBYTES // (nbytes * along) - 1).bit_length() - 1)
+        if width >= 32 and not outer:
+            return min(width, _power(across, 4096)), 1, 1, 1, 1
         threads = self._rows * math.prod(outer) * across
         return 1, 1, 1, max(GROUP, -(-along // max(1, -(-_FULL // threads)) // GROUP) * GROUP), 1
 
