@@ -18,8 +18,9 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "xferlib": ("distributed", "kernels", "random", "sim", "tree"),
     "xferlib._api.creation": (
         "arange", "array_over", "asarray", "common", "concat", "empty", "empty_like", "eye", "full", "full_like",
-        "get_array_module", "get_backend", "linspace", "ones", "ones_like", "pin", "pinned_array", "pinned_empty",
-        "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros", "zeros_like",
+        "get_array_module", "get_backend", "get_exact_module", "linspace", "ones", "ones_like", "pin", "pinned_array",
+        "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros",
+        "zeros_like",
     ),
     "xferlib._api.device_array": ("DeviceArray",),
     "xferlib._api.diagnose": ("Calibration", "Explanation", "calibrate", "explain"),

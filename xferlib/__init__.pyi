@@ -17,6 +17,7 @@ from xferlib._api.creation import Shape
 from xferlib._api.creation import common as common
 from xferlib._api.creation import get_array_module as get_array_module
 from xferlib._api.creation import get_backend as get_backend
+from xferlib._api.creation import get_exact_module as get_exact_module
 from xferlib._api.creation import pin as pin
 from xferlib._api.creation import pinned_array as pinned_array
 from xferlib._api.creation import pinned_empty as pinned_empty
@@ -115,6 +116,7 @@ __all__ = [
     "get_array_module",
     "get_backend",
     "get_device",
+    "get_exact_module",
     "kernels",
     "linspace",
     "load",

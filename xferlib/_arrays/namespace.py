@@ -463,6 +463,46 @@ def _keep_function(function: Function) -> Function:
     return function
 
 
+class _LibrarysArrays(Primitives):
+    """Of a library that has a namespace of its own: all arrays that it takes are as good as its own."""
+
+    def own(self, array: Array) -> Array:
+        return array
+
+
+_EXACT = (functions.cumulative_prod, functions.cumulative_sum)
+
+
+def make_exact(backend: Backend, array_type: type, library: ModuleType) -> ModuleType:
+    """The namespace of a library in which xferlib computes what libraries compute differently.
+
+    Those are the functions of elements, reductions, cumulative sums and products, and ``linalg.vector_norm``; all else
+    is the library's own.
+    """
+    lib = _LibrarysArrays(backend, array_type)
+    found: dict[str, Any] = {name: primitives.unary(lib, name) for name in arrays.OF_ONE}
+    found |= {name: primitives.binary(lib, name) for name in arrays.OF_TWO}
+    found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
+    found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
+    found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
+    found |= {each.__name__: _bind_library(lib, each) for each in _EXACT}
+    norm = {"vector_norm": _bind_library(lib, extensions.vector_norm)}
+    linalg = _over("xferlib.exact.linalg", norm, library.linalg)
+    return _over("xferlib.exact", {**found, "linalg": linalg}, library)
+
+
+def _over(name: str, found: dict[str, Any], library: ModuleType) -> ModuleType:
+    """A module with the names ``found``, and with the library's for all others."""
+    module = ModuleType(name, f"{library.__name__}, with functions that give the same bits on every backend.")
+    public = {name: registry.translate_errors(each, name) if isfunction(each) else each for name, each in found.items()}
+    vars(module).update(
+        public,
+        __getattr__=lambda missing: getattr(library, missing),
+        __dir__=lambda: sorted({*dir(library), *public}),
+    )
+    return module
+
+
 def _bind_library(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` without its first parameter, the library."""
 

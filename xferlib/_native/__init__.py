@@ -580,7 +580,7 @@ class LaunchField(NamedTuple):
     label: str | None = None
     """The name of an array that is written, for the library's books."""
     rest: int = 0
-    """What those bits are."""
+    """The value of those bits."""
 
 
 NOT_FIT = -1

@@ -15,6 +15,20 @@ from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 
 
+class _Memory:
+    """A part of an array's memory, which NumPy takes for an array, and keeps."""
+
+    def __init__(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self._owner = array
+        pointer = array.__array_interface__["data"][0] + offset
+        self.__array_interface__ = {
+            "data": (pointer, not array.flags.writeable), "shape": shape, "strides": strides, "typestr": dtype.str,
+            "version": 3,
+        }  # fmt: skip
+
+
 class NumpyBackend(HostBackend):
     """NumPy arrays on the CPU: always there, and the reference."""
 
@@ -53,6 +67,11 @@ class NumpyBackend(HostBackend):
         return np.asarray(array)
 
     signature = staticmethod(attrgetter("__class__", "dtype", "shape", "strides"))  # type: ignore[assignment]
+
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Array:
+        return np.asarray(_Memory(array, offset, shape, strides, dtype))
 
     def operands(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
         return [each.view(np.ndarray) for each in arrays]  # a memory map is an array like any other here

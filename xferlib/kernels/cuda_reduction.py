@@ -972,13 +972,13 @@ class CudaReduction:
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
         width = self._vector_width(infos, same, self._reduced, self._kept)
-        if (shifted := self._shifted_width(infos, same)) is not None:
+        if (shifted := self._row_width(infos, same)) is not None:
             return shifted
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
             width //= 2
         return min(width, _power(self._count, 16))
 
-    def _shifted_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int | None:
+    def _row_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int | None:
         """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
         sizes = {info.dtype.itemsize for info in infos}
         strides = {each for k in range(len(infos)) for each in self._reduced.strides[k]}
@@ -1048,7 +1048,7 @@ class CudaReduction:
     def repeat(
         self, given: Sequence[Any], pointers: Sequence[int], shape: tuple[int, ...], stream: RawStream
     ) -> Direct | None:
-        """What does a call like this one, with new outputs of ``shape``, in one step; None where Python must.
+        """A function that does a call like this one, with new outputs, in one step; None where Python must.
 
         Args:
             given: The arrays of the call.

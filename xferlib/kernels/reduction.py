@@ -599,7 +599,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
     def __init__(self, definition: ReductionDefinition, evaluate: Callable[..., Any] | None = None) -> None:
         self.definition = definition
         self._evaluate = evaluate or self
-        """What computes the value of a call that torch follows, of which the definition gives the derivative."""
+        """Computes the value of a call that torch follows; the definition gives its derivative."""
         self.name = definition.name
         self._inputs: int = getattr(definition, "inputs", len(definition.names))  # outputs come behind them
         self._specs: dict[Any, ReductionSpec] = {}

@@ -1057,7 +1057,7 @@ class CudaBackend(Backend, FastPath):
         )  # fmt: skip
 
     def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
-        """What makes an array on the default stream of the current device."""
+        """A function that makes an array on the default stream of the current device."""
         return functools.partial(self._empty, shape, dtype, device)
 
     def _is_ready(self, device: Device) -> bool:

@@ -113,7 +113,7 @@ DIRECT = {
 bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
 bind_new_launch = functools.partial(_native.bind_new_launch, _address("cuLaunchKernelEx"))
-"""The same of a launch that makes its outputs."""
+"""A whole call, which makes its outputs, in one step."""
 
 STAGING = {
     "copy": _address("cuMemcpyAsync"),

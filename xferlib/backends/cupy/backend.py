@@ -140,6 +140,11 @@ class CupyBackend(CudaBackend):
         memory = cupy.cuda.UnownedMemory(pointer, nbytes, owner, device.index)
         return make(shape, dtype.char, cupy.cuda.MemoryPointer(memory, 0))
 
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Array:
+        return cupy.ndarray(shape, dtype, array.data + offset, strides)
+
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return make(shape, dtype.char, slab.data + offset)
 

@@ -107,6 +107,13 @@ class Tensors(Backend):
     reversed_axes = staticmethod(reverse_axes)  # type: ignore[assignment]
     signature = staticmethod(signature)  # type: ignore[assignment]
 
+    def strided_view(
+        self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> torch.Tensor:
+        size = dtype.itemsize
+        found: torch.Tensor = array if array.dtype == TO_TORCH[dtype] else array.view(TO_TORCH[dtype])
+        return found.as_strided(shape, [each // size for each in strides], found.storage_offset() + offset // size)
+
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]
 
