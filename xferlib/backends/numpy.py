@@ -15,7 +15,7 @@ from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 
 
-class _Memory:
+class _MemoryPart:
     """A part of an array's memory, which NumPy takes for an array, and keeps."""
 
     def __init__(
@@ -71,7 +71,7 @@ class NumpyBackend(HostBackend):
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
     ) -> Array:
-        return np.asarray(_Memory(array, offset, shape, strides, dtype))
+        return np.asarray(_MemoryPart(array, offset, shape, strides, dtype))
 
     def operands(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
         return [each.view(np.ndarray) for each in arrays]  # a memory map is an array like any other here

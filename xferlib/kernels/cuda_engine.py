@@ -26,7 +26,7 @@ from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
 from xferlib.kernels.arguments import HALF, find_code
-from xferlib.kernels.cuda_source import ENTRY, OPTIONS, Board, CallKind, OperandAccess, elementwise_source
+from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, SharedTile, elementwise_source
 from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
@@ -443,7 +443,7 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
     return True
 
 
-def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> Board | None:
+def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
     """The board for operands that have gaps of over a sector along the last axis, and none along another."""
     last = len(layout.shape) - 1
     across = None
@@ -467,7 +467,7 @@ def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
     rows, columns = (
         min(most, 1 << max(4, (each - 1).bit_length())) for each in (layout.shape[across], layout.shape[last])
     )
-    return Board(across, rows, columns, tuple(min(width, rows) for width in widths))
+    return SharedTile(across, rows, columns, tuple(min(width, rows) for width in widths))
 
 
 def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:

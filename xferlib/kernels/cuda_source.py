@@ -8,7 +8,7 @@ strides are a parameter, and one compilation serves all sizes of a kind.
 
 Each thread computes ``width`` neighbouring elements of the innermost dimension, so that an operand that is contiguous
 there moves in one access of up to 16 bytes. Operands that are contiguous along another axis (transposed ones) would
-waste most of every 32-byte sector: they pass through a tile in shared memory (`Board`). Offsets take 64 bits only
+waste most of every 32-byte sector: they pass through a tile in shared memory (`SharedTile`). Offsets take 64 bits only
 where 32 could overflow: 64-bit index arithmetic costs registers and time. An address that is no multiple of the
 element's size is moved in parts, for a misaligned access on a GPU is an error that destroys the context.
 
@@ -636,7 +636,7 @@ class OperandAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class SharedTile:
     """A tile in shared memory, through which operands pass that are contiguous along another axis than the last.
 
     Read and written where they lie, each warp would touch 32 sectors for 32 elements; through the tile both sides move
@@ -663,7 +663,7 @@ class CallKind:
     """Offsets need 64 bits."""
     accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
-    board: Board | None
+    board: SharedTile | None
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
@@ -769,7 +769,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._flush(number)
         return lines
 
-    def _board_body(self, board: Board) -> list[str]:
+    def _board_body(self, board: SharedTile) -> list[str]:
         """The body whose block fills the board, computes its elements row by row, and empties it."""
         index, rank, width, threads = self.index, self.shape.rank, self.shape.width, self.shape.threads
         across, rows, columns = board.axis, board.rows, board.columns
@@ -817,7 +817,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._pass_board(board, number, is_load=False)
         return lines
 
-    def _pass_board(self, board: Board, number: int, *, is_load: bool) -> list[str]:
+    def _pass_board(self, board: SharedTile, number: int, *, is_load: bool) -> list[str]:
         """Move an operand's elements between memory and the board, ``width`` of a column together."""
         k, width, rows, size = (
             self.elements.index(number),
