@@ -16,6 +16,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
+from xferlib.kernels.float64_functions import DEFINITIONS
 from xferlib.kernels.functions import CALLS
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
@@ -36,8 +37,8 @@ def _sections() -> dict[str, tuple[tuple[str, ...], str]]:
 
 
 def has(name: str, dtype: str) -> bool:
-    """Whether there is C text for a function of a dtype."""
-    return dtype == "float32" and name in NAMES
+    """Whether there is C text for a function of a dtype, here or from its definition."""
+    return (dtype == "float32" and name in NAMES) or (dtype == "float64" and name in DEFINITIONS)
 
 
 def text(calls: Iterable[tuple[str, str]]) -> str:
@@ -56,7 +57,7 @@ def text(calls: Iterable[tuple[str, str]]) -> str:
     sections = _sections()
     waiting = []
     for name, dtype in calls:
-        if not has(name, dtype):
+        if dtype != "float32" or name not in NAMES:
             raise KeyError(f"no C text for {name!r} of {dtype}")
         waiting.append(name)
     wanted: set[str] = set()

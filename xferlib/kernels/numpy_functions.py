@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.float64_functions import float64_function, is_own
 from xferlib.kernels.formulas import PAIRS, expand, two_product, two_sum
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
-from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Column, DType, Node, Program, is_float, is_integer
 
 # The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
 #
@@ -393,6 +394,8 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
         return UFUNCS[op], True
     if op == "call":
         return _call(node, mode), False
+    if op == "lookup":
+        return _lookup(node.attr), False
     if op == "cast":
         return _cast(node.args[0].dtype, dtype), False
     return _OTHERS[op], False
@@ -400,6 +403,8 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
 
 def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
+    if is_own(node, mode):
+        return own_function(name)
     if name == "rsqrt":
         return _rsqrt if mode == "fast" else round_correctly("rsqrt", _rsqrt)
     if name in PAIRS and node.dtype == FLOAT32 and mode == "exact":
@@ -413,6 +418,135 @@ def _call(node: Node, mode: str) -> Operation:
 def _rsqrt(x: A, out: A) -> None:
     np.sqrt(x, out)
     np.divide(x.dtype.type(1), out, out)
+
+
+# Own float64 functions: their programs, run over pieces that stay in cache.
+#
+# The calls of a piece are prepared once for each thread, on memory that all functions share. The few elements whose
+# value does not hold are computed anew by the second program, together.
+
+PIECE = 16384
+"""Elements of a piece: with fewer, calls take longer than the arithmetic; more do not fit the cache."""
+
+
+class _Piece:
+    """A program as calls on arrays of this thread; its operands are set, and its results read, between two runs."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        self._size = size
+        self._count = 0
+        self._free: dict[int, list[int]] = {8: [], 1: []}
+        self._held: dict[int, int] = {}
+        self._calls: list[tuple[Operation, list[A]]] = []
+        last = {id(each): place for place, node in enumerate(program.nodes) for each in (node, *node.args)}
+        last |= {id(store.value): len(program.nodes) for store in program.stores}
+        reads = [param for number, param in enumerate(program.params) if number not in program.writes]
+        self.operands = [self._memory(self._number(8), param.dtype) for param in reads]
+        values: dict[int, A] = {}
+        for place, node in enumerate(program.nodes):
+            values[id(node)] = self._add(node, values, [each for each in node.args if last[id(each)] == place])
+        self.results = [values[id(store.value)] for store in program.stores]
+
+    def run(self) -> None:
+        for function, arrays in self._calls:
+            function(*arrays)
+
+    def _add(self, node: Node, values: dict[int, A], dying: list[Node]) -> A:
+        if node.op == "const":
+            return np.array(node.attr)
+        if node.op == "load":
+            return self.operands[int(node.attr)]
+        args = [values[id(each)] for each in node.args]
+        function, may_overwrite = operation(node, "exact")
+        if not any(each.ndim for each in args):
+            out = np.empty((), node.dtype)
+            function(*args, out)
+            return out
+        if node.op == "bitcast" and dying and id(dying[0]) in self._held:
+            self._held[id(node)] = self._held.pop(id(dying[0]))
+            return args[0].view(node.dtype)
+        if may_overwrite:
+            self._release(dying)
+        number = self._held[id(node)] = self._number(node.dtype.itemsize)
+        self._release(dying)
+        out = self._memory(number, node.dtype)
+        self._calls.append((function, [*args, out]))
+        return out
+
+    def _number(self, width: int) -> int:
+        free = self._free[width]
+        if not free:
+            free.append(self._count)
+            self._count += 1
+        return free.pop()
+
+    def _release(self, nodes: list[Node]) -> None:
+        for each in nodes:
+            if id(each) in self._held:
+                self._free[each.dtype.itemsize].append(self._held.pop(id(each)))
+
+    def _memory(self, number: int, dtype: DType) -> A:
+        kept: list[A] = _pieces.__dict__.setdefault("memory", [])
+        while len(kept) <= number:
+            kept.append(np.empty(PIECE))
+        whole: A = kept[number].view(dtype)
+        return whole[: self._size]
+
+
+_pieces = threading.local()
+
+
+def _piece(program: Program, size: int) -> _Piece:
+    """The calls for at least ``size`` elements; what is behind them is of no account."""
+    known: dict[tuple[int, int], _Piece] = _pieces.__dict__.setdefault("known", {})
+    size = max(16, 1 << (size - 1).bit_length())
+    found = known.get((id(program), size))
+    if found is None:
+        found = known[id(program), size] = _Piece(program, size)
+    return found
+
+
+@functools.cache
+def own_function(name: str) -> Operation:
+    """``function(*operands, out)``; the output is none of the operands."""
+    programs = float64_function(name)
+
+    def compute(*operands_and_out: A) -> None:
+        *operands, out = operands_and_out
+        flat = [np.broadcast_to(each, out.shape).reshape(-1) for each in operands]
+        target = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size)
+        for start in range(0, target.size, PIECE):
+            given, found = [each[start : start + PIECE] for each in flat], target[start : start + PIECE]
+            holds = _run_piece(programs.common, given, found)
+            if not holds.all():
+                places = np.flatnonzero(~holds)
+                again = np.empty(places.size)
+                _run_piece(programs.rare, [each[places] for each in given], again)
+                found[places] = again
+        if not out.flags.c_contiguous:
+            out[...] = target.reshape(out.shape)
+
+    return compute
+
+
+def _run_piece(program: Program, given: list[A], out: A) -> A:
+    """Compute the first result of a program; returns the last one."""
+    piece, size = _piece(program, out.size), out.size
+    for to, each in zip(piece.operands, given, strict=True):
+        to[:size] = each
+    piece.run()
+    out[:] = piece.results[0][:size]
+    return piece.results[-1][:size]
+
+
+@functools.cache
+def _lookup(column: Column) -> Operation:
+    values = np.array(column.values, column.dtype)
+
+    def take(row: A, out: A) -> None:
+        values.take(row.view(np.int64), out=out, mode="clip")  # any other mode copies the result
+
+    return take
 
 
 # --- choosing
