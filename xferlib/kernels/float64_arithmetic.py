@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xferlib.kernels.formulas import Real
+from xferlib.kernels.formulas import Real, two_sum
 from xferlib.kernels.ir import BOOL, FLOAT64, UINT64, Builder, Column, Node, Table
 
 _MASK = (1 << 64) - 1
@@ -72,6 +72,12 @@ class Bits:
     def __rshift__(self, count: int) -> Bits:
         return self._op("shr", count)
 
+    def minimum(self, other: int) -> Bits:
+        return self._op("min", other)
+
+    def maximum(self, other: int) -> Bits:
+        return self._op("max", other)
+
     def is_below(self, other: int) -> Node:
         """Whether it is less, as an unsigned integer."""
         return self.b.op("lt", self.node, self.b.const(other, UINT64))
@@ -112,6 +118,26 @@ def sum_of(large: Real, small: Real) -> tuple[Real, Real]:
 def head(x: Real, count: int = 27) -> Real:
     """``x`` without its ``count`` lowest bits."""
     return (bits(x) & -(1 << count)).real()
+
+
+def add(x: Real, y: Real) -> tuple[Real, Real]:
+    """The rounded sum of any two numbers and its rounding error (Knuth, TAOCP 2, section 4.2.2)."""
+    return two_sum(x, y)
+
+
+def split(x: Real) -> tuple[Real, Real]:
+    """``x`` in two parts of 26 and 27 bits."""
+    high = head(x)
+    return high, x - high
+
+
+def with_sign(size: Real, x: Real) -> Real:
+    """``size``, which has the sign of ``x`` or none, with the sign of ``x``."""
+    return (bits(size) | (bits(x) & SIGN)).real()
+
+
+def both(x: Node, y: Node, b: Builder) -> Node:
+    return b.op("and", x, y)
 
 
 def scale(high: Real, low: Real, count: Bits) -> Real:

@@ -536,7 +536,8 @@ def _run_piece(program: Program, given: list[A], out: A) -> A:
         to[:size] = each
     piece.run()
     out[:] = piece.results[0][:size]
-    return piece.results[-1][:size]
+    found = piece.results[-1]
+    return found[:size] if found.ndim else np.broadcast_to(found, out.shape)
 
 
 @functools.cache
