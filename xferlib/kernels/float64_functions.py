@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import Definition
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
+from xferlib.kernels.float64_trigonometry import TRIGONOMETRY
 from xferlib.kernels.formulas import Real
 from xferlib.kernels.ir import BOOL, FLOAT64, Builder, Node, Param, Program, Store
 
-DEFINITIONS: dict[str, Definition] = {**EXPONENTIALS}
+DEFINITIONS: dict[str, Definition] = {**EXPONENTIALS, **TRIGONOMETRY}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 

@@ -259,12 +259,12 @@ _CALLS: dict[str, tuple[float, tuple[float, float] | None, Rule]] = {
     "log2": (1.5, (1.5, 6), _over(lambda b, x, y: _scale(b, x, _LN2))),
     "log10": (2, (1.5, 6), _over(lambda b, x, y: _scale(b, x, _LN10))),
     "log1p": (2, (1.5, 6), _over(lambda b, x, y: b.op("add", b.const(1, x.dtype), x))),
-    "sin": (2, (2.5, 6), _times(lambda b, x, y: b.call("cos", x))),
-    "cos": (2, (2.5, 6), _times(lambda b, x, y: b.op("neg", b.call("sin", x)))),
-    "tan": (2.5, (3, 10), _times(lambda b, x, y: _one_plus(b, y))),
-    "arcsin": (2, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"))),
-    "arccos": (2, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"), -1.0)),
-    "arctan": (2, (1.5, 8), _over(lambda b, x, y: _one_plus(b, x))),
+    "sin": (0.52, (2.5, 6), _times(lambda b, x, y: b.call("cos", x))),
+    "cos": (0.52, (2.5, 6), _times(lambda b, x, y: b.op("neg", b.call("sin", x)))),
+    "tan": (0.52, (3, 10), _times(lambda b, x, y: _one_plus(b, y))),
+    "arcsin": (0.52, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"))),
+    "arccos": (0.52, (1.5, 8), _over(lambda b, x, y: _root(b, x, "sub"), -1.0)),
+    "arctan": (0.52, (1.5, 8), _over(lambda b, x, y: _one_plus(b, x))),
     "sinh": (2.5, (2.5, 6), _times(lambda b, x, y: b.call("cosh", x))),
     "cosh": (2.5, (2.5, 6), _times(lambda b, x, y: b.call("sinh", x))),
     "tanh": (3, (3, 10), _times(lambda b, x, y: _one_plus(b, y, "sub"))),
@@ -288,7 +288,7 @@ def _define_calls() -> None:
     near = Guarantee(bound_ulp=0.5001, is_identical=False)
     _define("power", 2, i=formulas.integer_power, f=call_wide("power"), c=complex_formulas.power, guarantee=near,
             ulp64=2, rule=_power_rule)  # fmt: skip
-    _define("arctan2", 2, f=call_wide("arctan2"), guarantee=near, ulp64=2, rule=_arctan2_rule)
+    _define("arctan2", 2, f=call_wide("arctan2"), guarantee=near, ulp64=0.55, rule=_arctan2_rule)
     _define("hypot", 2, f=formulas.hypot, guarantee=FORMULA, ulp64=2)
     _define("logaddexp", 2, f=formulas.logaddexp, guarantee=FORMULA, ulp64=math.inf)  # whose sum may cancel
 
