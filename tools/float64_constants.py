@@ -117,7 +117,7 @@ def logarithms() -> Constants:
             f"{name}_rest": [float(e - mp.mpf(h)) for e, h in zip(exact, heads, strict=True)],
             f"{name}_two": [head, float(two - mp.mpf(head))],
             f"{name}_factor": [high, float(factor - mp.mpf(high))],
-            f"{name}_tail": polynomial(lambda u, factor=factor: LOG_TAIL(u) * factor, -1 / 256, 1 / 256, 6),
+            f"{name}_tail": polynomial(lambda u, factor=factor: LOG_TAIL(u) * factor, -1 / 256, 1 / 256, 6),  # type: ignore[misc]
         }
     cubic = tail_of(lambda k: mp.mpf((-1) ** (k + 1)) / k, 3, lambda u: (mp.log1p(u) - u + u * u / 2) / u**3)
     return {**found, "log_cubic": polynomial(cubic, -1 / 256, 1 / 256, 6)}
@@ -150,6 +150,14 @@ def place_near(f: Callable[[Any], Any], slopes: Sequence[Callable[[Any], Any]], 
 TANH_LEAST, TANH_MOST = 0.125, 22.0
 
 
+def _slope_of_tanh(c: Any) -> Any:
+    return 1 - mp.tanh(c) ** 2
+
+
+def _bend_of_tanh(c: Any) -> Any:
+    return -2 * mp.tanh(c) * _slope_of_tanh(c)
+
+
 def tanh_places() -> Constants:
     places, values = [0.0], [0.0]
     for row in range(bits_of(TANH_LEAST) >> 46, (bits_of(TANH_MOST) >> 46) + 1):
@@ -160,8 +168,7 @@ def tanh_places() -> Constants:
         elif middle > 6:  # where neighbouring floats have nearly the same value
             place = float(mp.atanh(mp.mpf(value)))
         else:
-            f = mp.tanh
-            place, value = place_near(f, [lambda c: 1 - f(c) ** 2, lambda c: -2 * f(c) * (1 - f(c) ** 2)], middle)
+            place, value = place_near(mp.tanh, [_slope_of_tanh, _bend_of_tanh], middle)
         places.append(place)
         values.append(value)
     series = taylor_odd(mp.tanh)
@@ -173,7 +180,7 @@ def taylor_odd(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def compute(u: Any) -> Any:
         with mp.workdps(150):
-            x = mp.sqrt(u if u > mp.mpf(10) ** -40 else mp.mpf(10) ** -40)
+            x = mp.sqrt(max(u, mp.mpf(10) ** -40))
             return (f(x) / x - 1) / (x * x)
 
     return compute
@@ -201,8 +208,8 @@ def roots() -> Constants:
         found[f"{name}_inverse"] = [float(1 / mp.mpf(place)) for place, _ in pairs]
         found[f"{name}_value"] = [value for _, value in pairs]
         most = mp.mpf("1.01") * 2.0 ** -(steps + 1)
-        near = lambda u, power=power: ((1 + u) ** power - 1) / u if abs(u) > 1e-30 else power  # noqa: E731
-        found[name] = polynomial(near, -most, most, 6 if name == "cbrt" else 6)
+        near = lambda u, power=power: ((1 + u) ** power - 1) / u if abs(u) > 1e-30 else power
+        found[name] = polynomial(near, -most, most, 6)
     return found
 
 

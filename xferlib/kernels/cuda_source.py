@@ -268,7 +268,7 @@ def _call(node: Node, args: list[str], math: str) -> str:
         return f"(float){CALL_NAMES.get(name, name)}((double){args[0]}, (double){args[1]})"
     if node.dtype == FLOAT32 and math == "exact":
         return f"xf_exact_{name}({args[0]})"
-    if name == "rsqrt":
+    if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"

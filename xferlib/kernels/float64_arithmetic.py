@@ -1,4 +1,4 @@
-"""What the definitions of float64 functions are written with: their form, their constants, bits, sums of two floats.
+"""The form of definitions of float64 functions, their constants, and operators on bits and on sums of two floats.
 
 Only rounded operations take part, and none is fused: not every processor multiplies and adds in one instruction, and
 NumPy never does.
@@ -134,10 +134,6 @@ def split(x: Real) -> tuple[Real, Real]:
 def with_sign(size: Real, x: Real) -> Real:
     """``size``, which has the sign of ``x`` or none, with the sign of ``x``."""
     return (bits(size) | (bits(x) & SIGN)).real()
-
-
-def both(x: Node, y: Node, b: Builder) -> Node:
-    return b.op("and", x, y)
 
 
 def scale(high: Real, low: Real, count: Bits) -> Real:

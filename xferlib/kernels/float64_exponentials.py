@@ -8,11 +8,9 @@ functions", 1986). The constants are made by ``tools/float64_constants.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import (
-    SIGN,
     WHOLE,
     Bits,
     Definition,
@@ -73,7 +71,7 @@ def _power_of(count: Bits) -> tuple[Real, Real]:
     return (row.bits_at(POWERS, 0) + (count << 45)).real(), row.at(POWERS, 1)
 
 
-def _grown(rest: Real) -> Real:
+def _exp_less_one(rest: Real) -> Real:
     """``exp(rest) - 1``."""
     return rest + rest * rest * polynomial(rest, _C["exp"])
 
@@ -81,7 +79,7 @@ def _grown(rest: Real) -> Real:
 def _exp(x: Real) -> tuple[Real, Node]:
     rest, _, _, count = _reduce(x)
     power, missing = _power_of(count)
-    return power + power * (missing + _grown(rest)), abs(x).compare("lt", _LARGE)
+    return power + power * (missing + _exp_less_one(rest)), abs(x).compare("lt", _LARGE)
 
 
 def _clamp(x: Real, most: float) -> Real:
@@ -89,7 +87,7 @@ def _clamp(x: Real, most: float) -> Real:
     return x.of(most).where(x.compare("gt", most), x)
 
 
-def _scaled_power(count: Bits, grown: Real, factor: int = 0) -> Real:
+def _scale_power(count: Bits, grown: Real, factor: int = 0) -> Real:
     """``2 ** (count / 128 + factor) * (1 + grown)``, subnormal or infinite too; the count is one of `WHOLE`."""
     power, missing = _power_of(count & 127)
     high, low = sum_of(power, power * (missing + grown))
@@ -104,7 +102,7 @@ def _rare_exp(x: Real) -> Real:
 def _large_exp(x: Real, factor: int) -> Real:
     """``exp(x) * 2 ** factor``."""
     rest, _, _, count = _reduce(_clamp(x, 800.0))
-    return x.where(x.compare("ne", x), _scaled_power(count, _grown(rest), factor))
+    return x.where(x.compare("ne", x), _scale_power(count, _exp_less_one(rest), factor))
 
 
 def _exp2_parts(x: Real) -> tuple[Real, Bits]:
@@ -122,7 +120,7 @@ def _exp2(x: Real) -> tuple[Real, Node]:
 def _rare_exp2(x: Real) -> Real:
     grown, count = _exp2_parts(_clamp(x, 1200.0))
     count = count - bits(x.of(WHOLE / 128)) + bits(x.of(WHOLE))
-    return x.where(x.compare("ne", x), _scaled_power(count, grown))
+    return x.where(x.compare("ne", x), _scale_power(count, grown))
 
 
 def _expm1_parts(x: Real) -> tuple[Real, Real]:
@@ -155,7 +153,7 @@ def _rare_expm1(x: Real) -> Real:
 class _Hyperbolic:
     rest: Real
     lost: Real
-    """What the rounding of the rest has left."""
+    """The rounding error of the rest."""
     power: Real
     power_rest: Real
     inverse: Real
@@ -255,7 +253,8 @@ class _Base:
 
 def _base(name: str) -> _Base:
     table = Table(name, (_C["inverse"], _C[f"{name}_head"], _C[f"{name}_rest"]))
-    return _Base(table, *_C[f"{name}_two"], *_C[f"{name}_factor"], _C[f"{name}_tail"])
+    (two, two_rest), (factor, factor_rest) = _C[f"{name}_two"], _C[f"{name}_factor"]
+    return _Base(table, two, two_rest, factor, factor_rest, _C[f"{name}_tail"])
 
 
 _NATURAL, _BINARY, _DECIMAL = map(_base, ("log", "log2", "log10"))
@@ -523,7 +522,7 @@ def _power(x: Real, y: Real) -> tuple[Real, Node]:
     high, low = _exponent(y, *_long_log(size))
     rest, count = _reduce_sum(high, low)
     power, missing = _power_of(count)
-    value = power + power * (missing + _grown(rest))
+    value = power + power * (missing + _exp_less_one(rest))
     whole = y + WHOLE  # whose last bit says whether y is odd
     sign = (bits(whole) << 63) & bits(x)
     is_right = _either(x, x.compare("gt", 0.0), (whole - WHOLE).compare("eq", y))
@@ -541,7 +540,7 @@ def _rare_power(x: Real, y: Real) -> Real:
     high, low = (small.where(is_subnormal, plain) for plain, small in zip(*logs, strict=True))
     low = low.where(abs(high).compare("lt", 800.0), 0.0)
     rest, count = _reduce_sum(_clamp(high, 800.0), low)
-    found = _scaled_power(count, _grown(rest))
+    found = _scale_power(count, _exp_less_one(rest))
     # Of 0 and of an infinity, and with an infinite exponent.
     is_growing = size.compare("gt", 1.0)
     is_growing = b.op("eq", is_growing, y.compare("gt", 0.0))
@@ -559,8 +558,6 @@ def _rare_power(x: Real, y: Real) -> Real:
     is_one = _either(x, is_one, _either(x, x.compare("eq", 1.0), y.compare("eq", 0.0)))
     return x.of(1.0).where(is_one, found)
 
-
-Common = Callable[..., tuple[Real, Node]]
 
 EXPONENTIALS: dict[str, Definition] = {
     "exp": Definition(_exp, _rare_exp),

@@ -194,16 +194,11 @@ def square(b: Builder, x: Node) -> Node:
 
 
 def hypot(b: Builder, x: Node, y: Node) -> Node:
-    """``sqrt(x*x + y*y)`` in float64 for float32 and float16; scaled by the larger one for float64."""
-    if x.dtype != FLOAT64:
-        wide = hypot_sums(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64))
-        return _infinite_if(b, b.cast(wide, x.dtype), x, y)
-    a, c = b.op("abs", x), b.op("abs", y)
-    large, small = b.op("max", a, c), b.op("min", a, c)
-    ratio = b.op("div", small, large)
-    root = b.op("sqrt", b.op("add", b.const(1, FLOAT64), b.op("mul", ratio, ratio)))
-    scaled = b.select(b.op("eq", large, b.const(0, FLOAT64)), large, b.op("mul", large, root))
-    return _infinite_if(b, scaled, x, y)
+    """``sqrt(x*x + y*y)``; in float64, which holds the squares, for float32 and float16."""
+    if x.dtype == FLOAT64:
+        return b.call("hypot", x, y)
+    wide = hypot_sums(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64))
+    return _infinite_if(b, b.cast(wide, x.dtype), x, y)
 
 
 def hypot_sums(b: Builder, x: Node, y: Node) -> Node:
@@ -798,74 +793,7 @@ def _call(name: str, *args: Real) -> Real:
     return Real(args[0].b, args[0].b.call(name, *(each.node for each in args)))
 
 
-# float64 functions that xferlib computes itself, as formulas with the same bits on every backend.
-#
-# A program keeps them as calls, because their derivatives are known; `expanded` inserts the formulas for an engine.
-
-
-def _rsqrt(x: Real) -> Real:
-    """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
-    is_small, is_large = x.compare("lt", 2.0**-1000), x.compare("gt", 2.0**1000)
-    scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
-    back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
-    inverse = 1.0 / (x * scale)
-    root = (inverse.sqrt() * back).where(x.compare("gt", 0.0), np.nan)
-    return inverse.where(x.compare("eq", 0.0), root)
-
-
-_THIRD = 0x55555556  # 2^32 / 3
-_CBRT_BIAS = 715093663
-"""The addend to a third of the high word: two thirds of the exponent's bias, less a share that makes the guess's error
-equal above and below, 3.2 %."""
-
-
-def _cbrt(x: Real) -> Real:
-    """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
-    size = abs(x)
-    is_small = size.compare("lt", 2.0**-1022)
-    size = size * size.of(2.0**54).where(is_small, 1.0)
-    root = _improve(_improve(_guess(size), size), size)
-    b = x.b
-    bits = b.op("add", b.bitcast(root.node, UINT64), b.const(1 << 27, UINT64))
-    bits = b.op("and", bits, b.const(-(1 << 27) & (1 << 64) - 1, UINT64))
-    near = Real(b, b.bitcast(bits, FLOAT64))  # of 26 bits, so that its square is exact, and not below the root
-    other = size / (near * near)
-    root = near + near * ((other - near) / (near + near + other))
-    root = root * root.of(2.0**-18).where(is_small, 1.0)
-    root = (-root).where(x.compare("lt", 0.0), root)
-    return root.where(b.op("and", x.compare("ne", 0.0), x.is_finite()), x)
-
-
-def _guess(x: Real) -> Real:
-    """A guess of the cube root: a third of the bits, and so of the exponent."""
-    b = x.b
-    high = b.op("shr", b.bitcast(x.node, UINT64), b.const(32, UINT64))
-    third = b.op("shr", b.op("mul", high, b.const(_THIRD, UINT64)), b.const(32, UINT64))
-    bits = b.op("shl", b.op("add", third, b.const(_CBRT_BIAS, UINT64)), b.const(32, UINT64))
-    return Real(b, b.bitcast(bits, FLOAT64))
-
-
-def _improve(root: Real, x: Real) -> Real:
-    """Halley's step; the relative error becomes 2/3 of its cube."""
-    ratio = root * root * (root / x)
-    return root * ((ratio + 2.0) / (ratio + ratio + 1.0))
-
-
-def _power(x: Real, y: Real) -> Real:
-    """The platform's function except for a square, which NumPy multiplies only if all elements share the exponent."""
-    general = Real(x.b, x.b.call("power", x.node, y.node))
-    exponent = y.node
-    if exponent.op == "const":
-        return x * x if exponent.attr == 2 else general
-    return (x * x).where(y.compare("eq", 2.0), general)
-
-
-FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
-"""The formulas, of float64 operands."""
-
-IDENTICAL = frozenset({"rsqrt", "cbrt"})
-"""The functions whose formulas call none of the platform's."""
-
+# Calls of functions of two numbers that an engine computes in another way than the program says.
 
 PAIRS = frozenset({"power", "arctan2"})
 """The functions of two floats whose exact float32 result is that of float64, rounded once."""
@@ -874,10 +802,10 @@ PAIRS = frozenset({"power", "arctan2"})
 def expand(program: Program) -> Program:
     """The program as an engine computes it; the same object if nothing changes.
 
-    Formulas are inserted for calls of own functions. A function of two float32 numbers, which a program computes in
-    float64 and rounds, becomes a call of float32: one result is right, and an engine may find it in another way.
+    A square by ``power`` becomes the product, which it is. A function of two float32 numbers, which a program computes
+    in float64 and rounds, becomes a call of float32: one result is right, and an engine may find it in another way.
     """
-    if not any(_is_own(node) or _is_pair(node, program) for node in program.nodes):
+    if not any(_is_square(node) or _is_pair(node, program) for node in program.nodes):
         return program
     b = Builder(program.params, math=program.math)
     copies: dict[int, Node] = {}
@@ -888,16 +816,21 @@ def expand(program: Program) -> Program:
             copies[id(node)] = b.emit("call", FLOAT32, tuple(narrow), wide.attr)
             continue
         args = tuple(copies[id(each)] for each in node.args)
-        if _is_own(node):
-            copies[id(node)] = FORMULAS[str(node.attr)](*(Real(b, each) for each in args)).node
+        if _is_square(node):
+            copies[id(node)] = b.op("mul", args[0], args[0])
         else:
             copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
     effects = [copies[id(node)] for node in program.effects]
     return b.program((_move_store(store, copies) for store in program.stores), effects)
 
 
-def _is_own(node: Node) -> bool:
-    return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
+def _is_square(node: Node) -> bool:
+    """Whether it is a power of float64 whose value is a product: of the exponent 2."""
+    return node.op == "call" and node.dtype == FLOAT64 and node.attr == "power" and _is_two(node.args[1])
+
+
+def _is_two(node: Node) -> bool:
+    return node.op == "const" and bool(node.attr == 2)
 
 
 def _is_pair(node: Node, program: Program) -> bool:
@@ -908,7 +841,7 @@ def _is_pair(node: Node, program: Program) -> bool:
     if wide.op != "call" or wide.dtype != FLOAT64 or wide.attr not in PAIRS or not all(map(_is_narrow, wide.args)):
         return False
     base, exponent = wide.args
-    is_square = wide.attr == "power" and exponent.op == "const" and exponent.attr == 2
+    is_square = wide.attr == "power" and _is_two(exponent)
     return not is_square and (base.op, exponent.op) != ("const", "const")
 
 

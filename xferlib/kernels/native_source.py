@@ -110,12 +110,11 @@ class NativeSource:
 def function_text(calls: Iterable[FunctionCall]) -> str:
     """The C text of functions, in their three forms."""
     calls = sorted(calls)
-    narrow = [each for each in calls if each[1] == "float32"]
+    narrow = [name for name, dtype in calls if dtype == "float32"]
     own = [float64_function(name) for name, dtype in calls if dtype == "float64"]
-    text = [native_functions.text(narrow), table_text(own, "static const unsigned long long"), *map(_own_function, own)]
-    for name, _ in narrow:
-        text.append(_careful_function(name, "float", "f32", ("x", "y")[: 1 + (name in native_functions.BINARY)]))
-    return "".join(text)
+    careful = [_careful_function(n, "float", "f32", "xy"[: 1 + (n in native_functions.BINARY)]) for n in narrow]
+    tables = table_text(own, "static const unsigned long long")
+    return "".join([native_functions.text(narrow), tables, *map(_own_function, own), *careful])
 
 
 def _careful_function(name: str, kind: str, ending: str, operands: Sequence[str]) -> str:
@@ -145,8 +144,6 @@ def why_not(program: Program) -> str:
     for each in bodies(expand(program)):
         each = expand(each)
         for node in each.nodes:
-            if node.op == "call" and not native_functions.has(str(node.attr), node.dtype.name):
-                return f"{node.attr} of {node.dtype} is computed by NumPy"
             if node.op == "update" and node.attr.kind == "store" and not is_distinct(node.args[0], list(each.params)):
                 return "writes in an order are compared with one another by NumPy"
     return ""

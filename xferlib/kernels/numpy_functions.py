@@ -90,134 +90,7 @@ def _exact(x: float, y: float, z: float) -> float:
     return nearest or (0.0 if exact > 0 else -0.0)
 
 
-# Corrects NumPy's float64 sin, cos and tan of large arguments next to multiples of π/2.
-#
-# The C library subtracts the multiple with too few bits of π: for the some 600,000 floats nearest to a multiple, the
-# result loses up to all its bits (10^5 ulp). These few are found by their results, which are small, or large for tan,
-# and computed anew by integer arithmetic.
-
-_BITS = 1300
-"""Bits of π's fraction: the largest float is below 2^1024, and none is nearer to a multiple of π/2 than 2^-62."""
-_LARGE_ANGLE = 1e8  # below, the libraries reduce with enough bits
-_SMALL_ANGLE = 2.0**-20
-
-
-def correct_large_angles(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
-    """NumPy's function ``name`` on contiguous arrays, corrected."""
-
-    def compute(x: A, out: A) -> None:
-        if _are_moderate(x):
-            function(x, out)
-            return
-        source = x.copy()  # the output may be the operand
-        function(x, out)
-        _correct(name, source, out)
-
-    return compute
-
-
-def _are_moderate(x: A) -> bool:
-    """Whether no argument is large; False if one is NaN."""
-    if x.size <= 1024:  # the sum of squares: a third of the time of two reductions
-        return bool(np.vdot(x, x) <= _LARGE_ANGLE * _LARGE_ANGLE)
-    return bool(np.minimum.reduce(x, axis=None) >= -_LARGE_ANGLE and np.maximum.reduce(x, axis=None) <= _LARGE_ANGLE)
-
-
-def _correct(name: str, x: A, out: A) -> None:
-    x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
-    size = np.abs(out)
-    is_near = size < _SMALL_ANGLE
-    if name == "tan":
-        is_near |= size > 1 / _SMALL_ANGLE
-    places = np.nonzero(is_near & (np.abs(x) > _LARGE_ANGLE) & np.isfinite(x))
-    out[places] = [value_near(name, each) for each in x[places].tolist()]
-
-
-def value_near(name: str, x: float) -> float:
-    """Function ``name`` at ``x``, next to a multiple of π/2 where it is 0 (or, for tan, infinite)."""
-    numerator, denominator = x.as_integer_ratio()
-    half = half_pi()
-    scaled = (numerator << _BITS) // denominator
-    multiple = (2 * scaled + half) // (2 * half)
-    distance = scaled - multiple * half
-    rest = distance / (1 << _BITS)  # the quotient of two integers, correctly rounded
-    if name == "tan":
-        return rest + rest**3 / 3 if multiple % 2 == 0 else -(1 << _BITS) / distance + rest / 3
-    quarter = (multiple if name == "sin" else multiple + 1) % 4
-    return (rest - rest**3 / 6) * (1 if quarter == 0 else -1)
-
-
-@functools.cache
-def half_pi() -> int:
-    """π/2 times 2^`_BITS`, by Machin's formula."""
-
-    def arctan_of_inverse(x: int) -> int:
-        term = total = (1 << _BITS + 32) // x
-        divisor = 1
-        while term:
-            term //= -x * x
-            divisor += 2
-            total += term // divisor
-        return total
-
-    return (8 * arctan_of_inverse(5) - 2 * arctan_of_inverse(239)) >> 32
-
-
-# NumPy's float64 functions with bits that do not depend on the operands' layout.
-#
-# ``np.exp(x)[::2]`` and ``np.exp(x[::2])`` may differ in the last bits, ``np.exp(x)[:1]`` and ``np.exp(x[:1])`` too.
-# NumPy has vector loops and scalar ones, whose last bits may differ; it takes the scalar one where a stride is
-# negative, that of an array of one element too, which it calls contiguous. A result must not depend on how an array is
-# cut, or the engine could not cut calls into blocks. So a function here sees only contiguous arrays of the result's
-# shape with more than one element; any other operand is copied into this thread's buffer first.
-
 Operation = Callable[..., Any]
-
-_local = threading.local()
-
-
-def layout_independent(function: np.ufunc) -> Operation:
-    """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
-    if function.nin == 2:
-        return _layout_independent_two(function)
-    name = function.__name__
-    return _layout_independent_one(correct_large_angles(name, function) if name in ("sin", "cos", "tan") else function)
-
-
-def _layout_independent_one(function: Operation) -> Operation:
-    def compute(x: A, out: A) -> None:
-        if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
-            function(x, out)
-            return
-        whole = _buffer(out, 0)
-        np.copyto(whole, x)
-        function(whole, whole)
-        np.copyto(out, whole)
-
-    return compute
-
-
-def _layout_independent_two(function: np.ufunc) -> Operation:
-    def compute(x: A, y: A, out: A) -> None:
-        is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
-        if is_plain and x.size == y.size == out.size > 1:
-            function(x, y, out)
-            return
-        one, two = _buffer(out, 0), _buffer(out, 1)
-        np.copyto(one, x)
-        np.copyto(two, y)
-        function(one, two, one)
-        np.copyto(out, one)
-
-    return compute
-
-
-def _buffer(like: A, number: int) -> A:
-    """This thread's memory of the shape of ``like``."""
-    buffers: list[A] = _local.__dict__.setdefault("buffers", [np.empty(0), np.empty(0)])
-    if buffers[number].size < like.size:
-        buffers[number] = np.empty(like.size)
-    return buffers[number][: like.size].reshape(like.shape)
 
 
 # Correct rounding of float32 functions through float64, on NumPy arrays.
@@ -289,7 +162,7 @@ _ANGLE_BITS = 1200
 
 def round_pairs_correctly(name: str) -> Callable[[A, A, A], None]:
     """``power`` or ``arctan2`` of float32 operands, correctly rounded."""
-    function = layout_independent(getattr(np, name))
+    function: np.ufunc = getattr(np, name)
     is_less = _is_power_below if name == "power" else _is_angle_below
 
     def compute(x: A, y: A, out: A) -> None:
@@ -412,7 +285,7 @@ def _call(node: Node, mode: str) -> Operation:
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return round_correctly(name, function)
-    return layout_independent(function) if node.dtype == FLOAT64 else function
+    return function
 
 
 def _rsqrt(x: A, out: A) -> None:
