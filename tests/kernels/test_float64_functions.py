@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.kernels import compiled
 from tests.kernels.bits import random_bits, same_bits, specials
-from tests.kernels.emulated import as_cuda
+from tests.kernels.emulated import all_as_cuda
 from tools import ulp_oracle
 from xferlib.kernels import elementwise, host_compiler
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
@@ -91,13 +91,15 @@ def test_compiled_functions_give_the_bits_of_the_numpy_engine() -> None:
         assert same_bits(native[0], by_numpy[0]), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_cuda_gives_the_bits_of_the_numpy_engine(name: str) -> None:
-    given = inputs(name, 1_600, 5)
-    given = [np.concatenate([each, random_bits("float64", 400, 6 + k)]) for k, each in enumerate(given)]
-    out = np.empty_like(given[0])
-    as_cuda(kernel_of(name), *given, out)
-    assert same_bits(out, run(name, *given))
+def test_cuda_gives_the_bits_of_the_numpy_engine() -> None:
+    calls = []
+    for name in NAMES:
+        given = inputs(name, 1_600, 5)
+        given = [np.concatenate([each, random_bits("float64", 400, 6 + k)]) for k, each in enumerate(given)]
+        calls.append((kernel_of(name), *given, np.empty_like(given[0])))
+    all_as_cuda(calls)
+    for name, (_, *given, out) in zip(NAMES, calls, strict=True):
+        assert same_bits(out, run(name, *given)), name
 
 
 @pytest.mark.parametrize("name", NAMES)
