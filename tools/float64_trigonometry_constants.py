@@ -1,4 +1,6 @@
-"""Compute the constants of the trigonometric float64 functions, ``xferlib/kernels/float64_trigonometry.txt``.
+"""Compute the constants of the trigonometric and special float64 functions.
+
+They are in ``float64_trigonometry.txt`` and ``float64_special.txt`` of ``xferlib/kernels``.
 
 python -m tools.float64_trigonometry_constants            # writes the file (needs mpmath)
 python -m tools.float64_trigonometry_constants --check    # exit status 1 where the file differs
@@ -98,7 +100,24 @@ def trigonometry() -> Constants:
     return {**circular(), **inverse()}
 
 
-FILES: dict[str, Callable[[], Constants]] = {"float64_trigonometry": trigonometry}
+def special() -> Constants:
+    points = [mp.mpf(k) / 16 for k in range(97)]
+    values, slopes = [mp.erf(c) for c in points], [2 / mp.sqrt(mp.pi) * mp.exp(-c * c) for c in points]
+    heads, slope_heads = [float(each) for each in values], [shorten(each, 26) for each in slopes]
+    more = [0.0] * (128 - len(points))  # for the rows of large numbers
+    return {
+        "erf": heads + more,
+        "erf_rest": rest_of(values, heads) + more,
+        "slope": slope_heads + more,
+        "slope_rest": rest_of(slopes, slope_heads) + more,
+        "first_slope": [float(slopes[0]), float(slopes[0] - mp.mpf(float(slopes[0])))],
+    }
+
+
+FILES: dict[str, Callable[[], Constants]] = {
+    "float64_trigonometry": trigonometry,
+    "float64_special": special,
+}
 
 if __name__ == "__main__":
     sys.exit(main(FILES))

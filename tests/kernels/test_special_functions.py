@@ -518,3 +518,29 @@ def test_the_page_lists_the_functions_that_snippets_do_not_know():
 def test_numpys_name_of_a_function_leads_to_its_c_name(name, own):
     with pytest.raises(KernelSyntaxError, match=rf"unknown function '{name}' \(did you mean '{own}'"):
         elementwise("float32 x", "float32 y", f"y = {name}(x)")
+
+
+def test_the_error_function_is_near_in_every_row_of_its_table():
+    """Between the rows, next to them, where the table ends, of tiny and of subnormal numbers."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(17)
+    rows = rng.integers(0, 97, 700) / 16
+    x = np.concatenate([
+        rows + rng.uniform(-1, 1, 700) / 32, rows + rng.choice([-1, 1], 700) * (1 / 32 + rng.normal(size=700) * 1e-6),
+        2.0 ** rng.uniform(-1074, 3, 600) * rng.choice([-1, 1], 600),
+    ])  # fmt: skip
+    found = _kernel("erf")(x)
+    with mpmath.workdps(60):
+        exact = [mpmath.erf(mpmath.mpf(each)) for each in x.tolist()]
+        pairs = zip(found.tolist(), exact, strict=True)
+        far = max(abs(mpmath.mpf(one) - two) / float(np.spacing(abs(one))) for one, two in pairs)
+    assert far <= BOUNDS["erf"]
+
+
+def test_the_error_function_has_its_derivative():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([-7.0, -1.5, 0.0, 1e-300, 0.25, 3.0], dtype=torch.float64, requires_grad=True)
+    y = _kernel("erf")(x)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    expected = 2 / math.sqrt(math.pi) * torch.exp(-(x.detach() ** 2))
+    torch.testing.assert_close(slope, expected, rtol=1e-15, atol=0)

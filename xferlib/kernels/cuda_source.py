@@ -955,7 +955,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return []
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
-        lines = [f"  __align__(16) {memory} {name}[{width}];"]
+        # What is behind the end is computed too, and a function may branch on it.
+        lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
         if number in self.boarded:
             return [*lines, f"  for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {self._cell(number)};"]
         each = self._fetch(number, self._address(number, "column + j"))

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import Definition
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
+from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.float64_trigonometry import TRIGONOMETRY
 from xferlib.kernels.formulas import Real
 from xferlib.kernels.ir import BOOL, FLOAT64, Builder, Node, Param, Program, Store
 
-DEFINITIONS: dict[str, Definition] = {**EXPONENTIALS, **TRIGONOMETRY}
+DEFINITIONS: dict[str, Definition] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 
@@ -42,5 +43,6 @@ def float64_function(name: str) -> Float64Function:
 
 
 def is_own(node: Node, math: str) -> bool:
-    """Whether a node is the call of such a function where results are exact."""
-    return node.op == "call" and node.dtype == FLOAT64 and math == "exact" and node.attr in DEFINITIONS
+    """Whether a node is the call of such a function; one that a platform has may be the platform's."""
+    is_exact = math == "exact" or node.attr in SPECIAL
+    return node.op == "call" and node.dtype == FLOAT64 and is_exact and node.attr in DEFINITIONS

@@ -162,6 +162,14 @@ def _hypot_rule(b: Builder, y: Node, x: tuple[Node, ...], g: Node) -> tuple[Node
 
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 
+
+def _erf_slope(b: Builder, x: Node, y: Node) -> Node:
+    return _scale(b, b.call("exp", b.op("neg", b.op("mul", x, x))), 1.1283791670955126)  # 2 / sqrt(pi)
+
+
+_SPECIAL_RULES: dict[str, Rule] = {"erf": _times(_erf_slope)}
+"""Those of calls that are no functions of the table."""
+
 # --- the table
 
 Meaning = Lowering | str | None
@@ -310,6 +318,13 @@ CALL_NAMES = {target: alias for alias, target in ALIASES.items() if TABLE[target
 def find(name: str) -> Function | None:
     """The function of that name, or of that Array-API alias."""
     return TABLE.get(ALIASES.get(name, name))
+
+
+def rule_of(name: str) -> Rule:
+    """The derivative of a call."""
+    rule = TABLE[name].rule if name in TABLE else _SPECIAL_RULES[name]
+    assert rule is not None
+    return rule
 
 
 def accepts(function: Function, dtype: DType) -> bool:
