@@ -36,7 +36,7 @@ ANGLES = Table("angles", (_C["centre"], _C["angle"], _C["angle_rest"]))
 
 _STEPS, *_PARTS = _C["step"]
 _STEP, _STEP_REST = _C["whole_step"]
-_PI, _PI_REST = _C["pi"]
+PI, PI_REST = _C["pi"]
 _INFINITY = float("inf")
 _QUARTER = 16
 
@@ -44,11 +44,11 @@ Angle = tuple[Bits, Real, Real]
 """A row of `SINES`, and what the angle has beyond it: a number, and what its rounding has left."""
 
 
-def _sign_of(x: Real) -> Bits:
+def sign_of(x: Real) -> Bits:
     return bits(x) & SIGN
 
 
-def _with_sign(size: Real, sign: Bits) -> Real:
+def flip(size: Real, sign: Bits) -> Real:
     """A number whose sign changes where the bit is set."""
     return (bits(size) ^ sign).real()
 
@@ -141,12 +141,12 @@ def _remainder(top: Real, quotient: Real, bottom: Real) -> Real:
     return (((top - high * wide) - high * narrow) - low * wide) - low * narrow
 
 
-def _sine(angle: Angle) -> Real:
+def sine(angle: Angle) -> Real:
     high, low = _sine_of(angle)
     return high + low
 
 
-def _cosine(angle: Angle) -> Real:
+def cosine(angle: Angle) -> Real:
     high, low = _sine_of(angle, quarters=1)
     return high + low
 
@@ -157,17 +157,17 @@ def _holds(size: Real) -> Node:
 
 def _sin(x: Real) -> tuple[Real, Node]:
     size = abs(x)
-    return _with_sign(_sine(_reduce(size)), _sign_of(x)), _holds(size)
+    return flip(sine(_reduce(size)), sign_of(x)), _holds(size)
 
 
 def _cos(x: Real) -> tuple[Real, Node]:
     size = abs(x)
-    return _cosine(_reduce(size)), _holds(size)
+    return cosine(_reduce(size)), _holds(size)
 
 
 def _tan(x: Real) -> tuple[Real, Node]:
     size = abs(x)
-    return _with_sign(_tangent_of(_reduce(size)), _sign_of(x)), _holds(size)
+    return flip(_tangent_of(_reduce(size)), sign_of(x)), _holds(size)
 
 
 def _of_any_angle(x: Real, found: Real) -> Real:
@@ -176,15 +176,15 @@ def _of_any_angle(x: Real, found: Real) -> Real:
 
 
 def _rare_sin(x: Real) -> Real:
-    return _of_any_angle(x, _with_sign(_sine(_reduce_any(abs(x))), _sign_of(x)))
+    return _of_any_angle(x, flip(sine(_reduce_any(abs(x))), sign_of(x)))
 
 
 def _rare_cos(x: Real) -> Real:
-    return _of_any_angle(x, _cosine(_reduce_any(abs(x))))
+    return _of_any_angle(x, cosine(_reduce_any(abs(x))))
 
 
 def _rare_tan(x: Real) -> Real:
-    return _of_any_angle(x, _with_sign(_tangent_of(_reduce_any(abs(x))), _sign_of(x)))
+    return _of_any_angle(x, flip(_tangent_of(_reduce_any(abs(x))), sign_of(x)))
 
 
 # --- arctangent
@@ -213,11 +213,11 @@ def _arctan(x: Real) -> tuple[Real, Node]:
     rest = (size - centre) / (size * centre + 1.0)
     high, low = sum_of(row.at(ANGLES, 1), rest)
     found = high + (low + (row.at(ANGLES, 2) + _cubed(rest)))
-    return _with_sign(found, _sign_of(x)), size.compare("lt", 2.0**400)
+    return flip(found, sign_of(x)), size.compare("lt", 2.0**400)
 
 
 def _rare_arctan(x: Real) -> Real:
-    return x.where(x.compare("ne", x), _with_sign(x.of(_PI / 2), _sign_of(x)))
+    return x.where(x.compare("ne", x), flip(x.of(PI / 2), sign_of(x)))
 
 
 def _angle(tall: Real, wide: Real, sign: Bits) -> Real:
@@ -231,16 +231,16 @@ def _angle(tall: Real, wide: Real, sign: Bits) -> Real:
     rest = (ratio - centre) * below
     further = row.at(ANGLES, 2) + (missing * below + _cubed(rest))
     is_left = (sign & 0) - (sign >> 63)
-    base, base_rest = ((bits(tall.of(each)) & is_left).real() for each in (_PI, _PI_REST))
-    high, low = sum_of(base, _with_sign(row.at(ANGLES, 1), sign))
-    return high + (_with_sign(rest, sign) + (low + (base_rest + _with_sign(further, sign))))
+    base, base_rest = ((bits(tall.of(each)) & is_left).real() for each in (PI, PI_REST))
+    high, low = sum_of(base, flip(row.at(ANGLES, 1), sign))
+    return high + (flip(rest, sign) + (low + (base_rest + flip(further, sign))))
 
 
 def _arctan2(y: Real, x: Real) -> tuple[Real, Node]:
     tall, wide = abs(y), abs(x)
     least, range_of = 1023 - 150 << 52, 300 << 52
     inside = [(bits(each) - least).is_below(range_of) for each in (tall, wide)]
-    return _with_sign(_angle(tall, wide, _sign_of(x)), _sign_of(y)), y.b.op("and", *inside)
+    return flip(_angle(tall, wide, sign_of(x)), sign_of(y)), y.b.op("and", *inside)
 
 
 def _fraction(size: Real) -> tuple[Real, Real]:
@@ -264,11 +264,11 @@ def _rare_arctan2(y: Real, x: Real) -> Real:
     steps = steps.of(-200.0).where(b.op("or", is_flat, steps.compare("lt", -200.0)), steps)
     steps = steps.of(0.0).where(b.op("and", tall.compare("eq", wide), tall.compare("gt", 0.0)), steps)
     power = (bits(steps + (WHOLE + 1023.0)) << 52).real()
-    found = _angle(top * power, bottom, _sign_of(x))
+    found = _angle(top * power, bottom, sign_of(x))
     ratio = tall.of(0.0).where(tall.compare("eq", 0.0), tall / wide)
-    is_right = b.op("eq", _sign_of(x).node, bits(x.of(0.0)).node)
+    is_right = b.op("eq", sign_of(x).node, bits(x.of(0.0)).node)
     found = ratio.where(b.op("and", is_right, steps.compare("lt", -60.0)), found)
-    found = _with_sign(found, _sign_of(y))
+    found = flip(found, sign_of(y))
     total = x + y
     is_number = b.op("and", x.compare("eq", x), y.compare("eq", y))
     return found.where(is_number, total)
@@ -318,19 +318,19 @@ def _add_to(base: Real, base_rest: Real, factor: Real, high: Real, low: Real) ->
 
 def _arcsin(x: Real) -> tuple[Real, Node]:
     is_far, high, low = _arcsine_of(abs(x))
-    base, base_rest = (_with_mask(is_far, each / 2, 0.0) for each in (_PI, _PI_REST))
+    base, base_rest = (_with_mask(is_far, each / 2, 0.0) for each in (PI, PI_REST))
     found = _add_to(base, base_rest, _with_mask(is_far, -2.0, 1.0), high, low)
-    return _with_sign(found, _sign_of(x)), always(x.b)
+    return flip(found, sign_of(x)), always(x.b)
 
 
 def _arccos(x: Real) -> tuple[Real, Node]:
     is_far, high, low = _arcsine_of(abs(x))
-    sign = _sign_of(x)
+    sign = sign_of(x)
     is_left = (sign & 0) - (sign >> 63)
-    far = [bits(x.of(each)) & is_left for each in (_PI, _PI_REST)]
-    half = [bits(x.of(each / 2)) for each in (_PI, _PI_REST)]
+    far = [bits(x.of(each)) & is_left for each in (PI, PI_REST)]
+    half = [bits(x.of(each / 2)) for each in (PI, PI_REST)]
     base, base_rest = (((one ^ other) & is_far ^ other).real() for one, other in zip(far, half, strict=True))
-    factor = _with_sign(_with_mask(is_far, 2.0, -1.0), sign)
+    factor = flip(_with_mask(is_far, 2.0, -1.0), sign)
     return _add_to(base, base_rest, factor, high, low), always(x.b)
 
 

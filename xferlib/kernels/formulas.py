@@ -635,60 +635,6 @@ def _halves(x: N) -> tuple[N, N]:
     return high, x - high
 
 
-# Sine and cosine of an angle in half turns: ``sin(pi * x)`` and ``cos(pi * x)``.
-#
-# The angle is reduced exactly, and polynomials fitted with 130 digits do the rest, so that no platform's function takes
-# part and the bits are the same everywhere.
-
-_SIN = (
-    3.141592653589793, -5.16771278004997, 2.5501640398773415, -0.5992645293202978, 0.08214588658005621,
-    -0.007370429884712669, 0.00046628272951211076, -2.1717401400090533e-05,
-)  # fmt: skip
-"""``sin(pi * x) / x`` in powers of ``x * x``, for x up to 1/4."""
-
-_COS = (
-    -4.934802200544679, 4.0587121264167685, -1.3352627688545888, 0.23533063035880689, -0.025806891384587305,
-    0.0019295741241061913, -0.0001046345989636836, 4.268505646755225e-06,
-)  # fmt: skip
-"""``(cos(pi * x) - 1) / (x * x)`` in powers of ``x * x``, for x up to 1/4."""
-
-
-def _reduce_half_turn(x: Real) -> tuple[Real, Real]:
-    """The distance to the nearest multiple of 1/2, and the number of that multiple modulo 4."""
-    x = x.where(abs(x).compare("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
-    count = Real(x.b, x.b.op("rint", (x + x).node))
-    rest = x - count * 0.5
-    quarter = Real(x.b, x.b.op("floor", (count * 0.25).node))
-    return rest, count - quarter * 4.0
-
-
-def _both(rest: Real) -> tuple[Real, Real]:
-    square = rest * rest
-    return rest * polynomial(square, _SIN), 1.0 + square * polynomial(square, _COS)
-
-
-def _is_odd(number: Real) -> Node:
-    return number.b.op("or", number.compare("eq", 1.0), number.compare("eq", 3.0))
-
-
-def sine_of_turns(x: Real) -> Real:
-    """``sin(pi * x)``; a zero of the sign of ``x`` where it is 0."""
-    rest, number = _reduce_half_turn(x)
-    sin, cos = _both(rest)
-    found = cos.where(_is_odd(number), sin)
-    found = (-found).where(number.compare("ge", 2.0), found)
-    return found.where(found.compare("ne", 0.0), x * 0.0)
-
-
-def cosine(x: Real) -> Real:
-    """``cos(pi * x)``; +0 where it is 0."""
-    rest, number = _reduce_half_turn(x)
-    sin, cos = _both(rest)
-    found = sin.where(_is_odd(number), cos)
-    is_below = x.b.op("or", number.compare("eq", 1.0), number.compare("eq", 2.0))
-    return (-found).where(is_below, found) + 0.0
-
-
 # The gamma function and the logarithm of its absolute value.
 #
 # NumPy has neither, CUDA's differ from C's in their last bits, so that both are formulas here: polynomials fitted with
@@ -762,7 +708,7 @@ def gamma(x: Real) -> Real:
     value = ((series * power) * decay * power).where(is_large, near)
     positive = (value / x).where(is_small, value)
     # The reflection, divided by one factor after the other, as the product may be out of range.
-    sine = sine_of_turns(size)
+    sine = _call("sinpi", size)
     share = -math.pi / sine.where(is_small, sine * size)
     negative = (share / series / power / decay / power).where(is_large, share / near)
     is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
@@ -781,7 +727,7 @@ def log_gamma(x: Real) -> Real:
     rest = polynomial(16.0 / size.maximum(8.0) - 1.0, _LOG_STIRLING) / size
     series = (size - 0.5) * (log - 1.0) + (rest + _HALF_LOG)
     positive = (core - log).where(is_small, series.where(is_large, core + log))
-    sine = abs(sine_of_turns(size))
+    sine = abs(_call("sinpi", size))
     share = _call("log", sine.where(is_small, sine * size) / math.pi)
     is_pole = share.compare("eq", -math.inf)  # of large numbers the other term is infinite too
     negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
@@ -1017,14 +963,14 @@ def _bessel_i0(x: Real) -> Real:
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
     "erf": lambda x: _call("erf", x), "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv,
     "normcdf": _normcdf, "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": sine_of_turns, "cospi": cosine, "exp10": lambda x: _call("power", x.of(10.0), x),
+    "sinpi": lambda x: _call("sinpi", x), "cospi": lambda x: _call("cospi", x), "exp10": lambda x: _call("power", x.of(10.0), x),
     "rcbrt": lambda x: 1.0 / _call("cbrt", x),
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 
 BOUNDS: dict[str, float] = {
     "erf": 0.52, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
-    "tgamma": 9, "lgamma": 6, "sinpi": 2, "cospi": 2, "exp10": 2, "rcbrt": 1.5,
+    "tgamma": 9, "lgamma": 6, "sinpi": 0.52, "cospi": 0.52, "exp10": 0.52, "rcbrt": 1.5,
 }  # fmt: skip
 """The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
 

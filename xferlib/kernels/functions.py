@@ -167,7 +167,12 @@ def _erf_slope(b: Builder, x: Node, y: Node) -> Node:
     return _scale(b, b.call("exp", b.op("neg", b.op("mul", x, x))), 1.1283791670955126)  # 2 / sqrt(pi)
 
 
-_SPECIAL_RULES: dict[str, Rule] = {"erf": _times(_erf_slope)}
+_PI = 3.141592653589793
+_SPECIAL_RULES: dict[str, Rule] = {
+    "erf": _times(_erf_slope),
+    "sinpi": _times(lambda b, x, y: _scale(b, b.call("cospi", x), _PI)),
+    "cospi": _times(lambda b, x, y: _scale(b, b.call("sinpi", x), -_PI)),
+}
 """Those of calls that are no functions of the table."""
 
 # --- the table
