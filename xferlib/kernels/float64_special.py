@@ -1,8 +1,8 @@
 """The error function of float64, and sine and cosine of half turns, each one definition for every engine.
 
-A table has the error function's values and slopes at multiples of 1/16; the series around the nearest one has the coefficients of
-Hermite's polynomials, which their recurrence gives. The product that decides the last bit is exact, because the slopes
-of the table have 26 bits and a second number for what is left. The constants are made by
+A table has the error function's values and slopes at multiples of 1/16; the series around the nearest one has the
+coefficients of Hermite's polynomials, which their recurrence gives. The product that decides the last bit is exact,
+because the slopes of the table have 26 bits and a second number for what is left. The constants are made by
 ``tools/float64_trigonometry_constants.py``.
 """
 

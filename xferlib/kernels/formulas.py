@@ -963,8 +963,8 @@ def _bessel_i0(x: Real) -> Real:
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
     "erf": lambda x: _call("erf", x), "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv,
     "normcdf": _normcdf, "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": lambda x: _call("sinpi", x), "cospi": lambda x: _call("cospi", x), "exp10": lambda x: _call("power", x.of(10.0), x),
-    "rcbrt": lambda x: 1.0 / _call("cbrt", x),
+    "sinpi": lambda x: _call("sinpi", x), "cospi": lambda x: _call("cospi", x),
+    "exp10": lambda x: _call("power", x.of(10.0), x), "rcbrt": lambda x: 1.0 / _call("cbrt", x),
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 
