@@ -44,7 +44,7 @@ def fit_of_square(function: Callable[[Any], Any], limit: Any, series: Iterable[A
 
 
 def shorten(value: Any, count: int) -> float:
-    """``value`` rounded to so many bits."""
+    """``value`` rounded to ``count`` bits."""
     if not value:
         return 0.0
     unit = mp.mpf(2) ** (mp.floor(mp.log(abs(value), 2)) + 1 - count)

@@ -17,7 +17,7 @@ _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class OwnFunction:
     """A function of float64: what every engine computes, to the bit."""
 
     common: Callable[..., tuple[Real, Node]]
@@ -37,7 +37,7 @@ def read_constants(name: str) -> dict[str, tuple[float, ...] | tuple[int, ...]]:
     return found
 
 
-class Bits:
+class Word:
     """An unsigned integer of 64 bits of a program under construction."""
 
     __slots__ = ("b", "node")
@@ -47,35 +47,35 @@ class Bits:
         self.b = b
         self.node = node
 
-    def _op(self, name: str, other: Bits | int) -> Bits:
-        operand = other.node if isinstance(other, Bits) else self.b.const(other & _MASK, UINT64)
-        return Bits(self.b, self.b.op(name, self.node, operand))
+    def _op(self, name: str, other: Word | int) -> Word:
+        operand = other.node if isinstance(other, Word) else self.b.const(other & _MASK, UINT64)
+        return Word(self.b, self.b.op(name, self.node, operand))
 
-    def __add__(self, other: Bits | int) -> Bits:
+    def __add__(self, other: Word | int) -> Word:
         return self._op("add", other)
 
-    def __sub__(self, other: Bits | int) -> Bits:
+    def __sub__(self, other: Word | int) -> Word:
         return self._op("sub", other)
 
-    def __and__(self, other: Bits | int) -> Bits:
+    def __and__(self, other: Word | int) -> Word:
         return self._op("and", other)
 
-    def __or__(self, other: Bits | int) -> Bits:
+    def __or__(self, other: Word | int) -> Word:
         return self._op("or", other)
 
-    def __xor__(self, other: Bits | int) -> Bits:
+    def __xor__(self, other: Word | int) -> Word:
         return self._op("xor", other)
 
-    def __lshift__(self, count: int) -> Bits:
+    def __lshift__(self, count: int) -> Word:
         return self._op("shl", count)
 
-    def __rshift__(self, count: int) -> Bits:
+    def __rshift__(self, count: int) -> Word:
         return self._op("shr", count)
 
-    def minimum(self, other: int) -> Bits:
+    def minimum(self, other: int) -> Word:
         return self._op("min", other)
 
-    def maximum(self, other: int) -> Bits:
+    def maximum(self, other: int) -> Word:
         return self._op("max", other)
 
     def is_below(self, other: int) -> Node:
@@ -90,13 +90,13 @@ class Bits:
         """The float in this row of a table."""
         return Real(self.b, self.b.lookup(Column(table, column), self.node))
 
-    def bits_at(self, table: Table, column: int) -> Bits:
+    def bits_at(self, table: Table, column: int) -> Word:
         """The integer in this row of a table."""
-        return Bits(self.b, self.b.lookup(Column(table, column), self.node))
+        return Word(self.b, self.b.lookup(Column(table, column), self.node))
 
 
-def bits(x: Real) -> Bits:
-    return Bits(x.b, x.b.bitcast(x.node, UINT64))
+def bits(x: Real) -> Word:
+    return Word(x.b, x.b.bitcast(x.node, UINT64))
 
 
 def always(b: Builder) -> Node:
@@ -136,7 +136,7 @@ def with_sign(size: Real, x: Real) -> Real:
     return (bits(size) | (bits(x) & SIGN)).real()
 
 
-def scale(high: Real, low: Real, count: Bits) -> Real:
+def scale(high: Real, low: Real, count: Word) -> Real:
     """``(high + low) * 2 ** count`` with one rounding, subnormal or infinite too.
 
     Args:

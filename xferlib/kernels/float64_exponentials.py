@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import (
     WHOLE,
-    Bits,
-    Definition,
+    OwnFunction,
+    Word,
     add,
     bits,
     head,
@@ -42,7 +42,7 @@ def _either(b: Real, x: Node, y: Node) -> Node:
     return b.b.op("or", x, y)
 
 
-def _is_normal(size: Bits) -> Node:
+def _is_normal(size: Word) -> Node:
     """Whether a float is positive and neither subnormal nor infinite."""
     return (size - (1 << 52)).is_below(0x7FE << 52)
 
@@ -57,7 +57,7 @@ _LARGE = 700.0
 """Beyond, a result or a product on the way may overflow or be subnormal."""
 
 
-def _reduce(x: Real) -> tuple[Real, Real, Real, Bits]:
+def _reduce(x: Real) -> tuple[Real, Real, Real, Word]:
     """``x - n * ln(2) / 128`` rounded, its two terms, and the number n in the low bits."""
     shifted = x * _STEPS + WHOLE
     count = shifted - WHOLE
@@ -65,7 +65,7 @@ def _reduce(x: Real) -> tuple[Real, Real, Real, Bits]:
     return near - low, near, low, bits(shifted)
 
 
-def _power_of(count: Bits) -> tuple[Real, Real]:
+def _power_of(count: Word) -> tuple[Real, Real]:
     """``2 ** (count / 128)``, and what its rounding has left, divided by it."""
     row = count & 127
     return (row.bits_at(POWERS, 0) + (count << 45)).real(), row.at(POWERS, 1)
@@ -87,7 +87,7 @@ def _clamp(x: Real, most: float) -> Real:
     return x.of(most).where(x.compare("gt", most), x)
 
 
-def _scale_power(count: Bits, grown: Real, factor: int = 0) -> Real:
+def _scale_power(count: Word, grown: Real, factor: int = 0) -> Real:
     """``2 ** (count / 128 + factor) * (1 + grown)``, subnormal or infinite too; the count is one of `WHOLE`."""
     power, missing = _power_of(count & 127)
     high, low = sum_of(power, power * (missing + grown))
@@ -105,7 +105,7 @@ def _large_exp(x: Real, factor: int) -> Real:
     return x.where(x.compare("ne", x), _scale_power(count, _exp_less_one(rest), factor))
 
 
-def _exp2_parts(x: Real) -> tuple[Real, Bits]:
+def _exp2_parts(x: Real) -> tuple[Real, Word]:
     shifted = x + WHOLE / 128
     rest = x - (shifted - WHOLE / 128)
     return rest * polynomial(rest, _C["exp2"]), bits(shifted)
@@ -266,13 +266,13 @@ class _Parts:
 
     count: Real
     rest: Real
-    row: Bits
+    row: Word
     inverse: Real
-    exponent: Bits
+    exponent: Word
     """The count in the bits of an exponent."""
 
 
-def _take_apart(x: Bits, table: Table, lost: int = 0) -> _Parts:
+def _take_apart(x: Word, table: Table, lost: int = 0) -> _Parts:
     """The parts of a positive number of these bits; ``lost``: of the number divided by ``2 ** lost``."""
     above = x - _OFFSET
     exponent, row = above & _EXPONENT, (above >> 44) & 255
@@ -283,7 +283,7 @@ def _take_apart(x: Bits, table: Table, lost: int = 0) -> _Parts:
     return _Parts(count, (high * inverse - 1.0) + (fraction - high) * inverse, row, inverse, exponent)
 
 
-def _log_in(base: _Base, x: Bits, lost: int = 0) -> Real:
+def _log_in(base: _Base, x: Word, lost: int = 0) -> Real:
     parts = _take_apart(x, base.table, lost)
     rest = parts.rest
     known, known_rest = parts.row.at(base.table, 1), parts.row.at(base.table, 2)
@@ -297,7 +297,7 @@ def _log_in(base: _Base, x: Bits, lost: int = 0) -> Real:
     return high + (low + (known_rest + tail))
 
 
-def _make_log(base: _Base) -> Definition:
+def _make_log(base: _Base) -> OwnFunction:
     def common(x: Real) -> tuple[Real, Node]:
         own = bits(x)
         return _log_in(base, own), _is_normal(own)
@@ -305,7 +305,7 @@ def _make_log(base: _Base) -> Definition:
     def rare(x: Real) -> Real:
         return _special_log(x, _log_in(base, bits(x * 2.0**54), 54))
 
-    return Definition(common, rare)
+    return OwnFunction(common, rare)
 
 
 def _special_log(x: Real, found: Real) -> Real:
@@ -321,7 +321,7 @@ def _log1p_of(x: Real, more: Real | None = None) -> Real:
     if more is not None:
         error = error + more
     parts = _take_apart(bits(near), _NATURAL.table)
-    error = error * (Bits(x.b, bits(x.of(1.0)).node) - parts.exponent).real() * parts.inverse
+    error = error * (Word(x.b, bits(x.of(1.0)).node) - parts.exponent).real() * parts.inverse
     rest, lost = sum_of(parts.rest, error)
     known, known_rest = parts.row.at(_NATURAL.table, 1), parts.row.at(_NATURAL.table, 2)
     high, low = sum_of(parts.count * _NATURAL.two + known, rest)
@@ -414,14 +414,14 @@ RSQRT = Table("rsqrt", (_C["rsqrt_place"], _C["rsqrt_inverse"], _C["rsqrt_value"
 _ONE = 0x3FF << 52
 
 
-def _near(table: Table, name: str, x: Bits, row: Bits) -> Real:
+def _near(table: Table, name: str, x: Word, row: Word) -> Real:
     """A power of x: at a place of the table, times the power of the quotient, which is nearly 1."""
     value = row.at(table, 2)
     rest = (x.real() - row.at(table, 0)) * row.at(table, 1)
     return value + value * (rest * polynomial(rest, _C[name]))
 
 
-def _cbrt_of(size: Bits) -> Real:
+def _cbrt_of(size: Word) -> Real:
     """The cube root of a normal number."""
     exponent = ((size >> 52) | 0x4330000000000000).real() - (2.0**52 + 1023)
     third = bits(exponent * (1 / 3) + WHOLE) << 52
@@ -442,7 +442,7 @@ def _rare_cbrt(x: Real) -> Real:
     return found.where(size.compare("lt", _INFINITY), x)
 
 
-def _rsqrt_of(x: Bits) -> Real:
+def _rsqrt_of(x: Word) -> Real:
     """The inverse root of a positive normal number."""
     half = ((x >> 52) + 1) >> 1
     fraction = x - ((half - 512) << 53)  # from 1 to 4
@@ -491,7 +491,7 @@ def _rare_hypot(x: Real, y: Real) -> Real:
 # --- powers
 
 
-def _long_log(x: Bits, lost: int = 0) -> tuple[Real, Real]:
+def _long_log(x: Word, lost: int = 0) -> tuple[Real, Real]:
     """The natural logarithm of a positive number in two parts, within 2^-68 of it."""
     table = _NATURAL.table
     parts = _take_apart(x, table, lost)
@@ -511,7 +511,7 @@ def _exponent(y: Real, log: Real, log_rest: Real) -> tuple[Real, Real]:
     return a * c, (a * c_rest + a_rest * log) + y * log_rest
 
 
-def _reduce_sum(x: Real, more: Real) -> tuple[Real, Bits]:
+def _reduce_sum(x: Real, more: Real) -> tuple[Real, Word]:
     shifted = (x + more) * _STEPS + WHOLE
     count = shifted - WHOLE
     return ((x - count * _STEP) - count * _STEP_REST) + more, bits(shifted)
@@ -559,22 +559,22 @@ def _rare_power(x: Real, y: Real) -> Real:
     return x.of(1.0).where(is_one, found)
 
 
-EXPONENTIALS: dict[str, Definition] = {
-    "exp": Definition(_exp, _rare_exp),
-    "exp2": Definition(_exp2, _rare_exp2),
-    "expm1": Definition(_expm1, _rare_expm1),
+EXPONENTIALS: dict[str, OwnFunction] = {
+    "exp": OwnFunction(_exp, _rare_exp),
+    "exp2": OwnFunction(_exp2, _rare_exp2),
+    "expm1": OwnFunction(_expm1, _rare_expm1),
     "log": _make_log(_NATURAL),
     "log2": _make_log(_BINARY),
     "log10": _make_log(_DECIMAL),
-    "log1p": Definition(_log1p, _rare_log1p),
-    "sinh": Definition(_sinh, _rare_sinh),
-    "cosh": Definition(_cosh, _rare_cosh),
-    "tanh": Definition(_tanh, _rare_tanh),
-    "arcsinh": Definition(_arcsinh, _rare_arcsinh),
-    "arccosh": Definition(_arccosh, _rare_arccosh),
-    "arctanh": Definition(_arctanh, _rare_arctanh),
-    "cbrt": Definition(_cbrt, _rare_cbrt),
-    "rsqrt": Definition(_rsqrt, _rare_rsqrt),
-    "hypot": Definition(_hypot, _rare_hypot),
-    "power": Definition(_power, _rare_power),
+    "log1p": OwnFunction(_log1p, _rare_log1p),
+    "sinh": OwnFunction(_sinh, _rare_sinh),
+    "cosh": OwnFunction(_cosh, _rare_cosh),
+    "tanh": OwnFunction(_tanh, _rare_tanh),
+    "arcsinh": OwnFunction(_arcsinh, _rare_arcsinh),
+    "arccosh": OwnFunction(_arccosh, _rare_arccosh),
+    "arctanh": OwnFunction(_arctanh, _rare_arctanh),
+    "cbrt": OwnFunction(_cbrt, _rare_cbrt),
+    "rsqrt": OwnFunction(_rsqrt, _rare_rsqrt),
+    "hypot": OwnFunction(_hypot, _rare_hypot),
+    "power": OwnFunction(_power, _rare_power),
 }

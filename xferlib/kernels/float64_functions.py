@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from xferlib.kernels.float64_arithmetic import Definition
+from xferlib.kernels.float64_arithmetic import OwnFunction
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
 from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.float64_trigonometry import TRIGONOMETRY
 from xferlib.kernels.formulas import Real
 from xferlib.kernels.ir import BOOL, FLOAT64, Builder, Node, Param, Program, Store
 
-DEFINITIONS: dict[str, Definition] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL}
+DEFINITIONS: dict[str, OwnFunction] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 

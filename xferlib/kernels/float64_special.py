@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from xferlib.kernels.float64_arithmetic import WHOLE, Definition, bits, head, read_constants, sum_of, with_sign
+from xferlib.kernels.float64_arithmetic import WHOLE, OwnFunction, bits, head, read_constants, sum_of, with_sign
 from xferlib.kernels.float64_trigonometry import PI, PI_REST, Angle, cosine, flip, sign_of, sine
 from xferlib.kernels.formulas import Real, two_product
 from xferlib.kernels.ir import Node, Table
@@ -86,7 +86,7 @@ def _angle_of(size: Real) -> Angle:
 
 
 def _whole_turns(size: Real) -> Real:
-    """What a number of half turns has beyond whole turns; NaN of infinity."""
+    """The rest of a number of half turns beyond whole turns; NaN of infinity."""
     turns = Real(size.b, size.b.op("floor", (size * 0.5).node))
     return size - turns * 2.0
 
@@ -112,8 +112,8 @@ def _rare_cospi(x: Real) -> Real:
     return cosine(_angle_of(_whole_turns(abs(x))))
 
 
-SPECIAL: dict[str, Definition] = {
-    "erf": Definition(_erf, _rare_erf),
-    "sinpi": Definition(_sinpi, _rare_sinpi),
-    "cospi": Definition(_cospi, _rare_cospi),
+SPECIAL: dict[str, OwnFunction] = {
+    "erf": OwnFunction(_erf, _rare_erf),
+    "sinpi": OwnFunction(_sinpi, _rare_sinpi),
+    "cospi": OwnFunction(_cospi, _rare_cospi),
 }

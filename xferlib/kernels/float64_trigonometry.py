@@ -14,8 +14,8 @@ import itertools
 from xferlib.kernels.float64_arithmetic import (
     SIGN,
     WHOLE,
-    Bits,
-    Definition,
+    OwnFunction,
+    Word,
     always,
     bits,
     head,
@@ -40,20 +40,20 @@ PI, PI_REST = _C["pi"]
 _INFINITY = float("inf")
 _QUARTER = 16
 
-Angle = tuple[Bits, Real, Real]
+Angle = tuple[Word, Real, Real]
 """A row of `SINES`, and what the angle has beyond it: a number, and what its rounding has left."""
 
 
-def sign_of(x: Real) -> Bits:
+def sign_of(x: Real) -> Word:
     return bits(x) & SIGN
 
 
-def flip(size: Real, sign: Bits) -> Real:
+def flip(size: Real, sign: Word) -> Real:
     """A number whose sign changes where the bit is set."""
     return (bits(size) ^ sign).real()
 
 
-def _whole(number: Bits) -> Real:
+def _whole(number: Word) -> Real:
     """An integer below 2^52 as a float."""
     return (number | 0x4330000000000000).real() - 2.0**52
 
@@ -76,8 +76,8 @@ def _reduce(size: Real) -> Angle:
     return bits(shifted) & 63, rest, ((above - rest) - step) - count * third
 
 
-def _product(x: Bits, y: Bits) -> Bits:
-    return Bits(x.b, x.b.op("mul", x.node, y.node))
+def _product(x: Word, y: Word) -> Word:
+    return Word(x.b, x.b.op("mul", x.node, y.node))
 
 
 def _reduce_any(size: Real) -> Angle:
@@ -87,12 +87,12 @@ def _reduce_any(size: Real) -> Angle:
     row, shift = place >> 5, place & 31
     words = [(row + k).bits_at(TURNS, 0) for k in range(7)]
     window = [
-        Bits(own.b, own.b.op("shl", (high << 32 | low).node, shift.node)) >> 32
+        Word(own.b, own.b.op("shl", (high << 32 | low).node, shift.node)) >> 32
         for high, low in itertools.pairwise(words)
     ]
     fraction = own & (1 << 52) - 1 | 1 << 52
     low, high = fraction & 0xFFFFFFFF, fraction >> 32
-    limbs: list[Bits] = []
+    limbs: list[Word] = []
     carry = own & 0
     above = own & 0  # the products that belong to the next limb
     for word in reversed(window):
@@ -120,9 +120,9 @@ def _sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
     near = head(rest, 26)
     square = rest * rest
     bent = square * polynomial(square, _C["cos"])
-    cubed = (rest * square) * polynomial(square, _C["sin"])
+    cubic = (rest * square) * polynomial(square, _C["sin"])
     high, low = sum_of(sine, cosine * near)
-    further = (cosine + cosine_rest) * (((rest - near) + lost) + cubed)
+    further = (cosine + cosine_rest) * (((rest - near) + lost) + cubic)
     return high, low + (further + (cosine_rest * near + ((sine + sine_rest) * bent + sine_rest)))
 
 
@@ -194,13 +194,13 @@ _BELOW = (1023 - 4) * 32 - 1
 """The row before the first one of its own, in the highest bits of floats."""
 
 
-def _row_of(tangent: Real) -> Bits:
+def _row_of(tangent: Real) -> Word:
     inside = tangent.where(tangent.compare("lt", _LAST_ROW), _LAST_ROW)
     inside = inside.where(inside.compare("ge", _FIRST_ROW), _FIRST_ROW * (1 - 2.0**-53))
     return (bits(inside) >> 47) - _BELOW
 
 
-def _cubed(tangent: Real) -> Real:
+def _cubic_rest(tangent: Real) -> Real:
     """``arctan(t) - t`` of a small number."""
     square = tangent * tangent
     return tangent * square * polynomial(square, _C["arctan"])
@@ -212,7 +212,7 @@ def _arctan(x: Real) -> tuple[Real, Node]:
     centre = row.at(ANGLES, 0)
     rest = (size - centre) / (size * centre + 1.0)
     high, low = sum_of(row.at(ANGLES, 1), rest)
-    found = high + (low + (row.at(ANGLES, 2) + _cubed(rest)))
+    found = high + (low + (row.at(ANGLES, 2) + _cubic_rest(rest)))
     return flip(found, sign_of(x)), size.compare("lt", 2.0**400)
 
 
@@ -220,7 +220,7 @@ def _rare_arctan(x: Real) -> Real:
     return x.where(x.compare("ne", x), flip(x.of(PI / 2), sign_of(x)))
 
 
-def _angle(tall: Real, wide: Real, sign: Bits) -> Real:
+def _angle(tall: Real, wide: Real, sign: Word) -> Real:
     """The angle of a point above; it is left of the other axis where the sign is set."""
     inverse = 1.0 / wide
     ratio = tall * inverse
@@ -229,7 +229,7 @@ def _angle(tall: Real, wide: Real, sign: Bits) -> Real:
     centre = row.at(ANGLES, 0)
     below = 1.0 / (ratio * centre + 1.0)
     rest = (ratio - centre) * below
-    further = row.at(ANGLES, 2) + (missing * below + _cubed(rest))
+    further = row.at(ANGLES, 2) + (missing * below + _cubic_rest(rest))
     is_left = (sign & 0) - (sign >> 63)
     base, base_rest = ((bits(tall.of(each)) & is_left).real() for each in (PI, PI_REST))
     high, low = sum_of(base, flip(row.at(ANGLES, 1), sign))
@@ -283,12 +283,12 @@ _MOST_DIRECT = 9 / 16
 """Beyond, the angle is found by that of half the rest to a quarter of a turn."""
 
 
-def _with_mask(mask: Bits, yes: float, no: float) -> Real:
+def _with_mask(mask: Word, yes: float, no: float) -> Real:
     one, other = bits(Real(mask.b, yes)), bits(Real(mask.b, no))
     return ((mask & (one ^ other)) ^ other).real()
 
 
-def _arcsine_of(size: Real) -> tuple[Bits, Real, Real]:
+def _arcsine_of(size: Real) -> tuple[Word, Real, Real]:
     """The arcsine of a size, or of the root of ``(1 - size) / 2``, in two parts; before them a mask of the second.
 
     ``t + t^3 * p`` where p is a short number, and so the product of the cube of the few highest bits of t with it is
@@ -334,12 +334,12 @@ def _arccos(x: Real) -> tuple[Real, Node]:
     return _add_to(base, base_rest, factor, high, low), always(x.b)
 
 
-TRIGONOMETRY: dict[str, Definition] = {
-    "sin": Definition(_sin, _rare_sin),
-    "cos": Definition(_cos, _rare_cos),
-    "tan": Definition(_tan, _rare_tan),
-    "arcsin": Definition(_arcsin, lambda x: _arcsin(x)[0]),
-    "arccos": Definition(_arccos, lambda x: _arccos(x)[0]),
-    "arctan": Definition(_arctan, _rare_arctan),
-    "arctan2": Definition(_arctan2, _rare_arctan2),
+TRIGONOMETRY: dict[str, OwnFunction] = {
+    "sin": OwnFunction(_sin, _rare_sin),
+    "cos": OwnFunction(_cos, _rare_cos),
+    "tan": OwnFunction(_tan, _rare_tan),
+    "arcsin": OwnFunction(_arcsin, lambda x: _arcsin(x)[0]),
+    "arccos": OwnFunction(_arccos, lambda x: _arccos(x)[0]),
+    "arctan": OwnFunction(_arctan, _rare_arctan),
+    "arctan2": OwnFunction(_arctan2, _rare_arctan2),
 }
