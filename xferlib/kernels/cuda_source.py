@@ -260,7 +260,16 @@ def _bitcast(text: str, source: DType, target: DType) -> str:
     return f"({c_type(target)}){text}"
 
 
+def _lookup_pair(column: Column, row: str) -> str:
+    """An element of a table, read together with its neighbour: two such reads are one instruction of 16 bytes."""
+    pair = f"{-(-len(column.table.columns) // 2)} * (int){row} + {column.number // 2}"
+    word = f"((const ulonglong2*)xf_{column.table.name}_table)[{pair}].{'xy'[column.number % 2]}"
+    return word if column.dtype == UINT64 else f"__longlong_as_double((long long){word})"
+
+
 def _call(node: Node, args: list[str], math: str) -> str:
+    if node.op == "lookup":
+        return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
     if is_own(node, math):
         return f"xf_{name}_f64({', '.join(args)})"
@@ -279,7 +288,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call"}),
+    calls=frozenset({"call", "lookup"}),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
 
@@ -325,8 +334,14 @@ def own_functions(programs: Iterable[Program], *, is_any: bool = False) -> list[
     return [float64_function(name) for name in sorted(names)]
 
 
-def table_text(functions: Iterable[Float64Function], kind: str) -> str:
-    """The arrays of constants that functions look up, as bits: ``kind`` is their type."""
+def table_text(functions: Iterable[Float64Function], kind: str, *, multiple: int = 1) -> str:
+    """The arrays of constants that functions look up, as bits.
+
+    Args:
+        functions: The functions.
+        kind: The type of the arrays.
+        multiple: What the number of columns is a multiple of, by columns of zeros.
+    """
     programs = [program for each in functions for program in (each.common, each.rare)]
     tables = {node.attr.table: None for program in programs for node in program.nodes if node.op == "lookup"}
     lines = []
@@ -334,6 +349,7 @@ def table_text(functions: Iterable[Float64Function], kind: str) -> str:
         columns = [
             np.array(each, Column(table, number).dtype).view(UINT64) for number, each in enumerate(table.columns)
         ]
+        columns += [np.zeros_like(columns[0])] * (-len(columns) % multiple)
         words = np.stack(columns, axis=1).ravel().tolist()
         lines.append(f"{kind} xf_{table.name}_table[{len(words)}] = {{{', '.join(map('{:#x}ull'.format, words))}}};\n")
     return "".join(lines)
@@ -586,7 +602,10 @@ def prelude(programs: Iterable[Program]) -> str:
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
         parts.append(_NARROW)
     if own:
-        parts += [table_text(own, "__device__ const unsigned long long"), *map(_own_function, own)]
+        parts += [
+            table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
+            *map(_own_function, own),
+        ]
     exact = exact_calls(programs)
     if exact:
         parts.append(_LOOKUP)
