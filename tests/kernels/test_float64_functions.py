@@ -113,6 +113,33 @@ def test_a_value_has_its_bits_in_every_piece(name: str) -> None:
         assert same_bits(run(name, *(each[start : start + size] for each in whole)), found[start : start + size])
 
 
+def borders() -> A:
+    """Numbers next to the borders of rows: multiples of log(2) / 128 and their middles, fractions of few bits."""
+    steps = np.arange(-800, 800) * (math.log(2) / 256)
+    rows = np.concatenate([2.0**exponent * (1 + np.arange(256) / 256) for exponent in range(-4, 3)])
+    near = np.concatenate([steps[steps != 0], rows, -rows])
+    return np.unique(np.concatenate([(near.view(np.int64) + k).view(np.float64) for k in range(-2, 3)]))
+
+
+DOMAINS = {
+    "log": (0, INF), "log2": (0, INF), "log10": (0, INF), "log1p": (-1, INF), "arccosh": (1, INF), "arctanh": (-1, 1),
+    "rsqrt": (0, INF), "arcsin": (-1, 1), "arccos": (-1, 1),
+}  # fmt: skip
+FALLING = ("arccos", "rsqrt")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if len(OPERANDS[name]) == 1])
+def test_borders_of_tables(name: str) -> None:
+    low, high = DOMAINS.get(name, (-INF, INF))
+    x = borders()
+    x = x[(x > low) & (x < high)]
+    found = run(name, x)
+    if ulp_oracle.IS_PRECISE:
+        assert ulp_oracle.worst(name, [x], found)[0] <= ULP64
+    if name not in ("sin", "cos", "tan", "cosh"):
+        assert np.all(np.diff(-found if name in FALLING else found) >= 0), "it is monotone"
+
+
 def test_the_constants_are_those_of_the_tool() -> None:
     pytest.importorskip("mpmath")
     from tools.float64_constants import FILES, main
