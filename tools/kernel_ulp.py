@@ -1,11 +1,10 @@
 """Measure how far every function of the table of guarantees is from the exact one, and compare with its bound.
 
     python -m tools.kernel_ulp --backend cupy --count 20000000
-    python -m tools.kernel_ulp --backend numpy --save x86-64     # on every code path that NumPy has here
+    python -m tools.kernel_ulp --backend numpy --save x86-64
 
 Each line says PASS or FAIL; the worst input can be fed to the kernel again. ``--save COLUMN`` keeps the largest
-distance ever found in ``tools/kernel_ulps.json``, from which the documentation has its figures. On NumPy, whose code
-depends on the CPU, each path is run in a process of its own (``NPY_DISABLE_CPU_FEATURES``).
+distance ever found in ``tools/kernel_ulps.json``, from which the documentation has its figures.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -71,15 +69,6 @@ def measured(row: Row, count: int, seed: int, backend: str, pool: Any = None) ->
     return largest
 
 
-def paths() -> list[str]:
-    """For each of NumPy's code paths on this CPU, the features to switch off."""
-    from numpy._core import _multiarray_umath as umath  # type: ignore[attr-defined, unused-ignore]
-
-    present = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
-    newer = [name for name in present if name.startswith(("AVX512", "X86_V4"))]
-    return list(dict.fromkeys(["", " ".join(newer), " ".join(present)]))
-
-
 def survey(options: argparse.Namespace, wanted: list[Row]) -> dict[Row, tuple[float, str]]:
     """The worst of each row, every row getting its share of the time."""
     worst = dict.fromkeys(wanted, (-1.0, ""))
@@ -128,13 +117,6 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=95)
     parser.add_argument("--save", default="", metavar="COLUMN")
     options = parser.parse_args(argv)
-    if options.backend == "numpy" and "NPY_DISABLE_CPU_FEATURES" not in os.environ:
-        results, command = [], [sys.executable, "-m", "tools.kernel_ulp"]
-        for path in paths():
-            print(f"--- without {path or 'nothing'}", flush=True)
-            environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": path}
-            results.append(subprocess.run([*command, *argv], env=environment, check=False).returncode)
-        return max(results)
     wanted = [row for row in rows(options.dtypes.split(",")) if not options.only or row[0] in options.only.split(",")]
     np.seterr(all="ignore")
     worst = survey(options, wanted)

@@ -63,7 +63,7 @@ unsigned long long sweep_{name}(unsigned int first, unsigned int factor, unsigne
 def library(names: Iterable[str], flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:
     """The functions' sweeps, compiled."""
     names = list(names)
-    source = native_functions.text((name, "float32") for name in names)
+    source = native_functions.text(names)
     source += "".join(_SWEEP.format(name=name, block=BLOCK) for name in names)
     return host_compiler.load_c(source, flags=flags)
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.numpy_functions import half_pi
-
 A = np.ndarray[Any, Any]
 Pair = tuple[A, A]
 Random = np.random.Generator
@@ -86,6 +84,22 @@ def _near_halves_of_pi(rng: Random, count: int) -> A:
     neighbours = (nearest + rng.integers(-2, 3, count)).view(np.float64)
     nearest_of_all = rng.choice(_nearest_to_halves_of_pi(), count) * _signs(rng, count)
     return np.where(rng.random(count) < 0.8, neighbours, nearest_of_all)
+
+
+@functools.cache
+def half_pi(bits: int = 1300) -> int:
+    """π/2 times ``2 ** bits``, by Machin's formula."""
+
+    def arctan_of_inverse(x: int) -> int:
+        term = total = (1 << bits + 32) // x
+        divisor = 1
+        while term:
+            term //= -x * x
+            divisor += 2
+            total += term // divisor
+        return total
+
+    return (8 * arctan_of_inverse(5) - 2 * arctan_of_inverse(239)) >> 32
 
 
 @functools.cache

@@ -57,7 +57,7 @@ def run_both(
     """The arrays after a run on the NumPy engine, and after one by compiled C; or the error's text in their place."""
     results: list[list[Any]] = []
     for is_native in (False, True):
-        own = _copies(operands)
+        own = copies(operands)
         try:
             numpy = NumpyPlan(kernel.program, shape, own, is_aliased=is_aliased or kernel.program.is_in_place)
             plan = NativePlan(kernel, shape, own, lambda _: pytest.fail("it ran on NumPy")) if is_native else numpy
@@ -69,7 +69,7 @@ def run_both(
     return results[0], results[1]
 
 
-def _copies(operands: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+def copies(operands: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """Arrays with the same layouts and contents in memory of their own, shared as that of the operands is."""
     memories: dict[int, np.ndarray[Any, Any]] = {}
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.kernels.bits import COMPLEX, DTYPES, FLOATS, INTEGERS, random_bits, specials
+from xferlib.kernels.functions import CALLS, TABLE, accepts, guarantee
 
 NAMES = ("x", "y", "z")
 _NUMBERS = ("1", "2", "3", "7", "0", "-1")
@@ -23,35 +25,23 @@ _FLOAT = (
     "np.nextafter({a}, {b})", "np.fmax({a}, {b})", "np.fmin({a}, {b})", "np.where(np.isnan({a}), {b}, {a})",
     "({a} * 0.5)", "({a} + 1e-3)", "np.reciprocal({a})",
 )  # fmt: skip
-_CALLS = (
-    "({a} ** {b})",
-    "np.arctan2({a}, {b})",
-    *(
-        f"np.{name}({{a}})"
-        for name in (
-            "exp",
-            "log",
-            "sin",
-            "cos",
-            "tan",
-            "tanh",
-            "exp2",
-            "log2",
-            "log10",
-            "log1p",
-            "expm1",
-            "arctan",
-            "cbrt",
-        )
-    ),
-)
-"""Of float16 and float32; those of float64 are NumPy's on both engines."""
+_OF_TWO = {"power": "({a} ** {b})", "arctan2": "np.arctan2({a}, {b})", "hypot": "np.hypot({a}, {b})",
+           "logaddexp": "np.logaddexp({a}, {b})"}  # fmt: skip
+_CALLS = {**{name: f"np.{name}({{a}})" for name in CALLS if name != "rsqrt"}, **_OF_TWO}
+"""The mathematical functions that NumPy has, of a float or complex dtype."""
 _COMPLEX = (
     "({a} + {b})", "({a} - {b})", "({a} * {b})", "({a} / {b})", "-{a}", "np.conj({a})", "np.where({c}, {a}, {b})",
     "({a}.real * {b})", "({a} * 1j)", "({a}.imag + {b})",
 )  # fmt: skip
 _CONDITIONS = ("{a} < {b}", "{a} >= {b}", "{a} == {b}", "{a} != {b}")
 _LOGIC = ("({p} & {p})", "({p} | {p})", "({p} ^ {p})", "~({p})", "{p}")
+
+
+@functools.cache
+def _calls_of(kind: str) -> tuple[str, ...]:
+    """The functions with the same bits on every engine."""
+    known = [name for name in _CALLS if accepts(TABLE[name], np.dtype(kind))]
+    return tuple(_CALLS[name] for name in known if guarantee(name, kind).is_identical)
 
 
 class Expression:
@@ -81,9 +71,9 @@ class Expression:
         kind = self.dtypes[0]
         templates: Sequence[str] = _REAL
         if kind in COMPLEX:
-            templates = _COMPLEX
+            templates = _COMPLEX + _calls_of(kind)
         elif kind in FLOATS:
-            templates = _REAL + _FLOAT + (_CALLS if kind != "float64" and not self.is_mixed else ())
+            templates = _REAL + _FLOAT + _calls_of(kind)
         elif kind in INTEGERS:
             templates = _REAL + _INTEGER
         elif kind == "bool":

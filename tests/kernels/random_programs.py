@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -222,9 +222,14 @@ def outputs(each: Program) -> str:
     return OUTPUTS if each.has_elements else OUTPUTS.rpartition(",")[0]
 
 
-def program(seed: int) -> Program:
-    """The program of a seed."""
-    return _Writer(seed).program()
+def program(seed: int, functions: Iterable[str] = ()) -> Program:
+    """The program of a seed.
+
+    Args:
+        seed: Of the random numbers.
+        functions: Expressions like ``"sin({f})"`` that may take part: a compiler's differ in their last bits.
+    """
+    return _Writer(seed, functions).program()
 
 
 def unit(programs: list[Program], number: str) -> str:
@@ -250,8 +255,9 @@ def unit(programs: list[Program], number: str) -> str:
 class _Writer:
     """Writes one program."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, functions: Iterable[str] = ()) -> None:
         self.seed = seed
+        self.floats = [*FLOATS, *functions]
         self.rng = random.Random(seed)
         self.count = 0
         self.scopes: list[dict[str, Var]] = [{}]
@@ -418,7 +424,7 @@ class _Writer:
                 constants = ("0.5", "1.25f", "-2.0", "3", "1e3f", "0.1", "-0.75f", "7.0f")
             return self.rng.choice(found).text if found and self.chance(0.8) else self.rng.choice(constants)
         else:
-            table = INTEGERS if family == "int" else FLOATS
+            table = INTEGERS if family == "int" else self.floats
         template = self.rng.choice(table)
         try:
             return self.fill(template, "" if "{K}" in template else family, depth)

@@ -1,9 +1,6 @@
-"""The published bounds hold: here, on every code path of NumPy, on every device; and so do the figures kept."""
+"""The published bounds hold on every device, and so do the figures kept."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,6 @@ from hypothesis import strategies as st
 from tests.kernels import targets
 from tools import kernel_ulp, ulp_oracle
 from tools.kernel_ulp import kernel_of
-from xferlib.kernels import numpy_functions as large_angles
 from xferlib.kernels.functions import ALIASES, CALLS, TABLE, find, guarantee
 
 mpmath = pytest.importorskip("mpmath")
@@ -35,21 +31,6 @@ def test_every_bound_holds_on_every_device(row, name):
     bound = guarantee(function, dtype).bound_ulp
     assert bound is not None
     assert ulp <= bound, place
-
-
-PATHS = kernel_ulp.paths()
-
-
-@pytest.mark.parametrize(
-    "path",
-    PATHS if os.environ.get("XFERLIB_TEST_LONG") else PATHS[-1:],
-    ids=lambda path: path.replace(" ", "-") or "everything",
-)
-def test_every_bound_holds_on_every_path_of_numpy(path):
-    environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": path, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tools.kernel_ulp", "--backend=numpy", "--count=4000", "--workers=0", "--seed=8"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if "FAIL" in line) + done.stderr
 
 
 def test_every_row_has_a_figure_within_its_bound():
@@ -131,7 +112,7 @@ def distance_ulp(name, x, actual):
 
 def test_half_pi():
     with mpmath.workprec(1400):
-        assert large_angles.half_pi() == int(mpmath.floor(mpmath.pi / 2 * mpmath.mpf(2) ** 1300))
+        assert ulp_oracle.half_pi() == int(mpmath.floor(mpmath.pi / 2 * mpmath.mpf(2) ** 1300))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -156,25 +137,6 @@ def test_their_neighbours(name, place, step, sign):
     x = sign * float(NEAREST[place]) * (1 + step * 2.0**-52)
     actual = kernel_of(name)(np.array([x, x, 1.0]))
     assert distance_ulp(name, x, float(actual[0])) <= guarantee(name, "float64").bound_ulp
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_arguments_near_a_multiple_are_corrected(name):
-    x = np.array([1e9, 3.0, np.inf, np.nan, 0.0, -2e200])
-    with np.errstate(all="ignore"):
-        expected = getattr(np, name)(x)
-    assert kernel_of(name)(x)[[0, 1, 4, 5]].tolist() == expected[[0, 1, 4, 5]].tolist()
-    assert np.isnan(kernel_of(name)(x)[[2, 3]]).all()
-
-
-def test_the_mending_matters():
-    """Or the C library has been mended, and this module may go."""
-    if not hasattr(np, "longdouble") or not ulp_oracle.IS_PRECISE:
-        pytest.skip("the figures are those of glibc on x86-64")
-    plain = ulp_oracle.worst("sin", [NEAREST], np.sin(NEAREST))[0]
-    ours = ulp_oracle.worst("sin", [NEAREST], kernel_of("sin")(NEAREST))[0]
-    assert ours < 1
-    assert plain >= ours
 
 
 # --- the table of guarantees: complete, published, and honest about what is identical
@@ -202,9 +164,7 @@ def test_aliases_lead_somewhere():
 def test_float32_functions_are_correctly_rounded_and_float64_ones_bounded(name):
     assert guarantee(name, "float32").bound_ulp == 0.5
     assert guarantee(name, "float32").is_identical
-    bound = guarantee(name, np.float64).bound_ulp
-    assert bound is not None
-    assert 0.5 < bound <= 3
+    assert str(guarantee(name, np.float64)) == "0.52 ulp, identical"
 
 
 def test_unknown_function_or_dtype():
@@ -217,5 +177,5 @@ def test_unknown_function_or_dtype():
 def test_words():
     assert str(guarantee("add", "int8")) == "exact, identical"
     assert str(guarantee("exp", "float32")) == "correctly rounded, identical"
-    assert str(guarantee("exp", "float64")) == "1 ulp, not identical"
+    assert str(guarantee("exp", "float64")) == "0.52 ulp, identical"
     assert str(guarantee("remainder", "float64")) == "fixed formula, identical"

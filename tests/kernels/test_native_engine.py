@@ -20,7 +20,10 @@ from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_differential import A, K, X, _outputs
 from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, XferWarning
-from xferlib.kernels import elementwise, host_compiler, native_engine
+from xferlib.kernels import elementwise, formulas, host_compiler, native_engine
+from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
+from xferlib.kernels.formulas import PAIRS
+from xferlib.kernels.functions import CALLS, TABLE, guarantee
 from xferlib.kernels.ir import Program
 from xferlib.testing import configured
 
@@ -119,8 +122,17 @@ def test_an_output_that_is_an_input_is_read_before_it_is_written() -> None:
             assert same_bits(two, expected[1])
 
 
-def program_case(seed: int) -> tuple[Case, Any] | None:
-    made = random_programs.program(seed)
+def function_texts() -> list[str]:
+    """Calls of functions for random programs: those that have the same bits on every engine."""
+    calls = {name: TABLE[entry] for name, entry in FLOAT_FUNCTIONS.items() if entry in (*CALLS, *PAIRS, "hypot")}
+    known = [name for name, each in calls.items() if guarantee(each.name, "float64").is_identical]
+    of_two = [f"{name}((T)({{f}}), (T)({{f}}))" for name in known if calls[name].arity == 2]
+    names = [name for name in known if calls[name].arity == 1] + list(formulas.SPECIAL_FORMULAS)
+    return of_two + [f"{name}({{f}})" for name in names]
+
+
+def program_case(seed: int, functions: Sequence[str] = ()) -> tuple[Case, Any] | None:
+    made = random_programs.program(seed, functions)
     dtype = ("float64", "float32", "float16")[seed % 3]
     with np.errstate(over="ignore"):
         operands = [X.astype(dtype), K, A.astype(dtype), *_outputs(dtype)][: 6 if made.has_elements else 5]
@@ -136,19 +148,38 @@ def program_case(seed: int) -> tuple[Case, Any] | None:
 
 def test_random_programs() -> None:
     with configured(loop_turns=100_000):
-        compare([found[0] for found in map(program_case, range(200, 220)) if found is not None])
+        cases = [program_case(seed, function_texts() if seed % 2 else ()) for seed in range(200, 220)]
+        compare([found[0] for found in cases if found is not None])
 
 
-@pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')")
+needs_nvrtc = pytest.mark.skipif(
+    not targets.has_nvrtc(), reason="NVRTC is not installed (pip install 'xferlib[cuda-on-cpu]')"
+)
+
+
+@needs_nvrtc
 def test_random_programs_by_cuda_source_too() -> None:
-    found = [each for each in map(program_case, range(250, 258)) if each is not None]
-    kernels = compiled.compile_all([case[0] for case, _ in found])
-    for (case, made), kernel in zip(found, kernels, strict=True):
-        by_cuda = [each.copy() for each in case[2]]
-        emulated.as_cuda(made, *by_cuda)
-        by_numpy, native = compiled.run_both(kernel, X.shape, case[2])
-        assert all(map(same_bits, by_cuda, native)), case[3]
-        assert all(map(same_bits, by_numpy, native)), case[3]
+    compare_with_cuda([each[0] for seed in range(250, 254) if (each := program_case(seed, function_texts()))])
+
+
+@needs_nvrtc
+def test_random_expressions_by_cuda_source_too() -> None:
+    """Those with functions of float64, complex ones too, some behind the end of a row that no thread stores."""
+    found = (each for seed in itertools.count(300) if (each := expression_case(seed)))
+    calls = (each for each in found if any(node.op == "call" and node.dtype == np.float64 for node in each[0].nodes))
+    compare_with_cuda(list(itertools.islice(calls, 5)))
+
+
+def compare_with_cuda(cases: Sequence[Case]) -> None:
+    for kernel, (program, shape, operands, source) in zip(
+        compiled.compile_all([case[0] for case in cases]), cases, strict=True
+    ):
+        by_numpy, native = compiled.run_both(kernel, shape, operands)
+        by_cuda = compiled.copies(operands)
+        arrays = {number: each for number, each in enumerate(by_cuda) if number not in program.scalars}
+        emulated.run_on_cuda(program, shape, arrays, [operands[number][()] for number in program.scalars])
+        assert all(map(same_bits, by_cuda, native)), source
+        assert all(map(same_bits, by_numpy, native)), source
 
 
 def test_a_text_that_is_refused_leaves_other_kernels_their_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

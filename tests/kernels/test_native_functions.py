@@ -32,8 +32,7 @@ void {form}_{name}(const float *x, const float *y, float *out, long long count) 
 
 @functools.cache
 def library(kind):
-    names = [(name, "float32") for name in NAMES]
-    source = native_functions.text(names)
+    source = native_functions.text(NAMES)
     for name in NAMES:
         args = "x[i], y[i]" if name in BINARY else "x[i]"
         for form in ("fast", "slow"):
@@ -148,7 +147,7 @@ def test_the_rest_of_a_division_is_exact(x_bits, y_bits):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_functions_text_is_complete_and_without_warnings(name):
-    source = native_functions.text([(name, "float32")])
+    source = native_functions.text([name])
     parameters = "float x, float y" if name in BINARY else "float x"
     args = "x, y" if name in BINARY else "x"
     source += f"float use({parameters}) {{ int flag = 0; float r = xf_{name}_f32({args}, &flag);"
@@ -160,17 +159,14 @@ def test_a_functions_text_is_complete_and_without_warnings(name):
 
 
 def test_sections_are_there_once():
-    source = native_functions.text([("sin", "float32"), ("cos", "float32"), ("sin", "float32")])
+    source = native_functions.text(["sin", "cos", "sin"])
     assert source.count("static int xf_reduce(") == source.count("xf_cos_f32_slow(float x) {") == 1
     assert "xf_exp_f32" not in source
     assert "#include" not in source
     assert "//: " not in source
 
 
-def test_what_has_no_text_is_named():
-    with pytest.raises(KeyError, match="'sin' of float64"):
-        native_functions.text([("sin", "float64")])
-    assert not native_functions.has("sin", "float64")
+def test_every_function_has_a_text():
     assert set(CALLS) <= set(NAMES)
 
 
@@ -190,7 +186,7 @@ def test_a_bound_that_is_too_small_is_caught(monkeypatch):
     changed = native_functions._sections() | {"log_of_float": (core_needs, wrong), "log": (needs, body)}
     monkeypatch.setattr(native_functions, "_sections", lambda: changed)
     table = hard_cases()["log"]
-    source = native_functions.text([("log", "float32")]) + _LOOP.format(form="fast", name="log", args="x[i]", is_slow=0)
+    source = native_functions.text(["log"]) + _LOOP.format(form="fast", name="log", args="x[i]", is_slow=0)
     wrong_library = host_compiler.load_c(source, flags=native_digest.FLAGS)
     x, out = table.inputs.view(np.float32).copy(), np.empty(table.inputs.size, np.float32)
     pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, x, out)]

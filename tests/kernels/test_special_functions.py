@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import math
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from tests.kernels.bits import FLOATS, random_bits, same_bits, specials
 from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
-from xferlib.kernels import elementwise, reduction
+from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import BOUNDS
 from xferlib.kernels.functions import TABLE
+from xferlib.testing import configured
 
 pytestmark = [pytest.mark.usefixtures("kernels_apart"), pytest.mark.filterwarnings("ignore")]
 
@@ -111,13 +113,34 @@ def test_narrow_floats_are_the_float64_result_rounded(name):
     assert same_bits(single(x), _kernel(name)(x))
 
 
-def test_the_cuda_source_computes_the_same_formulas():
-    x = [np.resize(arguments, 13) for _, arguments in EXACT.values()]
-    found = [np.zeros(13) for _ in EXACT]
-    inputs, outputs = (", ".join(f"T {letter}{name}" for name in EXACT) for letter in "xy")
-    as_cuda(elementwise(inputs, outputs, "".join(f"y{name} = {name}(x{name}); " for name in EXACT)), *x, *found)
-    for name, each in zip(EXACT, found, strict=True):
-        assert _distance_ulp(name, each[: len(EXACT[name][1])]) <= BOUNDS[name], name
+def _together(names: Collection[str]) -> tuple[Any, list[np.ndarray], list[np.ndarray]]:
+    """A kernel of several functions, its arguments, and what the NumPy engine gives."""
+    rng = np.random.default_rng(23)
+    x = [
+        np.concatenate([
+            np.resize(arguments, 13), specials("float64"), rng.choice(arguments, 400) * rng.uniform(0.5, 1.5, 400),
+            2.0 ** rng.uniform(-40, 10, 200), random_bits("float64", 200, number),
+        ])
+        for number, arguments in enumerate(EXACT[name][1] for name in names)
+    ]  # fmt: skip
+    inputs, outputs = (", ".join(f"T {letter}{name}" for name in names) for letter in "xy")
+    kernel = elementwise(inputs, outputs, "".join(f"y{name} = {name}(x{name}); " for name in names))
+    with configured(cpu="numpy"):
+        return kernel, x, list(kernel(*x))
+
+
+def test_the_cuda_source_gives_the_same_bits():
+    kernel, x, expected = _together(EXACT)
+    found = [np.zeros_like(each) for each in x]
+    as_cuda(kernel, *x, *found)
+    assert all(map(same_bits, found, expected))
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+def test_compiled_c_gives_the_same_bits():
+    kernel, x, expected = _together(["erf", "sinpi", "cospi", "erfcx", "exp10"])
+    with configured(cpu="native"):
+        assert all(map(same_bits, kernel(*x), expected))
 
 
 @pytest.mark.parametrize(("name", "back"), [("erf", "erfinv"), ("erfc", "erfcinv"), ("normcdf", "normcdfinv")])
@@ -518,3 +541,29 @@ def test_the_page_lists_the_functions_that_snippets_do_not_know():
 def test_numpys_name_of_a_function_leads_to_its_c_name(name, own):
     with pytest.raises(KernelSyntaxError, match=rf"unknown function '{name}' \(did you mean '{own}'"):
         elementwise("float32 x", "float32 y", f"y = {name}(x)")
+
+
+def test_the_error_function_is_near_in_every_row_of_its_table():
+    """Between the rows, next to them, where the table ends, of tiny and of subnormal numbers."""
+    mpmath = pytest.importorskip("mpmath")
+    rng = np.random.default_rng(17)
+    rows = rng.integers(0, 97, 700) / 16
+    x = np.concatenate([
+        rows + rng.uniform(-1, 1, 700) / 32, rows + rng.choice([-1, 1], 700) * (1 / 32 + rng.normal(size=700) * 1e-6),
+        2.0 ** rng.uniform(-1074, 3, 600) * rng.choice([-1, 1], 600),
+    ])  # fmt: skip
+    found = _kernel("erf")(x)
+    with mpmath.workdps(60):
+        exact = [mpmath.erf(mpmath.mpf(each)) for each in x.tolist()]
+        pairs = zip(found.tolist(), exact, strict=True)
+        far = max(abs(mpmath.mpf(one) - two) / float(np.spacing(abs(one))) for one, two in pairs)
+    assert far <= BOUNDS["erf"]
+
+
+def test_the_error_function_has_its_derivative():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([-7.0, -1.5, 0.0, 1e-300, 0.25, 3.0], dtype=torch.float64, requires_grad=True)
+    y = _kernel("erf")(x)
+    (slope,) = torch.autograd.grad(y.sum(), x)
+    expected = 2 / math.sqrt(math.pi) * torch.exp(-(x.detach() ** 2))
+    torch.testing.assert_close(slope, expected, rtol=1e-15, atol=0)

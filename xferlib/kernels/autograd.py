@@ -183,9 +183,7 @@ def _accumulate(b: Builder, gradients: dict[int, Node], node: Node, part: Node) 
 
 def _rule(node: Node) -> Rule:
     if node.op == "call":
-        rule = functions.TABLE[str(node.attr)].rule
-        assert rule is not None
-        return rule
+        return functions.rule_of(str(node.attr))
     if node.op in _FLAT:
         return _no_gradients
     return _RULES[node.op]

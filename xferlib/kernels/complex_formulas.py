@@ -465,9 +465,6 @@ FORMULAS: dict[str, Formula] = {
 }  # fmt: skip
 """The functions of one complex number."""
 
-IDENTICAL = frozenset({"sqrt", "sign", "divide", "reciprocal"})
-"""The functions whose formulas call none of the platform's: complex128 has the same bits everywhere too."""
-
 
 def make_lowering(name: str) -> Lowering:
     """Function ``name`` of a complex operand."""

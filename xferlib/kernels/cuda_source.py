@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.float64_functions import Float64Function, float64_function, is_own
 from xferlib.kernels.formulas import PAIRS, expand
 from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
 from xferlib.kernels.ir import (
@@ -31,6 +32,8 @@ from xferlib.kernels.ir import (
     FLOAT32,
     FLOAT64,
     LEAVES,
+    UINT64,
+    Column,
     DType,
     ElementUpdate,
     LoopBody,
@@ -153,6 +156,8 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return f"{args[0]} {_COMPARE[op]} {args[1]}"
     if op in dialect.calls:
         return dialect.call(node, args, math)
+    if op == "lookup":
+        return _lookup(node.attr, args[0])
     if op == "complex":
         return dialect.pair(c_type(dtype), args[0], args[1])
     if op in ("real", "imag"):
@@ -160,6 +165,12 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
     if is_float(dtype):
         return _float(op, dtype, args)
     return _bool(op, args) if dtype == BOOL else _integer(op, dtype, args, dialect)
+
+
+def _lookup(column: Column, row: str) -> str:
+    """An element of a table, whose rows lie one after the other."""
+    word = f"xf_{column.table.name}_table[{len(column.table.columns)} * (int){row} + {column.number}]"
+    return word if column.dtype == UINT64 else f"__longlong_as_double((long long){word})"
 
 
 def binary(op: str, dtype: DType, x: str, y: str, dialect: Dialect) -> str:
@@ -249,13 +260,24 @@ def _bitcast(text: str, source: DType, target: DType) -> str:
     return f"({c_type(target)}){text}"
 
 
+def _lookup_pair(column: Column, row: str) -> str:
+    """An element of a table, read together with its neighbour: two such reads are one instruction of 16 bytes."""
+    pair = f"{-(-len(column.table.columns) // 2)} * (int){row} + {column.number // 2}"
+    word = f"((const ulonglong2*)xf_{column.table.name}_table)[{pair}].{'xy'[column.number % 2]}"
+    return word if column.dtype == UINT64 else f"__longlong_as_double((long long){word})"
+
+
 def _call(node: Node, args: list[str], math: str) -> str:
+    if node.op == "lookup":
+        return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
+    if is_own(node, math):
+        return f"xf_{name}_f64({', '.join(args)})"
     if name in PAIRS and node.dtype == FLOAT32 and math == "exact":
         return f"(float){CALL_NAMES.get(name, name)}((double){args[0]}, (double){args[1]})"
     if node.dtype == FLOAT32 and math == "exact":
         return f"xf_exact_{name}({args[0]})"
-    if name == "rsqrt":
+    if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
@@ -266,7 +288,7 @@ CUDA = Dialect(
     pair=lambda kind, x, y: f"{kind}{{{x}, {y}}}",
     nothing="{}",
     call=_call,
-    calls=frozenset({"call"}),
+    calls=frozenset({"call", "lookup"}),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
 
@@ -296,6 +318,65 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     writer = Writer(leaf, nothing, nothing, program.math, CUDA)
     lines = writer.statements(program.nodes, names, "v")
     return [each.strip() for each in lines], [names[id(store.value)] for store in program.stores]
+
+
+# Own float64 functions in C, from the programs that define them.
+
+
+def own_functions(programs: Iterable[Program], *, is_any: bool = False) -> list[Float64Function]:
+    """The own float64 functions that programs call; with ``is_any`` those of ``math="fast"`` too."""
+    names = {
+        str(node.attr)
+        for program in programs
+        for node in program.nodes
+        if is_own(node, "exact" if is_any else program.math)
+    }
+    return [float64_function(name) for name in sorted(names)]
+
+
+def table_text(functions: Iterable[Float64Function], kind: str, *, multiple: int = 1) -> str:
+    """The arrays of constants that functions look up, as bits.
+
+    Args:
+        functions: The functions.
+        kind: The type of the arrays.
+        multiple: What the number of columns is a multiple of, by columns of zeros.
+    """
+    programs = [program for each in functions for program in (each.common, each.rare)]
+    tables = {node.attr.table: None for program in programs for node in program.nodes if node.op == "lookup"}
+    lines = []
+    for table in tables:
+        columns = [
+            np.array(each, Column(table, number).dtype).view(UINT64) for number, each in enumerate(table.columns)
+        ]
+        columns += [np.zeros_like(columns[0])] * (-len(columns) % multiple)
+        words = np.stack(columns, axis=1).ravel().tolist()
+        lines.append(f"{kind} xf_{table.name}_table[{len(words)}] = {{{', '.join(map('{:#x}ull'.format, words))}}};\n")
+    return "".join(lines)
+
+
+def function_statements(program: Program, dialect: Dialect) -> tuple[str, list[str]]:
+    """The statements of a definition's program of operands x0 and x1, and the names of its results."""
+    names: dict[int, str] = {}
+    nothing = lambda *_: ""  # there are no raw parameters
+    writer = Writer(lambda node: f"x{node.attr}", nothing, nothing, "exact", dialect)
+    lines = writer.statements(program.nodes, names, "v")
+    return "".join(f"{each[2:]}\n" for each in lines), [names[id(store.value)] for store in program.stores]
+
+
+def _own_function(function: Float64Function) -> str:
+    given = [f"x{number}" for number in range(function.operands)]
+    taken = ", ".join(f"double {each}" for each in given)
+    common, (value, holds) = function_statements(function.common, CUDA)
+    rare, (found,) = function_statements(function.rare, CUDA)
+    return f"""\
+__device__ __noinline__ double xf_rare_{function.name}_f64({taken}) {{
+{rare}  return {found};
+}}
+__device__ __forceinline__ double xf_{function.name}_f64({taken}) {{
+{common}  return {holds} ? {value} : xf_rare_{function.name}_f64({", ".join(given)});
+}}
+"""
 
 
 # The statements of a program's nodes in CUDA C, loops among them.
@@ -507,6 +588,8 @@ __device__ __noinline__ float xf_lookup(const unsigned int* table, int count, fl
 def prelude(programs: Iterable[Program]) -> str:
     """The functions that the programs need, in an order that compiles."""
     programs = [expand(each) for program in programs for each in bodies(program)]
+    own = own_functions(programs)
+    programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
     parts = [_TYPES] if names & {"complex64", "complex128"} else []
@@ -518,6 +601,11 @@ def prelude(programs: Iterable[Program]) -> str:
         parts += [_NARROW, _INTEGER]
     elif any(node.op in ("neg", "abs") and node.dtype.kind == "i" for node in nodes):
         parts.append(_NARROW)
+    if own:
+        parts += [
+            table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
+            *map(_own_function, own),
+        ]
     exact = exact_calls(programs)
     if exact:
         parts.append(_LOOKUP)
@@ -886,7 +974,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return []
         memory, width = storage_type(self._dtype(number)), self.shape.width
         name = f"l{number}"
-        lines = [f"  __align__(16) {memory} {name}[{width}];"]
+        # What is behind the end is computed too, and a function may branch on it.
+        lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
         if number in self.boarded:
             return [*lines, f"  for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {self._cell(number)};"]
         each = self._fetch(number, self._address(number, "column + j"))

@@ -194,16 +194,11 @@ def square(b: Builder, x: Node) -> Node:
 
 
 def hypot(b: Builder, x: Node, y: Node) -> Node:
-    """``sqrt(x*x + y*y)`` in float64 for float32 and float16; scaled by the larger one for float64."""
-    if x.dtype != FLOAT64:
-        wide = hypot_sums(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64))
-        return _infinite_if(b, b.cast(wide, x.dtype), x, y)
-    a, c = b.op("abs", x), b.op("abs", y)
-    large, small = b.op("max", a, c), b.op("min", a, c)
-    ratio = b.op("div", small, large)
-    root = b.op("sqrt", b.op("add", b.const(1, FLOAT64), b.op("mul", ratio, ratio)))
-    scaled = b.select(b.op("eq", large, b.const(0, FLOAT64)), large, b.op("mul", large, root))
-    return _infinite_if(b, scaled, x, y)
+    """``sqrt(x*x + y*y)``; in float64, which holds the squares, for float32 and float16."""
+    if x.dtype == FLOAT64:
+        return b.call("hypot", x, y)
+    wide = hypot_sums(b, b.cast(x, FLOAT64), b.cast(y, FLOAT64))
+    return _infinite_if(b, b.cast(wide, x.dtype), x, y)
 
 
 def hypot_sums(b: Builder, x: Node, y: Node) -> Node:
@@ -640,60 +635,6 @@ def _halves(x: N) -> tuple[N, N]:
     return high, x - high
 
 
-# Sine and cosine of an angle in half turns: ``sin(pi * x)`` and ``cos(pi * x)``.
-#
-# The angle is reduced exactly, and polynomials fitted with 130 digits do the rest, so that no platform's function takes
-# part and the bits are the same everywhere.
-
-_SIN = (
-    3.141592653589793, -5.16771278004997, 2.5501640398773415, -0.5992645293202978, 0.08214588658005621,
-    -0.007370429884712669, 0.00046628272951211076, -2.1717401400090533e-05,
-)  # fmt: skip
-"""``sin(pi * x) / x`` in powers of ``x * x``, for x up to 1/4."""
-
-_COS = (
-    -4.934802200544679, 4.0587121264167685, -1.3352627688545888, 0.23533063035880689, -0.025806891384587305,
-    0.0019295741241061913, -0.0001046345989636836, 4.268505646755225e-06,
-)  # fmt: skip
-"""``(cos(pi * x) - 1) / (x * x)`` in powers of ``x * x``, for x up to 1/4."""
-
-
-def _reduce_half_turn(x: Real) -> tuple[Real, Real]:
-    """The distance to the nearest multiple of 1/2, and the number of that multiple modulo 4."""
-    x = x.where(abs(x).compare("lt", 2.0**53), x * 0.0)  # beyond, every number is even; infinity becomes NaN
-    count = Real(x.b, x.b.op("rint", (x + x).node))
-    rest = x - count * 0.5
-    quarter = Real(x.b, x.b.op("floor", (count * 0.25).node))
-    return rest, count - quarter * 4.0
-
-
-def _both(rest: Real) -> tuple[Real, Real]:
-    square = rest * rest
-    return rest * polynomial(square, _SIN), 1.0 + square * polynomial(square, _COS)
-
-
-def _is_odd(number: Real) -> Node:
-    return number.b.op("or", number.compare("eq", 1.0), number.compare("eq", 3.0))
-
-
-def sine_of_turns(x: Real) -> Real:
-    """``sin(pi * x)``; a zero of the sign of ``x`` where it is 0."""
-    rest, number = _reduce_half_turn(x)
-    sin, cos = _both(rest)
-    found = cos.where(_is_odd(number), sin)
-    found = (-found).where(number.compare("ge", 2.0), found)
-    return found.where(found.compare("ne", 0.0), x * 0.0)
-
-
-def cosine(x: Real) -> Real:
-    """``cos(pi * x)``; +0 where it is 0."""
-    rest, number = _reduce_half_turn(x)
-    sin, cos = _both(rest)
-    found = sin.where(_is_odd(number), cos)
-    is_below = x.b.op("or", number.compare("eq", 1.0), number.compare("eq", 2.0))
-    return (-found).where(is_below, found) + 0.0
-
-
 # The gamma function and the logarithm of its absolute value.
 #
 # NumPy has neither, CUDA's differ from C's in their last bits, so that both are formulas here: polynomials fitted with
@@ -767,7 +708,7 @@ def gamma(x: Real) -> Real:
     value = ((series * power) * decay * power).where(is_large, near)
     positive = (value / x).where(is_small, value)
     # The reflection, divided by one factor after the other, as the product may be out of range.
-    sine = sine_of_turns(size)
+    sine = _call("sinpi", size)
     share = -math.pi / sine.where(is_small, sine * size)
     negative = (share / series / power / decay / power).where(is_large, share / near)
     is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
@@ -786,7 +727,7 @@ def log_gamma(x: Real) -> Real:
     rest = polynomial(16.0 / size.maximum(8.0) - 1.0, _LOG_STIRLING) / size
     series = (size - 0.5) * (log - 1.0) + (rest + _HALF_LOG)
     positive = (core - log).where(is_small, series.where(is_large, core + log))
-    sine = abs(sine_of_turns(size))
+    sine = abs(_call("sinpi", size))
     share = _call("log", sine.where(is_small, sine * size) / math.pi)
     is_pole = share.compare("eq", -math.inf)  # of large numbers the other term is infinite too
     negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
@@ -798,74 +739,7 @@ def _call(name: str, *args: Real) -> Real:
     return Real(args[0].b, args[0].b.call(name, *(each.node for each in args)))
 
 
-# float64 functions that xferlib computes itself, as formulas with the same bits on every backend.
-#
-# A program keeps them as calls, because their derivatives are known; `expanded` inserts the formulas for an engine.
-
-
-def _rsqrt(x: Real) -> Real:
-    """The root of 1 / x, which halves the division's error: less than 0.86 ulp; ±inf at ±0."""
-    is_small, is_large = x.compare("lt", 2.0**-1000), x.compare("gt", 2.0**1000)
-    scale = x.of(2.0**100).where(is_small, x.of(2.0**-100).where(is_large, 1.0))
-    back = x.of(2.0**50).where(is_small, x.of(2.0**-50).where(is_large, 1.0))
-    inverse = 1.0 / (x * scale)
-    root = (inverse.sqrt() * back).where(x.compare("gt", 0.0), np.nan)
-    return inverse.where(x.compare("eq", 0.0), root)
-
-
-_THIRD = 0x55555556  # 2^32 / 3
-_CBRT_BIAS = 715093663
-"""The addend to a third of the high word: two thirds of the exponent's bias, less a share that makes the guess's error
-equal above and below, 3.2 %."""
-
-
-def _cbrt(x: Real) -> Real:
-    """Two steps of Halley's method from a guess by bits, then one with an exact square: less than 0.667 ulp."""
-    size = abs(x)
-    is_small = size.compare("lt", 2.0**-1022)
-    size = size * size.of(2.0**54).where(is_small, 1.0)
-    root = _improve(_improve(_guess(size), size), size)
-    b = x.b
-    bits = b.op("add", b.bitcast(root.node, UINT64), b.const(1 << 27, UINT64))
-    bits = b.op("and", bits, b.const(-(1 << 27) & (1 << 64) - 1, UINT64))
-    near = Real(b, b.bitcast(bits, FLOAT64))  # of 26 bits, so that its square is exact, and not below the root
-    other = size / (near * near)
-    root = near + near * ((other - near) / (near + near + other))
-    root = root * root.of(2.0**-18).where(is_small, 1.0)
-    root = (-root).where(x.compare("lt", 0.0), root)
-    return root.where(b.op("and", x.compare("ne", 0.0), x.is_finite()), x)
-
-
-def _guess(x: Real) -> Real:
-    """A guess of the cube root: a third of the bits, and so of the exponent."""
-    b = x.b
-    high = b.op("shr", b.bitcast(x.node, UINT64), b.const(32, UINT64))
-    third = b.op("shr", b.op("mul", high, b.const(_THIRD, UINT64)), b.const(32, UINT64))
-    bits = b.op("shl", b.op("add", third, b.const(_CBRT_BIAS, UINT64)), b.const(32, UINT64))
-    return Real(b, b.bitcast(bits, FLOAT64))
-
-
-def _improve(root: Real, x: Real) -> Real:
-    """Halley's step; the relative error becomes 2/3 of its cube."""
-    ratio = root * root * (root / x)
-    return root * ((ratio + 2.0) / (ratio + ratio + 1.0))
-
-
-def _power(x: Real, y: Real) -> Real:
-    """The platform's function except for a square, which NumPy multiplies only if all elements share the exponent."""
-    general = Real(x.b, x.b.call("power", x.node, y.node))
-    exponent = y.node
-    if exponent.op == "const":
-        return x * x if exponent.attr == 2 else general
-    return (x * x).where(y.compare("eq", 2.0), general)
-
-
-FORMULAS: dict[str, Callable[..., Real]] = {"rsqrt": _rsqrt, "cbrt": _cbrt, "power": _power}
-"""The formulas, of float64 operands."""
-
-IDENTICAL = frozenset({"rsqrt", "cbrt"})
-"""The functions whose formulas call none of the platform's."""
-
+# Calls of functions of two numbers that an engine computes in another way than the program says.
 
 PAIRS = frozenset({"power", "arctan2"})
 """The functions of two floats whose exact float32 result is that of float64, rounded once."""
@@ -874,10 +748,10 @@ PAIRS = frozenset({"power", "arctan2"})
 def expand(program: Program) -> Program:
     """The program as an engine computes it; the same object if nothing changes.
 
-    Formulas are inserted for calls of own functions. A function of two float32 numbers, which a program computes in
-    float64 and rounds, becomes a call of float32: one result is right, and an engine may find it in another way.
+    A square by ``power`` becomes the product, which it is. A function of two float32 numbers, which a program computes
+    in float64 and rounds, becomes a call of float32: one result is right, and an engine may find it in another way.
     """
-    if not any(_is_own(node) or _is_pair(node, program) for node in program.nodes):
+    if not any(_is_square(node) or _is_pair(node, program) for node in program.nodes):
         return program
     b = Builder(program.params, math=program.math)
     copies: dict[int, Node] = {}
@@ -888,16 +762,21 @@ def expand(program: Program) -> Program:
             copies[id(node)] = b.emit("call", FLOAT32, tuple(narrow), wide.attr)
             continue
         args = tuple(copies[id(each)] for each in node.args)
-        if _is_own(node):
-            copies[id(node)] = FORMULAS[str(node.attr)](*(Real(b, each) for each in args)).node
+        if _is_square(node):
+            copies[id(node)] = b.op("mul", args[0], args[0])
         else:
             copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
     effects = [copies[id(node)] for node in program.effects]
     return b.program((_move_store(store, copies) for store in program.stores), effects)
 
 
-def _is_own(node: Node) -> bool:
-    return node.op == "call" and node.dtype == FLOAT64 and node.attr in FORMULAS
+def _is_square(node: Node) -> bool:
+    """Whether it is a power of float64 whose value is a product: of the exponent 2."""
+    return node.op == "call" and node.dtype == FLOAT64 and node.attr == "power" and _is_two(node.args[1])
+
+
+def _is_two(node: Node) -> bool:
+    return node.op == "const" and bool(node.attr == 2)
 
 
 def _is_pair(node: Node, program: Program) -> bool:
@@ -908,7 +787,7 @@ def _is_pair(node: Node, program: Program) -> bool:
     if wide.op != "call" or wide.dtype != FLOAT64 or wide.attr not in PAIRS or not all(map(_is_narrow, wide.args)):
         return False
     base, exponent = wide.args
-    is_square = wide.attr == "power" and exponent.op == "const" and exponent.attr == 2
+    is_square = wide.attr == "power" and _is_two(exponent)
     return not is_square and (base.op, exponent.op) != ("const", "const")
 
 
@@ -1026,12 +905,6 @@ def _positive_erfc(x: Real) -> Real:
     return _call("exp", -square) * (1.0 - rest) * _compute_erfcx(x)
 
 
-def _erf(x: Real) -> Real:
-    size = abs(x)
-    large = 1.0 - _positive_erfc(size)
-    return _small_erf(x).where(size.compare("lt", 1.0), (-large).where(x.compare("lt", 0.0), large))
-
-
 def _erfc(x: Real) -> Real:
     size = abs(x)
     tail = _positive_erfc(size)
@@ -1088,16 +961,16 @@ def _bessel_i0(x: Real) -> Real:
 
 
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
-    "erf": _erf, "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv, "normcdf": _normcdf,
-    "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": sine_of_turns, "cospi": cosine, "exp10": lambda x: _call("power", x.of(10.0), x),
-    "rcbrt": lambda x: 1.0 / _call("cbrt", x),
+    "erf": lambda x: _call("erf", x), "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv,
+    "normcdf": _normcdf, "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
+    "sinpi": lambda x: _call("sinpi", x), "cospi": lambda x: _call("cospi", x),
+    "exp10": lambda x: _call("power", x.of(10.0), x), "rcbrt": lambda x: 1.0 / _call("cbrt", x),
 }  # fmt: skip
 """The formulas, of float64 operands, by the names of CUDA."""
 
 BOUNDS: dict[str, float] = {
-    "erf": 3, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
-    "tgamma": 9, "lgamma": 6, "sinpi": 2, "cospi": 2, "exp10": 2, "rcbrt": 1.5,
+    "erf": 0.52, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
+    "tgamma": 9, "lgamma": 6, "sinpi": 0.52, "cospi": 0.52, "exp10": 0.52, "rcbrt": 1.5,
 }  # fmt: skip
 """The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
 

@@ -40,6 +40,7 @@ from xferlib.errors import KernelShapeError
 # shl shr                       by the width or more, or by a negative count: 0, or the sign
 # select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
 # call                          the mathematical function ``attr``
+# lookup                        row ``args[0]`` (uint64, in range) of a `Column` of constants
 # complex, real, imag           a complex value from its parts, and its parts
 # update                        a write that others of the program see: see `xferlib.kernels.ir`
 # loop, pick                    a loop whose turns depend on the element, and the last value of one
@@ -67,6 +68,33 @@ _COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
 """The operations whose value may be what an array held, unchanged."""
 _CUDAS_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0xFFF8000000000000}
 _ARITY = {"neg": 1, "abs": 1, "not": 1, "sqrt": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "fma": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Constants in columns of equal length: of floats (float64), or of ints (uint64)."""
+
+    name: str
+    columns: tuple[tuple[float, ...] | tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The attribute of a node ``lookup``."""
+
+    table: Table
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.table.name}.{self.number}"
+
+    @property
+    def values(self) -> tuple[float, ...] | tuple[int, ...]:
+        return self.table.columns[self.number]
+
+    @property
+    def dtype(self) -> DType:
+        return FLOAT64 if isinstance(self.values[0], float) else UINT64
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -240,6 +268,11 @@ class Builder:
         index = self.cast(index, INT64)
         args = (index,) if mask is None else (index, mask)
         return self.emit("gather", self.params[param].dtype, args, param)
+
+    def lookup(self, column: Column, row: Node) -> Node:
+        """A constant of a table; ``row`` is in range whatever the operands are."""
+        assert row.dtype == UINT64
+        return self.emit("lookup", column.dtype, (row,), column)
 
     # --- conversions
     def cast(self, value: Node, dtype: DType) -> Node:

@@ -35,30 +35,17 @@ def _sections() -> dict[str, tuple[tuple[str, ...], str]]:
     return found
 
 
-def has(name: str, dtype: str) -> bool:
-    """Whether there is C text for a function of a dtype."""
-    return dtype == "float32" and name in NAMES
-
-
-def text(calls: Iterable[tuple[str, str]]) -> str:
+def text(names: Iterable[str]) -> str:
     """C11 source of functions: no ``#include``, static functions alone, each once.
 
     Each function defines ``static inline float xf_NAME_f32(float x, int *flag)`` and ``static float
     xf_NAME_f32_slow(float x)``; those of two operands take ``float x, float y``. The fast form gives the correctly
     rounded result, or sets the flag's lowest bit and gives any value; the slow form is always right.
 
-    Args:
-        calls: Names, as a ``call`` of the representation has them, each with its dtype: ``"float32"``.
-
-    Raises:
-        KeyError: There is no C text for one of them.
+    The names are those of a ``call`` of the representation.
     """
     sections = _sections()
-    waiting = []
-    for name, dtype in calls:
-        if not has(name, dtype):
-            raise KeyError(f"no C text for {name!r} of {dtype}")
-        waiting.append(name)
+    waiting = list(names)
     wanted: set[str] = set()
     while waiting:
         each = waiting.pop()

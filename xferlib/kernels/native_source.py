@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,14 @@ from xferlib.kernels.cuda_source import (
     binary,
     c_type,
     expression,
+    function_statements,
+    own_functions,
     storage_type,
+    table_text,
     to_memory,
     to_register,
 )
+from xferlib.kernels.float64_functions import Float64Function, float64_function
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
@@ -78,13 +82,17 @@ class FailureSite:
     """The parameter of the array."""
 
 
+FunctionCall = tuple[str, str]
+"""The name of a function and its dtype."""
+
+
 @dataclass(frozen=True, slots=True)
 class NativeSource:
     """The text of a program: functions that other programs may need too, and its own one, `ENTRY`."""
 
     parts: tuple[str, ...]
-    calls: tuple[str, ...]
-    """The functions of `native_functions` that it needs."""
+    calls: tuple[FunctionCall, ...]
+    """The functions that it needs."""
     block: str
     form: tuple[int, ...]
     """Its facts for the driver, ``xf_run``."""
@@ -99,17 +107,34 @@ class NativeSource:
         return "".join((*self.parts, function_text(self.calls), self.block))
 
 
-def function_text(names: Iterable[str]) -> str:
-    """The C text of functions of float32, in their three forms."""
-    text = [native_functions.text((name, "float32") for name in sorted(names))]
-    for name in sorted(names):
-        operands = ("x", "y")[: 1 + (name in native_functions.BINARY)]
-        given, taken = ", ".join(operands), ", ".join(f"float {each}" for each in operands)
-        text.append(
-            f"static inline float xf_careful_{name}_f32({taken}) {{ int flag = 0; float found = xf_{name}_f32({given}, "
-            f"&flag); return flag ? xf_{name}_f32_slow({given}) : found; }}\n"
-        )
-    return "".join(text)
+def function_text(calls: Iterable[FunctionCall]) -> str:
+    """The C text of functions, in their three forms."""
+    calls = sorted(calls)
+    narrow = [name for name, dtype in calls if dtype == "float32"]
+    own = [float64_function(name) for name, dtype in calls if dtype == "float64"]
+    careful = [_careful_function(n, "float", "f32", "xy"[: 1 + (n in native_functions.BINARY)]) for n in narrow]
+    tables = table_text(own, "static const unsigned long long")
+    return "".join([native_functions.text(narrow), tables, *map(_own_function, own), *careful])
+
+
+def _careful_function(name: str, kind: str, ending: str, operands: Sequence[str]) -> str:
+    given, taken = ", ".join(operands), ", ".join(f"{kind} {each}" for each in operands)
+    return (
+        f"static inline {kind} xf_careful_{name}_{ending}({taken}) {{ int flag = 0; {kind} found = "
+        f"xf_{name}_{ending}({given}, &flag); return flag ? xf_{name}_{ending}_slow({given}) : found; }}\n"
+    )
+
+
+def _own_function(function: Float64Function) -> str:
+    operands = [f"x{number}" for number in range(function.operands)]
+    taken = ", ".join(f"double {each}" for each in operands)
+    common, (value, holds) = function_statements(function.common, CAREFUL)
+    rare, (found,) = function_statements(function.rare, CAREFUL)
+    return (
+        f"static inline double xf_{function.name}_f64({taken}, int *flag) {{\n{common}  *flag |= !{holds};\n"
+        f"  return {value};\n}}\nXF_RARE static double xf_{function.name}_f64_slow({taken}) {{\n{rare}"
+        f"  return {found};\n}}\n{_careful_function(function.name, 'double', 'f64', operands)}"
+    )
 
 
 def why_not(program: Program) -> str:
@@ -119,8 +144,6 @@ def why_not(program: Program) -> str:
     for each in bodies(expand(program)):
         each = expand(each)
         for node in each.nodes:
-            if node.op == "call" and not native_functions.has(str(node.attr), node.dtype.name):
-                return f"{node.attr} of {node.dtype} is computed by NumPy"
             if node.op == "update" and node.attr.kind == "store" and not is_distinct(node.args[0], list(each.params)):
                 return "writes in an order are compared with one another by NumPy"
     return ""
@@ -140,18 +163,23 @@ def native_source(program: Program) -> NativeSource:
 def _careful_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"fmod({', '.join(args)})"
-    return _round_half(node, f"xf_careful_{_function(node)}_f32({', '.join(args)})")
+    return _round_half(node, f"xf_careful_{_function(node)}({', '.join(args)})")
 
 
 def _fast_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"xf_fmod_f64({', '.join(args)}, &xf_flag)"
-    return _round_half(node, f"xf_{_function(node)}_f32({', '.join(args)}, &xf_flag)")
+    return _round_half(node, f"xf_{_function(node)}({', '.join(args)}, &xf_flag)")
+
+
+def _call_of(node: Node) -> FunctionCall:
+    """The function that an operation is, and the dtype of its C text: float16 is computed in float32."""
+    return "fmod" if node.op == "fmod" else str(node.attr), "float64" if node.dtype == FLOAT64 else "float32"
 
 
 def _function(node: Node) -> str:
-    """The function of `native_functions` that an operation is."""
-    return "fmod" if node.op == "fmod" else str(node.attr)
+    name, dtype = _call_of(node)
+    return f"{name}_f{dtype[-2:]}"
 
 
 def _round_half(node: Node, text: str) -> str:
@@ -563,15 +591,18 @@ def _integer_functions(dtype: DType) -> str:
 _TYPED = frozenset({"idiv", "imod", "floordiv", "floormod", "shl", "shr", "neg", "abs"})
 
 
-def list_functions(program: Program) -> tuple[str, ...]:
+def list_functions(program: Program) -> tuple[FunctionCall, ...]:
     nodes = [node for each in bodies(program) for node in expand(each).nodes]
     wanted = [node for node in nodes if node.op == "call" or (node.op == "fmod" and node.dtype != FLOAT64)]
-    return tuple(sorted(set(map(_function, wanted))))
+    return tuple(sorted(set(map(_call_of, wanted))))
 
 
 def list_parts(program: Program) -> list[str]:
-    """The C functions that a program needs."""
-    nodes: list[Any] = [node for each in bodies(program) for node in expand(each).nodes]
+    """The C functions that a program and the definitions of its functions need."""
+    programs = [expand(each) for each in bodies(program)]
+    own = own_functions(programs, is_any=True)
+    programs += [each for function in own for each in (function.common, function.rare)]
+    nodes: list[Any] = [node for each in programs for node in each.nodes]
     dtypes = {node.dtype for node in nodes} | {param.dtype for each in bodies(program) for param in each.params}
     parts = []
     if any(node.op in ("floor", "ceil", "trunc", "rint") for node in nodes):

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels.float64_functions import float64_function, is_own
 from xferlib.kernels.formulas import PAIRS, expand, two_product, two_sum
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
-from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, DType, Node, Program, is_float, is_integer
+from xferlib.kernels.ir import BOOL, FLOAT32, FLOAT64, INT64, Column, DType, Node, Program, is_float, is_integer
 
 # The fused multiply-add on NumPy arrays: ``x * y + z`` with one rounding.
 #
@@ -89,134 +90,7 @@ def _exact(x: float, y: float, z: float) -> float:
     return nearest or (0.0 if exact > 0 else -0.0)
 
 
-# Corrects NumPy's float64 sin, cos and tan of large arguments next to multiples of π/2.
-#
-# The C library subtracts the multiple with too few bits of π: for the some 600,000 floats nearest to a multiple, the
-# result loses up to all its bits (10^5 ulp). These few are found by their results, which are small, or large for tan,
-# and computed anew by integer arithmetic.
-
-_BITS = 1300
-"""Bits of π's fraction: the largest float is below 2^1024, and none is nearer to a multiple of π/2 than 2^-62."""
-_LARGE_ANGLE = 1e8  # below, the libraries reduce with enough bits
-_SMALL_ANGLE = 2.0**-20
-
-
-def correct_large_angles(name: str, function: Callable[..., Any]) -> Callable[[A, A], None]:
-    """NumPy's function ``name`` on contiguous arrays, corrected."""
-
-    def compute(x: A, out: A) -> None:
-        if _are_moderate(x):
-            function(x, out)
-            return
-        source = x.copy()  # the output may be the operand
-        function(x, out)
-        _correct(name, source, out)
-
-    return compute
-
-
-def _are_moderate(x: A) -> bool:
-    """Whether no argument is large; False if one is NaN."""
-    if x.size <= 1024:  # the sum of squares: a third of the time of two reductions
-        return bool(np.vdot(x, x) <= _LARGE_ANGLE * _LARGE_ANGLE)
-    return bool(np.minimum.reduce(x, axis=None) >= -_LARGE_ANGLE and np.maximum.reduce(x, axis=None) <= _LARGE_ANGLE)
-
-
-def _correct(name: str, x: A, out: A) -> None:
-    x, out = np.atleast_1d(x, out)  # views, which have places; an array without axes has none
-    size = np.abs(out)
-    is_near = size < _SMALL_ANGLE
-    if name == "tan":
-        is_near |= size > 1 / _SMALL_ANGLE
-    places = np.nonzero(is_near & (np.abs(x) > _LARGE_ANGLE) & np.isfinite(x))
-    out[places] = [value_near(name, each) for each in x[places].tolist()]
-
-
-def value_near(name: str, x: float) -> float:
-    """Function ``name`` at ``x``, next to a multiple of π/2 where it is 0 (or, for tan, infinite)."""
-    numerator, denominator = x.as_integer_ratio()
-    half = half_pi()
-    scaled = (numerator << _BITS) // denominator
-    multiple = (2 * scaled + half) // (2 * half)
-    distance = scaled - multiple * half
-    rest = distance / (1 << _BITS)  # the quotient of two integers, correctly rounded
-    if name == "tan":
-        return rest + rest**3 / 3 if multiple % 2 == 0 else -(1 << _BITS) / distance + rest / 3
-    quarter = (multiple if name == "sin" else multiple + 1) % 4
-    return (rest - rest**3 / 6) * (1 if quarter == 0 else -1)
-
-
-@functools.cache
-def half_pi() -> int:
-    """π/2 times 2^`_BITS`, by Machin's formula."""
-
-    def arctan_of_inverse(x: int) -> int:
-        term = total = (1 << _BITS + 32) // x
-        divisor = 1
-        while term:
-            term //= -x * x
-            divisor += 2
-            total += term // divisor
-        return total
-
-    return (8 * arctan_of_inverse(5) - 2 * arctan_of_inverse(239)) >> 32
-
-
-# NumPy's float64 functions with bits that do not depend on the operands' layout.
-#
-# ``np.exp(x)[::2]`` and ``np.exp(x[::2])`` may differ in the last bits, ``np.exp(x)[:1]`` and ``np.exp(x[:1])`` too.
-# NumPy has vector loops and scalar ones, whose last bits may differ; it takes the scalar one where a stride is
-# negative, that of an array of one element too, which it calls contiguous. A result must not depend on how an array is
-# cut, or the engine could not cut calls into blocks. So a function here sees only contiguous arrays of the result's
-# shape with more than one element; any other operand is copied into this thread's buffer first.
-
 Operation = Callable[..., Any]
-
-_local = threading.local()
-
-
-def layout_independent(function: np.ufunc) -> Operation:
-    """``function(*operands, out)`` of float64, with the same bits for a value at every position in every layout."""
-    if function.nin == 2:
-        return _layout_independent_two(function)
-    name = function.__name__
-    return _layout_independent_one(correct_large_angles(name, function) if name in ("sin", "cos", "tan") else function)
-
-
-def _layout_independent_one(function: Operation) -> Operation:
-    def compute(x: A, out: A) -> None:
-        if x.flags.c_contiguous and out.flags.c_contiguous and x.size == out.size > 1:
-            function(x, out)
-            return
-        whole = _buffer(out, 0)
-        np.copyto(whole, x)
-        function(whole, whole)
-        np.copyto(out, whole)
-
-    return compute
-
-
-def _layout_independent_two(function: np.ufunc) -> Operation:
-    def compute(x: A, y: A, out: A) -> None:
-        is_plain = x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
-        if is_plain and x.size == y.size == out.size > 1:
-            function(x, y, out)
-            return
-        one, two = _buffer(out, 0), _buffer(out, 1)
-        np.copyto(one, x)
-        np.copyto(two, y)
-        function(one, two, one)
-        np.copyto(out, one)
-
-    return compute
-
-
-def _buffer(like: A, number: int) -> A:
-    """This thread's memory of the shape of ``like``."""
-    buffers: list[A] = _local.__dict__.setdefault("buffers", [np.empty(0), np.empty(0)])
-    if buffers[number].size < like.size:
-        buffers[number] = np.empty(like.size)
-    return buffers[number][: like.size].reshape(like.shape)
 
 
 # Correct rounding of float32 functions through float64, on NumPy arrays.
@@ -288,7 +162,7 @@ _ANGLE_BITS = 1200
 
 def round_pairs_correctly(name: str) -> Callable[[A, A, A], None]:
     """``power`` or ``arctan2`` of float32 operands, correctly rounded."""
-    function = layout_independent(getattr(np, name))
+    function: np.ufunc = getattr(np, name)
     is_less = _is_power_below if name == "power" else _is_angle_below
 
     def compute(x: A, y: A, out: A) -> None:
@@ -393,6 +267,8 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
         return UFUNCS[op], True
     if op == "call":
         return _call(node, mode), False
+    if op == "lookup":
+        return _lookup(node.attr), False
     if op == "cast":
         return _cast(node.args[0].dtype, dtype), False
     return _OTHERS[op], False
@@ -400,6 +276,8 @@ def operation(node: Node, mode: str) -> tuple[Operation, bool]:
 
 def _call(node: Node, mode: str) -> Operation:
     name = str(node.attr)
+    if is_own(node, mode):
+        return own_function(name)
     if name == "rsqrt":
         return _rsqrt if mode == "fast" else round_correctly("rsqrt", _rsqrt)
     if name in PAIRS and node.dtype == FLOAT32 and mode == "exact":
@@ -407,12 +285,142 @@ def _call(node: Node, mode: str) -> Operation:
     function: np.ufunc = getattr(np, name)
     if len(node.args) == 1 and node.dtype == FLOAT32 and mode == "exact":
         return round_correctly(name, function)
-    return layout_independent(function) if node.dtype == FLOAT64 else function
+    return function
 
 
 def _rsqrt(x: A, out: A) -> None:
     np.sqrt(x, out)
     np.divide(x.dtype.type(1), out, out)
+
+
+# Own float64 functions: their programs, run over pieces that stay in cache.
+#
+# The calls of a piece are prepared once for each thread, on memory that all functions share. The few elements whose
+# value does not hold are computed anew by the second program, together.
+
+PIECE = 16384
+"""Elements of a piece: with fewer, calls take longer than the arithmetic; more do not fit the cache."""
+
+
+class _Piece:
+    """A program as calls on arrays of this thread; its operands are set, and its results read, between two runs."""
+
+    def __init__(self, program: Program, size: int) -> None:
+        self._size = size
+        self._count = 0
+        self._free: dict[int, list[int]] = {8: [], 1: []}
+        self._held: dict[int, int] = {}
+        self._calls: list[tuple[Operation, list[A]]] = []
+        last = {id(each): place for place, node in enumerate(program.nodes) for each in (node, *node.args)}
+        last |= {id(store.value): len(program.nodes) for store in program.stores}
+        reads = [param for number, param in enumerate(program.params) if number not in program.writes]
+        self.operands = [self._memory(self._number(8), param.dtype) for param in reads]
+        values: dict[int, A] = {}
+        for place, node in enumerate(program.nodes):
+            values[id(node)] = self._add(node, values, [each for each in node.args if last[id(each)] == place])
+        self.results = [values[id(store.value)] for store in program.stores]
+
+    def run(self) -> None:
+        for function, arrays in self._calls:
+            function(*arrays)
+
+    def _add(self, node: Node, values: dict[int, A], dying: list[Node]) -> A:
+        if node.op == "const":
+            return np.array(node.attr)
+        if node.op == "load":
+            return self.operands[int(node.attr)]
+        args = [values[id(each)] for each in node.args]
+        function, may_overwrite = operation(node, "exact")
+        if not any(each.ndim for each in args):
+            out = np.empty((), node.dtype)
+            function(*args, out)
+            return out
+        if node.op == "bitcast" and dying and id(dying[0]) in self._held:
+            self._held[id(node)] = self._held.pop(id(dying[0]))
+            return args[0].view(node.dtype)
+        if may_overwrite:
+            self._release(dying)
+        number = self._held[id(node)] = self._number(node.dtype.itemsize)
+        self._release(dying)
+        out = self._memory(number, node.dtype)
+        self._calls.append((function, [*args, out]))
+        return out
+
+    def _number(self, width: int) -> int:
+        free = self._free[width]
+        if not free:
+            free.append(self._count)
+            self._count += 1
+        return free.pop()
+
+    def _release(self, nodes: list[Node]) -> None:
+        for each in nodes:
+            if id(each) in self._held:
+                self._free[each.dtype.itemsize].append(self._held.pop(id(each)))
+
+    def _memory(self, number: int, dtype: DType) -> A:
+        kept: list[A] = _pieces.__dict__.setdefault("memory", [])
+        while len(kept) <= number:
+            kept.append(np.empty(PIECE))
+        whole: A = kept[number].view(dtype)
+        return whole[: self._size]
+
+
+_pieces = threading.local()
+
+
+def _piece(program: Program, size: int) -> _Piece:
+    """The calls for at least ``size`` elements; what is behind them is of no account."""
+    known: dict[tuple[int, int], _Piece] = _pieces.__dict__.setdefault("known", {})
+    size = max(16, 1 << (size - 1).bit_length())
+    found = known.get((id(program), size))
+    if found is None:
+        found = known[id(program), size] = _Piece(program, size)
+    return found
+
+
+@functools.cache
+def own_function(name: str) -> Operation:
+    """``function(*operands, out)``; the output is none of the operands."""
+    programs = float64_function(name)
+
+    def compute(*operands_and_out: A) -> None:
+        *operands, out = operands_and_out
+        flat = [np.broadcast_to(each, out.shape).reshape(-1) for each in operands]
+        target = out.reshape(-1) if out.flags.c_contiguous else np.empty(out.size)
+        for start in range(0, target.size, PIECE):
+            given, found = [each[start : start + PIECE] for each in flat], target[start : start + PIECE]
+            holds = _run_piece(programs.common, given, found)
+            if not holds.all():
+                places = np.flatnonzero(~holds)
+                again = np.empty(places.size)
+                _run_piece(programs.rare, [each[places] for each in given], again)
+                found[places] = again
+        if not out.flags.c_contiguous:
+            out[...] = target.reshape(out.shape)
+
+    return compute
+
+
+def _run_piece(program: Program, given: list[A], out: A) -> A:
+    """Compute the first result of a program; returns the last one."""
+    piece, size = _piece(program, out.size), out.size
+    for to, each in zip(piece.operands, given, strict=True):
+        to[:size] = each
+    piece.run()
+    out[:] = piece.results[0][:size]
+    found = piece.results[-1]
+    return found[:size] if found.ndim else np.broadcast_to(found, out.shape)
+
+
+@functools.cache
+def _lookup(column: Column) -> Operation:
+    values = np.array(column.values, column.dtype)
+
+    def take(row: A, out: A) -> None:
+        values.take(row.view(np.int64), out=out, mode="clip")  # any other mode copies the result
+
+    return take
 
 
 # --- choosing

@@ -1,0 +1,157 @@
+"""The form of definitions of float64 functions, their constants, and operators on bits and on sums of two floats.
+
+Only rounded operations take part, and none is fused: not every processor multiplies and adds in one instruction, and
+NumPy never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from xferlib.kernels.formulas import Real, two_sum
+from xferlib.kernels.ir import BOOL, FLOAT64, UINT64, Builder, Column, Node, Table
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFunction:
+    """A function of float64: what every engine computes, to the bit."""
+
+    common: Callable[..., tuple[Real, Node]]
+    """From the operands the value, and a bool: whether the value holds."""
+    rare: Callable[..., Real]
+    """The value where the other does not hold. It may take its time."""
+
+
+def read_constants(name: str) -> dict[str, tuple[float, ...] | tuple[int, ...]]:
+    """The constants of a module, from the text file beside it: lines ``name: value value ...``."""
+    found: dict[str, tuple[float, ...] | tuple[int, ...]] = {}
+    for line in Path(__file__).with_name(f"{name}.txt").read_text(encoding="ascii").splitlines():
+        key, _, values = line.partition(": ")
+        words = values.split()
+        is_float = any(mark in word for word in words for mark in ".e")
+        found[key] = tuple(map(float, words)) if is_float else tuple(map(int, words))
+    return found
+
+
+class Word:
+    """An unsigned integer of 64 bits of a program under construction."""
+
+    __slots__ = ("b", "node")
+
+    def __init__(self, b: Builder, node: Node) -> None:
+        assert node.dtype == UINT64
+        self.b = b
+        self.node = node
+
+    def _op(self, name: str, other: Word | int) -> Word:
+        operand = other.node if isinstance(other, Word) else self.b.const(other & _MASK, UINT64)
+        return Word(self.b, self.b.op(name, self.node, operand))
+
+    def __add__(self, other: Word | int) -> Word:
+        return self._op("add", other)
+
+    def __sub__(self, other: Word | int) -> Word:
+        return self._op("sub", other)
+
+    def __and__(self, other: Word | int) -> Word:
+        return self._op("and", other)
+
+    def __or__(self, other: Word | int) -> Word:
+        return self._op("or", other)
+
+    def __xor__(self, other: Word | int) -> Word:
+        return self._op("xor", other)
+
+    def __lshift__(self, count: int) -> Word:
+        return self._op("shl", count)
+
+    def __rshift__(self, count: int) -> Word:
+        return self._op("shr", count)
+
+    def minimum(self, other: int) -> Word:
+        return self._op("min", other)
+
+    def maximum(self, other: int) -> Word:
+        return self._op("max", other)
+
+    def is_below(self, other: int) -> Node:
+        """Whether it is less, as an unsigned integer."""
+        return self.b.op("lt", self.node, self.b.const(other, UINT64))
+
+    def real(self) -> Real:
+        """The float of these bits."""
+        return Real(self.b, self.b.bitcast(self.node, FLOAT64))
+
+    def at(self, table: Table, column: int) -> Real:
+        """The float in this row of a table."""
+        return Real(self.b, self.b.lookup(Column(table, column), self.node))
+
+    def bits_at(self, table: Table, column: int) -> Word:
+        """The integer in this row of a table."""
+        return Word(self.b, self.b.lookup(Column(table, column), self.node))
+
+
+def bits(x: Real) -> Word:
+    return Word(x.b, x.b.bitcast(x.node, UINT64))
+
+
+def always(b: Builder) -> Node:
+    """The condition of a value that always holds."""
+    return b.const(True, BOOL)
+
+
+WHOLE = 1.5 * 2.0**52
+"""Added, it rounds to a whole number, which the low bits then hold."""
+SIGN = 1 << 63
+
+
+def sum_of(large: Real, small: Real) -> tuple[Real, Real]:
+    """The rounded sum and its rounding error; the first is 0, or not the smaller one (Dekker 1971)."""
+    total = large + small
+    return total, small - (total - large)
+
+
+def head(x: Real, count: int = 27) -> Real:
+    """``x`` without its ``count`` lowest bits."""
+    return (bits(x) & -(1 << count)).real()
+
+
+def add(x: Real, y: Real) -> tuple[Real, Real]:
+    """The rounded sum of any two numbers and its rounding error (Knuth, TAOCP 2, section 4.2.2)."""
+    return two_sum(x, y)
+
+
+def split(x: Real) -> tuple[Real, Real]:
+    """``x`` in two parts of 26 and 27 bits."""
+    high = head(x)
+    return high, x - high
+
+
+def with_sign(size: Real, x: Real) -> Real:
+    """``size``, which has the sign of ``x`` or none, with the sign of ``x``."""
+    return (bits(size) | (bits(x) & SIGN)).real()
+
+
+def scale(high: Real, low: Real, count: Word) -> Real:
+    """``(high + low) * 2 ** count`` with one rounding, subnormal or infinite too.
+
+    Args:
+        high: A number from 1/2 to 4.
+        low: What its rounding has left.
+        count: From -1100 to 1100, in two's complement.
+    """
+    above = count + 2048
+    first = above >> 1
+    plain = (high + low) * ((first - 1) << 52).real() * ((above - first - 1) << 52).real()
+    # The last bit of a number from 1 to 2 counts what that of a subnormal number does, 2^1022 times.
+    factor = ((count + 1022 + 1023) << 52).real()
+    large, small = high * factor, low * factor
+    total, rest = sum_of(high.of(1.0), large)
+    tiny = ((total + (rest + small)) - 1.0) * 2.0**-1022
+    b = high.b
+    is_tiny = b.op("and", above.is_below(2048 - 1000), large.compare("lt", 1.0))
+    return tiny.where(is_tiny, plain)
