@@ -141,6 +141,8 @@ USUAL_SHARED_NBYTES = 48 << 10
 UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
+_TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
+"""The sides of tiles in shared memory."""
 _ALIGNMENT = 15
 """The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
@@ -461,12 +463,17 @@ def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayIn
     if across is None:
         return None
     nbytes = sum(infos[number].dtype.itemsize for number, width in zip(elements, widths, strict=True) if width)
-    most = 64 if nbytes * 64 * 65 <= USUAL_SHARED_NBYTES else 32
-    if nbytes * most * (most + 1) > USUAL_SHARED_NBYTES:
+    extents = layout.shape[across], layout.shape[last]
+
+    def fill(sides: tuple[int, int]) -> tuple[float, int]:
+        """The share of such tiles that has elements, and their size."""
+        padded = math.prod(-(-extent // side) * side for extent, side in zip(extents, sides, strict=True))
+        return round(math.prod(extents) / padded, 1), math.prod(sides)
+
+    choices = [sides for sides in _TILES if nbytes * (sides[0] + 1) * sides[1] <= USUAL_SHARED_NBYTES]
+    if not choices:
         return None
-    rows, columns = (
-        min(most, 1 << max(4, (each - 1).bit_length())) for each in (layout.shape[across], layout.shape[last])
-    )
+    rows, columns = max(choices, key=fill)
     return SharedTile(across, rows, columns, tuple(min(width, rows) for width in widths))
 
 
