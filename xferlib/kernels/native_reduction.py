@@ -55,7 +55,7 @@ GROUP = 8
 """Elements that are mapped between two accesses to an accumulator."""
 DECIDED = 4096
 """Elements after which is looked whether the others can change the result."""
-_HEAD = 9
+_HEAD = 10
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
@@ -64,8 +64,8 @@ _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
 _WITH_LOCK_NS = 20_000
-_FEW = 32
-"""Elements of a result that are too few for a loop of their own."""
+_FEW, _MANY = 32, 128
+"""Elements of a result that are too few for a loop of their own; too many to walk along several axes of results."""
 _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
 _MOST_NUMBERED = 1 << 31
@@ -191,7 +191,7 @@ class _First(_Values):
 
     def enter(self, values: list[str], number: str = "") -> list[str]:
         key = f"xf_same_zero({self._keys.enter(values)[0]})" if self._keys else values[0]
-        return [key, f"({self.types[1]})({number or values[1]})"]
+        return [key, f"({self.types[1]})({number or values[-1]})"]
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
         key = f"xf_same_zero({self._keys.enter_raw(stored, '')[0]})" if self._keys else stored
@@ -202,6 +202,30 @@ class _First(_Values):
         if not is_in_order:
             better = f"({better}) | (({y[0]} == {x[0]}) & ({y[1]} < {x[1]}))"
         return f"const int better = {better};", [f"(better ? {two} : {one})" for one, two in zip(x, y, strict=True)]
+
+    # While a row is searched, a float of 32 or 64 bits is compared as what it is: that takes fewer operations.
+
+    @property
+    def found_type(self) -> str:
+        return c_type(self.dtypes[0]) if self._is_compared else self.types[0]
+
+    @property
+    def _is_compared(self) -> bool:
+        return self._keys is not None and self.dtypes[0] != FLOAT16
+
+    def find(self, stored: str) -> str:
+        return stored if self._is_compared else self.enter_raw(stored, "0")[0]
+
+    def is_better(self, one: str, other: str) -> str:
+        """Whether ``one`` takes the place of ``other``, which is before it."""
+        return f"(({one} {self._sign} {other})" + (f" | ({one} != {one}))" if self._is_compared else ")")
+
+    def is_same(self, one: str, other: str) -> str:
+        nan = f" | (({one} != {one}) & ({other} != {other}))" if self._is_compared else ""
+        return f"(({one} == {other}){nan})"
+
+    def enter_found(self, found: str, number: str) -> list[str]:
+        return [self.enter([found])[0] if self._is_compared else found, f"({self.types[1]}){number}"]
 
     def leave(self, accumulators: list[str]) -> list[str]:
         key, number = accumulators
@@ -353,16 +377,16 @@ class _ReductionWriter:
             if is_complex(self._dtype(number))
         )
 
-    def _finish(self, source: str, at: str) -> str:
-        """Write accumulators to the results, of which ``at`` is the place, or to memory for those of parts."""
+    def _keep(self, source: str, row: str) -> str:
+        """Write accumulators to the memory for those of parts."""
         values = self.values.leave(self._names(source))
-        kept = " ".join(
-            f"(({storage_type(dtype)} *)to[{k}])[row * parts + part] = {to_memory(value, dtype)};"
+        return " ".join(
+            f"(({storage_type(dtype)} *)to[{k}])[({row}) * parts + part] = {to_memory(value, dtype)};"
             for k, (dtype, value) in enumerate(zip(self.spec.accumulators, values, strict=True))
         )
-        return f"if (parts > 1) {{ {kept} }} else {{ {self._results(source, at)} }}"
 
     def _results(self, source: str, at: str) -> str:
+        """Write the results of accumulators, of which ``at`` is the place."""
         values = self.values.leave(self._names(source))
         taken = [
             f"const {c_type(dtype)} z{k} = {value};"
@@ -449,7 +473,9 @@ static void xf_halve(long long n, {taken}) {{
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));"
             )
         pointers = " ".join(f"const {storage_type(self._dtype(number))} *e{number} = 0;" for number in self.arrays)
-        body = self._lanes() if self.is_free else self._blocks()
+        body = self._blocks()
+        if self.is_free:
+            body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
         return f"""\
 static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
@@ -467,12 +493,14 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
     {pointers}
 {body}
     const long long place = xf_offset(row, kept, kept_extent, places);
-    {self._finish("a{0}[0]", "place")}
+    if (parts > 1) {{ {self._keep("a{0}[0]", "row")} }} else {{ {self._results("a{0}[0]", "place")} }}
   }}
 }}
 """
 
     def _row_memory(self) -> str:
+        if isinstance(self.values, _First):
+            return "{T} a{k}[1];"
         if self.is_free:
             return f"{{T}} a{{k}}[{self.lanes}];"
         return f"{{T}} a{{k}}[{CHUNK * CHUNKS // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[48];"
@@ -552,6 +580,59 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       n = rest;
     }}"""
 
+    def _search(self, values: _First) -> str:
+        """Find the extremum of a block, and its place where none before is as good: fewer operations than both at once."""
+        lanes, kind = self.lanes, values.found_type
+        value = values.find(f"e{self.whole}[{{}}]")
+        better = values.is_better
+        one = f"{{ const {kind} x = {value.format('j + t')}; w[t] = {better('x', 'w[t]')} ? x : w[t]; }}"
+        names = [f"const {kind} x{k} = {value.format(f'j + {lanes * k} + t')};" for k in range(4)]
+        pairs = " ".join(
+            f"const {kind} x{to} = {better(f'x{y}', f'x{x}')} ? x{y} : x{x};"
+            for x, y, to in ((0, 1, 4), (2, 3, 5), (4, 5, 6))
+        )
+        return f"""\
+    {kind} best = 0;
+    long long best_at = -1;
+    for (long long m; at < end; at += m) {{
+{self._find_run("at")}
+      m = left < end - at ? left : end - at;
+      if (m > {DECIDED}) m = {DECIDED};
+      {kind} w[{lanes}];
+      long long n = m < {lanes} ? m : {lanes}, j = n;
+      XF_INDEPENDENT
+      for (long long t = 0; t < n; ++t) w[t] = {value.format("t")};
+      for (; j + {4 * lanes} <= m; j += {4 * lanes}) {{
+        XF_INDEPENDENT
+        for (long long t = 0; t < {lanes}; ++t) {{ {" ".join(names)} {pairs} w[t] = {better("x6", "w[t]")} ? x6 : w[t]; }}
+      }}
+      for (; j < m; j += {lanes}) {{
+        const long long few = m - j < {lanes} ? m - j : {lanes};
+        XF_INDEPENDENT
+        for (long long t = 0; t < few; ++t) {one}
+      }}
+      while (n > 1) {{
+        const long long half = n / 2, rest = half + (n & 1);
+        XF_INDEPENDENT
+        for (long long i = 0; i < half; ++i) w[i] = {better("w[rest + i]", "w[i]")} ? w[rest + i] : w[i];
+        n = rest;
+      }}
+      if (best_at < 0 || {better("w[0]", "best")}) {{
+        const {kind} found = w[0];
+        long long i = 0;
+        for (int is_there = 0; i < m && !is_there; i += {lanes} * !is_there) {{
+          const long long few = m - i < {lanes} ? m - i : {lanes};
+          for (long long t = 0; t < few; ++t) {{ const {kind} x = {value.format("i + t")}; is_there |= {values.is_same("x", "found")}; }}
+        }}
+        for (;; ++i) {{ const {kind} x = {value.format("i")}; if ({values.is_same("x", "found")}) break; }}
+        best = found;
+        best_at = at + i;
+        if (best != best) break;
+      }}
+      {self._advance("m")}
+    }}
+    {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_found("best", "best_at")))}"""
+
     def _blocks(self) -> str:
         """Combine neighbours: four at a time, the nodes of some chunks level by level, and blocks by a counter."""
         four = self._map_and_combine(4, lambda j: (f"[4 * i + {j}]", f"[4 * i + {j}]", f"at + 4 * i + {j}"))
@@ -613,7 +694,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
             places.append(
-                f"const int is_unit{number} = k{number}[kept - 1] == {size} && "
+                f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
             )
@@ -627,7 +708,8 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                 f"for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, m, k{number}[kept - 1], 1, 0, 0, 0); "
+                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
+                f"m / steps, 1, 0, k{number} + kept - 1); "
                 f"{take} }}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
@@ -640,16 +722,39 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   {self._geometry()}
   {self._range()}
   {self._buffers(f"{GROUP}][{self.tile}")}
-  {self._each(f"{{T}} a{{k}}[{1 if self.is_free else GROUP}][{self.tile}]{levels};")}
+  {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
   while (row < last_row) {{
-    const long long inner = kept_extent[kept - 1], rest = inner - row % inner;
-    long long m = last_row - row < {self.tile} ? last_row - row : {self.tile};
-    if (m > rest) m = rest;
+    const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
+    long long m, steps;
+    if (is_wide) {{
+      const long long most = kept_extent[kept - 2] - row / inner % kept_extent[kept - 2];
+      steps = (last_row - row) / inner;
+      if (steps > g[9]) steps = g[9];
+      if (steps > most) steps = most;
+      m = steps * inner;
+    }} else {{
+      const long long rest = inner - row % inner;
+      m = last_row - row < {self.tile} ? last_row - row : {self.tile};
+      steps = m = m > rest ? rest : m;
+    }}
     {self._bases()}
     {" ".join(places)}
 {body(" ".join(loads), " ".join(names), eight)}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
-    for (long long t = 0; t < m; ++t, ++row) {{ {self._finish("a{0}[0][t]", "place + t * apart")} }}
+    if (parts > 1) {{
+      for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
+    }} else if (is_wide) {{
+      for (long long q = 0; q < steps; ++q)
+        for (long long t = 0; t < inner; ++t) {{
+          {self._results("a{0}[0][q * inner + t]", "place + q * places[kept - 2] + t * apart")}
+        }}
+    }} else if (apart == 1) {{
+      XF_INDEPENDENT
+      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t")} }}
+    }} else {{
+      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t * apart")} }}
+    }}
+    row += m;
   }}
 }}
 """
@@ -685,7 +790,16 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 
     def _tile_of_blocks(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
-        fold = self._combine("a{0}[2 * i][t]", "a{0}[2 * i + 1][t]", "a{0}[i][t]")
+        few = ""  # two, or four neighbours before those that are done
+        for count in (1, 2, 4):
+            mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
+            done = self._combine("v{0}_0", "a{0}[0][t]", "a{0}[0][t]")
+            few += f"""
+        if (n & {count}) {{
+          const long long j = n & {8 - 2 * count};
+          if (n & {count - 1}) {{ {each} {{ {mapped} {done} }} }}
+          else {{ {each} {{ {mapped} {self._move("a{0}[0][t]", "v{0}_0")} }} }}
+        }}"""
         joined = self._combine("c{0}[level][t]", "a{0}[0][t]", "a{0}[0][t]")
         return f"""\
     long long turn = 0;
@@ -696,17 +810,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
         {names}
         {each} {eight} {self._move("a{0}[0][t]", "v{0}_0")} }}
       }} else {{
-        for (long long j = 0; j < n; ++j) {{
-          {each} {self._map("[j][t]", "", "start + j", "a{0}[j][t]")}
-        }}
-        while (n > 1) {{
-          const long long half = n / 2;
-          for (long long i = 0; i < half; ++i) {{
-            {each} {fold}
-          }}
-          if (n & 1) {{ {each} {{ {self._move("a{0}[half][t]", "a{0}[n - 1][t]")} }} }}
-          n = half + (n & 1);
-        }}
+        {few}
       }}
       int level = 0;
       for (; turn >> level & 1; ++level) {{ {each} {joined} }}
@@ -856,13 +960,17 @@ class NativeReductionPlan:
             along = _sort(along, arrays)
         along = merge_axes(along) or [(1, *[0] * arrays)]
         keeps = keeps or [(1, *[0] * (1 + arrays))]
-        nearest, inner = min(map(_stride, along)), keeps[-1]
-        is_nearer = nearest <= _stride(inner[:-1]) and (self._count > _FEW or inner[0] < 2 * GROUP)
-        self._along = int(is_nearer or inner[0] < GROUP)
+        inner, wide = keeps[-1][0], 1
+        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY:
+            wide = min(keeps[-2][0], kernel.tile // inner)
+        nearest, side = min(map(_stride, along)), inner * wide
+        is_nearer = nearest <= _stride(keeps[-1][:-1]) and (self._count > _FEW or side < 2 * GROUP)
+        self._along = int(is_nearer or side < GROUP)
+        self._tile = side if wide > 1 else kernel.tile
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
         self._find_slab(along, sizes)
         strides = [axis[1 + n] for n in range(arrays) for axes in (keeps, along) for axis in axes]
-        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab]
+        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide]
         extents = [axis[0] for axis in keeps] + [axis[-1] for axis in keeps] + [axis[0] for axis in along]
         self._geometry = [*numbers, *extents, *strides]
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
@@ -877,10 +985,10 @@ class NativeReductionPlan:
         inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
         axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
         if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
-            axis = max(range(last + 1), key=lambda k: (min(along[k][0], CHUNK // inside[k]), k))
+            axis = min(range(last), key=lambda k: (_stride(along[k]), -k))
         steps, nbytes = max(1, CHUNK // inside[axis]), 0
-        if inside[axis] * 2 * GROUP > CHUNK and axis < last:
-            steps = max(2 * GROUP, _LINE_NBYTES // max(sizes))
+        if axis < last and steps < min(along[axis][0], 2 * GROUP):
+            steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
             nbytes = steps * inside[axis] * sum(sizes)
             if nbytes > _MOST_ROOM:
                 axis, steps, nbytes = last, CHUNK, 0
@@ -899,7 +1007,7 @@ class NativeReductionPlan:
                 length = max(_LEAST_PART, 1 << max(0, wanted - 1).bit_length())
                 parts = -(-self._count // length)
             if not self._along:
-                tile = self.kernel.tile
+                tile = self._tile
                 rows = -(-rows // tile) * tile if self._rows > tile else self._rows
             numbers = [*self._geometry]
             numbers[4:6] = [length, parts]
