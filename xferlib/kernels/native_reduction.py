@@ -49,12 +49,18 @@ CHUNKS = 4
 """Chunks whose nodes are halved together."""
 LANES_NBYTES, MOST_LANES = 256, 128
 """Of accumulators that take every so manieth element."""
-TILE_NBYTES = 2048
-"""Of accumulators of results, adjacent in memory, that are computed together."""
+TILE_NBYTES = 4096
+"""Of accumulators of results, adjacent in memory, that are computed together: a page, of each row that is read."""
+LEVELS = 40
+"""Of blocks: more than memory holds."""
 GROUP = 8
 """Elements that are mapped between two accesses to an accumulator."""
 DECIDED = 4096
 """Elements after which is looked whether the others can change the result."""
+SEARCHED = 1 << 14
+"""Elements whose extremum is found before its place."""
+SLAB = 4096
+"""Elements that are brought into their order at a time, in memory on the stack."""
 _HEAD = 10
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _LEAST_RUN = 64
@@ -106,7 +112,7 @@ class _Values:
         self.types = [c_type(dtype) for dtype in spec.accumulators]
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
-        """The accumulators of mapped values, of which ``_number`` is that of the element."""
+        """The accumulators of mapped values; ``_number`` is the element's."""
         return values
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
@@ -180,7 +186,7 @@ class _First(_Values):
 
     def __init__(self, spec: ReductionSpec) -> None:
         super().__init__(spec)
-        self._sign = ">" if spec.chooses == "max" else "<"
+        self.sign = ">" if spec.chooses == "max" else "<"
         self._keys = _Extremum(spec, spec.chooses) if is_float(self.dtypes[0]) else None
         kind = self._keys.types[0] if self._keys else storage_type(self.dtypes[0])
         self.types = [kind, "long long" if self.dtypes[0].itemsize == 8 else "int"]
@@ -198,7 +204,7 @@ class _First(_Values):
         return [key, f"({self.types[1]})({number})"]
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
-        better = f"{y[0]} {self._sign} {x[0]}"
+        better = f"{y[0]} {self.sign} {x[0]}"
         if not is_in_order:
             better = f"({better}) | (({y[0]} == {x[0]}) & ({y[1]} < {x[1]}))"
         return f"const int better = {better};", [f"(better ? {two} : {one})" for one, two in zip(x, y, strict=True)]
@@ -206,26 +212,18 @@ class _First(_Values):
     # While a row is searched, a float of 32 or 64 bits is compared as what it is: that takes fewer operations.
 
     @property
-    def found_type(self) -> str:
-        return c_type(self.dtypes[0]) if self._is_compared else self.types[0]
-
-    @property
-    def _is_compared(self) -> bool:
+    def is_compared(self) -> bool:
         return self._keys is not None and self.dtypes[0] != FLOAT16
 
+    @property
+    def found_type(self) -> str:
+        return c_type(self.dtypes[0]) if self.is_compared else self.types[0]
+
     def find(self, stored: str) -> str:
-        return stored if self._is_compared else self.enter_raw(stored, "0")[0]
-
-    def is_better(self, one: str, other: str) -> str:
-        """Whether ``one`` takes the place of ``other``, which is before it."""
-        return f"(({one} {self._sign} {other})" + (f" | ({one} != {one}))" if self._is_compared else ")")
-
-    def is_same(self, one: str, other: str) -> str:
-        nan = f" | (({one} != {one}) & ({other} != {other}))" if self._is_compared else ""
-        return f"(({one} == {other}){nan})"
+        return stored if self.is_compared else self.enter_raw(stored, "0")[0]
 
     def enter_found(self, found: str, number: str) -> list[str]:
-        return [self.enter([found])[0] if self._is_compared else found, f"({self.types[1]}){number}"]
+        return [self.enter([found])[0] if self.is_compared else found, f"({self.types[1]}){number}"]
 
     def leave(self, accumulators: list[str]) -> list[str]:
         key, number = accumulators
@@ -294,9 +292,9 @@ class _ReductionWriter:
             self.whole = None
         self.types = self.values.types
         self.accumulators = range(len(self.types))
-        size = max(map(_size_of, self.types))
-        self.lanes = min(MOST_LANES, LANES_NBYTES // size)
-        self.tile = TILE_NBYTES // size
+        sizes = [_size_of(kind) for kind in self.types]
+        self.lanes = min(MOST_LANES, LANES_NBYTES // max(sizes))
+        self.tile = TILE_NBYTES // sum(sizes) * (2 if self.is_free else 1)
 
     def _dtype(self, number: int) -> DType:
         return self.map.params[number].dtype
@@ -319,16 +317,25 @@ class _ReductionWriter:
     def _move(self, to: str, source: str) -> str:
         return " ".join(f"{to.format(k)} = {source.format(k)};" for k in self.accumulators)
 
-    def _buffers(self, size: int | str) -> str:
-        """Memory for the elements of each input, and for the parts of complex ones."""
+    def _buffers(self, size: int | str, converted: int | str) -> str:
+        """Memory for the elements of each input, and for what some are converted to: see `_convert`."""
         lines = []
         for number in self.arrays:
             dtype = self._dtype(number)
             lines.append(f"{storage_type(dtype)} b{number}[{size}];")
             if is_complex(dtype):
                 part = c_type(part_dtype(dtype))
-                lines.append(f"{part} re{number}[{size}], im{number}[{size}];")
+                lines.append(f"{part} re{number}[{converted}], im{number}[{converted}];")
+            elif self._is_widened(number):
+                lines.append(f"float re{number}[{converted}];")
         return " ".join(lines)
+
+    def _is_widened(self, number: int) -> bool:
+        return self._dtype(number) == FLOAT16 and self.whole is None
+
+    @property
+    def _converts(self) -> bool:
+        return any(is_complex(self._dtype(number)) or self._is_widened(number) for number in self.arrays)
 
     def _map(self, place: str, pointer: str, index: str, to: str) -> str:
         """Map one element, whose number is ``index``.
@@ -343,8 +350,10 @@ class _ReductionWriter:
             value = f"e{number}{pointer}" if pointer else f"f{number}{place}"
             if is_complex(dtype):
                 value = f"{{re{number}{place}, im{number}{place}}}"
-            taken.append(f"const {kind} m{number} = {value};")
             loads[number] = to_register(f"m{number}", dtype)
+            if self._is_widened(number):
+                kind, value, loads[number] = "float", f"re{number}{place}", f"m{number}"
+            taken.append(f"const {kind} m{number} = {value};")
         for number in self.scalars:
             loads[number] = to_register(f"s{number}", self._dtype(number))
         if self.whole is not None:
@@ -369,13 +378,19 @@ class _ReductionWriter:
             for j in range(0, count, 2 * step)
         ]
 
-    def _take_apart(self, count: str) -> str:
-        return "".join(
-            f"XF_INDEPENDENT\n for (long long j = 0; j < {count}; ++j) "
-            f"{{ re{number}[j] = e{number}[j].x; im{number}[j] = e{number}[j].y; }}\n"
-            for number in self.arrays
-            if is_complex(self._dtype(number))
-        )
+    def _convert(self, count: str, pointer: str = "e{}", place: str = "") -> str:
+        """Take ``count`` complex elements apart, and halves to floats, by an instruction that no loop becomes."""
+        lines = []
+        for number in self.arrays:
+            source = pointer.format(number)
+            if is_complex(self._dtype(number)):
+                lines.append(
+                    f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
+                    f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
+                )
+            elif self._is_widened(number):
+                lines.append(f"xf_widen(re{number}{place}, {source}, {count});\n")
+        return "".join(lines)
 
     def _keep(self, source: str, row: str) -> str:
         """Write accumulators to the memory for those of parts."""
@@ -396,7 +411,7 @@ class _ReductionWriter:
         loads = {k: f"z{k}" for k in range(count)} | {count: "rows * count", count + 1: "rows"}
         body, results = _evaluate(self.post, loads, {})
         out = " ".join(
-            f"(({storage_type(dtype)} *)p[{self.spec.inputs + k}])[{at}] = {to_memory(result, dtype)};"
+            f"o{k}[{at}] = {to_memory(result, dtype)};"
             for k, (dtype, result) in enumerate(zip(self.spec.output_dtypes, results, strict=True))
         )
         return f"{' '.join(taken)} {body} {out}"
@@ -405,9 +420,11 @@ class _ReductionWriter:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
         parts = dict.fromkeys(part for program in self.programs for part in native_source.list_parts(program))
         calls = sorted({name for program in self.programs for name in native_source.list_functions(program)})
+        widen = _WIDEN if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                native_source.section("prelude"), *parts, native_source.function_text(calls), _WALK, self.values.text,
+                native_source.section("prelude"), *parts, native_source.function_text(calls), _WALK, widen,
+                self.values.text,
                 self._halve(), self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
             ]
         )  # fmt: skip
@@ -424,6 +441,9 @@ class _ReductionWriter:
                 f"const long long *const k{number} = strides + {place} * (kept + reduced), "
                 f"*const r{number} = k{number} + kept;"
             )
+        for k, dtype in enumerate(self.spec.output_dtypes):
+            kind = storage_type(dtype)
+            lines.append(f"{kind} *const o{k} = ({kind} *)p[{self.spec.inputs + k}];")
         for number in self.scalars:
             kind = storage_type(self._dtype(number))
             lines.append(f"const {kind} s{number} = *(const {kind} *)p[{number}];")
@@ -463,7 +483,7 @@ static void xf_halve(long long n, {taken}) {{
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
             buffers.append(
-                f"char *const f{number} = slab * inside > {CHUNK} ? to[{len(self.types)}] + {room} : (char *)b{number};"
+                f"char *const f{number} = slab * inside > {SLAB} ? to[{len(self.types)}] + {room} : (char *)b{number};"
             )
             room = f"{room} + slab * inside * {size}"
             is_direct.append(f"is_direct{number}")
@@ -482,7 +502,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
   {self._geometry()}
   {self._range()}
   const long long u = g[6], slab = g[7], inside = g[8];
-  {self._buffers(CHUNK)}
+  {self._buffers(SLAB, CHUNK)}
   {" ".join(buffers)}
   {self._each(self._row_memory())}
   for (; row < last_row; ++row) {{
@@ -503,7 +523,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             return "{T} a{k}[1];"
         if self.is_free:
             return f"{{T}} a{{k}}[{self.lanes}];"
-        return f"{{T}} a{{k}}[{CHUNK * CHUNKS // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[48];"
+        return f"{{T}} a{{k}}[{CHUNK * CHUNKS // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
     def _find_run(self, at: str) -> str:
         """Let ``e`` be the elements from number ``at`` on, and ``left`` how many there are."""
@@ -529,12 +549,21 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
     def _advance(self, count: str) -> str:
         return f"left -= {count}; " + " ".join(f"e{number} += {count};" for number in self.arrays)
 
+    def _collapse(self, count: str, combine: Callable[[str], str]) -> str:
+        """Combine lanes; ``combine`` writes how lane ``t`` is with the one so many after it."""
+        each = "XF_INDEPENDENT\n for (long long t = 0;"
+        halves = [self.lanes >> level for level in range(1, self.lanes.bit_length())]
+        constant = "\n".join(f"{each} t < {half}; ++t) {combine(str(half))}" for half in halves)
+        return f"""if ({count} == {self.lanes}) {{ {constant} }}
+    else for (long long n_ = {count}; n_ > 1;) {{
+      const long long rest = n_ - n_ / 2;
+      {each} t < n_ / 2; ++t) {combine("rest")}
+      n_ = rest;
+    }}"""
+
     def _lanes(self) -> str:
         """Combine every so manieth element, where the order shows in no bit."""
-        most = min(
-            [DECIDED] * bool(self.values.is_decided) + [CHUNK] * any(is_complex(self._dtype(n)) for n in self.arrays),
-            default=0,
-        )
+        most = CHUNK if self._converts else DECIDED if self.values.is_decided else 0
         cap = f"if (m > {most}) m = {most};" if most else ""
         lanes = self.lanes
         eight = self._map_and_combine(
@@ -553,7 +582,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
       {cap}
-      {self._take_apart("m")}
+      {self._convert("m")}
       long long j = 0;
       if (filled < {lanes}) {{
         const long long n = {lanes} - filled < m ? {lanes} - filled : m;
@@ -573,61 +602,67 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       }}
       {self._advance("m")}{decided}
     }}
-    for (long long n = filled; n > 1;) {{
-      const long long half = n / 2, rest = half + (n & 1);
-      XF_INDEPENDENT
-      for (long long i = 0; i < half; ++i) {self._combine("a{0}[i]", "a{0}[rest + i]", "a{0}[i]", is_in_order=False)}
-      n = rest;
-    }}"""
+    {self._collapse("filled", lambda rest: self._combine("a{0}[t]", f"a{{0}}[{rest} + t]", "a{0}[t]", is_in_order=False))}"""
 
     def _search(self, values: _First) -> str:
         """Find the extremum of a block, and its place where none before is as good: fewer operations than both at once."""
-        lanes, kind = self.lanes, values.found_type
+        lanes, kind, sign = self.lanes, values.found_type, values.sign
         value = values.find(f"e{self.whole}[{{}}]")
-        better = values.is_better
-        one = f"{{ const {kind} x = {value.format('j + t')}; w[t] = {better('x', 'w[t]')} ? x : w[t]; }}"
-        names = [f"const {kind} x{k} = {value.format(f'j + {lanes * k} + t')};" for k in range(4)]
-        pairs = " ".join(
-            f"const {kind} x{to} = {better(f'x{y}', f'x{x}')} ? x{y} : x{x};"
-            for x, y, to in ((0, 1, 4), (2, 3, 5), (4, 5, 6))
-        )
+        flag = {"double": "long long"}.get(kind, "int")
+        take = lambda name, at: f"const {kind} {name} = {value.format(at)};"
+        choose = lambda x, y: f"{y} {sign} {x} ? {y} : {x}"
+        eight = " ".join(take(f"x{k}", f"j + {lanes * k} + t") for k in range(GROUP))
+        for k in range(GROUP - 1):
+            eight += f" const {kind} x{GROUP + k} = {choose(f'x{2 * k}', f'x{2 * k + 1}')};"
+        eight += f" w[t] = {choose('w[t]', f'x{2 * GROUP - 2}')};"
+        one = f"{take('x', 'j + t')} w[t] = {choose('w[t]', 'x')};"
+        first = f"{take('x', 't')} w[t] = x;"
+        nans = ""
+        if values.is_compared:  # which no comparison finds
+            pairs = [f"__builtin_isunordered(x{k}, x{k + 1})" for k in range(0, GROUP, 2)]
+            eight += f" nan[t] |= {' | '.join(pairs)};"
+            one += " nan[t] |= x != x;"
+            first += " nan[t] = x != x;"
+            nans = f"""
+      {flag} is_nan = 0;
+      for (long long t = 0; t < n; ++t) is_nan |= nan[t];
+      if (is_nan) {{
+        long long i = 0;
+        while (e{self.whole}[i] == e{self.whole}[i]) ++i;
+        best = e{self.whole}[i];
+        best_at = at + i;
+        break;
+      }}"""
+        each = "XF_INDEPENDENT\n for (long long t = 0;"
         return f"""\
     {kind} best = 0;
     long long best_at = -1;
     for (long long m; at < end; at += m) {{
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
-      if (m > {DECIDED}) m = {DECIDED};
+      if (m > {SEARCHED}) m = {SEARCHED};
       {kind} w[{lanes}];
+      {f"{flag} nan[{lanes}];" if values.is_compared else ""}
       long long n = m < {lanes} ? m : {lanes}, j = n;
-      XF_INDEPENDENT
-      for (long long t = 0; t < n; ++t) w[t] = {value.format("t")};
-      for (; j + {4 * lanes} <= m; j += {4 * lanes}) {{
-        XF_INDEPENDENT
-        for (long long t = 0; t < {lanes}; ++t) {{ {" ".join(names)} {pairs} w[t] = {better("x6", "w[t]")} ? x6 : w[t]; }}
+      {each} t < n; ++t) {{ {first} }}
+      for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        {each} t < {lanes}; ++t) {{ {eight} }}
       }}
       for (; j < m; j += {lanes}) {{
         const long long few = m - j < {lanes} ? m - j : {lanes};
-        XF_INDEPENDENT
-        for (long long t = 0; t < few; ++t) {one}
-      }}
-      while (n > 1) {{
-        const long long half = n / 2, rest = half + (n & 1);
-        XF_INDEPENDENT
-        for (long long i = 0; i < half; ++i) w[i] = {better("w[rest + i]", "w[i]")} ? w[rest + i] : w[i];
-        n = rest;
-      }}
-      if (best_at < 0 || {better("w[0]", "best")}) {{
-        const {kind} found = w[0];
+        {each} t < few; ++t) {{ {one} }}
+      }}{nans}
+      {self._collapse("n", lambda rest: f"w[t] = {choose('w[t]', f'w[{rest} + t]')};")}
+      if (best_at < 0 || w[0] {sign} best) {{
         long long i = 0;
-        for (int is_there = 0; i < m && !is_there; i += {lanes} * !is_there) {{
+        best = w[0];
+        for (int is_there = 0;; i += {lanes}) {{
           const long long few = m - i < {lanes} ? m - i : {lanes};
-          for (long long t = 0; t < few; ++t) {{ const {kind} x = {value.format("i + t")}; is_there |= {values.is_same("x", "found")}; }}
+          for (long long t = 0; t < few; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
+          if (is_there) break;
         }}
-        for (;; ++i) {{ const {kind} x = {value.format("i")}; if ({values.is_same("x", "found")}) break; }}
-        best = found;
+        for (;; ++i) {{ {take("x", "i")} if (x == best) break; }}
         best_at = at + i;
-        if (best != best) break;
       }}
       {self._advance("m")}
     }}
@@ -644,14 +679,14 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         arguments = ", ".join(self._names("a{}"))
         return f"""\
     long long turn = 0;
-    for (; at < end; ++turn) {{
+    for (;; ++turn) {{
     long long n = 0;
     for (int chunk = 0; chunk < {CHUNKS} && at < end; ++chunk) {{
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, nodes = m / 4, over = m % 4;
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done")}
       q = left < m - done ? left : m - done;
-      {self._take_apart("q")}
+      {self._convert("q")}
       if (q == m) {{
         XF_INDEPENDENT
         for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
@@ -676,16 +711,13 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       at += m;
     }}
     xf_halve(n, {arguments});
+    if (at == end) break;
     int level = 0;
     for (; turn >> level & 1; ++level) {joined}
     {self._move("c{0}[level]", "a{0}[0]")}
     }}
-    int is_empty = 1;
     for (int level = 0; turn >> level; ++level)
-      if (turn >> level & 1) {{
-        if (is_empty) {{ {self._move("a{0}[0]", "c{0}[level]")} }} else {joined}
-        is_empty = 0;
-      }}"""
+      if (turn >> level & 1) {joined}"""
 
     # --- columns: results that are adjacent
     def _columns(self) -> str:
@@ -698,30 +730,27 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
             )
-            take = ""
-            if is_complex(self._dtype(number)):
-                take = (
-                    f"XF_INDEPENDENT\n for (long long t = 0; t < m; ++t) {{ re{number}[j][t] = f{number}[j][t].x; "
-                    f"im{number}[j][t] = f{number}[j][t].y; }}"
-                )
             loads.append(
                 f"for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
                 f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
                 f"m / steps, 1, 0, k{number} + kept - 1); "
-                f"{take} }}"
+                "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
+        convert = ""
+        if self._converts:
+            convert = f"for (long long j = 0; j < n; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
         eight = f"{{ {self._map_and_combine(GROUP, lambda j: (f'[{j}][t]', f'_{j}[t]', f'start + {j}'))}"
         body = self._tile_of_lanes if self.is_free else self._tile_of_blocks
-        levels = "" if self.is_free else f", c{{k}}[48][{self.tile}]"
+        levels = "" if self.is_free else f", c{{k}}[{LEVELS}][{self.tile}]"
         return f"""\
 static void xf_columns(long long row, long long last_row, long long part, const long long *g, char *const *p,
                        char *const *to) {{
   {self._geometry()}
   {self._range()}
-  {self._buffers(f"{GROUP}][{self.tile}")}
+  {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
   {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
   while (row < last_row) {{
     const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
@@ -739,7 +768,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     }}
     {self._bases()}
     {" ".join(places)}
-{body(" ".join(loads), " ".join(names), eight)}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
@@ -761,8 +790,15 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 
     def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
-        one = self._each("{T} x{k}_;") + self._map("[j][t]", "", "start + j", "x{0}_")
-        first = self._map("[j][t]", "", "start + j", "a{0}[0][t]")
+        joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
+        few = ""
+        for count in (4, 2, 1):
+            mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
+            few += f"""
+        if (n & {count}) {{
+          const long long j = n & {8 - 2 * count};
+          {each} {{ {mapped} {joined} }}
+        }}"""
         decided = ""
         if self.values.is_decided:
             decided = f"""
@@ -777,14 +813,12 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       {loads}
       if (n == {GROUP}) {{
         {names}
-        {each} {eight} {self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")} }}
+        {each} {eight} {joined} }}
       }} else if (start == begin) {{
         const long long j = 0;
-        {each} {first}
+        {each} {self._map("[j][t]", "", "start", "a{0}[0][t]")}
       }} else {{
-        for (long long j = 0; j < n; ++j) {{
-          {each} {{ {one} {self._combine("a{0}[0][t]", "x{0}_", "a{0}[0][t]")} }}
-        }}
+        {few}
       }}{decided}
     }}"""
 
@@ -803,8 +837,8 @@ static void xf_columns(long long row, long long last_row, long long part, const 
         joined = self._combine("c{0}[level][t]", "a{0}[0][t]", "a{0}[0][t]")
         return f"""\
     long long turn = 0;
-    for (long long start = begin; start < end; start += {GROUP}, ++turn) {{
-      long long n = end - start < {GROUP} ? end - start : {GROUP};
+    for (long long start = begin;; start += {GROUP}, ++turn) {{
+      const long long n = end - start < {GROUP} ? end - start : {GROUP};
       {loads}
       if (n == {GROUP}) {{
         {names}
@@ -812,17 +846,13 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }} else {{
         {few}
       }}
+      if (start + {GROUP} >= end) break;
       int level = 0;
       for (; turn >> level & 1; ++level) {{ {each} {joined} }}
       {each} {{ {self._move("c{0}[level][t]", "a{0}[0][t]")} }}
     }}
-    int is_empty = 1;
     for (int level = 0; turn >> level; ++level)
-      if (turn >> level & 1) {{
-        if (is_empty) {{ {each} {{ {self._move("a{0}[0][t]", "c{0}[level][t]")} }} }}
-        else {{ {each} {joined} }}
-        is_empty = 0;
-      }}"""
+      if (turn >> level & 1) {{ {each} {joined} }}"""
 
     def _join(self) -> str:
         dtypes = self.spec.accumulators
@@ -883,6 +913,20 @@ static void xf_fill(char *buffer, const char *from, long long size, long long n,
   case 8: XF_FILL(unsigned long long); break;
   default: XF_FILL(xf_words);
   }
+}
+"""
+
+_WIDEN = """\
+static void xf_widen(float *to, const unsigned short *from, long long n) {
+  long long i = 0;
+#if defined(__F16C__) && defined(__GNUC__)
+  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
+  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
+  typedef short aligned_halves __attribute__((vector_size(16)));
+  for (; i + 8 <= n; i += 8)
+    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
+#endif
+  for (; i < n; ++i) to[i] = xf_from_half(from[i]);
 }
 """
 
@@ -986,7 +1030,7 @@ class NativeReductionPlan:
         axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
         if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
             axis = min(range(last), key=lambda k: (_stride(along[k]), -k))
-        steps, nbytes = max(1, CHUNK // inside[axis]), 0
+        steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
         if axis < last and steps < min(along[axis][0], 2 * GROUP):
             steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
             nbytes = steps * inside[axis] * sum(sizes)
