@@ -21,7 +21,7 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core.arrays import merge_axes
-from xferlib._runtime import process, threads
+from xferlib._runtime import threads
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.formulas import expand
@@ -78,7 +78,7 @@ _MOST_NUMBERED = 1 << 31
 """Elements whose numbers C counts in 32 bits."""
 
 
-def _find_uncovered(programs: Sequence[Program]) -> str:
+def find_uncovered(programs: Sequence[Program]) -> str:
     """Why a reduction has no C text, which computes elements that are loaded by position; empty if it has one."""
     for node in [node for program in programs for each in bodies(program) for node in each.nodes]:
         if node.op in ("loop", "update", "gather", "length", "fact"):
@@ -86,10 +86,17 @@ def _find_uncovered(programs: Sequence[Program]) -> str:
     return ""
 
 
+def support_text(programs: Sequence[Program]) -> str:
+    """The C functions that programs need."""
+    parts = dict.fromkeys(part for program in programs for part in native_source.list_parts(program))
+    calls = sorted({name for program in programs for name in native_source.list_functions(program)})
+    return "".join([native_source.section("prelude"), *parts, native_source.function_text(calls)])
+
+
 # What accumulators are in C: not always the values of the specification, but what vectors combine faster.
 
 
-def _evaluate(program: Program, loads: dict[int, str], others: dict[str, str]) -> tuple[str, list[str]]:
+def evaluate(program: Program, loads: dict[int, str], others: dict[str, str]) -> tuple[str, list[str]]:
     """The statements of a program and the names of its results."""
     names: dict[int, str] = {}
     leaf = lambda node: loads[node.attr] if node.op == "load" else others[node.op]
@@ -121,7 +128,7 @@ class _Values:
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
         """Statements and results; out of order, where the elements of ``x`` need not precede those of ``y``."""
-        return _evaluate(self.combine_program, dict(enumerate(x + y)), {})
+        return evaluate(self.combine_program, dict(enumerate(x + y)), {})
 
     def leave(self, accumulators: list[str]) -> list[str]:
         """The values of the specification."""
@@ -216,13 +223,13 @@ class _First(_Values):
         return self._keys is not None and self.dtypes[0] != FLOAT16
 
     @property
-    def found_type(self) -> str:
+    def value_type(self) -> str:
         return c_type(self.dtypes[0]) if self.is_compared else self.types[0]
 
     def find(self, stored: str) -> str:
         return stored if self.is_compared else self.enter_raw(stored, "0")[0]
 
-    def enter_found(self, found: str, number: str) -> list[str]:
+    def enter_value(self, found: str, number: str) -> list[str]:
         return [self.enter([found])[0] if self.is_compared else found, f"({self.types[1]}){number}"]
 
     def leave(self, accumulators: list[str]) -> list[str]:
@@ -359,13 +366,13 @@ class _ReductionWriter:
         if self.whole is not None:
             body, results = "", self.values.enter_raw(f"m{self.whole}", index)
         else:
-            body, values = _evaluate(self.map, loads, {"index": f"(long long)({index})", "size": "count"})
+            body, values = evaluate(self.map, loads, {"index": f"(long long)({index})", "size": "count"})
             results = self.values.enter(values, index)
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {' '.join(taken)} {body} {given} }}"
 
     def _map_and_combine(self, count: int, place: Callable[[int], tuple[str, str, str]]) -> str:
-        """Map ``count`` elements, a power of two, at these places, and combine them to ``v{}_0``."""
+        """Map ``count`` elements, a power of two, each at its place, and combine them to ``v{}_0``."""
         lines = [self._each("{T} v{k}_" + str(j) + ";") + self._map(*place(j), f"v{{0}}_{j}") for j in range(count)]
         return " ".join([*lines, *self._pairs(count)])
 
@@ -409,7 +416,7 @@ class _ReductionWriter:
         ]
         count = len(taken)
         loads = {k: f"z{k}" for k in range(count)} | {count: "rows * count", count + 1: "rows"}
-        body, results = _evaluate(self.post, loads, {})
+        body, results = evaluate(self.post, loads, {})
         out = " ".join(
             f"o{k}[{at}] = {to_memory(result, dtype)};"
             for k, (dtype, result) in enumerate(zip(self.spec.output_dtypes, results, strict=True))
@@ -418,12 +425,10 @@ class _ReductionWriter:
 
     def text(self) -> str:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
-        parts = dict.fromkeys(part for program in self.programs for part in native_source.list_parts(program))
-        calls = sorted({name for program in self.programs for name in native_source.list_functions(program)})
         widen = _WIDEN if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                native_source.section("prelude"), *parts, native_source.function_text(calls), _WALK, widen,
+                support_text(self.programs), _WALK, widen,
                 self.values.text,
                 self._halve(), self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
             ]
@@ -485,7 +490,7 @@ static void xf_halve(long long n, {taken}) {{
             buffers.append(
                 f"char *const f{number} = slab * inside > {SLAB} ? to[{len(self.types)}] + {room} : (char *)b{number};"
             )
-            room = f"{room} + slab * inside * {size}"
+            room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
             is_direct.append(f"is_direct{number}")
             direct.append(
                 f"const int is_direct{number} = u == reduced - 1 && r{number}[u] == {size} && "
@@ -531,10 +536,11 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
             lines.append(
-                f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + first * r{number}[u];\n"
+                f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
+                f"first * r{number}[u];\n"
                 f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
-                f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, extent + u + 1, "
-                f"r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
+                f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
             )
         return f"""\
       if (!left) {{
@@ -550,7 +556,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         return f"left -= {count}; " + " ".join(f"e{number} += {count};" for number in self.arrays)
 
     def _collapse(self, count: str, combine: Callable[[str], str]) -> str:
-        """Combine lanes; ``combine`` writes how lane ``t`` is with the one so many after it."""
+        """Combine lanes; ``combine`` writes how lane ``t`` is with the one that far after it."""
         each = "XF_INDEPENDENT\n for (long long t = 0;"
         halves = [self.lanes >> level for level in range(1, self.lanes.bit_length())]
         constant = "\n".join(f"{each} t < {half}; ++t) {combine(str(half))}" for half in halves)
@@ -570,6 +576,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             GROUP, lambda j: (f"[j + {lanes * j} + t]", f"[j + {lanes * j} + t]", f"at + j + {lanes * j} + t")
         )
         one = self._each("{T} x{k}_;") + self._map("[j + t]", "[j + t]", "at + j + t", "x{0}_")
+        folded = lambda rest: self._combine("a{0}[t]", f"a{{0}}[{rest} + t]", "a{0}[t]", is_in_order=False)
         decided = ""
         if self.values.is_decided:
             decided = f"""
@@ -602,15 +609,20 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       }}
       {self._advance("m")}{decided}
     }}
-    {self._collapse("filled", lambda rest: self._combine("a{0}[t]", f"a{{0}}[{rest} + t]", "a{0}[t]", is_in_order=False))}"""
+    {self._collapse("filled", folded)}"""
 
     def _search(self, values: _First) -> str:
-        """Find the extremum of a block, and its place where none before is as good: fewer operations than both at once."""
-        lanes, kind, sign = self.lanes, values.found_type, values.sign
+        """Find the extremum of a block, and its place where none before is as good: less work than both at once."""
+        lanes, kind, sign = self.lanes, values.value_type, values.sign
         value = values.find(f"e{self.whole}[{{}}]")
         flag = {"double": "long long"}.get(kind, "int")
-        take = lambda name, at: f"const {kind} {name} = {value.format(at)};"
-        choose = lambda x, y: f"{y} {sign} {x} ? {y} : {x}"
+
+        def take(name: str, at: str) -> str:
+            return f"const {kind} {name} = {value.format(at)};"
+
+        def choose(x: str, y: str) -> str:
+            return f"{y} {sign} {x} ? {y} : {x}"
+
         eight = " ".join(take(f"x{k}", f"j + {lanes * k} + t") for k in range(GROUP))
         for k in range(GROUP - 1):
             eight += f" const {kind} x{GROUP + k} = {choose(f'x{2 * k}', f'x{2 * k + 1}')};"
@@ -666,7 +678,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       }}
       {self._advance("m")}
     }}
-    {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_found("best", "best_at")))}"""
+    {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_value("best", "best_at")))}"""
 
     def _blocks(self) -> str:
         """Combine neighbours: four at a time, the nodes of some chunks level by level, and blocks by a counter."""
@@ -944,22 +956,11 @@ class NativeReduction(native_engine.NativeKernel):
     def __init__(self, spec: ReductionSpec) -> None:
         super().__init__(spec.map_program, spec.combine, spec.post)
         self.spec = spec
-        self.why_not = self.why_not or _find_uncovered(self._programs)
+        self.why_not = self.why_not or find_uncovered(self._programs)
 
     def takes(self, count: int) -> bool:
         """Whether it reduces this number of elements to one."""
         return count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
-
-    def is_ready(self) -> bool:
-        """Whether to run it at this call; a call on the NumPy engine is counted."""
-        mode = process.get().cpu
-        if mode == "numpy" or self.why_not:
-            return False
-        if self.function is None and mode == "native":
-            self.compile()
-        if self.function is None:
-            self.count()
-        return self.function is not None
 
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.spec)
@@ -1033,7 +1034,7 @@ class NativeReductionPlan:
         steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
         if axis < last and steps < min(along[axis][0], 2 * GROUP):
             steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
-            nbytes = steps * inside[axis] * sum(sizes)
+            nbytes = steps * inside[axis] * sum(sizes) + _LINE_NBYTES * len(sizes)
             if nbytes > _MOST_ROOM:
                 axis, steps, nbytes = last, CHUNK, 0
         self._slab, self._room_nbytes = (axis, steps, inside[axis]), nbytes if self._along else 0
@@ -1076,9 +1077,9 @@ class NativeReductionPlan:
         )  # fmt: skip
 
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:
-        """What a thread takes: addresses of the memory for parts and of its own, and that."""
+        """The addresses of the memory for parts and of a thread's own, and that memory."""
         room = np.empty(self._room_nbytes, np.uint8)
-        addresses = [each.ctypes.data for each in partial] or [None] * len(self.kernel.spec.accumulators)
+        addresses = [each.ctypes.data for each in partial] or [0] * len(self.kernel.spec.accumulators)
         return (ctypes.c_void_p * (len(addresses) + 1))(*addresses, room.ctypes.data), room
 
     def run(self, operands: Sequence[int], outputs: Sequence[A]) -> None:
