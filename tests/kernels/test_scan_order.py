@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels.bits import COMPLEX, FLOATS, INTEGERS, random_bits, same_bits
-from xferlib.kernels import elementwise
+from xferlib.kernels import elementwise, host_compiler
 from xferlib.kernels.scan import find_compiled
+from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
 REAL = ("bool", *INTEGERS, *FLOATS)
@@ -80,6 +81,22 @@ def test_a_long_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> 
     for count in (4096, 8192, 8193, 12289, 40001, 70000):  # below, at and above the tiles of the compiled scan
         x = values(dtype, count, 2 * count + 1)
         assert same_bits(SCANS[expression](x), in_passes(COMBINE[expression], x)), count
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint64"])
+def test_an_own_operation_is_compiled_to_the_same_bits(dtype: str) -> None:
+    expression = "a * b - a + b"
+    combine = elementwise("T a, T b", "T c", f"c = ({expression})")
+    with configured(cpu="native"):
+        for count in (1, 63, 64, 65, 4096, 4097, 16384, 16385, 50001):
+            x = values(dtype, count, 2 * count + 1)
+            begins = np.random.default_rng(count).random(count) < 1e-4
+            scan = xl.scan(expression)
+            for flags in (None, begins):
+                expected = in_passes(combine, x, flags)
+                assert same_bits(scan(x, segments=flags), expected), count
+                assert same_bits(scan(y := x.copy(), segments=flags, out=y), expected), count
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])

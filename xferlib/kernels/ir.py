@@ -721,6 +721,9 @@ class ReductionSpec:
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
     """NumPy's own reduction along the last axis, where the result does not depend on the order."""
 
+    chooses: str = ""
+    """``min`` or ``max``, where the accumulators are the first such element and its number."""
+
     premap: Elementwise | None = None
     """The kernel that runs first and writes the one input, for a map that reads arrays at computed indices."""
 
@@ -749,6 +752,7 @@ def build_reduction(
     *,
     identity: tuple[Any, ...] | int | None,
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
+    chooses: str = "",
     math: str = "exact",
 ) -> ReductionSpec:
     """Build a specification from functions on nodes.
@@ -760,6 +764,7 @@ def build_reduction(
         finishing: ``(builder, accumulators, in_size, out_size) -> output nodes``.
         identity: The accumulator of no elements; a number, where zeros follow it; or None.
         shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
+        chooses: ``min`` or ``max``, where the accumulators are the first such element and its number.
         math: ``"exact"`` or ``"fast"``.
     """
     b = Builder(inputs, math=math)
@@ -782,6 +787,7 @@ def build_reduction(
         outputs=len(finished),
         identity=identity,
         shortcut=shortcut,
+        chooses=chooses,
     )
 
 

@@ -71,6 +71,17 @@ class NativeKernel:
         if self._calls >= CALLS_BEFORE and not self._is_asked and not self.why_not:
             self._is_asked = _compiler.submit(self)
 
+    def is_ready(self) -> bool:
+        """Whether to run it at this call; a call on the NumPy engine is counted."""
+        mode = process.get().cpu
+        if mode == "numpy" or self.why_not:
+            return False
+        if self.function is None and mode == "native":
+            self.compile()
+        if self.function is None:
+            self.count()
+        return self.function is not None
+
     def reset(self) -> None:
         """Ask again: the thread that was asked is gone."""
         self._is_asked = False

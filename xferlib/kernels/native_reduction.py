@@ -1,10 +1,10 @@
 """Reductions on a CPU by compiled C, in the order that `xferlib.kernels.ir` fixes.
 
 Adding one element after the other leaves a processor waiting for each sum. The tree of neighbours in pairs has the
-vectors that it wants: a block of `BLOCK` elements is mapped, and halved level by level, each level by one loop over
-neighbours. Where the order shows in no bit, blocks are combined element by element, and halved once. Where results are
-adjacent in memory, and not their elements, the loops go over results instead, for groups of eight elements. Whole
-blocks are the digits of a binary counter, so that an element count needs no memory of its own.
+vectors that it wants: four neighbours at a time are mapped and combined, and what they give is halved level by level,
+each level by one loop. Whole blocks are the digits of a binary counter, so that an element count needs no memory of
+its own. Where the order shows in no bit, elements go to lanes instead, which are halved once, and axes are walked as
+they lie in memory. Where results are adjacent in memory, and not their elements, the loops go over results.
 
 One text serves every shape and layout of a reduction: extents and strides are arguments.
 """
@@ -12,6 +12,7 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,17 +20,21 @@ from typing import Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._runtime import process, threads
+from xferlib._core.arrays import merge_axes
+from xferlib._runtime import threads
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.ir import (
+    BOOL,
+    FLOAT16,
     CallLayout,
+    DType,
     Program,
     ReductionSpec,
     bodies,
-    collapse,
     is_complex,
+    is_float,
     is_order_free,
     part_dtype,
 )
@@ -38,27 +43,42 @@ from xferlib.kernels.numpy_engine import helper_count, most_threads
 A = np.ndarray[Any, Any]
 
 ENTRY = "xf_fold"
-BLOCK = 1024
-"""Elements that are mapped and halved together."""
-TILE = 128
-"""Results, adjacent in memory, that are computed together."""
+CHUNK = 1024
+"""Elements that are mapped together."""
+CHUNKS = 4
+"""Chunks whose nodes are halved together."""
+LANES_NBYTES, MOST_LANES = 256, 128
+"""Of accumulators that take every so manieth element."""
+TILE_NBYTES = 4096
+"""Of accumulators of results, adjacent in memory, that are computed together: a page, of each row that is read."""
+LEVELS = 40
+"""Of blocks: more than memory holds."""
 GROUP = 8
-"""Elements of each of them that are mapped together."""
-_HEAD = 6
-"""Numbers of the geometry before the extents: elements, rows, kept and reduced axes, elements of a part, parts."""
-RUN = 64
+"""Elements that are mapped between two accesses to an accumulator."""
+DECIDED = 4096
+"""Elements after which is looked whether the others can change the result."""
+SEARCHED = 1 << 14
+"""Elements whose extremum is found before its place."""
+SLAB = 4096
+"""Elements that are brought into their order at a time, in memory on the stack."""
+_HEAD = 10
+"""Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
+_LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
-_PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.05, 0.1, 20.0
+_LINE_NBYTES = 64
+_MOST_ROOM = 1 << 24
+"""Bytes of memory in which elements are brought into their order."""
+_PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
 _WITH_LOCK_NS = 20_000
-_FEW = 4
-"""Elements of a result that are too few for a loop of their own."""
-_SHORT = 1 << 13
-"""Elements that are reduced before NumPy's own function is found."""
+_FEW, _MANY = 32, 128
+"""Elements of a result that are too few for a loop of their own; too many to walk along several axes of results."""
 _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
+_MOST_NUMBERED = 1 << 31
+"""Elements whose numbers C counts in 32 bits."""
 
 
-def _find_uncovered(programs: Sequence[Program]) -> str:
+def find_uncovered(programs: Sequence[Program]) -> str:
     """Why a reduction has no C text, which computes elements that are loaded by position; empty if it has one."""
     for node in [node for program in programs for each in bodies(program) for node in each.nodes]:
         if node.op in ("loop", "update", "gather", "length", "fact"):
@@ -66,58 +86,263 @@ def _find_uncovered(programs: Sequence[Program]) -> str:
     return ""
 
 
+def support_text(programs: Sequence[Program]) -> str:
+    """The C functions that programs need."""
+    parts = dict.fromkeys(part for program in programs for part in native_source.list_parts(program))
+    calls = sorted({name for program in programs for name in native_source.list_functions(program)})
+    return "".join([native_source.section("prelude"), *parts, native_source.function_text(calls)])
+
+
+# What accumulators are in C: not always the values of the specification, but what vectors combine faster.
+
+
+def evaluate(program: Program, loads: dict[int, str], others: dict[str, str]) -> tuple[str, list[str]]:
+    """The statements of a program and the names of its results."""
+    names: dict[int, str] = {}
+    leaf = lambda node: loads[node.attr] if node.op == "load" else others[node.op]
+    nothing = lambda *_: ""
+    writer = Writer(leaf, nothing, nothing, program.math, native_source.CAREFUL)
+    lines = writer.statements(program.nodes, names, "v")
+    return " ".join(line.strip() for line in lines), [names[id(store.value)] for store in program.stores]
+
+
+class _Values:
+    """Accumulators as they are specified."""
+
+    text = ""
+    is_decided = ""
+    """Whether an accumulator ``{}`` is one that no element changes; empty if there is none."""
+
+    def __init__(self, spec: ReductionSpec) -> None:
+        self.combine_program = expand(spec.combine)
+        self.dtypes = spec.accumulators
+        self.types = [c_type(dtype) for dtype in spec.accumulators]
+
+    def enter(self, values: list[str], _number: str = "") -> list[str]:
+        """The accumulators of mapped values; ``_number`` is the element's."""
+        return values
+
+    def enter_raw(self, stored: str, number: str) -> list[str]:
+        """The accumulators of an element that is mapped to itself, as it is stored."""
+        return self.enter([to_register(stored, self.dtypes[0])], number)
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        """Statements and results; out of order, where the elements of ``x`` need not precede those of ``y``."""
+        return evaluate(self.combine_program, dict(enumerate(x + y)), {})
+
+    def leave(self, accumulators: list[str]) -> list[str]:
+        """The values of the specification."""
+        return accumulators
+
+
+_KEYS = {1: ("signed char", 0), 2: ("short", 0x7C00), 4: ("int", 0x7F800000), 8: ("long long", 0x7FF0000000000000)}
+"""By the size of a float: the integer of that size, and the bits of infinity."""
+
+
+def _bits_of(value: str, dtype: DType) -> str:
+    """The bits of a float in a register, as a signed integer."""
+    bits = {2: "(short)xf_to_half({})", 4: "(int)__float_as_uint({})", 8: "__double_as_longlong({})"}
+    return bits[dtype.itemsize].format(value)
+
+
+class _Extremum(_Values):
+    """The least or greatest float, by the order of integers with -0 below 0.
+
+    The bits of a negative float but for its sign are turned over, which also leads back. A NaN counts as what no number
+    is above, or below.
+    """
+
+    def __init__(self, spec: ReductionSpec, op: str) -> None:
+        super().__init__(spec)
+        self.dtype = spec.accumulators[0]
+        kind, infinity = _KEYS[self.dtype.itemsize]
+        self.types = [kind]
+        bits = 8 * self.dtype.itemsize
+        most = f"({kind}){(1 << bits - 1) - 1}LL"
+        nan = most if op == "max" else f"({kind})(-{most} - 1)"
+        self._sign = ">" if op == "max" else "<"
+        quiet = infinity | (infinity & -infinity) >> 1
+        back = {
+            2: "xf_from_half((unsigned short)k)",
+            4: "__int_as_float((unsigned int)k)",
+            8: "__longlong_as_double(k)",
+        }
+        self.text = (
+            f"static inline {kind} xf_key({kind} k) {{ const {kind} a = ({kind})(k & {most}); "
+            f"k = ({kind})(k ^ (k >> {bits - 1} & {most})); return a > {infinity}LL ? {nan} : k; }}\n"
+            f"static inline {c_type(self.dtype)} xf_of_key({kind} k) {{ "
+            f"k = k == {nan} ? ({kind}){quiet}LL : ({kind})(k ^ (k >> {bits - 1} & {most})); "
+            f"return {back[self.dtype.itemsize]}; }}\n"
+        )
+
+    def enter(self, values: list[str], _number: str = "") -> list[str]:
+        return [f"xf_key({_bits_of(values[0], self.dtype)})"]
+
+    def enter_raw(self, stored: str, number: str) -> list[str]:
+        return [f"xf_key((short){stored})"] if self.dtype == FLOAT16 else self.enter([stored], number)
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        return "", [f"({x[0]} {self._sign} {y[0]} ? {x[0]} : {y[0]})"]
+
+    def leave(self, accumulators: list[str]) -> list[str]:
+        return [f"xf_of_key({accumulators[0]})"]
+
+
+class _First(_Values):
+    """The first of the least or greatest values, and its number, in 32 bits where the value has no more."""
+
+    def __init__(self, spec: ReductionSpec) -> None:
+        super().__init__(spec)
+        self.sign = ">" if spec.chooses == "max" else "<"
+        self._keys = _Extremum(spec, spec.chooses) if is_float(self.dtypes[0]) else None
+        kind = self._keys.types[0] if self._keys else storage_type(self.dtypes[0])
+        self.types = [kind, "long long" if self.dtypes[0].itemsize == 8 else "int"]
+        if self._keys:  # -0 is as great as 0
+            self.text = (
+                f"{self._keys.text}static inline {kind} xf_same_zero({kind} k) {{ return ({kind})(k + (k < 0)); }}\n"
+            )
+
+    def enter(self, values: list[str], number: str = "") -> list[str]:
+        key = f"xf_same_zero({self._keys.enter(values)[0]})" if self._keys else values[0]
+        return [key, f"({self.types[1]})({number or values[-1]})"]
+
+    def enter_raw(self, stored: str, number: str) -> list[str]:
+        key = f"xf_same_zero({self._keys.enter_raw(stored, '')[0]})" if self._keys else stored
+        return [key, f"({self.types[1]})({number})"]
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        better = f"{y[0]} {self.sign} {x[0]}"
+        if not is_in_order:
+            better = f"({better}) | (({y[0]} == {x[0]}) & ({y[1]} < {x[1]}))"
+        return f"const int better = {better};", [f"(better ? {two} : {one})" for one, two in zip(x, y, strict=True)]
+
+    # While a row is searched, a float of 32 or 64 bits is compared as what it is: that takes fewer operations.
+
+    @property
+    def is_compared(self) -> bool:
+        return self._keys is not None and self.dtypes[0] != FLOAT16
+
+    @property
+    def value_type(self) -> str:
+        return c_type(self.dtypes[0]) if self.is_compared else self.types[0]
+
+    def find(self, stored: str) -> str:
+        return stored if self.is_compared else self.enter_raw(stored, "0")[0]
+
+    def enter_value(self, found: str, number: str) -> list[str]:
+        return [self.enter([found])[0] if self.is_compared else found, f"({self.types[1]}){number}"]
+
+    def leave(self, accumulators: list[str]) -> list[str]:
+        key, number = accumulators
+        value = self._keys.leave([f"({self.types[0]})({key} - ({key} < 0))"])[0] if self._keys else key
+        return [value, f"(long long){number}"]
+
+
+class _Truth(_Values):
+    """Whether any or all elements differ from zero, in integers of their size."""
+
+    def __init__(self, spec: ReductionSpec, op: str, dtype: DType) -> None:
+        super().__init__(spec)
+        self._dtype = dtype
+        self._is_any = op == "or"
+        self.types = [f"unsigned {_KEYS[dtype.itemsize][0].removeprefix('signed ')}"]
+        self.is_decided = "{} != 0" if self._is_any else "{} == 0"
+
+    def enter(self, values: list[str], _number: str = "") -> list[str]:
+        return [f"({self.types[0]}){values[0]}"]
+
+    def enter_raw(self, stored: str, number: str) -> list[str]:
+        """Of a float all bits but the sign."""
+        if not is_float(self._dtype):
+            return [f"({self.types[0]}){stored}"]
+        bits = stored if self._dtype == FLOAT16 else _bits_of(stored, self._dtype)
+        return [f"({self.types[0]})(({self.types[0]}){bits} << 1)"]
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        return "", [f"({x[0]} | {y[0]})" if self._is_any else f"({x[0]} < {y[0]} ? {x[0]} : {y[0]})"]
+
+    def leave(self, accumulators: list[str]) -> list[str]:
+        return [f"({accumulators[0]} != 0)"]
+
+
+def _find_whole(program: Program, *, of_truth: bool) -> int | None:
+    """The array whose elements are the first accumulator as they are, or whose truth is it."""
+    value = program.stores[0].value
+    if of_truth and value.op == "ne" and value.args[1].op == "const" and value.args[1].attr == 0:
+        value = value.args[0]
+    is_array = value.op == "load" and not program.params[value.attr].is_scalar and not is_complex(value.dtype)
+    return int(value.attr) if is_array else None
+
+
 class _ReductionWriter:
     """Writes the text of a reduction."""
 
     def __init__(self, spec: ReductionSpec) -> None:
         self.spec = spec
-        self.map, self.combine, self.post = (expand(each) for each in (spec.map_program, spec.combine, spec.post))
+        self.map, self.post = expand(spec.map_program), expand(spec.post)
+        self.programs = (self.map, expand(spec.combine), self.post)
         params = self.map.params[: spec.inputs]
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
-        self.accumulators = range(len(spec.accumulators))
-        self.is_free = is_order_free(spec.combine)
+        self.is_free = is_order_free(spec.combine) or bool(spec.chooses)
+        combine, dtype = spec.combine.stores[0].value, spec.accumulators[0]
+        is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not spec.chooses
+        self.whole = _find_whole(self.map, of_truth=is_truth)
+        self.values = _Values(spec)
+        if spec.chooses:
+            self.values = _First(spec)
+        elif is_truth and self.whole is not None:
+            self.values = _Truth(spec, combine.op, self._dtype(self.whole))
+        elif self.is_free and is_float(dtype):
+            self.values = _Extremum(spec, combine.op)
+        elif not self.is_free:
+            self.whole = None
+        self.types = self.values.types
+        self.accumulators = range(len(self.types))
+        sizes = [_size_of(kind) for kind in self.types]
+        self.lanes = min(MOST_LANES, LANES_NBYTES // max(sizes))
+        self.tile = TILE_NBYTES // sum(sizes) * (2 if self.is_free else 1)
 
-    def _dtype(self, number: int) -> Any:
+    def _dtype(self, number: int) -> DType:
         return self.map.params[number].dtype
 
-    def _evaluate(self, program: Program, loads: dict[int, str], others: dict[str, str]) -> tuple[str, list[str]]:
-        """The statements of a program and the names of its results."""
-        names: dict[int, str] = {}
-        leaf = lambda node: loads[node.attr] if node.op == "load" else others[node.op]
-        nothing = lambda *_: ""
-        writer = Writer(leaf, nothing, nothing, program.math, native_source.CAREFUL)
-        lines = writer.statements(program.nodes, names, "v")
-        return " ".join(line.strip() for line in lines), [names[id(store.value)] for store in program.stores]
+    def _names(self, text: str) -> list[str]:
+        return [text.format(k) for k in self.accumulators]
 
-    def _combine(self, left: str, right: str, to: str) -> str:
+    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True) -> str:
         """Combine the accumulators ``left`` and ``right``, names with a place for the number, into those at ``to``."""
-        count = len(self.accumulators)
-        loads = {k: f"x{k}" for k in self.accumulators} | {count + k: f"y{k}" for k in self.accumulators}
-        body, results = self._evaluate(self.combine, loads, {})
-        types = [c_type(dtype) for dtype in self.spec.accumulators]
+        body, results = self.values.combine(self._names("x{}"), self._names("y{}"), is_in_order=is_in_order)
         taken = " ".join(
-            f"const {types[k]} x{k} = {left.format(k)}, y{k} = {right.format(k)};" for k in self.accumulators
+            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};" for k, kind in enumerate(self.types)
         )
-        given = " ".join(f"{to.format(k)} = {results[k]};" for k in self.accumulators)
+        given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {taken} {body} {given} }}"
 
     def _each(self, text: str) -> str:
-        return " ".join(text.format(k=k, T=c_type(dtype)) for k, dtype in enumerate(self.spec.accumulators))
+        return " ".join(text.format(k=k, T=kind) for k, kind in enumerate(self.types))
 
     def _move(self, to: str, source: str) -> str:
         return " ".join(f"{to.format(k)} = {source.format(k)};" for k in self.accumulators)
 
-    def _buffers(self, size: int | str) -> str:
-        """Memory for the elements of each input, and for the parts of complex ones."""
+    def _buffers(self, size: int | str, converted: int | str) -> str:
+        """Memory for the elements of each input, and for what some are converted to: see `_convert`."""
         lines = []
         for number in self.arrays:
             dtype = self._dtype(number)
             lines.append(f"{storage_type(dtype)} b{number}[{size}];")
             if is_complex(dtype):
                 part = c_type(part_dtype(dtype))
-                lines.append(f"{part} re{number}[{size}], im{number}[{size}];")
+                lines.append(f"{part} re{number}[{converted}], im{number}[{converted}];")
+            elif self._is_widened(number):
+                lines.append(f"float re{number}[{converted}];")
         return " ".join(lines)
+
+    def _is_widened(self, number: int) -> bool:
+        return self._dtype(number) == FLOAT16 and self.whole is None
+
+    @property
+    def _converts(self) -> bool:
+        return any(is_complex(self._dtype(number)) or self._is_widened(number) for number in self.arrays)
 
     def _map(self, place: str, pointer: str, index: str, to: str) -> str:
         """Map one element, whose number is ``index``.
@@ -132,276 +357,541 @@ class _ReductionWriter:
             value = f"e{number}{pointer}" if pointer else f"f{number}{place}"
             if is_complex(dtype):
                 value = f"{{re{number}{place}, im{number}{place}}}"
-            taken.append(f"const {kind} m{number} = {value};")
             loads[number] = to_register(f"m{number}", dtype)
+            if self._is_widened(number):
+                kind, value, loads[number] = "float", f"re{number}{place}", f"m{number}"
+            taken.append(f"const {kind} m{number} = {value};")
         for number in self.scalars:
             loads[number] = to_register(f"s{number}", self._dtype(number))
-        body, results = self._evaluate(self.map, loads, {"index": f"(long long)({index})", "size": "count"})
+        if self.whole is not None:
+            body, results = "", self.values.enter_raw(f"m{self.whole}", index)
+        else:
+            body, values = evaluate(self.map, loads, {"index": f"(long long)({index})", "size": "count"})
+            results = self.values.enter(values, index)
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {' '.join(taken)} {body} {given} }}"
 
-    def _take_apart(self, count: str) -> str:
-        return "".join(
-            f"XF_INDEPENDENT\n for (long long j = 0; j < {count}; ++j) "
-            f"{{ re{number}[j] = e{number}[j].x; im{number}[j] = e{number}[j].y; }}\n"
-            for number in self.arrays
-            if is_complex(self._dtype(number))
-        )
+    def _map_and_combine(self, count: int, place: Callable[[int], tuple[str, str, str]]) -> str:
+        """Map ``count`` elements, a power of two, each at its place, and combine them to ``v{}_0``."""
+        lines = [self._each("{T} v{k}_" + str(j) + ";") + self._map(*place(j), f"v{{0}}_{j}") for j in range(count)]
+        return " ".join([*lines, *self._pairs(count)])
 
-    def _scalars(self) -> str:
+    def _pairs(self, count: int) -> list[str]:
+        """Combine ``v{}_0``, ``v{}_1`` and so on."""
+        steps = [1 << level for level in range(count.bit_length() - 1)]
+        return [
+            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}")
+            for step in steps
+            for j in range(0, count, 2 * step)
+        ]
+
+    def _convert(self, count: str, pointer: str = "e{}", place: str = "") -> str:
+        """Take ``count`` complex elements apart, and halves to floats, by an instruction that no loop becomes."""
         lines = []
-        for number in self.scalars:
-            kind = storage_type(self._dtype(number))
-            lines.append(f"const {kind} s{number} = *(const {kind} *)p[{number}];")
-        return " ".join(lines)
+        for number in self.arrays:
+            source = pointer.format(number)
+            if is_complex(self._dtype(number)):
+                lines.append(
+                    f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
+                    f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
+                )
+            elif self._is_widened(number):
+                lines.append(f"xf_widen(re{number}{place}, {source}, {count});\n")
+        return "".join(lines)
 
-    def _finish(self, source: str) -> str:
-        """Write accumulators to the results of ``row``, or to memory for those of parts."""
-        kept = " ".join(
-            f"(({storage_type(dtype)} *)to[{k}])[row * parts + part] = {to_memory(source.format(k), dtype)};"
-            for k, dtype in enumerate(self.spec.accumulators)
+    def _keep(self, source: str, row: str) -> str:
+        """Write accumulators to the memory for those of parts."""
+        values = self.values.leave(self._names(source))
+        return " ".join(
+            f"(({storage_type(dtype)} *)to[{k}])[({row}) * parts + part] = {to_memory(value, dtype)};"
+            for k, (dtype, value) in enumerate(zip(self.spec.accumulators, values, strict=True))
         )
-        return f"if (parts > 1) {{ {kept} }} else {{ {self._results(source)} }}"
 
-    def _results(self, source: str) -> str:
-        count = len(self.accumulators)
-        loads = {k: source.format(k) for k in self.accumulators} | {count: "rows * count", count + 1: "rows"}
-        body, results = self._evaluate(self.post, loads, {})
+    def _results(self, source: str, at: str) -> str:
+        """Write the results of accumulators, of which ``at`` is the place."""
+        values = self.values.leave(self._names(source))
+        taken = [
+            f"const {c_type(dtype)} z{k} = {value};"
+            for k, (dtype, value) in enumerate(zip(self.spec.accumulators, values, strict=True))
+        ]
+        count = len(taken)
+        loads = {k: f"z{k}" for k in range(count)} | {count: "rows * count", count + 1: "rows"}
+        body, results = evaluate(self.post, loads, {})
         out = " ".join(
-            f"(({storage_type(dtype)} *)p[{len(self.map.params) - count + k}])[row] = {to_memory(result, dtype)};"
+            f"o{k}[{at}] = {to_memory(result, dtype)};"
             for k, (dtype, result) in enumerate(zip(self.spec.output_dtypes, results, strict=True))
         )
-        return f"{body} {out}"
+        return f"{' '.join(taken)} {body} {out}"
 
     def text(self) -> str:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
-        programs = (self.map, self.combine, self.post)
-        parts = dict.fromkeys(part for program in programs for part in native_source.list_parts(program))
-        calls = sorted({name for program in programs for name in native_source.list_functions(program)})
+        widen = _WIDEN if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                native_source.section("prelude"), *parts, native_source.function_text(calls), _WALK,
-                self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
+                support_text(self.programs), _WALK, widen,
+                self.values.text,
+                self._halve(), self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
             ]
         )  # fmt: skip
 
     def _geometry(self) -> str:
-        return (
-            "const long long count = g[0], rows = g[1], kept = g[2], reduced = g[3], parts = g[5];\n"
-            f"  const long long *const kept_extent = g + {_HEAD}, *const extent = kept_extent + kept;\n"
-            f"  const long long *const strides = extent + reduced; {self._scalars()}"
-        )
-
-    def _places(self) -> str:
-        """The addresses of the row's elements, and the strides between them."""
-        lines = []
+        """Names for the numbers of a call, and for the strides of each array along kept and reduced axes."""
+        lines = [
+            "const long long count = g[0], rows = g[1], kept = g[2], reduced = g[3], parts = g[5];",
+            f"const long long *const kept_extent = g + {_HEAD}, *const places = kept_extent + kept;",
+            "const long long *const extent = places + kept, *const strides = extent + reduced;",
+        ]
         for place, number in enumerate(self.arrays):
             lines.append(
                 f"const long long *const k{number} = strides + {place} * (kept + reduced), "
-                f"*const r{number} = k{number} + kept; "
-                f"const char *const base{number} = p[{number}] + xf_offset(row, kept, kept_extent, k{number});"
+                f"*const r{number} = k{number} + kept;"
             )
-        return " ".join(lines)
-
-    def _rows(self) -> str:
-        loads = []
-        for number in self.arrays:
+        for k, dtype in enumerate(self.spec.output_dtypes):
+            kind = storage_type(dtype)
+            lines.append(f"{kind} *const o{k} = ({kind} *)p[{self.spec.inputs + k}];")
+        for number in self.scalars:
             kind = storage_type(self._dtype(number))
-            size = self._dtype(number).itemsize
-            loads.append(
-                f"const {kind} *e{number} = b{number};\n"
-                f"      if (is_run && r{number}[reduced - 1] == {size}) {{\n"
-                f"        const char *const q = base{number} + xf_offset(start + done, reduced, extent, r{number});\n"
-                f"        if ((unsigned long long)q % _Alignof({kind}) == 0) e{number} = (const {kind} *)q;\n      }}\n"
-                f"      if (e{number} == b{number}) "
-                f"xf_gather((char *)b{number}, base{number}, {size}, start + done, m, reduced, extent, r{number});"
+            lines.append(f"const {kind} s{number} = *(const {kind} *)p[{number}];")
+        return "\n  ".join(lines)
+
+    def _range(self) -> str:
+        return "const long long begin = part * g[4], end = parts == 1 || begin + g[4] > count ? count : begin + g[4];"
+
+    def _bases(self) -> str:
+        """The addresses of the row's elements."""
+        return " ".join(
+            f"const char *const base{number} = p[{number}] + xf_offset(row, kept, kept_extent, k{number});"
+            for number in self.arrays
+        )
+
+    def _halve(self) -> str:
+        """``xf_halve``: the one accumulator of ``n`` neighbours."""
+        taken = ", ".join(f"{kind} *a{k}" for k, kind in enumerate(self.types))
+        return f"""\
+static void xf_halve(long long n, {taken}) {{
+  while (n > 1) {{
+    const long long half = n / 2;
+    XF_INDEPENDENT
+    for (long long i = 0; i < half; ++i) {self._combine("a{0}[2 * i]", "a{0}[2 * i + 1]", "a{0}[i]")}
+    if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
+    n = half + (n & 1);
+  }}
+}}
+"""
+
+    # --- rows: elements that are adjacent
+    #
+    # The elements of a row are read in runs. Where an axis has the least stride, but others are inside it, a run is
+    # brought into order in a buffer: as many steps along that axis as fit, or as a line of the cache has.
+    def _rows(self) -> str:
+        buffers, direct, is_direct, room = [], [], [], "0"
+        for number in self.arrays:
+            kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            buffers.append(
+                f"char *const f{number} = slab * inside > {SLAB} ? to[{len(self.types)}] + {room} : (char *)b{number};"
             )
-        fold = self._combine("a{0}[2 * i]", "a{0}[2 * i + 1]", "a{0}[i]")
+            room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
+            is_direct.append(f"is_direct{number}")
+            direct.append(
+                f"const int is_direct{number} = u == reduced - 1 && r{number}[u] == {size} && "
+                f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
+                f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));"
+            )
+        pointers = " ".join(f"const {storage_type(self._dtype(number))} *e{number} = 0;" for number in self.arrays)
+        body = self._blocks()
         if self.is_free:
-            halved = self._combine("a{0}[i]", "a{0}[half + (n & 1) + i]", "a{0}[i]")
-            collapse = f"""\
-    for (long long n = end - begin < {BLOCK} ? end - begin : {BLOCK}; n > 1;) {{
-      const long long half = n / 2;
-      XF_INDEPENDENT
-      for (long long i = 0; i < half; ++i) {halved}
-      n = half + (n & 1);
-    }}"""
-            after = ""
-            element = self._each("{T} x{k}_;") + self._map("[j]", "[j]", "start + done + j", "x{0}_")
-            added = self._combine("a{0}[done + j]", "x{0}_", "a{0}[done + j]")
-            first = self._map("[j]", "[j]", "start + done + j", "a{0}[done + j]")
-            body = f"""\
-      if (turn) {{
-        XF_INDEPENDENT
-        for (long long j = 0; j < m; ++j) {{ {element} {added} }}
-      }} else {{
-        XF_INDEPENDENT
-        for (long long j = 0; j < m; ++j) {first}
-      }}"""
-        else:
-            joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
-            body = f"""\
-      XF_INDEPENDENT
-      for (long long j = 0; j < m; ++j) {self._map("[j]", "[j]", "start + done + j", "a{0}[done + j]")}"""
-            after = f"""\
-    while (n > 1) {{
-      const long long half = n / 2;
-      XF_INDEPENDENT
-      for (long long i = 0; i < half; ++i) {fold}
-      if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
-      n = half + (n & 1);
-    }}
-    int level = 0;
-    for (; turn >> level & 1; ++level) {joined}
-    {self._move("c{0}[level]", "a{0}[0]")}"""
-            collapse = f"""\
-    int is_empty = 1;
-    for (int level = 0; turn >> level; ++level)
-      if (turn >> level & 1) {{
-        if (is_empty) {{ {self._move("a{0}[0]", "c{0}[level]")} }} else {joined}
-        is_empty = 0;
-      }}"""
+            body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
         return f"""\
 static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
   {self._geometry()}
-  const long long begin = part * g[4], end = parts == 1 || begin + g[4] > count ? count : begin + g[4];
-  {self._buffers(BLOCK)}
-  {self._each("{T} a{k}[" + str(BLOCK) + "], c{k}[48];")}
+  {self._range()}
+  const long long u = g[6], slab = g[7], inside = g[8];
+  {self._buffers(SLAB, CHUNK)}
+  {" ".join(buffers)}
+  {self._each(self._row_memory())}
   for (; row < last_row; ++row) {{
-    {self._places()}
-    long long turn = 0;
-    for (long long start = begin; start < end; start += {BLOCK}, ++turn) {{
-    long long n = end - start < {BLOCK} ? end - start : {BLOCK};
-    for (long long done = 0; done < n;) {{  /* from runs that are long enough without a copy */
-      const long long inner = extent[reduced - 1], left = inner - (start + done) % inner;
-      const int is_run = reduced == 1 || inner >= {RUN};
-      const long long m = reduced == 1 || !is_run || left > n - done ? n - done : left;
-      {chr(10).join(loads)}
-      {self._take_apart("m")}
+    {self._bases()}
+    {" ".join(direct)}
+    const long long step = {" && ".join(is_direct) or "1"} ? extent[u] : slab;
+    long long at = begin, left = 0;
+    {pointers}
 {body}
-      done += m;
-    }}
-{after}
-    }}
-{collapse}
-    {self._finish("a{0}[0]")}
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    if (parts > 1) {{ {self._keep("a{0}[0]", "row")} }} else {{ {self._results("a{0}[0]", "place")} }}
   }}
 }}
 """
 
+    def _row_memory(self) -> str:
+        if isinstance(self.values, _First):
+            return "{T} a{k}[1];"
+        if self.is_free:
+            return f"{{T}} a{{k}}[{self.lanes}];"
+        return f"{{T}} a{{k}}[{CHUNK * CHUNKS // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
+
+    def _find_run(self, at: str) -> str:
+        """Let ``e`` be the elements from number ``at`` on, and ``left`` how many there are."""
+        lines = []
+        for number in self.arrays:
+            kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            lines.append(
+                f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
+                f"first * r{number}[u];\n"
+                f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
+                f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
+            )
+        return f"""\
+      if (!left) {{
+        const long long turn_u = inside == 1 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
+        const long long along = turn_u - outer * extent[u], first = along - along % step;
+        const long long steps = extent[u] - first < step ? extent[u] - first : step;
+        const long long skip = ({at}) - (outer * extent[u] + first) * inside;
+        left = steps * inside - skip;
+        {chr(10).join(lines)}
+      }}"""
+
+    def _advance(self, count: str) -> str:
+        return f"left -= {count}; " + " ".join(f"e{number} += {count};" for number in self.arrays)
+
+    def _collapse(self, count: str, combine: Callable[[str], str]) -> str:
+        """Combine lanes; ``combine`` writes how lane ``t`` is with the one that far after it."""
+        each = "XF_INDEPENDENT\n for (long long t = 0;"
+        halves = [self.lanes >> level for level in range(1, self.lanes.bit_length())]
+        constant = "\n".join(f"{each} t < {half}; ++t) {combine(str(half))}" for half in halves)
+        return f"""if ({count} == {self.lanes}) {{ {constant} }}
+    else for (long long n_ = {count}; n_ > 1;) {{
+      const long long rest = n_ - n_ / 2;
+      {each} t < n_ / 2; ++t) {combine("rest")}
+      n_ = rest;
+    }}"""
+
+    def _lanes(self) -> str:
+        """Combine every so manieth element, where the order shows in no bit."""
+        most = CHUNK if self._converts else DECIDED if self.values.is_decided else 0
+        cap = f"if (m > {most}) m = {most};" if most else ""
+        lanes = self.lanes
+        eight = self._map_and_combine(
+            GROUP, lambda j: (f"[j + {lanes * j} + t]", f"[j + {lanes * j} + t]", f"at + j + {lanes * j} + t")
+        )
+        one = self._each("{T} x{k}_;") + self._map("[j + t]", "[j + t]", "at + j + t", "x{0}_")
+        folded = lambda rest: self._combine("a{0}[t]", f"a{{0}}[{rest} + t]", "a{0}[t]", is_in_order=False)
+        decided = ""
+        if self.values.is_decided:
+            decided = f"""
+      int go = 1;
+      for (long long t = 0; t < filled; ++t) go &= !({self.values.is_decided.format("a0[t]")});
+      if (!go) break;"""
+        return f"""\
+    long long filled = 0;
+    for (long long m; at < end; at += m) {{
+{self._find_run("at")}
+      m = left < end - at ? left : end - at;
+      {cap}
+      {self._convert("m")}
+      long long j = 0;
+      if (filled < {lanes}) {{
+        const long long n = {lanes} - filled < m ? {lanes} - filled : m;
+        XF_INDEPENDENT
+        for (long long t = 0; t < n; ++t) {self._map("[t]", "[t]", "at + t", "a{0}[filled + t]")}
+        filled += n;
+        j = n;
+      }}
+      for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        XF_INDEPENDENT
+        for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
+      }}
+      for (; j < m; j += {lanes}) {{
+        const long long n = m - j < {lanes} ? m - j : {lanes};
+        XF_INDEPENDENT
+        for (long long t = 0; t < n; ++t) {{ {one} {self._combine("a{0}[t]", "x{0}_", "a{0}[t]")} }}
+      }}
+      {self._advance("m")}{decided}
+    }}
+    {self._collapse("filled", folded)}"""
+
+    def _search(self, values: _First) -> str:
+        """Find the extremum of a block, and its place where none before is as good: less work than both at once."""
+        lanes, kind, sign = self.lanes, values.value_type, values.sign
+        value = values.find(f"e{self.whole}[{{}}]")
+        flag = {"double": "long long"}.get(kind, "int")
+
+        def take(name: str, at: str) -> str:
+            return f"const {kind} {name} = {value.format(at)};"
+
+        def choose(x: str, y: str) -> str:
+            return f"{y} {sign} {x} ? {y} : {x}"
+
+        eight = " ".join(take(f"x{k}", f"j + {lanes * k} + t") for k in range(GROUP))
+        for k in range(GROUP - 1):
+            eight += f" const {kind} x{GROUP + k} = {choose(f'x{2 * k}', f'x{2 * k + 1}')};"
+        eight += f" w[t] = {choose('w[t]', f'x{2 * GROUP - 2}')};"
+        one = f"{take('x', 'j + t')} w[t] = {choose('w[t]', 'x')};"
+        first = f"{take('x', 't')} w[t] = x;"
+        nans = ""
+        if values.is_compared:  # which no comparison finds
+            pairs = [f"__builtin_isunordered(x{k}, x{k + 1})" for k in range(0, GROUP, 2)]
+            eight += f" nan[t] |= {' | '.join(pairs)};"
+            one += " nan[t] |= x != x;"
+            first += " nan[t] = x != x;"
+            nans = f"""
+      {flag} is_nan = 0;
+      for (long long t = 0; t < n; ++t) is_nan |= nan[t];
+      if (is_nan) {{
+        long long i = 0;
+        while (e{self.whole}[i] == e{self.whole}[i]) ++i;
+        best = e{self.whole}[i];
+        best_at = at + i;
+        break;
+      }}"""
+        each = "XF_INDEPENDENT\n for (long long t = 0;"
+        return f"""\
+    {kind} best = 0;
+    long long best_at = -1;
+    for (long long m; at < end; at += m) {{
+{self._find_run("at")}
+      m = left < end - at ? left : end - at;
+      if (m > {SEARCHED}) m = {SEARCHED};
+      {kind} w[{lanes}];
+      {f"{flag} nan[{lanes}];" if values.is_compared else ""}
+      long long n = m < {lanes} ? m : {lanes}, j = n;
+      {each} t < n; ++t) {{ {first} }}
+      for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        {each} t < {lanes}; ++t) {{ {eight} }}
+      }}
+      for (; j < m; j += {lanes}) {{
+        const long long few = m - j < {lanes} ? m - j : {lanes};
+        {each} t < few; ++t) {{ {one} }}
+      }}{nans}
+      {self._collapse("n", lambda rest: f"w[t] = {choose('w[t]', f'w[{rest} + t]')};")}
+      if (best_at < 0 || w[0] {sign} best) {{
+        long long i = 0;
+        best = w[0];
+        for (int is_there = 0;; i += {lanes}) {{
+          const long long few = m - i < {lanes} ? m - i : {lanes};
+          for (long long t = 0; t < few; ++t) {{ {take("x", "i + t")} is_there |= x == best; }}
+          if (is_there) break;
+        }}
+        for (;; ++i) {{ {take("x", "i")} if (x == best) break; }}
+        best_at = at + i;
+      }}
+      {self._advance("m")}
+    }}
+    {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_value("best", "best_at")))}"""
+
+    def _blocks(self) -> str:
+        """Combine neighbours: four at a time, the nodes of some chunks level by level, and blocks by a counter."""
+        four = self._map_and_combine(4, lambda j: (f"[4 * i + {j}]", f"[4 * i + {j}]", f"at + 4 * i + {j}"))
+        kept = " ".join(
+            [self._each("{T} v{k}_" + str(j) + " = w{k}[4 * i + " + str(j) + "];") for j in range(4)] + self._pairs(4)
+        )
+        joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
+        rest = self._map("[4 * nodes + i]", "[4 * nodes + i]", "at + 4 * nodes + i", "w{0}[i]")
+        arguments = ", ".join(self._names("a{}"))
+        return f"""\
+    long long turn = 0;
+    for (;; ++turn) {{
+    long long n = 0;
+    for (int chunk = 0; chunk < {CHUNKS} && at < end; ++chunk) {{
+      const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, nodes = m / 4, over = m % 4;
+      for (long long done = 0, q; done < m; done += q) {{
+{self._find_run("at + done")}
+      q = left < m - done ? left : m - done;
+      {self._convert("q")}
+      if (q == m) {{
+        XF_INDEPENDENT
+        for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
+        for (long long i = 0; i < over; ++i) {rest}
+      }} else {{
+        XF_INDEPENDENT
+        for (long long j = 0; j < q; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
+        if (done + q == m) {{
+          XF_INDEPENDENT
+          for (long long i = 0; i < nodes; ++i) {{ {kept} {self._move("a{0}[n + i]", "v{0}_0")} }}
+          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[4 * nodes + i]")} }}
+        }}
+      }}
+      {self._advance("q")}
+      }}
+      n += nodes;
+      if (over) {{
+        for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
+        {self._move("a{0}[n]", "w{0}[0]")}
+        ++n;
+      }}
+      at += m;
+    }}
+    xf_halve(n, {arguments});
+    if (at == end) break;
+    int level = 0;
+    for (; turn >> level & 1; ++level) {joined}
+    {self._move("c{0}[level]", "a{0}[0]")}
+    }}
+    for (int level = 0; turn >> level; ++level)
+      if (turn >> level & 1) {joined}"""
+
+    # --- columns: results that are adjacent
     def _columns(self) -> str:
-        """The function for results that are adjacent: tiles of them, a group of elements at a time."""
+        """The function for tiles of results, a group of elements at a time."""
         loads, places, names = [], [], []
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
             places.append(
-                f"const int is_unit{number} = k{number}[kept - 1] == {size} && "
+                f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
             )
-            take = ""
-            if is_complex(self._dtype(number)):
-                take = (
-                    f"XF_INDEPENDENT\n for (long long t = 0; t < m; ++t) {{ re{number}[j][t] = f{number}[j][t].x; "
-                    f"im{number}[j][t] = f{number}[j][t].y; }}"
-                )
             loads.append(
                 f"for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_gather((char *)b{number}[j], q, {size}, 0, m, 1, &m, k{number} + kept - 1); "
-                f"{take} }}"
+                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
+                f"m / steps, 1, 0, k{number} + kept - 1); "
+                "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
-        each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
-        fold = self._combine("a{0}[2 * i][t]", "a{0}[2 * i + 1][t]", "a{0}[i][t]")
-        joined = self._combine("c{0}[level][t]", "a{0}[0][t]", "a{0}[0][t]")
-        mapped = [
-            self._each("{T} a{k}_" + str(j) + ";") + self._map(f"[{j}][t]", f"_{j}[t]", f"start + {j}", f"a{{0}}_{j}")
-            for j in range(GROUP)
-        ]
-        step, pairs = 1, []
-        while step < GROUP:
-            pairs += [
-                self._combine(f"a{{0}}_{j}", f"a{{0}}_{j + step}", f"a{{0}}_{j}") for j in range(0, GROUP, 2 * step)
-            ]
-            step *= 2
+        convert = ""
+        if self._converts:
+            convert = f"for (long long j = 0; j < n; ++j) {{ {self._convert('m', 'f{}[j]', '[j]')} }}"
+        eight = f"{{ {self._map_and_combine(GROUP, lambda j: (f'[{j}][t]', f'_{j}[t]', f'start + {j}'))}"
+        body = self._tile_of_lanes if self.is_free else self._tile_of_blocks
+        levels = "" if self.is_free else f", c{{k}}[{LEVELS}][{self.tile}]"
         return f"""\
 static void xf_columns(long long row, long long last_row, long long part, const long long *g, char *const *p,
                        char *const *to) {{
   {self._geometry()}
-  const long long begin = part * g[4], end = parts == 1 || begin + g[4] > count ? count : begin + g[4];
-  {self._buffers(f"{GROUP}][{TILE}")}
-  {self._each("{T} a{k}[" + str(GROUP) + "][" + str(TILE) + "], c{k}[48][" + str(TILE) + "];")}
+  {self._range()}
+  {self._buffers(f"{GROUP}][{self.tile}", f"{GROUP}][{self.tile}")}
+  {self._each(f"{{T}} a{{k}}[1][{self.tile}]{levels};")}
   while (row < last_row) {{
-    const long long inner = kept_extent[kept - 1], left = inner - row % inner;
-    long long m = last_row - row < {TILE} ? last_row - row : {TILE};
-    if (m > left) m = left;
-    {self._places()}
-    {" ".join(places)}
-    long long turn = 0;
-    for (long long start = begin; start < end; start += {GROUP}, ++turn) {{
-      long long n = end - start < {GROUP} ? end - start : {GROUP};
-      {" ".join(loads)}
-      if (n == {GROUP}) {{
-        {" ".join(names)}
-        {each} {{
-          {" ".join(mapped)}
-          {" ".join(pairs)}
-          {self._move("a{0}[0][t]", "a{0}_0")}
-        }}
-      }} else {{
-        for (long long j = 0; j < n; ++j) {{
-          {each} {self._map("[j][t]", "", "start + j", "a{0}[j][t]")}
-        }}
-        while (n > 1) {{
-          const long long half = n / 2;
-          for (long long i = 0; i < half; ++i) {{
-            {each} {fold}
-          }}
-          if (n & 1) {{ {each} {{ {self._move("a{0}[half][t]", "a{0}[n - 1][t]")} }} }}
-          n = half + (n & 1);
-        }}
-      }}
-      int level = 0;
-      for (; turn >> level & 1; ++level) {{ {each} {joined} }}
-      {each} {{ {self._move("c{0}[level][t]", "a{0}[0][t]")} }}
+    const long long inner = kept_extent[kept - 1], is_wide = g[9] > 1;
+    long long m, steps;
+    if (is_wide) {{
+      const long long most = kept_extent[kept - 2] - row / inner % kept_extent[kept - 2];
+      steps = (last_row - row) / inner;
+      if (steps > g[9]) steps = g[9];
+      if (steps > most) steps = most;
+      m = steps * inner;
+    }} else {{
+      const long long rest = inner - row % inner;
+      m = last_row - row < {self.tile} ? last_row - row : {self.tile};
+      steps = m = m > rest ? rest : m;
     }}
-    int is_empty = 1;
-    for (int level = 0; turn >> level; ++level)
-      if (turn >> level & 1) {{
-        if (is_empty) {{ {each} {{ {self._move("a{0}[0][t]", "c{0}[level][t]")} }} }}
-        else {{ {each} {joined} }}
-        is_empty = 0;
-      }}
-    for (long long t = 0; t < m; ++t, ++row) {{ {self._finish("a{0}[0][t]")} }}
+    {self._bases()}
+    {" ".join(places)}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
+    const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
+    if (parts > 1) {{
+      for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
+    }} else if (is_wide) {{
+      for (long long q = 0; q < steps; ++q)
+        for (long long t = 0; t < inner; ++t) {{
+          {self._results("a{0}[0][q * inner + t]", "place + q * places[kept - 2] + t * apart")}
+        }}
+    }} else if (apart == 1) {{
+      XF_INDEPENDENT
+      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t")} }}
+    }} else {{
+      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t * apart")} }}
+    }}
+    row += m;
   }}
 }}
 """
 
+    def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
+        each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
+        joined = self._combine("a{0}[0][t]", "v{0}_0", "a{0}[0][t]")
+        few = ""
+        for count in (4, 2, 1):
+            mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
+            few += f"""
+        if (n & {count}) {{
+          const long long j = n & {8 - 2 * count};
+          {each} {{ {mapped} {joined} }}
+        }}"""
+        decided = ""
+        if self.values.is_decided:
+            decided = f"""
+      if ((start - begin) / {GROUP} % 64 == 63) {{
+        int go = 0;
+        for (long long t = 0; t < m; ++t) go |= !({self.values.is_decided.format("a0[0][t]")});
+        if (!go) break;
+      }}"""
+        return f"""\
+    for (long long start = begin, n; start < end; start += n) {{
+      n = start == begin ? 1 : end - start < {GROUP} ? end - start : {GROUP};
+      {loads}
+      if (n == {GROUP}) {{
+        {names}
+        {each} {eight} {joined} }}
+      }} else if (start == begin) {{
+        const long long j = 0;
+        {each} {self._map("[j][t]", "", "start", "a{0}[0][t]")}
+      }} else {{
+        {few}
+      }}{decided}
+    }}"""
+
+    def _tile_of_blocks(self, loads: str, names: str, eight: str) -> str:
+        each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
+        few = ""  # two, or four neighbours before those that are done
+        for count in (1, 2, 4):
+            mapped = self._map_and_combine(count, lambda j: (f"[j + {j}][t]", "", f"start + j + {j}"))
+            done = self._combine("v{0}_0", "a{0}[0][t]", "a{0}[0][t]")
+            few += f"""
+        if (n & {count}) {{
+          const long long j = n & {8 - 2 * count};
+          if (n & {count - 1}) {{ {each} {{ {mapped} {done} }} }}
+          else {{ {each} {{ {mapped} {self._move("a{0}[0][t]", "v{0}_0")} }} }}
+        }}"""
+        joined = self._combine("c{0}[level][t]", "a{0}[0][t]", "a{0}[0][t]")
+        return f"""\
+    long long turn = 0;
+    for (long long start = begin;; start += {GROUP}, ++turn) {{
+      const long long n = end - start < {GROUP} ? end - start : {GROUP};
+      {loads}
+      if (n == {GROUP}) {{
+        {names}
+        {each} {eight} {self._move("a{0}[0][t]", "v{0}_0")} }}
+      }} else {{
+        {few}
+      }}
+      if (start + {GROUP} >= end) break;
+      int level = 0;
+      for (; turn >> level & 1; ++level) {{ {each} {joined} }}
+      {each} {{ {self._move("c{0}[level][t]", "a{0}[0][t]")} }}
+    }}
+    for (int level = 0; turn >> level; ++level)
+      if (turn >> level & 1) {{ {each} {joined} }}"""
+
     def _join(self) -> str:
-        loads = " ".join(
-            f"{c_type(dtype)} *const a{k} = ({c_type(dtype)} *)(room + {k} * parts * 16); "
-            f"for (long long j = 0; j < parts; ++j) a{k}[j] = "
-            f"{to_register(f'((const {storage_type(dtype)} *)to[{k}])[row * parts + j]', dtype)};"
-            for k, dtype in enumerate(self.spec.accumulators)
+        dtypes = self.spec.accumulators
+        values = [
+            to_register(f"((const {storage_type(dtype)} *)to[{k}])[row * parts + j]", dtype)
+            for k, dtype in enumerate(dtypes)
+        ]
+        entered = " ".join(f"a{k}[j] = {value};" for k, value in enumerate(self.values.enter(values)))
+        memory = " ".join(
+            f"{kind} *const a{k} = ({kind} *)(room + {k} * parts * 16);" for k, kind in enumerate(self.types)
         )
         return f"""\
 XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char *room) {{
   {self._geometry()}
+  {memory}
   for (long long row = 0; row < rows; ++row) {{
-    {loads}
-    for (long long n = parts; n > 1;) {{
-      const long long half = n / 2;
-      for (long long i = 0; i < half; ++i) {self._combine("a{0}[2 * i]", "a{0}[2 * i + 1]", "a{0}[i]")}
-      if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
-      n = half + (n & 1);
-    }}
-    {self._results("a{0}[0]")}
+    for (long long j = 0; j < parts; ++j) {{ {entered} }}
+    xf_halve(parts, {", ".join(self._names("a{}"))});
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    {self._results("a{0}[0]", "place")}
   }}
 }}
 """
+
+
+def _size_of(kind: str) -> int:
+    return {"char": 1, "bool": 1, "short": 2, "int": 4, "float": 4}.get(kind.rsplit(maxsplit=1)[-1], 8)
 
 
 _WALK = """\
@@ -409,34 +899,46 @@ _WALK = """\
 static inline long long xf_offset(long long at, long long rank, const long long *extent, const long long *stride) {
   long long offset = 0;
   for (long long a = rank - 1; a > 0; --a) { offset += at % extent[a] * stride[a]; at /= extent[a]; }
-  return offset + at * stride[0];
+  return rank ? offset + at * stride[0] : 0;
 }
 static inline int xf_are_multiples(const long long *stride, long long rank, long long size) {
   for (long long a = 0; a < rank; ++a) if (stride[a] % size) return 0;
   return 1;
 }
-#define XF_MOVE(T) do { \\
+typedef struct XF_PACKED { long long x, y; } xf_words;
+#define XF_FILL(T) do { \\
     typedef T word XF_ANY; \\
-    if (step == sizeof(T)) for (long long i = 0; i < m; ++i) ((word *)to)[i] = ((const word *)from)[i]; \\
-    else for (long long i = 0; i < m; ++i) ((word *)to)[i] = *(const word *)(from + i * step); \\
+    word *to = (word *)buffer; \\
+    if (inside == 1 && apart == sizeof(T)) for (long long i = 0; i < n; ++i) to[i] = ((const word *)from)[i]; \\
+    else for (long long j = 0; j < inside; ++j) { \\
+      const char *q = from + (inside > 1 ? xf_offset(j, rank, extent, stride) : 0); \\
+      for (long long i = 0; i < n; ++i) to[i * inside + j] = *(const word *)(q + i * apart); \\
+    } \\
   } while (0)
-typedef struct { long long x, y; } xf_words;
-/* Copy n elements from element `at` on, side by side. */
-static void xf_gather(char *to, const char *base, long long size, long long at, long long n, long long rank,
-                      const long long *extent, const long long *stride) {
-  const long long inner = extent[rank - 1], step = stride[rank - 1];
-  while (n > 0) {
-    const long long left = inner - at % inner, m = rank == 1 || left > n ? n : left;
-    const char *from = base + xf_offset(at, rank, extent, stride);
-    switch (size) {
-    case 1: XF_MOVE(unsigned char); break;
-    case 2: XF_MOVE(unsigned short); break;
-    case 4: XF_MOVE(unsigned int); break;
-    case 8: XF_MOVE(unsigned long long); break;
-    default: XF_MOVE(xf_words);
-    }
-    to += m * size; at += m; n -= m;
+/* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
+static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
+                    long long rank, const long long *extent, const long long *stride) {
+  switch (size) {
+  case 1: XF_FILL(unsigned char); break;
+  case 2: XF_FILL(unsigned short); break;
+  case 4: XF_FILL(unsigned int); break;
+  case 8: XF_FILL(unsigned long long); break;
+  default: XF_FILL(xf_words);
   }
+}
+"""
+
+_WIDEN = """\
+static void xf_widen(float *to, const unsigned short *from, long long n) {
+  long long i = 0;
+#if defined(__F16C__) && defined(__GNUC__)
+  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
+  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
+  typedef short aligned_halves __attribute__((vector_size(16)));
+  for (; i + 8 <= n; i += 8)
+    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
+#endif
+  for (; i < n; ++i) to[i] = xf_from_half(from[i]);
 }
 """
 
@@ -454,33 +956,32 @@ class NativeReduction(native_engine.NativeKernel):
     def __init__(self, spec: ReductionSpec) -> None:
         super().__init__(spec.map_program, spec.combine, spec.post)
         self.spec = spec
-        self.why_not = self.why_not or _find_uncovered(self._programs)
+        self.why_not = self.why_not or find_uncovered(self._programs)
 
-    def takes(self, size: int) -> bool:
-        """Whether to run it for this number of elements: NumPy ends its search for an extremum early, where it may."""
-        is_sum = self.spec.combine.stores[0].value.op in ("add", "mul")
-        return size > 0 and (self.spec.shortcut is None or is_sum or size <= _SHORT)
-
-    def is_ready(self) -> bool:
-        """Whether to run it at this call; a call on the NumPy engine is counted."""
-        mode = process.get().cpu
-        if mode == "numpy" or self.why_not:
-            return False
-        if self.function is None and mode == "native":
-            self.compile()
-        if self.function is None:
-            self.count()
-        return self.function is not None
+    def takes(self, count: int) -> bool:
+        """Whether it reduces this number of elements to one."""
+        return count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
 
     def _build(self, target: host_compiler.Target) -> int | None:
-        text = _ReductionWriter(self.spec).text()
-        library = host_compiler.load_c(text, flags=native_source.OPTIONS, target=target)
+        writer = _ReductionWriter(self.spec)
+        self.tile = writer.tile
+        library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
         self.reduce.restype = self.join.restype = None
         self.reduce.argtypes = (number, number, number, number, pointer, pointer, pointer)
         self.join.argtypes = (pointer, pointer, pointer, pointer)
         return ctypes.cast(self.reduce, pointer).value
+
+
+def _sort(axes: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
+    """Axes, each its extent and then its strides in the arrays, outermost in memory first."""
+    return sorted(axes, key=lambda axis: -sum(map(abs, axis[1 : 1 + arrays])))
+
+
+def _stride(axis: tuple[int, ...]) -> int:
+    """The stride of an axis in the first array that it moves through."""
+    return abs(next(filter(None, axis[1:]), 0))
 
 
 class NativeReductionPlan:
@@ -496,20 +997,47 @@ class NativeReductionPlan:
         self.kernel = kernel
         spec = kernel.spec
         self._rows, self._count = kept.size, reduced.size
-        keeps = collapse(kept, keep_order=True).with_axes()  # the results are written in C order
-        along = collapse(reduced, keep_order=True).with_axes()
-        first = next((k for k, own in enumerate(along.strides) if any(own)), 0)
-        is_nearer = abs(along.strides[first][-1]) <= abs(keeps.strides[first][-1]) and self._count > _FEW
-        self._along = int(is_nearer or keeps.shape[-1] < 8)
-        strides = [stride for pair in zip(keeps.strides, along.strides, strict=True) for own in pair for stride in own]
-        numbers = [self._count, self._rows, len(keeps.shape), len(along.shape), 0, 1]
-        self._geometry = [*numbers, *keeps.shape, *along.shape, *strides]
+        arrays = len(kept.strides)
+        places = [math.prod(kept.shape[axis + 1 :]) for axis in range(len(kept.shape))]
+        keeps = merge_axes(_sort(list(zip(kept.shape, *kept.strides, places, strict=True)), arrays))
+        along = list(zip(reduced.shape, *reduced.strides, strict=True))
+        if is_order_free(spec.combine) and not spec.map_program.keeps_order:
+            along = _sort(along, arrays)
+        along = merge_axes(along) or [(1, *[0] * arrays)]
+        keeps = keeps or [(1, *[0] * (1 + arrays))]
+        inner, wide = keeps[-1][0], 1
+        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY:
+            wide = min(keeps[-2][0], kernel.tile // inner)
+        nearest, side = min(map(_stride, along)), inner * wide
+        is_nearer = nearest <= _stride(keeps[-1][:-1]) and (self._count > _FEW or side < 2 * GROUP)
+        self._along = int(is_nearer or side < GROUP)
+        self._tile = side if wide > 1 else kernel.tile
+        sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
+        self._find_slab(along, sizes)
+        strides = [axis[1 + n] for n in range(arrays) for axes in (keeps, along) for axis in axes]
+        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide]
+        extents = [axis[0] for axis in keeps] + [axis[-1] for axis in keeps] + [axis[0] for axis in along]
+        self._geometry = [*numbers, *extents, *strides]
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
-        moved = sum(param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar)
-        per_element = _PER_BYTE_NS * moved + _PER_NODE_NS * len(nodes)
+        per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
         self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS)
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
+
+    def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int]) -> None:
+        """Choose the axis along which elements are read, how many of its steps at a time, and what is inside each."""
+        last = len(along) - 1
+        inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
+        axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
+        if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
+            axis = min(range(last), key=lambda k: (_stride(along[k]), -k))
+        steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
+        if axis < last and steps < min(along[axis][0], 2 * GROUP):
+            steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
+            nbytes = steps * inside[axis] * sum(sizes) + _LINE_NBYTES * len(sizes)
+            if nbytes > _MOST_ROOM:
+                axis, steps, nbytes = last, CHUNK, 0
+        self._slab, self._room_nbytes = (axis, steps, inside[axis]), nbytes if self._along else 0
 
     def _divide(self, most: int) -> tuple[Any, int, int, int]:
         """The geometry, the rows of a piece, the parts of a row, and how many threads to wake, of at most ``most``."""
@@ -524,7 +1052,8 @@ class NativeReductionPlan:
                 length = max(_LEAST_PART, 1 << max(0, wanted - 1).bit_length())
                 parts = -(-self._count // length)
             if not self._along:
-                rows = -(-rows // TILE) * TILE if self._rows > TILE else self._rows
+                tile = self._tile
+                rows = -(-rows // tile) * tile if self._rows > tile else self._rows
             numbers = [*self._geometry]
             numbers[4:6] = [length, parts]
             self._divided = most, (ctypes.c_longlong * len(numbers))(*numbers), rows, parts, helpers
@@ -536,7 +1065,7 @@ class NativeReductionPlan:
         """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to."""
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
-        if parts > 1 or helpers or len(arrays) < spec.inputs:
+        if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.inputs:
             return None
         address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
         settings = ctypes.addressof(native_engine._settings)
@@ -547,6 +1076,12 @@ class NativeReductionPlan:
             tuple(spec.output_dtypes), extents, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
+    def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:
+        """The addresses of the memory for parts and of a thread's own, and that memory."""
+        room = np.empty(self._room_nbytes, np.uint8)
+        addresses = [each.ctypes.data for each in partial] or [0] * len(self.kernel.spec.accumulators)
+        return (ctypes.c_void_p * (len(addresses) + 1))(*addresses, room.ctypes.data), room
+
     def run(self, operands: Sequence[int], outputs: Sequence[A]) -> None:
         """Reduce the arrays and scalars at these addresses to contiguous arrays of as many elements as results."""
         if self._rows == 0:
@@ -555,17 +1090,19 @@ class NativeReductionPlan:
         pointers = self._pointers(*operands, *[each.__array_interface__["data"][0] for each in outputs])
         reduce, rows, along = self.kernel.reduce, self._rows, self._along
         if parts == 1 and not helpers:
-            reduce(0, rows, 0, along, geometry, pointers, None)
+            into, _held = self._memory(()) if self._room_nbytes else (None, None)
+            reduce(0, rows, 0, along, geometry, pointers, into)
             return
         partial = [np.empty(rows * parts, dtype) for dtype in self.kernel.spec.accumulators] if parts > 1 else []
-        into = (ctypes.c_void_p * max(1, len(partial)))(*[each.ctypes.data for each in partial])
         pieces = [(row, min(row + step, rows), part) for row in range(0, rows, step) for part in range(parts)]
 
         def work(take: Callable[[], int]) -> None:
+            into, _held = self._memory(partial)
             while (number := take()) >= 0:
                 row, last, part = pieces[number]
                 reduce(row, last, part, along, geometry, pointers, into)
 
         threads.workers.run(threads.Computation(len(pieces), work, helpers=helpers))
         if parts > 1:
+            into, _held = self._memory(partial)
             self.kernel.join(geometry, pointers, into, np.empty(parts * 16 * len(partial), np.uint8).ctypes.data)

@@ -276,6 +276,7 @@ def _make_arg(op: str) -> Maker:
             lambda b, a, n, m: [a[1]],
             identity=None,
             shortcut=lambda x: getattr(np, f"arg{op}")(x, axis=-1),
+            chooses=op,
         )
 
     return make

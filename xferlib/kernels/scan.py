@@ -17,13 +17,15 @@ from xferlib.kernels import tracking
 from xferlib.kernels.calls import native_dtype
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
 from xferlib.kernels.ir import DType, Program
+from xferlib.kernels.native_scan import NativeScan
 from xferlib.kernels.numpy_engine import BlockFunction, quiet_context
 from xferlib.kernels.signature import check_texts
 
 # A scan in host memory: the same operations, in the same order, as the kernels below.
 #
 # Where an operation gives the same bits in any order, as all but sums and products of floats do, one pass does the
-# same. The operations that `scan.c` knows are compiled; of any other each distance is a call of NumPy's functions.
+# same. The operations that `scan.c` knows are in the extension. Any other is compiled in the background, as kernels
+# are; until then each distance is a call of NumPy's functions.
 
 A = np.ndarray[Any, Any]
 Running = Callable[[A, A, A | None], None]
@@ -101,9 +103,14 @@ def make_running(program: Program, dtype: DType) -> Running:
     """The scan of an operation in host memory."""
     compiled = find_compiled(program, dtype)
     combine = BlockFunction(program, _BLOCK)
+    native = NativeScan(program)
 
     def run(x: A, out: A, begins: A | None) -> None:
-        if compiled is None or not compiled(x, out, max(x.size, 1) if begins is None else begins):
+        if compiled is not None and compiled(x, out, max(x.size, 1) if begins is None else begins):
+            return
+        if native.is_ready() and x.flags.aligned and out.flags.aligned:
+            native.run(x, out, begins)
+        else:
             quiet_context().run(run_by_distances, combine, x, out, begins)
 
     return run

@@ -3,9 +3,7 @@
 
    A scan's kernels run once for each distance d = 1, 2, 4 ... below the length: element i becomes the element d before it,
    combined with itself, if there is one. Where an operation gives the same bits in any order, one pass does the same. Sums
-   and products of floats do not: they are computed in place, from the last element down, so that no element is read after
-   it was written. A long row is done in tiles that fit the cache, each with the elements before it that it reaches, up to a
-   certain distance; then all elements at one place of a tile, which no longer meet any other, for the other distances. */
+   and products of floats do not: three distances are done in one pass. */
 
 #include "compute.h"
 
@@ -93,80 +91,164 @@ FLOATS(64, 0x7FF0000000000000)
 COMPLEX_NUMBERS(c64, float)
 COMPLEX_NUMBERS(c128, double)
 
-enum { GROUP = 16, TILE_NBYTES = 1 << 15, LINE_NBYTES = 64, MOST_ROWS = 4096 };
+typedef float f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef double f64x4 __attribute__((vector_size(32), aligned(8), may_alias));
 
-#define BY_DISTANCE(NAME, T, COMBINE, LANES)                                                                                  \
-    INLINED void NAME##_pass_body(T *v, Py_ssize_t count, Py_ssize_t distance)                                               \
-    {                                                                                                                        \
-        Py_ssize_t i = count;                                                                                                \
-        for (; i - GROUP >= distance; i -= GROUP) {                                                                          \
-            const T *to = v + i - GROUP, *from = to - distance;                                                              \
-            T made[GROUP];                                                                                                   \
-            for (int j = 0; j < GROUP; ++j)                                                                                  \
-                made[j] = COMBINE(from[j], to[j]);                                                                           \
-            memcpy(v + i - GROUP, made, sizeof made);                                                                        \
-        }                                                                                                                    \
-        while (--i >= distance)                                                                                              \
-            v[i] = COMBINE(v[i - distance], v[i]);                                                                           \
-    }                                                                                                                        \
-    FOR_VECTORS(NAME##_pass, (T * v, Py_ssize_t count, Py_ssize_t distance), (v, count, distance))                           \
-                                                                                                                             \
-    static void NAME##_below(T *v, Py_ssize_t count, Py_ssize_t most)                                                        \
-    {                                                                                                                        \
-        for (Py_ssize_t distance = LANES; distance < count && distance < most; distance *= 2)                                \
-            NAME##_pass(v, count, distance);                                                                                 \
-    }                                                                                                                        \
-                                                                                                                             \
-    /* All distances from `step` on, for the `width` elements at each of the places at, at + step ...  */                    \
-    static void NAME##_strip(T *out, Py_ssize_t count, Py_ssize_t step, Py_ssize_t at, Py_ssize_t width, T *strip)           \
-    {                                                                                                                        \
-        Py_ssize_t rows = (count - at + step - 1) / step, last = count - at - (rows - 1) * step;                             \
-        last = last < width ? last : width;                                                                                  \
-        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                \
-            memcpy(strip + q * width, out + at + q * step, (size_t)(q < rows - 1 ? width : last) * sizeof(T));               \
-        for (Py_ssize_t distance = 1; distance < rows; distance *= 2)                                                        \
-            NAME##_pass(strip, rows * width, distance * width);                                                              \
-        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                \
-            memcpy(out + at + q * step, strip + q * width, (size_t)(q < rows - 1 ? width : last) * sizeof(T));               \
-    }                                                                                                                        \
-                                                                                                                             \
-    static int NAME(const row *r)                                                                                            \
-    {                                                                                                                        \
-        const T *x = (const T *)(const void *)r->x;                                                                          \
-        T *out = (T *)(void *)r->out, *room;                                                                                 \
-        Py_ssize_t count = LANES * r->count, step = TILE_NBYTES / 4 / (Py_ssize_t)sizeof(T), tile, rows, size;               \
-        const Py_ssize_t width = LINE_NBYTES / (Py_ssize_t)sizeof(T);                                                        \
-        if (count <= 4 * step) {                                                                                             \
-            memmove(out, x, (size_t)count * sizeof(T));                                                                      \
-            NAME##_below(out, count, count);                                                                                 \
-            return 1;                                                                                                        \
-        }                                                                                                                    \
-        while (count / step > MOST_ROWS)                                                                                     \
-            step *= 2;                                                                                                       \
-        tile = 4 * step;                                                                                                     \
-        rows = (count + step - 1) / step;                                                                                    \
-        size = rows * width > tile + step ? rows * width : tile + step;                                                      \
-        if (!(room = calloc((size_t)size, sizeof(T))))                                                                       \
-            return 0;                                                                                                        \
-        for (Py_ssize_t at = (count - 1) / tile * tile; at >= 0; at -= tile) { /* x may be out: the last tile first */       \
-            Py_ssize_t before = at < step ? at : step, length = count - at < tile ? count - at : tile;                       \
-            memcpy(room, x + at - before, (size_t)(before + length) * sizeof(T));                                            \
-            NAME##_below(room, before + length, step);                                                                       \
-            memcpy(out + at, room + before, (size_t)length * sizeof(T));                                                     \
-        }                                                                                                                    \
-        for (Py_ssize_t at = 0; at < step; at += width)                                                                      \
-            NAME##_strip(out, count, step, at, width, room);                                                                 \
-        free(room);                                                                                                          \
-        return 1;                                                                                                            \
+enum {
+    TILE_PACKETS = 1024,
+    STATE = 7,         /* packets that a chain of three distances keeps */
+    STRIP_NBYTES = 64, /* a line of the cache, of each tile: the strips of a long row stay in the nearest cache */
+};
+
+/* Up to three distances d, 2d and 4d in one pass, from the first element on, in place: what each step needs of the steps before
+   it is kept, in `state` for the next tile too, and a chain of elements d apart never meets another. V is a packet of WIDTH
+   elements that lie side by side. Before the first element stands NEUTRAL, or nothing where EXISTS says so. */
+#define CHAIN_STEP(COMBINE, EXISTS, K)                                   \
+    {                                                                    \
+        const V x = *(const V *)(const void *)(v + i);                   \
+        const V a = EXISTS(q + K, 1, COMBINE(last, x), x);              \
+        const V b = EXISTS(q + K, 2, COMBINE(one[(K) & 1], a), a);     \
+        const V c = EXISTS(q + K, 4, COMBINE(two[K], b), b);           \
+        last = x;                                                        \
+        one[(K) & 1] = a;                                                \
+        two[K] = b;                                                      \
+        *(V *)(void *)(v + i) = levels == 3 ? c : levels == 2 ? b : a;   \
+        if ((i += d) >= n)                                               \
+            break;                                                       \
     }
-BY_DISTANCE(add_f32, float, SUM, 1)
-BY_DISTANCE(mul_f32, float, PRODUCT, 1)
-BY_DISTANCE(add_f64, double, SUM, 1)
-BY_DISTANCE(mul_f64, double, PRODUCT, 1)
-BY_DISTANCE(add_c64, float, SUM, 2)
-BY_DISTANCE(add_c128, double, SUM, 2)
-BY_DISTANCE(mul_c64, c64, product_c64, 1)
-BY_DISTANCE(mul_c128, c128, product_c128, 1)
+#define LEVELS(d, size) (4 * (d) < (size) ? 3 : 2 * (d) < (size) ? 2 : 1) /* below a size */
+#define ALWAYS(q, k, combined, alone) ((void)(q), (combined))
+#define FROM(q, k, combined, alone) ((q) >= (k) ? (combined) : (alone))
+
+#define FIRST_1(COMBINE, x, step) ((x)[0])
+#define FIRST_2(COMBINE, x, step) COMBINE((x)[-(step)], (x)[0])
+#define FIRST_4(COMBINE, x, step) COMBINE(FIRST_2(COMBINE, (x) - 2 * (step), step), FIRST_2(COMBINE, x, step))
+#define FIRST_8(COMBINE, x, step) COMBINE(FIRST_4(COMBINE, (x) - 4 * (step), step), FIRST_4(COMBINE, x, step))
+
+/* NAME: sums or products of rows of T, by COMBINE; LANES: the elements of T in one of the row. FIRST has all distances within a
+   packet. Distances within a tile are done tile by tile; those from a tile on, of which elements at one place of all tiles meet
+   no others, in strips of a few places. */
+#define BY_DISTANCE(NAME, T, PACKET, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES)                                           \
+    typedef PACKET NAME##_packet;                                                                                             \
+    INLINED void NAME##_chains_of(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                   \
+    {                                                                                                                         \
+        typedef NAME##_packet V;                                                                                              \
+        V none[STATE];                                                                                                        \
+        for (int k = 0; k < STATE * (WIDTH); ++k)                                                                             \
+            ((T *)(void *)none)[k] = NEUTRAL;                                                                                 \
+        for (Py_ssize_t r = 0; r < d && r < n; r += WIDTH) {                                                                  \
+            V *kept = state ? (V *)(void *)(state + STATE * r) : none;                                                        \
+            V last = kept[0], one[2] = {kept[1], kept[2]}, two[4] = {kept[3], kept[4], kept[5], kept[6]};                     \
+            Py_ssize_t i = r;                                                                                                 \
+            for (Py_ssize_t q = begun / d;; q += 4) {                                                                         \
+                CHAIN_STEP(COMBINE, EXISTS, 0)                                                                                \
+                CHAIN_STEP(COMBINE, EXISTS, 1)                                                                                \
+                CHAIN_STEP(COMBINE, EXISTS, 2)                                                                                \
+                CHAIN_STEP(COMBINE, EXISTS, 3)                                                                                \
+            }                                                                                                                 \
+            if (state) {                                                                                                      \
+                kept[0] = last, kept[1] = one[0], kept[2] = one[1];                                                           \
+                kept[3] = two[0], kept[4] = two[1], kept[5] = two[2], kept[6] = two[3];                                       \
+            }                                                                                                                 \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    INLINED void NAME##_chains_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                 \
+    {                                                                                                                         \
+        if (levels == 3)                                                                                                      \
+            NAME##_chains_of(v, d, n, 3, state, begun);                                                                       \
+        else if (levels == 2)                                                                                                 \
+            NAME##_chains_of(v, d, n, 2, state, begun);                                                                       \
+        else                                                                                                                  \
+            NAME##_chains_of(v, d, n, 1, state, begun);                                                                       \
+    }                                                                                                                         \
+    FOR_VECTORS(NAME##_chains, (T * v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun),                   \
+                (v, d, n, levels, state, begun))                                                                              \
+    INLINED void NAME##_first_body(const T *x, T *v, Py_ssize_t n)                                                            \
+    {                                                                                                                         \
+        for (Py_ssize_t i = 0; i < n; ++i)                                                                                    \
+            v[i] = FIRST(COMBINE, x + i, LANES);                                                                              \
+    }                                                                                                                         \
+    FOR_VECTORS(NAME##_first, (const T *x, T *v, Py_ssize_t n), (x, v, n))                                                    \
+                                                                                                                              \
+    static void NAME##_fill(T *to, Py_ssize_t n)                                                                              \
+    {                                                                                                                         \
+        for (Py_ssize_t i = 0; i < n; ++i)                                                                                    \
+            to[i] = NEUTRAL;                                                                                                  \
+    }                                                                                                                         \
+                                                                                                                              \
+    /* All distances within a tile; whether there was memory. Beside the tile as it is given and as it becomes, `room` has the\
+       states of the chains of each pass. */                                                                                  \
+    static int NAME##_tiles(const T *x, T *out, Py_ssize_t count)                                                             \
+    {                                                                                                                         \
+        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
+        const Py_ssize_t longest = count < SIZE ? count : SIZE, length = longest + (WIDTH);                                   \
+        Py_ssize_t chains = 0;                                                                                                \
+        for (Py_ssize_t d = WIDTH; d < longest; d *= 8)                                                                       \
+            chains += d;                                                                                                      \
+        T *const given = malloc((size_t)(2 * length + STATE * chains) * sizeof(T));                                           \
+        T *const v = given + length, *const states = v + length;                                                              \
+        if (!given)                                                                                                           \
+            return 0;                                                                                                         \
+        NAME##_fill(states, STATE * chains);                                                                                  \
+        NAME##_fill(given, WIDTH);                                                                                            \
+        for (Py_ssize_t at = 0, n; at < count; at += n) {                                                                     \
+            T *state = states;                                                                                                \
+            n = count - at < SIZE ? count - at : SIZE;                                                                        \
+            memcpy(given + (WIDTH), x + at, (size_t)n * sizeof(T));                                                           \
+            NAME##_first(given + (WIDTH), v, n);                                                                              \
+            for (Py_ssize_t d = WIDTH; d < longest; d *= 8, state += STATE * d / 8)                                           \
+                NAME##_chains(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
+            memcpy(given, given + n, (WIDTH) * sizeof(T));                                                                    \
+            memcpy(out + at, v, (size_t)n * sizeof(T));                                                                       \
+        }                                                                                                                     \
+        free(given);                                                                                                          \
+        return 1;                                                                                                             \
+    }                                                                                                                         \
+                                                                                                                              \
+    /* All distances from a tile on, for the `width` elements at each of the places at, at + SIZE ...  */                     \
+    static void NAME##_strip(T *out, Py_ssize_t count, Py_ssize_t at, Py_ssize_t width, T *strip)                             \
+    {                                                                                                                         \
+        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
+        const Py_ssize_t rows = (count - at + SIZE - 1) / SIZE, rest = count - at - (rows - 1) * SIZE;                        \
+        const Py_ssize_t last = rest < width ? rest : width;                                                                  \
+        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
+            memcpy(strip + q * width, out + at + q * SIZE, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
+        for (Py_ssize_t d = 1; d < rows; d *= 8)                                                                              \
+            NAME##_chains(strip, d * width, rows * width, LEVELS(d, rows), NULL, 0);                                          \
+        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
+            memcpy(out + at + q * SIZE, strip + q * width, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
+    }                                                                                                                         \
+                                                                                                                              \
+    static int NAME(const row *r)                                                                                             \
+    {                                                                                                                         \
+        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
+        T *const out = (T *)(void *)r->out;                                                                                   \
+        const Py_ssize_t count = (LANES) * r->count, rows = (count + SIZE - 1) / SIZE;                                        \
+        const Py_ssize_t width = STRIP_NBYTES / (Py_ssize_t)sizeof(T);                                                        \
+        if (!NAME##_tiles((const T *)(const void *)r->x, out, count))                                                         \
+            return 0;                                                                                                         \
+        if (rows > 1) {                                                                                                       \
+            T *room = calloc((size_t)(rows * width), sizeof(T));                                                              \
+            if (!room)                                                                                                        \
+                return 0;                                                                                                     \
+            for (Py_ssize_t at = 0; at < SIZE && at < count; at += width)                                                     \
+                NAME##_strip(out, count, at, width, room);                                                                    \
+            free(room);                                                                                                       \
+        }                                                                                                                     \
+        return 1;                                                                                                             \
+    }
+#define ONE_64                                                                                                                \
+    (c64) { 1, 0 }
+#define ONE_128                                                                                                               \
+    (c128) { 1, 0 }
+BY_DISTANCE(add_f32, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1)
+BY_DISTANCE(mul_f32, float, f32x8, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1)
+BY_DISTANCE(add_f64, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_4, 1)
+BY_DISTANCE(mul_f64, double, f64x4, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1)
+BY_DISTANCE(add_c64, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2)
+BY_DISTANCE(add_c128, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_2, 2)
+BY_DISTANCE(mul_c64, c64, c64, 1, product_c64, ONE_64, FROM, FIRST_1, 1)
+BY_DISTANCE(mul_c128, c128, c128, 1, product_c128, ONE_128, FROM, FIRST_1, 1)
 
 /* --- the same of the namespaces: chunks one element after the other, and the totals of chunks likewise */
 
