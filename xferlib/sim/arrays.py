@@ -12,6 +12,7 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
 from xferlib._core.device import Device, make_capture_error
+from xferlib._runtime.checks import CodeLocation, user_call
 from xferlib.errors import quote
 from xferlib.sim import machine, model
 from xferlib.sim import memory as memory_module
@@ -263,11 +264,90 @@ class SimArray(Declared):
 def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
     """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
     order = stream if stream is not None else machine.stream(device)
-    nbytes = math.prod(shape) * dtype.itemsize
-    allocation = machine.machine().allocate(nbytes, order)
-    block = allocation.block
-    info = ArrayInfo(block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
-    return SimArray(allocation, info, (Span(block, 0, nbytes),) if nbytes else ())
+    return NewArray(shape, dtype).allocate(device, order)
+
+
+class NewArray:
+    """An array that an operation makes, in C order.
+
+    Args:
+        shape, dtype: Of the array.
+    """
+
+    __slots__ = ("dtype", "nbytes", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = c_strides(shape, dtype.itemsize)
+        self.nbytes = math.prod(shape) * dtype.itemsize
+
+    def allocate(self, device: Device, stream: SimStream, location: CodeLocation | None = None) -> SimArray:
+        """The array, uninitialised, allocated in the order of a stream."""
+        allocation = machine.machine().allocate(self.nbytes, stream, location)
+        block = allocation.block
+        info = _make_info(ArrayInfo, (block.pointer, self.shape, self.strides, self.dtype, device, True))
+        made = SimArray(allocation, info, (_make_span(Span, (block, 0, self.nbytes, None)),) if self.nbytes else ())
+        made._memory = block.make_array(self.shape, self.dtype)
+        return made
+
+
+_make_info: Callable[[type[ArrayInfo], tuple[Any, ...]], ArrayInfo] = tuple.__new__  # a third of its own constructor
+_make_span: Callable[[type[Span], tuple[Any, ...]], Span] = tuple.__new__
+
+
+class Launch:
+    """What is the same in all calls of a kernel on arrays of the same layouts.
+
+    Args:
+        name, device: Of the operation.
+        reads, writes: The arguments that are arrays and are read or written, by position.
+        makes: The arrays that it makes and writes.
+    """
+
+    __slots__ = ("_device", "_makes", "_name", "_reads", "_simulator", "_writes")
+
+    def __init__(
+        self, name: str, device: Device, *, reads: Sequence[int], writes: Sequence[int], makes: Sequence[NewArray]
+    ) -> None:
+        self._name = name
+        self._device = device
+        self._reads = reads
+        self._writes = writes
+        self._makes = makes
+        self._simulator = machine.simulator()
+
+    def enqueue(self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]) -> list[SimArray]:
+        """Enqueue ``run`` on the memory of arrays and on numbers, on the current stream; returns the new arrays."""
+        simulator = self._simulator
+        device, simulated = self._device, simulator.machine
+        stream = simulator.current(device)
+        called_at = user_call()
+        with simulated.lock:
+            made = [each.allocate(device, stream, called_at[0]) for each in self._makes]
+            reads = [given[number] for number in self._reads]
+            writes = [*[given[number] for number in self._writes], *made] if self._writes else made
+            if stream.recorded is not None:
+                stream.recorded.kept += (*reads, *writes)
+            operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
+            nbytes = 0
+            for number in self._reads:
+                nbytes += operands[number].nbytes
+            for each in writes:
+                nbytes += each.memory().nbytes
+            simulated.enqueue(
+                stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
+                nbytes=nbytes, called_at=called_at,
+            )  # fmt: skip
+        declare((*reads, *writes), stream)
+        return made
+
+
+def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
+    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
+    for array in arrays:
+        if array.allocation.block.stream is not stream and not is_inside():
+            array.allocation.users[stream.key] = stream
 
 
 def memories_of(operands: Sequence[Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import threading
 import weakref
@@ -33,6 +34,7 @@ from xferlib._runtime.checks import user_site
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
+from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
@@ -519,25 +521,48 @@ def borrow_memory(array: Any) -> Any:
 class SimCall(HostCall):
     """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._native: Callable[[tuple[Any, ...], None], Any] | None = None
+        self._outputs_made = [
+            arrays_module.NewArray(self.shape, self.program.params[number].dtype) for number in self._omitted
+        ]
+        given = len(self._names) - len(self._omitted)
+        is_array = [number not in self._scalars for number in range(len(self._names))]
+        self._launched = arrays_module.Launch(
+            self.name, self.device, reads=[n for n in sorted(self.program.reads) if is_array[n] and n < given],
+            writes=[n for n in sorted(self.program.writes) if is_array[n] and n < given], makes=self._outputs_made,
+        )  # fmt: skip
+
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
-        results: list[Any] = [*given, *[None] * (len(self._names) - len(given))]
-        for number in self._omitted:
-            results[number] = arrays_module.new(self.shape, self.program.params[number].dtype, self.device)
-        operands = arrays_module.memories_of(results)
-        for number in self._scalars:
-            operands[number] = np.array(self._scalar(number, given[number]))
+        if len(self._converters) < len(self._scalars):
+            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
+        for number, convert in self._converters:
+            convert(given[number])  # an error is this call's
         is_aliased = self._is_in_place
         for written, other in self._pairs:
-            if np.may_share_memory(operands[written], operands[other]):
+            if np.may_share_memory(given[written].memory(), given[other].memory()):
                 is_aliased |= self._check_aliasing({n: given[n].info for n in self._arrays})
                 break
-        plan = self._plan(is_aliased, operands)
-        reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
-        writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
-        arrays_module.launch(self.name, lambda: plan.run(operands), reads, writes)
-        _declare((*reads, *writes), machine_module.stream(self.device))
-        return self._pick_result(results)
+        made = self._launched.enqueue(given, functools.partial(self._run, is_aliased))
+        only = self._only
+        if only is not None:
+            return made[0] if made else given[only]
+        return self._pick_result((*given, *made))
+
+    def _run(self, is_aliased: bool, operands: tuple[Any, ...]) -> None:
+        """Compute on memory and numbers, which have been checked."""
+        if (native := self._native) is not None and native(operands, None) is not NotImplemented:
+            return
+        converted = [*operands]
+        for number, convert in self._converters:
+            converted[number] = convert(operands[number])
+        plan = self._plan(is_aliased, converted)
+        plan.run(converted)
+        if native is None and plan.native is not None and not self._swapped:
+            kinds = {number: type(operands[number]) for number in self._scalars}
+            self._native = bind_direct(plan.native.kernel, self._outputs, kinds)
 
 
 def reduce(
@@ -548,16 +573,7 @@ def reduce(
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)
-    _declare(arrays, machine_module.stream(arrays[0].device))
-
-
-def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
-    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
-    if arrays_module.is_inside():
-        return
-    for array in arrays:
-        if array.allocation.block.stream is not stream:
-            array.allocation.users[stream.key] = stream
+    arrays_module.declare(arrays, machine_module.stream(arrays[0].device))
 
 
 def stand_in(
@@ -576,7 +592,7 @@ def stand_in(
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
     arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
-    _declare(arrays, stream.stream)
+    arrays_module.declare(arrays, stream.stream)
 
 
 def _emulate(
@@ -586,7 +602,7 @@ def _emulate(
 
     arrays = [args[number] for number in kernel]
     raw_kernels.emulate(name, kernel, args, written, stream)
-    _declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
+    arrays_module.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
 
 
 ENGINE = BackendEngine(SimCall, reduce, stand_in, _emulate)

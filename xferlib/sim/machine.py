@@ -595,16 +595,23 @@ class Lifetimes:
     ) -> None:
         machine, stream = self._machine, block.stream
         assert stream is not None
+        if not (users or events or block.left or machine.engine.schedule.reuses_memory) and block.is_of(stream):
+            # Nothing but its stream has used it, in whose order it is freed: no check, and no other stream to wait for.
+            if machine.detector.is_on and block.nbytes and not stream.is_retired and (latest := block.latest()):
+                stream.pool.recycle(block.nbytes, LastOwner((*latest,), location), machine.hosts.main.clock)
+            machine.memory.free(block, location)
+            return
         before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
         awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
         # Reference counts order the threads that held the array: all their uses happen before the free.
-        clock = Joined(before, machine.hosts, events.values(), awaited, block.left.values())
+        left = () if block.left is None else block.left.values()
+        clock = Joined(before, machine.hosts, events.values(), awaited, left)
         undeclared = before if not users else [stream, *before[1 + len(users) :]]
         is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
         if is_kept and (still := last_users(block, [*undeclared, *stream.awaited.values()])):
             stream.pool.recycle(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
         free = Operation("free", stream, location, None)
-        machine.memory.free(block, free)
+        machine.memory.free(block, location)
         if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
             machine.detector.postpone(race)
         if machine.engine.schedule.reuses_memory:
@@ -900,7 +907,8 @@ class PostponedStaging:
             if not is_upload:  # its chunks have arrived
                 stager.learn(copies.clock)
                 for block in self._sources:
-                    block.left[copies.key] = KeptClock(dict(copies.clock), machine.participants)
+                    known = KeptClock(dict(copies.clock), machine.participants)
+                    block.left = {**(block.left or {}), copies.key: known}
             else:
                 self._staging.completed[threading.get_ident()] = copies
             self._sources = []
@@ -1340,6 +1348,7 @@ class Machine:
         uses_values: bool = True,
         explore: Callable[[], Explored] | None = None,
         take: Callable[[], Callable[[], object]] | None = None,
+        called_at: tuple[CodeLocation, str] | None = None,
     ) -> Operation | None:
         """Enqueue an operation that reads and writes those bytes, which ``run`` carries out; None on a captured stream.
 
@@ -1351,6 +1360,7 @@ class Machine:
             explore: In place of ``run`` where the detector is on: computes at once, and says which bytes it has read
                 and written, of those that are given.
             take: As of `Operation`.
+            called_at: The program's line and the function that it called, if they are known.
         """
         with self.lock:
             is_kernel = lane is KERNELS
@@ -1366,7 +1376,10 @@ class Machine:
                 _refuse_other_devices(name, stream, reads + writes)
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
-            location, call = user_call() if stager is None else (stager.location, stager.call)
+            if stager is not None:
+                location, call = stager.location, stager.call
+            else:
+                location, call = user_call() if called_at is None else called_at
             operation = Operation(name, stream, location, run, call)
             operation.take = take
             error: Exception | None = None
@@ -1421,8 +1434,7 @@ class Machine:
         if calls is not None:
             calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
-            if block.history is not None and block.history.is_long:
-                self._prune(block, block.history)
+            block.prune(self._is_known)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -1442,14 +1454,10 @@ class Machine:
         kind = "kernel" if lane is KERNELS else lane.value
         listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
-    def _prune(self, block: Block, history: model.History) -> None:
-        main = self.hosts.main.clock
-
-        def known(action: Action) -> bool:
-            return action.participant.is_retired or main.get(action.participant.key, 0) >= action.tick
-
-        if not history.forget(known):
-            block.history = None
+    def _is_known(self, action: Action) -> bool:
+        """Whether everything still to come is ordered behind an action."""
+        participant = action.participant
+        return participant.is_retired or self.hosts.main.clock.get(participant.key, 0) >= action.tick
 
     # --- events
 
@@ -1498,8 +1506,11 @@ class Machine:
 
     # --- memory
 
-    def allocate(self, nbytes: int, stream: SimStream) -> Allocation:
-        """Allocate device memory in the order of a stream; it is freed when the result is collected."""
+    def allocate(self, nbytes: int, stream: SimStream, location: CodeLocation | None = None) -> Allocation:
+        """Allocate device memory in the order of a stream; it is freed when the result is collected.
+
+        ``location``: the program's line, if it is known.
+        """
         with self.lock:
             self.enter(Point.ALLOCATE, stream.device)
             used, limit = self.memory.used.get(stream.device.index, 0), self.settings.memory_nbytes
@@ -1508,7 +1519,7 @@ class Machine:
                     f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
-            block = self.memory.allocate(nbytes, stream.device, stream, here())
+            block = self.memory.allocate(nbytes, stream.device, stream, here() if location is None else location)
             allocation = Allocation(block, self.lifetimes.deaths)
             self.memory.enter(block)
             last_owner = stream.pool.take(nbytes, self.hosts.main.clock)

@@ -11,7 +11,7 @@ import mmap
 import zlib
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,11 +22,13 @@ from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import model
 from xferlib.sim.model import (
     Action,
+    Clock,
     HasClock,
     History,
     Joined,
     KeptClock,
     LastOwner,
+    Participant,
     Region,
     Strided,
 )
@@ -51,6 +53,8 @@ class Span(Region["Block"]):
 
 
 Spans = tuple[Span, ...]
+WholeAccesses = tuple[Action | None, Action | None]
+"""The last write of a block and the last read behind it, both of all bytes and by one participant; one of them is."""
 
 
 def on_host(spans: Spans) -> Spans:
@@ -59,40 +63,58 @@ def on_host(spans: Spans) -> Spans:
 
 
 class Block:
-    """One allocation: its bytes, the accesses to them, and the line that made it."""
+    """One allocation: its bytes, the accesses to them, and the line that made it.
+
+    Args:
+        memory: Bytes that hold the block's, from number ``at`` on: small blocks share one piece of memory.
+        pointer, nbytes: The address, and the size.
+        device: The device; None for host memory.
+        stream: The stream in whose order it was allocated, and is freed.
+        location: The line that made it.
+    """
 
     __slots__ = (
-        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer", "stream",
-        "value_flags",
+        "_accesses", "_at", "_bytes", "_data", "device", "has_void", "last_owner", "left", "location", "nbytes",
+        "pointer", "stream", "value_flags",
     )  # fmt: skip
 
     def __init__(
-        self,
-        data: np.ndarray[Any, Any],
-        pointer: int,
-        *,
-        device: Device | None,
-        stream: SimStream | None,
+        self, memory: HostArray, at: int, nbytes: int, pointer: int, device: Device | None, stream: SimStream | None,
         location: CodeLocation,
-    ) -> None:
-        self.data = data
-        self.nbytes = data.nbytes
+    ) -> None:  # fmt: skip
+        self._bytes = memory
+        self._at = at
+        self._data: HostArray | None = None
+        self.nbytes = nbytes
         self.pointer = pointer
         self.device = device
-        """The device; None for host memory."""
         self.stream = stream
-        """The stream in whose order it was allocated, and is freed."""
         self.location = location
-        self.left: dict[int, KeptClock] = {}
+        self.left: dict[int, KeptClock] | None = None
         """Of transfers to the host that kept the block until they ended: what was over with them."""
         self.has_void = device is not None
         """Whether some byte may have no value yet."""
         self.value_flags: model.Flags | None = None
         """The bytes that have a value; None if that is the same for all."""
-        self.history: History | None = None
-        """The accesses, if there were any."""
+        self._accesses: WholeAccesses | History | None = None
         self.last_owner: LastOwner | None = None
         """The last owner of the memory, if its work may still run."""
+
+    @property
+    def data(self) -> HostArray:
+        """The bytes."""
+        found = self._data
+        if found is None:
+            found = self._data = self._bytes[self._at : self._at + self.nbytes]
+        return found
+
+    @data.setter
+    def data(self, data: HostArray) -> None:
+        self._bytes, self._at, self._data = data, 0, data
+
+    def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        """An array over the whole block, in C order."""
+        return np.ndarray(shape, dtype, self._bytes, self._at)
 
     def hand_over(self, last_owner: LastOwner) -> None:
         """Take over recycled memory, whose last owner's work must happen before the next write."""
@@ -104,15 +126,82 @@ class Block:
     def where(self) -> str:
         return where(self.nbytes, self.device, self.location)
 
+    # --- the accesses
+    #
+    # Most blocks are only used as wholes, by one stream: then the last write and the last read are all there is to
+    # remember, and no access of that stream can conflict with them. A `History` is made at the first other access.
+
+    @property
+    def history(self) -> History | None:
+        """The accesses, if there were any."""
+        accesses = self._accesses
+        if type(accesses) is tuple:
+            found = History()
+            for action, is_write in zip(accesses, (True, False), strict=True):
+                if action is not None:
+                    found.note(self.whole(), action, is_write=is_write)
+            self._accesses = accesses = found  # in one assignment: an error may come in between
+        return accesses  # type: ignore[return-value]
+
+    @history.setter
+    def history(self, history: History | None) -> None:
+        self._accesses = history
+
+    def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
+        """Whether an access to any bytes of the block is ordered behind all others; False if that is not seen here."""
+        accesses = self._accesses
+        if type(accesses) is tuple:
+            last = accesses[1] or accesses[0]
+            participant = last.participant
+            known = participant is action.participant or last.tick <= clock.get(participant.key, 0)
+            return known or participant.is_retired
+        return accesses is None
+
+    def is_of(self, participant: Participant) -> bool:
+        """Whether no other participant has used the block; False if that is not seen here."""
+        accesses = self._accesses
+        if type(accesses) is tuple:
+            return (accesses[1] or accesses[0]).participant is participant
+        return accesses is None
+
+    def latest(self) -> list[Action]:
+        """The last access of each participant."""
+        accesses = self._accesses
+        if type(accesses) is tuple:
+            return [accesses[1] or accesses[0]]
+        return [] if accesses is None else accesses.latest()  # type: ignore[union-attr]
+
+    def prune(self, known: Callable[[Action], bool]) -> None:
+        """Drop the accesses that everything still to come is ordered behind, once there are many."""
+        accesses = self._accesses
+        if type(accesses) is History and accesses.is_long and not accesses.forget(known):
+            self._accesses = None
+
     def note(self, span: Span, action: Action, *, is_write: bool) -> None:
         """Remember an access."""
+        accesses = self._accesses
+        if span.form is None and span.stop - span.start >= self.nbytes and self._note_whole(accesses, action, is_write):
+            if is_write:
+                self.has_void, self.value_flags = False, None
+            return
         history = self.history
-        is_reset = is_write and span.form is None and span.stop - span.start >= self.nbytes
-        if history is None or (is_reset and not history.is_of(action.participant)):
-            history = self.history = History()
+        if history is None:
+            history = self._accesses = History()
         history.note(span, action, is_write=is_write)
         if is_write and self.has_void:
             self._mark_values(span, True)
+
+    def _note_whole(self, accesses: WholeAccesses | History | None, action: Action, is_write: bool) -> bool:
+        """Remember an access to all bytes; False where that takes a history."""
+        if is_write:  # which stands for all accesses before it
+            self._accesses = (action, None)
+        elif accesses is None:
+            self._accesses = (None, action)
+        elif type(accesses) is tuple and (accesses[0] or accesses[1]).participant is action.participant:
+            self._accesses = (accesses[0], action)
+        else:
+            return False
+        return True
 
     def void(self, span: Span) -> model.Flags | None:
         """The bytes of a span without a value, as flags; None if each byte has one."""
@@ -206,11 +295,10 @@ def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
     Other participants' accesses are ordered by the owner's declarations, or by the host's waits.
     """
     clock = Joined(before)
-    latest = [] if block.history is None else block.history.latest()
     return tuple(
         [
             each
-            for each in latest
+            for each in block.latest()
             if each.participant is block.stream
             or (each.tick <= clock.get(each.participant.key, 0) and not each.participant.is_retired)
         ]
@@ -220,6 +308,10 @@ def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
 SLOT = 36
 _FIRST = 1 << 12  # above every address that a 64-bit process can have
 _FREED_REMEMBERED = 4096
+_SMALL_NBYTES = 512
+_PIECE_NBYTES = 8192
+"""The memory that small blocks share: it is made in one step, and lives as long as one of them."""
+_ALIGNED_TO = 64
 POISON = 0xFFFB
 """Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
@@ -235,6 +327,23 @@ class Freed(NamedTuple):
     @property
     def where(self) -> str:
         return where(self.nbytes, self.device, self.location)
+
+
+def _make_uninitialised(nbytes: int, device: Device) -> HostArray:
+    """New bytes with the pattern of uninitialised memory.
+
+    Raises:
+        DeviceMemoryError: The host is short of memory.
+    """
+    try:
+        words = np.empty((nbytes + 1) // 2, np.uint16)
+    except MemoryError as error:
+        raise DeviceMemoryError(
+            f"{nbytes} bytes for {device} cannot be allocated: the host, which simulates it, is short of memory; "
+            "free arrays, or work on parts"
+        ) from error
+    words.fill(POISON)
+    return words.view(np.uint8)
 
 
 def poison(data: np.ndarray[Any, Any]) -> None:
@@ -343,8 +452,11 @@ class AddressSpace:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST)
+        self._piece: HostArray
         self._blocks: dict[int, Block] = {}
-        self._freed: OrderedDict[int, Freed] = OrderedDict()
+        self._freed: OrderedDict[int, tuple[int, Device, CodeLocation, SimStream, CodeLocation]] = OrderedDict()
+        self._piece_at = _PIECE_NBYTES
+        """The bytes of the piece of memory that small blocks are using up."""
         self._host_starts: list[int] = []
         self._host: dict[int, Block] = {}
         self.used: dict[int, int] = {}
@@ -352,17 +464,17 @@ class AddressSpace:
     # --- devices
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
-        try:
-            words = np.empty((nbytes + 1) // 2, np.uint16)
-        except MemoryError as error:
-            raise DeviceMemoryError(
-                f"{nbytes} bytes for {device} cannot be allocated: the host, which simulates it, is short of memory; "
-                "free arrays, or work on parts"
-            ) from error
-        words.fill(POISON)
-        data = words.view(np.uint8)[:nbytes]
-        pointer = next(self._numbers) << SLOT
-        return Block(data, pointer, device=device, stream=stream, location=location)
+        """A block of uninitialised memory, which is found from `enter` on."""
+        at = 0
+        if nbytes > _SMALL_NBYTES:
+            memory = _make_uninitialised(nbytes, device)
+        else:
+            at = self._piece_at
+            if at + nbytes > _PIECE_NBYTES:
+                self._piece, at = _make_uninitialised(_PIECE_NBYTES, device), 0
+            memory = self._piece
+            self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
+        return Block(memory, at, nbytes, next(self._numbers) << SLOT, device, stream, location)
 
     def enter(self, block: Block) -> None:
         """Let the block be found, once something owns it that will free it."""
@@ -375,19 +487,21 @@ class AddressSpace:
             self._count()
             raise
 
-    def free(self, block: Block, action: Action | None = None) -> None:
-        """Forget a block; ``action`` is remembered for uses of its address."""
-        assert block.device is not None
+    def free(self, block: Block, location: CodeLocation | None = None) -> None:
+        """Forget a block; ``location`` is remembered for uses of its address."""
+        device, stream = block.device, block.stream
+        assert device is not None
+        assert stream is not None
         number = block.pointer >> SLOT
         if number not in self._blocks:  # an error has come before `enter`, or after the end of this
             return
         try:
-            if action is not None:
-                self._freed[number] = Freed(block.nbytes, block.device, block.location, action)
+            if location is not None:
+                self._freed[number] = (block.nbytes, device, block.location, stream, location)
                 while len(self._freed) > _FREED_REMEMBERED:
                     self._freed.popitem(last=False)
             del self._blocks[number]
-            self.used[block.device.index] -= block.nbytes
+            self.used[device.index] -= block.nbytes
         except BaseException:
             self._blocks.pop(number, None)
             self._count()
@@ -412,7 +526,11 @@ class AddressSpace:
 
     def find_freed(self, pointer: int) -> Freed | None:
         """The record of the freed block that contained an address."""
-        return self._freed.get(pointer >> SLOT)
+        found = self._freed.get(pointer >> SLOT)
+        if found is None:
+            return None
+        nbytes, device, made, stream, location = found
+        return Freed(nbytes, device, made, Action("free", stream, location, tick=0))
 
     # --- the host
 
@@ -422,7 +540,7 @@ class AddressSpace:
 
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
         """Track accesses to host memory that a device may reach."""
-        block = Block(data, data.ctypes.data, device=None, stream=None, location=location)
+        block = Block(data, 0, data.nbytes, data.ctypes.data, None, None, location)
         self._host[block.pointer] = block
         self._host_starts = sorted(self._host)  # in one assignment: a list that differs from the table finds nothing
         return block

@@ -492,7 +492,12 @@ class Operation(Action):
         self, name: str, participant: Participant, location: CodeLocation, run: Callable[[], object] | None,
         call: str = "",
     ) -> None:  # fmt: skip
-        super().__init__(name, participant, location, call)
+        self.name = name
+        self.arguments = ()
+        self.participant = participant
+        self.location = location
+        self.call = call
+        self.tick = participant.tick()
         self.run = run
         self.around: Around | None = None
         self.serial = 0
@@ -564,7 +569,10 @@ class Operation(Action):
 
     def list_needed(self) -> list[Operation]:
         """The operations to carry out until this one is done, in the order in which they were enqueued."""
-        if all(each.is_done for each in self.before):
+        for each in self.before:
+            if not (each._is_done or each.is_done):
+                break
+        else:
             return [] if self.run is None else [self]
         found, waiting = {self}, [self]
         while waiting:

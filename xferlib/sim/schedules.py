@@ -27,7 +27,7 @@ from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
 from xferlib.sim.detector import Mode
-from xferlib.sim.model import Operation
+from xferlib.sim.model import Around, Operation
 from xferlib.sim.timing import H200, PROFILES, Profile
 
 if TYPE_CHECKING:
@@ -367,7 +367,9 @@ class Engine:
             self._sweep()
 
     def _sweep(self) -> None:
-        self._in_flight = {each: None for each in self._in_flight if not each.is_done_behind()}  # in their order
+        self._in_flight = {  # in their order
+            each: None for each in self._in_flight if each.run is not None or not each.is_done_behind()
+        }
 
     def force(self, target: Operation) -> None:
         """Carry out operations until ``target`` is done."""
@@ -431,29 +433,25 @@ class Engine:
     def _carry_out(self, operations: Iterable[Operation]) -> None:
         with deferred, np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
             for operation in operations:
-                _carry_out(operation)
+                if operation.around is None:
+                    _try(operation, operation.carry_out)
+                else:
+                    _carry_out_watched(operation, operation.around)
                 self._in_flight.pop(operation, None)
-                deferred.check()
+                if deferred.is_noted:
+                    deferred.check()
 
 
-def _carry_out(operation: Operation) -> None:
-    around = operation.around
-    if around is None:
-        _run(operation)
-        return
+def _carry_out_watched(operation: Operation, around: Around) -> None:
     around.begin()
     try:
-        _run(operation)
+        _try(operation, operation.carry_out)
         around.end()
     except BaseException:
         around.end()
         raise
     operation.around = None
     around.report()
-
-
-def _run(operation: Operation) -> None:
-    _try(operation, operation.carry_out)
 
 
 def _try(operation: Operation, run: Callable[[], object]) -> None:
