@@ -22,7 +22,7 @@ import xferlib as xl
 from tests.sim import IS_LONG
 from xferlib import sim
 from xferlib.errors import TransferError
-from xferlib.sim.arrays import is_inside
+from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
 from xferlib.sim.model import Stager
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -12,12 +10,11 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
 from xferlib._core.device import Device, make_capture_error
-from xferlib._runtime.checks import CodeLocation, user_call
 from xferlib.errors import quote
 from xferlib.sim import machine, model
 from xferlib.sim import memory as memory_module
 from xferlib.sim.detector import SimError
-from xferlib.sim.memory import Span, Spans
+from xferlib.sim.memory import Block, Span, Spans
 from xferlib.sim.model import SimStream
 
 if TYPE_CHECKING:
@@ -65,7 +62,7 @@ else:
 
 HostArray = np.ndarray[Any, Any]
 
-_INTERNAL = frozenset({"allocation", "info", "memory", "spans"})
+_INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 """Attributes for the simulator's own files, which completion leaves out."""
 
 
@@ -83,7 +80,7 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
+    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
@@ -91,6 +88,8 @@ class SimArray(Declared):
     def __init__(self, allocation: Allocation | LentAllocation, info: ArrayInfo, spans: Spans | None = None) -> None:
         self.allocation = allocation
         self.info = info
+        self.kind: object | None = None
+        """Stands for all but the address, as `xferlib.sim.launches` gives it."""
         self._memory: HostArray | None = None
         self._spans = spans
 
@@ -160,6 +159,11 @@ class SimArray(Declared):
         if found is None:
             found = self._spans = memory_module.spans(self.info, self.allocation.block)
         return found
+
+    def is_whole(self) -> bool:
+        """Whether it occupies all bytes of its block."""
+        spans = self._spans or self.spans()
+        return bool(spans) and spans[0][3] is None and spans[0][2] - spans[0][1] >= self.allocation.block.nbytes
 
     # --- interfaces
 
@@ -264,90 +268,24 @@ class SimArray(Declared):
 def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
     """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
     order = stream if stream is not None else machine.stream(device)
-    return NewArray(shape, dtype).allocate(device, order)
+    allocation = machine.machine().allocate(math.prod(shape) * dtype.itemsize, order)
+    return make_array(allocation.block, allocation, shape, c_strides(shape, dtype.itemsize), dtype, device)
 
 
-class NewArray:
-    """An array that an operation makes, in C order.
-
-    Args:
-        shape, dtype: Of the array.
-    """
-
-    __slots__ = ("dtype", "nbytes", "shape", "strides")
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.strides = c_strides(shape, dtype.itemsize)
-        self.nbytes = math.prod(shape) * dtype.itemsize
-
-    def allocate(self, device: Device, stream: SimStream, location: CodeLocation | None = None) -> SimArray:
-        """The array, uninitialised, allocated in the order of a stream."""
-        allocation = machine.machine().allocate(self.nbytes, stream, location)
-        block = allocation.block
-        info = _make_info(ArrayInfo, (block.pointer, self.shape, self.strides, self.dtype, device, True))
-        made = SimArray(allocation, info, (_make_span(Span, (block, 0, self.nbytes, None)),) if self.nbytes else ())
-        made._memory = block.make_array(self.shape, self.dtype)
-        return made
+def make_array(
+    block: Block, allocation: Allocation, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any],
+    device: Device,
+) -> SimArray:  # fmt: skip
+    """An array over all of a new block, in C order."""
+    nbytes = block.nbytes
+    info = _make_info(ArrayInfo, (block.pointer, shape, strides, dtype, device, True))
+    made = SimArray(allocation, info, (_make_span(Span, (block, 0, nbytes, None)),) if nbytes else ())
+    made._memory = block.make_array(shape, dtype)
+    return made
 
 
-_make_info: Callable[[type[ArrayInfo], tuple[Any, ...]], ArrayInfo] = tuple.__new__  # a third of its own constructor
+_make_info: Callable[[type[ArrayInfo], tuple[Any, ...]], ArrayInfo] = tuple.__new__  # a third of its constructor's time
 _make_span: Callable[[type[Span], tuple[Any, ...]], Span] = tuple.__new__
-
-
-class Launch:
-    """What is the same in all calls of a kernel on arrays of the same layouts.
-
-    Args:
-        name, device: Of the operation.
-        reads, writes: The arguments that are arrays and are read or written, by position.
-        makes: The arrays that it makes and writes.
-    """
-
-    __slots__ = ("_device", "_makes", "_name", "_reads", "_simulator", "_writes")
-
-    def __init__(
-        self, name: str, device: Device, *, reads: Sequence[int], writes: Sequence[int], makes: Sequence[NewArray]
-    ) -> None:
-        self._name = name
-        self._device = device
-        self._reads = reads
-        self._writes = writes
-        self._makes = makes
-        self._simulator = machine.simulator()
-
-    def enqueue(self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]) -> list[SimArray]:
-        """Enqueue ``run`` on the memory of arrays and on numbers, on the current stream; returns the new arrays."""
-        simulator = self._simulator
-        device, simulated = self._device, simulator.machine
-        stream = simulator.current(device)
-        called_at = user_call()
-        with simulated.lock:
-            made = [each.allocate(device, stream, called_at[0]) for each in self._makes]
-            reads = [given[number] for number in self._reads]
-            writes = [*[given[number] for number in self._writes], *made] if self._writes else made
-            if stream.recorded is not None:
-                stream.recorded.kept += (*reads, *writes)
-            operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
-            nbytes = 0
-            for number in self._reads:
-                nbytes += operands[number].nbytes
-            for each in writes:
-                nbytes += each.memory().nbytes
-            simulated.enqueue(
-                stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
-                nbytes=nbytes, called_at=called_at,
-            )  # fmt: skip
-        declare((*reads, *writes), stream)
-        return made
-
-
-def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
-    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
-    for array in arrays:
-        if array.allocation.block.stream is not stream and not is_inside():
-            array.allocation.users[stream.key] = stream
 
 
 def memories_of(operands: Sequence[Any]) -> list[Any]:
@@ -391,44 +329,6 @@ def spans_of(arrays: Sequence[SimArray]) -> Spans:
     for each in arrays:
         found += each.spans()
     return found
-
-
-# Operations of an array library, in contrast to xferlib's own kernels.
-#
-# A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
-# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
-# is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
-# that is too short is found.
-
-
-class _Inside(threading.local):
-    is_inside = False
-    """Whether the thread is in a call of the namespace."""
-
-
-_thread = _Inside()
-
-
-def is_inside() -> bool:
-    """Whether the calling thread computes for the namespace."""
-    return _thread.is_inside
-
-
-def operation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` as an operation of an array library."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        was = _thread.is_inside
-        try:  # Ctrl-C in front of it would leave the mark, and arrays would not outlast their use from then on
-            _thread.is_inside = True
-            return function(*args, **options)
-        finally:
-            _thread.is_inside = was
-
-    made: Any = call  # reports name the function by its code, as the program called it
-    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
-    return call
 
 
 # Elements at computed positions: operations that read and write just these, so that the detector knows them.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +37,7 @@ from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
+from xferlib.sim import launches
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
 from xferlib.sim.arrays import ImplicitCopyError, SimArray
@@ -57,6 +59,7 @@ from xferlib.sim.timing import Lane
 
 if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.module import EmulatedKernel
+    from xferlib.kernels.python_frontend import HostNumbers
 
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
 
@@ -264,7 +267,7 @@ class SimBackend(Backend):
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
-        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=arrays_module.operation)
+        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
 
     def _watch(self) -> None:
         """Follow the library's threads from the first stream or memory on: programs ask which backends exist, too."""
@@ -318,8 +321,25 @@ class SimBackend(Backend):
         info: ArrayInfo = array.info
         return info
 
+    def signature(self, array: Array) -> Hashable:
+        return launches.kind_of(array)
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        kinds = [*map(launches.kind_of, arrays)]
+
+        def matches(*others: SimArray) -> bool:
+            for each, kind in zip(others, kinds, strict=True):
+                if (each.kind or launches.kind_of(each)) is not kind:
+                    return False
+            return True
+
+        return matches
+
+    def operands(self, arrays: Sequence[Array]) -> list[Any]:
+        return [array.info.pointer for array in arrays]
+
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
-        view: np.ndarray[Any, Any] = array.memory()
+        view: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.memory()
         return view
 
     def compute_on_host(
@@ -327,6 +347,7 @@ class SimBackend(Backend):
     ) -> bool:
         operands = arrays_module.memories_of((*reads, *writes))
         arrays_module.launch(name, lambda: function(*operands), reads, writes)
+        launches.note_new(name, reads, writes, lambda operands: function(*operands))
         return True
 
     def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
@@ -523,33 +544,76 @@ class SimCall(HostCall):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self._numbers: HostNumbers | None = args[3].numbers
+        self._computed: tuple[list[Any], list[Any]] = ([], [])
+        """The numbers of the last call, and the parameters for them."""
+        self._runs = functools.partial(self._run, False), functools.partial(self._run, True)
         self._native: Callable[[tuple[Any, ...], None], Any] | None = None
-        self._outputs_made = [
-            arrays_module.NewArray(self.shape, self.program.params[number].dtype) for number in self._omitted
-        ]
-        given = len(self._names) - len(self._omitted)
-        is_array = [number not in self._scalars for number in range(len(self._names))]
-        self._launched = arrays_module.Launch(
-            self.name, self.device, reads=[n for n in sorted(self.program.reads) if is_array[n] and n < given],
-            writes=[n for n in sorted(self.program.writes) if is_array[n] and n < given], makes=self._outputs_made,
+        infos: dict[int, ArrayInfo] = args[-1]
+        self._launch = launches.Launch(
+            self.name, self.device, {number: info.nbytes for number, info in infos.items()},
+            reads=sorted(self.program.reads & infos.keys()), writes=self._written,
+            makes=[launches.NewArray(self.shape, self.program.params[n].dtype, self.device) for n in self._omitted],
         )  # fmt: skip
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
-        if len(self._converters) < len(self._scalars):
-            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
-        for number, convert in self._converters:
-            convert(given[number])  # an error is this call's
-        is_aliased = self._is_in_place
-        for written, other in self._pairs:
-            if np.may_share_memory(given[written].memory(), given[other].memory()):
-                is_aliased |= self._check_aliasing({n: given[n].info for n in self._arrays})
-                break
-        made = self._launched.enqueue(given, functools.partial(self._run, is_aliased))
+        if self._scalars:
+            given = self._unpack(given)
+        result = self._enqueue(given, is_aliased=self._check_again(given), is_library=None)
+        numbers = self._numbers
+        if numbers is None:
+            launches.note(self, given, result)
+        elif len(numbers.sources) == 1:
+            first, count = numbers.first, len(numbers.uses)
+            passed = [*given[:first], *given[first + count :]]
+            passed[numbers.sources[0]] = launches.THE_NUMBER
+            launches.note(self, passed, result)
+        return result
+
+    def repeat(self, given: Sequence[Any]) -> Any:
+        """`run_again` for a function of the namespace; `NotImplemented` where it has to say what is wrong."""
+        try:
+            if (numbers := self._numbers) is not None:
+                found = [given[each] for each in numbers.sources]
+                known, computed = self._computed
+                # The very objects: numbers that are equal may differ, as 0.0 and -0.0 do.
+                if not known or any(map(operator.is_not, found, known)):
+                    computed = numbers.compute(given)
+                    self._computed = found, computed
+                given = numbers.insert(given, computed)
+            if self._scalars:
+                given = self._unpack(given)
+            is_aliased = self._check_again(given)
+        except Exception:
+            return NotImplemented
+        return self._enqueue(given, is_aliased=is_aliased, is_library=True)
+
+    def _enqueue(self, given: Sequence[Any], *, is_aliased: bool, is_library: bool | None) -> Any:
+        made = self._launch.enqueue(given, self._runs[is_aliased], is_library=is_library)
         only = self._only
         if only is not None:
             return made[0] if made else given[only]
         return self._pick_result((*given, *made))
+
+    def _unpack(self, given: Sequence[Any]) -> list[Any]:
+        """The arguments with Python's numbers for NumPy's of the parameters' dtypes: compiled calls take those."""
+        found = [*given]
+        for number in self._scalars:
+            if isinstance(each := found[number], np.generic) and each.dtype == self.program.params[number].dtype:
+                found[number] = each.item()
+        return found
+
+    def _check_again(self, given: Sequence[Any]) -> bool:
+        """Check what layouts do not tell; whether an output is an input."""
+        if len(self._converters) < len(self._scalars):
+            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
+        for number, convert in self._converters:
+            convert(given[number])
+        for written, other in self._pairs:
+            if np.may_share_memory(given[written].memory(), given[other].memory()):
+                return self._check_aliasing({n: given[n].info for n in self._arrays}) or self._is_in_place
+        return self._is_in_place
 
     def _run(self, is_aliased: bool, operands: tuple[Any, ...]) -> None:
         """Compute on memory and numbers, which have been checked."""
@@ -573,7 +637,9 @@ def reduce(
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)
-    arrays_module.declare(arrays, machine_module.stream(arrays[0].device))
+    launches.declare(arrays, machine_module.stream(arrays[0].device))
+    if len(reads) == len(args):
+        launches.note_new(name, reads, results, lambda operands: run(operands[:-1], operands[-1:]))
 
 
 def stand_in(
@@ -592,7 +658,7 @@ def stand_in(
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
     arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
-    arrays_module.declare(arrays, stream.stream)
+    launches.declare(arrays, stream.stream)
 
 
 def _emulate(
@@ -602,7 +668,7 @@ def _emulate(
 
     arrays = [args[number] for number in kernel]
     raw_kernels.emulate(name, kernel, args, written, stream)
-    arrays_module.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
+    launches.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
 
 
 ENGINE = BackendEngine(SimCall, reduce, stand_in, _emulate)

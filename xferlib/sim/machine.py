@@ -601,7 +601,7 @@ class Lifetimes:
                 stream.pool.recycle(block.nbytes, LastOwner((*latest,), location), machine.hosts.main.clock)
             machine.memory.free(block, location)
             return
-        before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
+        before = [stream, *users.values(), *stream.others]
         awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
         # Reference counts order the threads that held the array: all their uses happen before the free.
         left = () if block.left is None else block.left.values()
@@ -1248,6 +1248,14 @@ class Machine:
         self.forked_from = 0
         existing.add(self)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the detector and the schedule looks at operations, and nothing refuses them."""
+        return (
+            self.function is None and self.guard is None and self.listener is None and self.faults.plan is None
+            and not self.faults.lost and not self.forked_from
+        )  # fmt: skip
+
     # --- entering
 
     def enter(
@@ -1320,8 +1328,6 @@ class Machine:
         stream.join(host)
         if stream.time_s < host.time_s:
             stream.time_s = host.time_s
-        if stream.kind is StreamKind.NON_BLOCKING:
-            return [stream.tail]
         after = [stream.tail]
         if stream.awaited:
             for event in stream.awaited.values():
@@ -1329,7 +1335,7 @@ class Machine:
             stream.awaited = {}
         if stream.last_wait is not None:
             after.append(stream.last_wait)
-        for other in self.streams[stream.device].before(stream):
+        for other in stream.others:
             stream.join(other)
             after.append(other.tail)
             stream.time_s = max(stream.time_s, other.time_s)
@@ -1390,7 +1396,7 @@ class Machine:
                     operation.run, operation.is_computed = model.do_nothing, True
                     _refuse_other_devices(name, stream, reads + writes)
                 if detector.is_on:
-                    self._check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
+                    self.check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
                 operation.has_host_memory = lane is Lane.NONE or bool(on_host(reads + writes))
                 if lane is Lane.H2D and reads:  # else it copies values that it has taken
                     operation.source = _memory(reads[0])[0]
@@ -1418,10 +1424,11 @@ class Machine:
                 raise error
             return operation
 
-    def _check(
-        self, operation: Operation, stream: SimStream, reads: Spans, writes: Spans, *, is_kernel: bool,
-        uses_values: bool,
+    def check(
+        self, operation: Operation, stream: SimStream, reads: Spans, writes: Spans, *, is_kernel: bool = True,
+        uses_values: bool = True,
     ) -> None:  # fmt: skip
+        """Check an operation's accesses and remember them."""
         spans = reads + writes
         calls = None if is_kernel or self.staging.calls.is_idle else self.staging.calls
         if calls is not None:

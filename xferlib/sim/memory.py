@@ -179,10 +179,8 @@ class Block:
 
     def note(self, span: Span, action: Action, *, is_write: bool) -> None:
         """Remember an access."""
-        accesses = self._accesses
-        if span.form is None and span.stop - span.start >= self.nbytes and self._note_whole(accesses, action, is_write):
-            if is_write:
-                self.has_void, self.value_flags = False, None
+        if span.form is None and span.stop - span.start >= self.nbytes:
+            self.note_whole(action, is_write=is_write)
             return
         history = self.history
         if history is None:
@@ -191,17 +189,20 @@ class Block:
         if is_write and self.has_void:
             self._mark_values(span, True)
 
-    def _note_whole(self, accesses: WholeAccesses | History | None, action: Action, is_write: bool) -> bool:
-        """Remember an access to all bytes; False where that takes a history."""
-        if is_write:  # which stands for all accesses before it
+    def note_whole(self, action: Action, *, is_write: bool) -> None:
+        """Remember an access to all bytes."""
+        accesses = self._accesses
+        if is_write:  # it stands for all accesses before it
             self._accesses = (action, None)
+            self.has_void, self.value_flags = False, None
         elif accesses is None:
             self._accesses = (None, action)
         elif type(accesses) is tuple and (accesses[0] or accesses[1]).participant is action.participant:
             self._accesses = (accesses[0], action)
         else:
-            return False
-        return True
+            history = self.history
+            assert history is not None
+            history.note(self.whole(), action, is_write=False)
 
     def void(self, span: Span) -> model.Flags | None:
         """The bytes of a span without a value, as flags; None if each byte has one."""

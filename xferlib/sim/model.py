@@ -8,7 +8,7 @@ import operator
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -617,6 +617,13 @@ class LastOwner(NamedTuple):
     users: tuple[Action, ...]
     location: CodeLocation
 
+    def is_of(self, participant: Participant) -> bool:
+        """Whether no other participant has used the memory."""
+        for each in self.users:
+            if each.participant is not participant:
+                return False
+        return True
+
 
 class Pool:
     """Memory freed in the order of one stream, while its users may still be at work."""
@@ -1177,6 +1184,7 @@ class SimStream(Participant):
         awaited: Of the legacy stream, by stream: events that its next operation waits for. Blocking streams are not
             ordered around a wait, as measured on an H200.
         last_wait: Of the legacy stream: its last wait.
+        others: The streams whose work so far comes before its next operation by CUDA's rules.
         polled: The event that the host polls, until it is complete.
         recorded: Notes its operations instead of the machine doing them, while it is captured.
         idle_copies: Participants of the copies of staged transfers that are complete, which the stream comes after.
@@ -1185,8 +1193,8 @@ class SimStream(Participant):
     """
 
     __slots__ = (
-        "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
-        "site", "tail", "time_s", "waited",
+        "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "others", "polled", "pool", "priority",
+        "recorded", "site", "tail", "time_s", "waited",
     )  # fmt: skip
 
     def __init__(
@@ -1201,6 +1209,7 @@ class SimStream(Participant):
         self.site = site
         self.priority = priority
         self.tail: Operation | None = None
+        self.others: Sequence[SimStream] = ()
         self.time_s = 0.0
         self.waited: dict[int, Waited] = {}
         self.pool = Pool()
@@ -1291,24 +1300,18 @@ class DeviceStreams:
         self.legacy = legacy
         self.blocking: list[SimStream] = []
         self.every: list[SimStream] = [legacy]
+        # The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt. Only one
+        # step back: what a blocking stream waits for came before the legacy stream's last operation, and is known by
+        # its clock.
+        legacy.others = self.blocking
 
     def add(self, stream: SimStream) -> None:
         self.every.append(stream)
         if stream.kind is not StreamKind.NON_BLOCKING:
             self.blocking.append(stream)
+            stream.others = (self.legacy,)
 
     def remove(self, stream: SimStream) -> None:
         for streams in (self.every, self.blocking):
             if stream in streams:
                 streams.remove(stream)
-
-    def before(self, stream: SimStream) -> list[SimStream]:
-        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rules.
-
-        The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
-        """
-        # Only one step back: what a blocking stream waits for came before the legacy stream's last operation, and is
-        # known by its clock.
-        if stream.kind is StreamKind.LEGACY:
-            return self.blocking
-        return [] if stream.kind is StreamKind.NON_BLOCKING else [self.legacy]

@@ -338,7 +338,8 @@ class Engine:
         self.most_pending = MOST_PENDING
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
-        self._serial = 0
+        self.serial = 0
+        """How many operations there have been."""
         self._undelivered: list[Operation] = []
         """Copies to the host whose values are taken, and that have not been carried out."""
 
@@ -350,8 +351,8 @@ class Engine:
 
     def order(self, operation: Operation, after: Iterable[Operation | None]) -> None:
         """Put an operation behind the operations ``after``, before it becomes its stream's last one."""
-        self._serial += 1
-        operation.serial = self._serial
+        self.serial += 1
+        operation.serial = self.serial
         operation.before = tuple([each for each in after if each is not None and not each.is_done])
 
     def add(self, operation: Operation) -> None:

@@ -1,0 +1,385 @@
+"""Kernels on simulated arrays: a call that comes again is enqueued by what it does anew each time, and nothing else.
+
+What a kernel is, which arrays it reads, writes and makes, and what it costs on the virtual clock follows from the
+layouts of its arguments. A `Launch` knows that. What is left is to order the operation, to check its accesses, and to
+remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a comparison
+and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and `Machine.enqueue`.
+
+A function of the namespace comes to such a call by way of many checks, which only the layouts decide. So it remembers
+the launch that it came to, by the layouts, and does the same again (`operation`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xferlib._core.arrays import c_strides
+from xferlib._runtime.checks import user_call
+from xferlib.sim import machine
+from xferlib.sim.arrays import SimArray, make_array, spans_of
+from xferlib.sim.machine import KERNELS, Allocation
+from xferlib.sim.model import Operation, SimStream, Stager
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib.sim.machine import Machine
+
+# All of an array that the preparation of a call depends on, as one object: comparing tuples takes ten times as long.
+
+_MOST_KINDS = 4096
+_kinds: dict[Hashable, object] = {}
+
+
+def _find_kind(facts: tuple[Any, ...]) -> object:
+    """The object for the facts of an `ArrayInfo` behind its pointer."""
+    found = _kinds.get(facts)
+    if found is None:
+        if len(_kinds) >= _MOST_KINDS:
+            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
+        found = _kinds.setdefault(facts, object())
+    return found
+
+
+def kind_of(array: SimArray) -> object:
+    """The object that stands for the layout, dtype and device of an array."""
+    found = array.kind
+    if found is None:
+        found = array.kind = _find_kind(array.info[1:])
+    return found
+
+
+# Launches.
+
+
+class NewArray:
+    """An array that a kernel makes: uninitialised, in C order."""
+
+    __slots__ = ("device", "dtype", "kind", "nbytes", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.strides = c_strides(shape, dtype.itemsize)
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.kind = _find_kind((shape, self.strides, dtype, device, True))
+
+    def over(self, allocation: Allocation) -> SimArray:
+        """The array in its memory."""
+        made = make_array(allocation.block, allocation, self.shape, self.strides, self.dtype, self.device)
+        made.kind = self.kind
+        return made
+
+
+class Launch:
+    """A kernel on arrays of the same layouts, to be enqueued again and again.
+
+    Args:
+        name, device: Of the operation.
+        infos: The layouts of the arguments that are arrays, by position.
+        reads, writes: Those that it reads, and those that it writes.
+        makes: The arrays that it makes and writes.
+    """
+
+    __slots__ = ("_device", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used", "_writes")
+
+    def __init__(
+        self, name: str, device: Device, nbytes: dict[int, int], *, reads: Sequence[int], writes: Sequence[int],
+        makes: Sequence[NewArray],
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._device = device
+        self._reads = tuple(reads)
+        self._writes = tuple(writes)
+        self._used = (*reads, *writes)
+        self._makes = makes
+        self._new_nbytes = sum(each.nbytes for each in makes)
+        self._nbytes = sum(nbytes[each] for each in self._used) + self._new_nbytes
+        self._simulator = machine.simulator()
+
+    def enqueue(
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None
+    ) -> list[SimArray]:
+        """Enqueue ``run`` on the memory of the arrays and on the numbers given; returns the new arrays.
+
+        ``is_library``: whether it stands for an operation of an array library; None: the thread knows.
+        """
+        simulator = self._simulator
+        stream, simulated = simulator.current(self._device), simulator.machine
+        with simulated.lock:
+            made = self._enqueue_plain(simulated, stream, given, run)
+            if made is None:
+                made = self._enqueue_any(simulated, stream, given, run)
+        if not is_library:
+            for number in self._used:
+                allocation = given[number].allocation
+                if allocation.block.stream is not stream and (is_library is False or not is_inside()):
+                    allocation.users[stream.key] = stream
+        return made
+
+    def _enqueue_plain(
+        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]
+    ) -> list[SimArray] | None:
+        """Enqueue where nothing but the detector and the schedule looks at it; None, and nothing done, elsewhere."""
+        if not simulated.is_plain or stream.recorded is not None:
+            return None
+        hosts, detector, engine = simulated.hosts, simulated.detector, simulated.engine
+        memory, timeline, lifetimes = simulated.memory, simulated.timeline, simulated.lifetimes
+        device = self._device
+        host = hosts.current() if hosts._own else hosts.main
+        if detector.postponed or type(host) is Stager:
+            return None
+        if lifetimes.deaths or lifetimes.released:
+            lifetimes.free_collected()
+            if detector.postponed:
+                return None
+        if memory.used.get(device.index, 0) + self._new_nbytes > simulated.settings.memory_nbytes:
+            return None
+        location, call = called_at = user_call()
+        is_clear = True
+        made: list[SimArray] = []
+        for each in self._makes:
+            host.time_s += timeline.enqueue_s
+            block = memory.allocate(each.nbytes, device, stream, location)
+            allocation = Allocation(block, lifetimes.deaths)
+            memory.enter(block)
+            last_owner = stream.pool.take(each.nbytes, hosts.main.clock)
+            if last_owner is not None and not last_owner.is_of(stream):
+                block.hand_over(last_owner)
+                is_clear = False
+            made.append(each.over(allocation))
+        host.time_s += timeline.enqueue_s
+        after = simulated.order(stream, host)
+        operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
+        operation = Operation(self._name, stream, location, functools.partial(run, operands), call)
+        try:
+            if detector.is_on:
+                clock = stream.clock
+                for number in self._reads:
+                    array = given[number]
+                    block = array.allocation.block
+                    is_clear = is_clear and array.is_whole() and not block.has_void and block.is_clear(operation, clock)
+                for number in self._writes:
+                    array = given[number]
+                    is_clear = is_clear and array.is_whole() and array.allocation.block.is_clear(operation, clock)
+                if is_clear:
+                    for number in self._reads:
+                        given[number].allocation.block.note_whole(operation, is_write=False)
+                    for number in self._writes:
+                        given[number].allocation.block.note_whole(operation, is_write=True)
+                    for array in made:
+                        array.allocation.block.note_whole(operation, is_write=True)
+                else:
+                    reads = spans_of([given[number] for number in self._reads])
+                    writes = spans_of([*[given[number] for number in self._writes], *made])
+                    simulated.check(operation, stream, reads, writes)
+            engine.order(operation, after)
+            stream.tail = operation
+        except BaseException:
+            if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
+                operation.tick = 0
+            raise
+        stream.time_s = timeline.add(KERNELS, device.index, stream.key, self._name, self._nbytes, stream.time_s)[1]
+        engine.add(operation)
+        return made
+
+    def _enqueue_any(
+        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]
+    ) -> list[SimArray]:
+        """Enqueue as any operation."""
+        called_at = user_call()
+        made = [each.over(simulated.allocate(each.nbytes, stream, called_at[0])) for each in self._makes]
+        reads = [given[number] for number in self._reads]
+        writes = [*[given[number] for number in self._writes], *made]
+        if stream.recorded is not None:
+            stream.recorded.kept += (*reads, *writes)
+        operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
+        simulated.enqueue(
+            stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
+            nbytes=self._nbytes, called_at=called_at,
+        )  # fmt: skip
+        return made
+
+
+def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
+    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
+    for array in arrays:
+        if array.allocation.block.stream is not stream and not is_inside():
+            array.allocation.users[stream.key] = stream
+
+
+# Operations of an array library, in contrast to xferlib's own kernels.
+#
+# A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
+# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
+# is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
+# that is too short is found.
+
+
+class _Thread(threading.local):
+    is_inside = False
+    """Whether the thread is in a call of the namespace."""
+    notes: list[tuple[Any, Sequence[Any], Any]] | None = None
+    """What that call has come to so far: calls to repeat, their arguments, and their results."""
+
+
+_thread = _Thread()
+
+
+def is_inside() -> bool:
+    """Whether the calling thread computes for the namespace."""
+    return _thread.is_inside
+
+
+THE_NUMBER = object()
+"""In place of the one argument of a call that is a number."""
+
+
+def note(call: Any, given: Sequence[Any], result: Any) -> None:
+    """Note for a function of the namespace that this call, with these arguments, is what it came to.
+
+    ``call.repeat(given)`` makes the call for other arguments of the same layouts, or returns `NotImplemented` with
+    nothing done.
+    """
+    if (notes := _thread.notes) is not None:
+        notes.append((call, given, result))
+
+
+class RepeatedCall:
+    """A call of one launch that makes one array.
+
+    Args:
+        launch: The launch.
+        run: Computes, on memory.
+    """
+
+    __slots__ = ("_launch", "_run")
+
+    def __init__(self, launch: Launch, run: Callable[[tuple[Any, ...]], object]) -> None:
+        self._launch = launch
+        self._run = run
+
+    def repeat(self, given: Sequence[Any]) -> SimArray:
+        return self._launch.enqueue(given, self._run, is_library=True)[0]
+
+
+def note_new(
+    name: str, reads: Sequence[SimArray], writes: Sequence[SimArray], run: Callable[[tuple[Any, ...]], object]
+) -> None:
+    """`note` an operation that computes on all of its arrays, the written one behind the others, which it has made."""
+    if _thread.notes is None or len(writes) != 1:
+        return
+    made = writes[0]
+    nbytes = {number: each.nbytes for number, each in enumerate(reads)}
+    new = NewArray(made.shape, made.dtype, made.device)
+    if made.info[1:] == (new.shape, new.strides, new.dtype, new.device, True):
+        launch = Launch(name, made.device, nbytes, reads=range(len(reads)), writes=(), makes=[new])
+        note(RepeatedCall(launch, run), reads, made)
+
+
+Key = tuple[Any, ...]
+_MOST_KNOWN = 512
+_SIMPLE = (int, bool, type(None))
+
+
+def _make_key(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
+    """The key of a call with arrays and simple options; None for one that is not repeated."""
+    found: list[Any] = []
+    for each in (*args, *options.values()):
+        if type(each) is SimArray:
+            found.append(kind_of(each))
+        elif type(each) in _SIMPLE:
+            found += (type(each), each)  # True is no axis, but equal to 1
+        else:
+            return None
+    return (*found, *options)
+
+
+def _make_key_by_types(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
+    """The key of a call that passes its arguments on to one kernel, which looks at numbers itself."""
+    return None if options else tuple([kind_of(each) if type(each) is SimArray else type(each) for each in args])
+
+
+class Repeats:
+    """What calls of one function of the namespace have come to, by their arguments.
+
+    Args:
+        function: The function.
+    """
+
+    __slots__ = ("_function", "_known", "get", "make_key")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._known: dict[Key, tuple[Callable[[Sequence[Any]], Any], tuple[int, ...] | None]] = {}
+        self.get = self._known.get
+        self.make_key = _make_key_by_types if getattr(function, "passes_operands", False) else _make_key
+
+    def call(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call the function, and remember what it comes to."""
+        thread, engine = _thread, machine.machine().engine
+        was_inside, outer = thread.is_inside, thread.notes
+        try:  # Ctrl-C in front of it would leave the mark, and arrays would not outlast their use from then on
+            notes: list[tuple[Any, Sequence[Any], Any]] = []
+            thread.is_inside, thread.notes = True, notes
+            before = engine.serial
+            found = self._function(*args, **options)
+            if len(notes) == 1 and engine.serial == before + 1:  # else it does more
+                self._remember(args, options, found, *notes[0])
+            if outer is not None:
+                outer += notes
+            return found
+        finally:
+            thread.is_inside, thread.notes = was_inside, outer
+
+    def _remember(
+        self, args: tuple[Any, ...], options: dict[str, Any], found: Any, call: Any, given: Sequence[Any], result: Any
+    ) -> None:
+        key = self.make_key(args, options)
+        if found is not result or key is None or len({*map(id, args)}) < len(args):
+            return  # of one that is given twice it cannot be told where it went
+        places: list[int] = []
+        for each in given:
+            found_at = [
+                place
+                for place, other in enumerate(args)
+                if other is each or (each is THE_NUMBER and type(other) is not SimArray)
+            ]
+            if len(found_at) != 1:
+                return
+            places += found_at
+        if self.make_key is _make_key_by_types and set(places) != set(range(len(args))):
+            return  # the kernel does not see all of them
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = call.repeat, None if places == [*range(len(args))] else tuple(places)
+
+
+def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` as an operation of an array library."""
+    repeats = Repeats(function)
+    get, make_key, is_passed_on = repeats.get, repeats.make_key, getattr(function, "passes_operands", False)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if is_passed_on and len(args) == 2:
+            a, b = args
+            key: Any = (a.kind if type(a) is SimArray else type(a), b.kind if type(b) is SimArray else type(b))
+        else:
+            key = make_key(args, options)
+        if (known := get(key)) is not None and not (is_passed_on and options):
+            repeat, places = known
+            found = repeat(args if places is None else [args[place] for place in places])
+            if found is not NotImplemented:
+                return found
+        return repeats.call(args, options)
+
+    made: Any = call  # reports name the function by its code, as the program called it
+    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
+    return call
