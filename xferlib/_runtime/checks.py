@@ -69,9 +69,12 @@ def user_site() -> Site:
     return site_of(user_call()[0])
 
 
-def user_call() -> tuple[CodeLocation, str]:
-    """Return `location`, and the name of xferlib's function that was called there."""
-    frame: FrameType | None = sys._getframe(1)
+def user_call(skip: int = 0) -> tuple[CodeLocation, str]:
+    """Return `location`, and the name of xferlib's function that was called there.
+
+    ``skip``: how many of the innermost callers, which are xferlib's, have another one of its functions as their caller.
+    """
+    frame: FrameType | None = sys._getframe(1 + skip)
     called = ""
     while frame is not None:
         code = frame.f_code

@@ -66,6 +66,43 @@ _INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 """Attributes for the simulator's own files, which completion leaves out."""
 
 
+# All of an array that the preparation of a call depends on, as one object: comparing tuples takes ten times as long.
+
+
+class Kind:
+    """The shape, strides, dtype, device and writability of arrays: the same object for the same ones."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, facts: tuple[Any, ...]) -> None:
+        self.facts = facts
+        """Those of `ArrayInfo` behind the pointer."""
+
+
+_MOST_KINDS = 4096
+_kinds: dict[tuple[Any, ...], Kind] = {}
+"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal."""
+
+
+def find_kind(facts: tuple[Any, ...]) -> Kind:
+    """The object for the facts of an `ArrayInfo` behind its pointer."""
+    key = (*facts, facts[2].char)
+    found = _kinds.get(key)
+    if found is None:
+        if len(_kinds) >= _MOST_KINDS:
+            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
+        found = _kinds.setdefault(key, Kind(facts))
+    return found
+
+
+def kind_of(array: SimArray) -> Kind:
+    """The object that stands for all of an array but its address."""
+    found = array.kind
+    if found is None:
+        found = array.kind = find_kind(array.info[1:])
+    return found
+
+
 class ImplicitCopyError(SimError, TypeError):
     """A call would have copied device data to the host implicitly."""
 
@@ -80,20 +117,31 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info", "kind")
+    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
-    def __init__(self, allocation: Allocation | LentAllocation, info: ArrayInfo, spans: Spans | None = None) -> None:
+    def __init__(
+        self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: Kind | None = None,
+        memory: HostArray | None = None,
+    ) -> None:  # fmt: skip
         self.allocation = allocation
-        self.info = info
-        self.kind: object | None = None
-        """Stands for all but the address, as `xferlib.sim.launches` gives it."""
-        self._memory: HostArray | None = None
-        self._spans = spans
+        self._info = info
+        self.kind = kind
+        """Stands for all but the address, as `kind_of` gives it; without ``info`` it is that of the whole block."""
+        self._memory = memory
+        self._spans: Spans | None = None
 
     # --- what it is
+
+    @property
+    def info(self) -> ArrayInfo:
+        found = self._info
+        if found is None:
+            assert self.kind is not None
+            found = self._info = ArrayInfo(self.allocation.block.pointer, *self.kind.facts)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -162,7 +210,9 @@ class SimArray(Declared):
 
     def is_whole(self) -> bool:
         """Whether it occupies all bytes of its block."""
-        spans = self._spans or self.spans()
+        if self._info is None:
+            return True
+        spans = self.spans()
         return bool(spans) and spans[0][3] is None and spans[0][2] - spans[0][1] >= self.allocation.block.nbytes
 
     # --- interfaces
@@ -269,23 +319,8 @@ def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: Si
     """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
     order = stream if stream is not None else machine.stream(device)
     allocation = machine.machine().allocate(math.prod(shape) * dtype.itemsize, order)
-    return make_array(allocation.block, allocation, shape, c_strides(shape, dtype.itemsize), dtype, device)
-
-
-def make_array(
-    block: Block, allocation: Allocation, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any],
-    device: Device,
-) -> SimArray:  # fmt: skip
-    """An array over all of a new block, in C order."""
-    nbytes = block.nbytes
-    info = _make_info(ArrayInfo, (block.pointer, shape, strides, dtype, device, True))
-    made = SimArray(allocation, info, (_make_span(Span, (block, 0, nbytes, None)),) if nbytes else ())
-    made._memory = block.make_array(shape, dtype)
-    return made
-
-
-_make_info: Callable[[type[ArrayInfo], tuple[Any, ...]], ArrayInfo] = tuple.__new__  # a third of its constructor's time
-_make_span: Callable[[type[Span], tuple[Any, ...]], Span] = tuple.__new__
+    info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+    return SimArray(allocation, info)
 
 
 def memories_of(operands: Sequence[Any]) -> list[Any]:

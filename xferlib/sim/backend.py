@@ -40,7 +40,7 @@ from xferlib.sim import arrays as arrays_module
 from xferlib.sim import launches
 from xferlib.sim import machine as machine_module
 from xferlib.sim import memory
-from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.arrays import ImplicitCopyError, SimArray, kind_of
 from xferlib.sim.detector import SimError
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
@@ -322,14 +322,14 @@ class SimBackend(Backend):
         return info
 
     def signature(self, array: Array) -> Hashable:
-        return launches.kind_of(array)
+        return kind_of(array)
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        kinds = [*map(launches.kind_of, arrays)]
+        kinds = [*map(kind_of, arrays)]
 
         def matches(*others: SimArray) -> bool:
             for each, kind in zip(others, kinds, strict=True):
-                if (each.kind or launches.kind_of(each)) is not kind:
+                if (each.kind or kind_of(each)) is not kind:
                     return False
             return True
 
@@ -560,7 +560,7 @@ class SimCall(HostCall):
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
         if self._scalars:
             given = self._unpack(given)
-        result = self._enqueue(given, is_aliased=self._check_again(given), is_library=None)
+        result = self._pick(given, self._launch.enqueue(given, self._runs[self._check_again(given)]))
         numbers = self._numbers
         if numbers is None:
             launches.note(self, given, result)
@@ -587,10 +587,10 @@ class SimCall(HostCall):
             is_aliased = self._check_again(given)
         except Exception:
             return NotImplemented
-        return self._enqueue(given, is_aliased=is_aliased, is_library=True)
+        made = self._launch.enqueue(given, self._runs[is_aliased], skip=2, is_library=True)
+        return made[0] if made and self._only is not None else self._pick(given, made)
 
-    def _enqueue(self, given: Sequence[Any], *, is_aliased: bool, is_library: bool | None) -> Any:
-        made = self._launch.enqueue(given, self._runs[is_aliased], is_library=is_library)
+    def _pick(self, given: Sequence[Any], made: list[SimArray]) -> Any:
         only = self._only
         if only is not None:
             return made[0] if made else given[only]

@@ -22,37 +22,13 @@ import numpy as np
 from xferlib._core.arrays import c_strides
 from xferlib._runtime.checks import user_call
 from xferlib.sim import machine
-from xferlib.sim.arrays import SimArray, make_array, spans_of
+from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation
 from xferlib.sim.model import Operation, SimStream, Stager
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib.sim.machine import Machine
-
-# All of an array that the preparation of a call depends on, as one object: comparing tuples takes ten times as long.
-
-_MOST_KINDS = 4096
-_kinds: dict[Hashable, object] = {}
-
-
-def _find_kind(facts: tuple[Any, ...]) -> object:
-    """The object for the facts of an `ArrayInfo` behind its pointer."""
-    found = _kinds.get(facts)
-    if found is None:
-        if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
-        found = _kinds.setdefault(facts, object())
-    return found
-
-
-def kind_of(array: SimArray) -> object:
-    """The object that stands for the layout, dtype and device of an array."""
-    found = array.kind
-    if found is None:
-        found = array.kind = _find_kind(array.info[1:])
-    return found
-
 
 # Launches.
 
@@ -68,13 +44,11 @@ class NewArray:
         self.device = device
         self.strides = c_strides(shape, dtype.itemsize)
         self.nbytes = math.prod(shape) * dtype.itemsize
-        self.kind = _find_kind((shape, self.strides, dtype, device, True))
+        self.kind = find_kind((shape, self.strides, dtype, device, True))
 
     def over(self, allocation: Allocation) -> SimArray:
         """The array in its memory."""
-        made = make_array(allocation.block, allocation, self.shape, self.strides, self.dtype, self.device)
-        made.kind = self.kind
-        return made
+        return SimArray(allocation, None, self.kind, allocation.block.make_array(self.shape, self.dtype))
 
 
 class Launch:
@@ -104,95 +78,97 @@ class Launch:
         self._simulator = machine.simulator()
 
     def enqueue(
-        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None
-    ) -> list[SimArray]:
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, skip: int = 0,
+        is_library: bool | None = None,
+    ) -> list[SimArray]:  # fmt: skip
         """Enqueue ``run`` on the memory of the arrays and on the numbers given; returns the new arrays.
 
-        ``is_library``: whether it stands for an operation of an array library; None: the thread knows.
+        Args:
+            given: The arguments.
+            run: Computes.
+            skip: As of `user_call`.
+            is_library: Whether it stands for an operation of an array library; None: the thread knows.
         """
         simulator = self._simulator
         stream, simulated = simulator.current(self._device), simulator.machine
         with simulated.lock:
-            made = self._enqueue_plain(simulated, stream, given, run)
-            if made is None:
-                made = self._enqueue_any(simulated, stream, given, run)
+            hosts, detector, lifetimes = simulated.hosts, simulated.detector, simulated.lifetimes
+            memory, timeline = simulated.memory, simulated.timeline
+            device = self._device
+            host = hosts.current() if hosts._own else hosts.main
+            if lifetimes.deaths and not simulated.forked_from:
+                lifetimes.free_collected()
+            if (
+                not simulated.is_plain or detector.postponed or lifetimes.released or stream.recorded is not None
+                or type(host) is Stager
+                or memory.used.get(device.index, 0) + self._new_nbytes > simulated.settings.memory_nbytes
+            ):  # fmt: skip
+                return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
+            location, call = user_call(skip)
+            is_clear = True
+            made: list[SimArray] = []
+            for each in self._makes:
+                host.time_s += timeline.enqueue_s
+                block = memory.allocate(each.nbytes, device, stream, location)
+                allocation = Allocation(block, lifetimes.deaths)
+                memory.enter(block)
+                last_owner = stream.pool.take(each.nbytes, hosts.main.clock)
+                if last_owner is not None and not last_owner.is_of(stream):
+                    block.hand_over(last_owner)
+                    is_clear = False
+                made.append(each.over(allocation))
+            host.time_s += timeline.enqueue_s
+            after = simulated.order(stream, host)
+            operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
+            operation = Operation(self._name, stream, location, functools.partial(run, operands), call)
+            operation.is_repeatable = not self._writes
+            try:
+                if detector.is_on:
+                    for number in self._reads if is_clear else ():
+                        array = given[number]
+                        block = array.allocation.block
+                        if block.has_void or not (array.is_whole() and block.is_clear(operation, stream.clock)):
+                            is_clear = False
+                            break
+                    for number in self._writes if is_clear else ():
+                        array = given[number]
+                        if not (array.is_whole() and array.allocation.block.is_clear(operation, stream.clock)):
+                            is_clear = False
+                            break
+                    if is_clear:
+                        for number in self._reads:
+                            given[number].allocation.block.note_whole(operation, is_write=False)
+                        for number in self._writes:
+                            given[number].allocation.block.note_whole(operation, is_write=True)
+                        for array in made:
+                            array.allocation.block.note_whole(operation, is_write=True)
+                    else:
+                        reads = spans_of([given[number] for number in self._reads])
+                        writes = spans_of([*[given[number] for number in self._writes], *made])
+                        simulated.check(operation, stream, reads, writes)
+                simulated.engine.order(operation, after)
+                stream.tail = operation
+            except BaseException:
+                if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
+                    operation.tick = 0
+                raise
+            stream.time_s = timeline.add(KERNELS, device.index, stream.key, self._name, self._nbytes, stream.time_s)[1]
+            simulated.engine.add(operation)
         if not is_library:
-            for number in self._used:
-                allocation = given[number].allocation
-                if allocation.block.stream is not stream and (is_library is False or not is_inside()):
-                    allocation.users[stream.key] = stream
+            self._declare(given, stream, is_library=is_library)
         return made
 
-    def _enqueue_plain(
-        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]
-    ) -> list[SimArray] | None:
-        """Enqueue where nothing but the detector and the schedule looks at it; None, and nothing done, elsewhere."""
-        if not simulated.is_plain or stream.recorded is not None:
-            return None
-        hosts, detector, engine = simulated.hosts, simulated.detector, simulated.engine
-        memory, timeline, lifetimes = simulated.memory, simulated.timeline, simulated.lifetimes
-        device = self._device
-        host = hosts.current() if hosts._own else hosts.main
-        if detector.postponed or type(host) is Stager:
-            return None
-        if lifetimes.deaths or lifetimes.released:
-            lifetimes.free_collected()
-            if detector.postponed:
-                return None
-        if memory.used.get(device.index, 0) + self._new_nbytes > simulated.settings.memory_nbytes:
-            return None
-        location, call = called_at = user_call()
-        is_clear = True
-        made: list[SimArray] = []
-        for each in self._makes:
-            host.time_s += timeline.enqueue_s
-            block = memory.allocate(each.nbytes, device, stream, location)
-            allocation = Allocation(block, lifetimes.deaths)
-            memory.enter(block)
-            last_owner = stream.pool.take(each.nbytes, hosts.main.clock)
-            if last_owner is not None and not last_owner.is_of(stream):
-                block.hand_over(last_owner)
-                is_clear = False
-            made.append(each.over(allocation))
-        host.time_s += timeline.enqueue_s
-        after = simulated.order(stream, host)
-        operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
-        operation = Operation(self._name, stream, location, functools.partial(run, operands), call)
-        try:
-            if detector.is_on:
-                clock = stream.clock
-                for number in self._reads:
-                    array = given[number]
-                    block = array.allocation.block
-                    is_clear = is_clear and array.is_whole() and not block.has_void and block.is_clear(operation, clock)
-                for number in self._writes:
-                    array = given[number]
-                    is_clear = is_clear and array.is_whole() and array.allocation.block.is_clear(operation, clock)
-                if is_clear:
-                    for number in self._reads:
-                        given[number].allocation.block.note_whole(operation, is_write=False)
-                    for number in self._writes:
-                        given[number].allocation.block.note_whole(operation, is_write=True)
-                    for array in made:
-                        array.allocation.block.note_whole(operation, is_write=True)
-                else:
-                    reads = spans_of([given[number] for number in self._reads])
-                    writes = spans_of([*[given[number] for number in self._writes], *made])
-                    simulated.check(operation, stream, reads, writes)
-            engine.order(operation, after)
-            stream.tail = operation
-        except BaseException:
-            if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
-                operation.tick = 0
-            raise
-        stream.time_s = timeline.add(KERNELS, device.index, stream.key, self._name, self._nbytes, stream.time_s)[1]
-        engine.add(operation)
-        return made
+    def _declare(self, given: Sequence[Any], stream: SimStream, *, is_library: bool | None) -> None:
+        for number in self._used:
+            allocation = given[number].allocation
+            if allocation.block.stream is not stream and (is_library is False or not is_inside()):
+                allocation.users[stream.key] = stream
 
     def _enqueue_any(
-        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object]
-    ) -> list[SimArray]:
-        """Enqueue as any operation."""
+        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object],
+        *, is_library: bool | None,
+    ) -> list[SimArray]:  # fmt: skip
+        """`enqueue` where more than the detector and the schedule looks at operations."""
         called_at = user_call()
         made = [each.over(simulated.allocate(each.nbytes, stream, called_at[0])) for each in self._makes]
         reads = [given[number] for number in self._reads]
@@ -204,6 +180,8 @@ class Launch:
             stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
             nbytes=self._nbytes, called_at=called_at,
         )  # fmt: skip
+        if not is_library:
+            self._declare(given, stream, is_library=is_library)
         return made
 
 
@@ -266,7 +244,7 @@ class RepeatedCall:
         self._run = run
 
     def repeat(self, given: Sequence[Any]) -> SimArray:
-        return self._launch.enqueue(given, self._run, is_library=True)[0]
+        return self._launch.enqueue(given, self._run, skip=2, is_library=True)[0]
 
 
 def note_new(

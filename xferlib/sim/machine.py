@@ -521,7 +521,7 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._deaths.append((self.block, self.users, self.events, here()))
+            self._deaths.append((self.block, self.users, self.events, user_call()[0]))
         except Exception:  # the interpreter is shutting down
             return
 

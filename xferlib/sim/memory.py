@@ -10,7 +10,7 @@ import itertools
 import mmap
 import zlib
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -455,7 +455,9 @@ class AddressSpace:
         self._numbers = itertools.count(_FIRST)
         self._piece: HostArray
         self._blocks: dict[int, Block] = {}
-        self._freed: OrderedDict[int, tuple[int, Device, CodeLocation, SimStream, CodeLocation]] = OrderedDict()
+        self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
+            maxlen=_FREED_REMEMBERED
+        )
         self._piece_at = _PIECE_NBYTES
         """The bytes of the piece of memory that small blocks are using up."""
         self._host_starts: list[int] = []
@@ -498,9 +500,7 @@ class AddressSpace:
             return
         try:
             if location is not None:
-                self._freed[number] = (block.nbytes, device, block.location, stream, location)
-                while len(self._freed) > _FREED_REMEMBERED:
-                    self._freed.popitem(last=False)
+                self._freed.append((number, block.nbytes, device, block.location, stream, location))
             del self._blocks[number]
             self.used[device.index] -= block.nbytes
         except BaseException:
@@ -527,11 +527,10 @@ class AddressSpace:
 
     def find_freed(self, pointer: int) -> Freed | None:
         """The record of the freed block that contained an address."""
-        found = self._freed.get(pointer >> SLOT)
-        if found is None:
-            return None
-        nbytes, device, made, stream, location = found
-        return Freed(nbytes, device, made, Action("free", stream, location, tick=0))
+        for number, nbytes, device, made, stream, location in self._freed:
+            if number == pointer >> SLOT:
+                return Freed(nbytes, device, made, Action("free", stream, location, tick=0))
+        return None
 
     # --- the host
 

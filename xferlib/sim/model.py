@@ -480,12 +480,13 @@ class Operation(Action):
         take: Of a copy to the host: takes the values, and returns what delivers them.
         source, target: Of a copy from or to the host: its memory there.
         has_host_memory: Whether it touches host memory.
+        is_repeatable: Whether it computes from what it leaves unchanged, so that to do it twice is no fault.
         has_failed: Whether the host has been short of memory for `run` once.
     """
 
     __slots__ = (
-        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "run", "serial", "source",
-        "take", "target",
+        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "is_repeatable", "run", "serial",
+        "source", "take", "target",
     )  # fmt: skip
 
     def __init__(
@@ -507,6 +508,7 @@ class Operation(Action):
         self.target: HostArray | None = None
         self.has_host_memory = False
         self.has_failed = False
+        self.is_repeatable = False
         self.is_computed = False
         """Whether the device is as it will be afterwards, although it has not been carried out."""
         self._is_done = False
@@ -541,6 +543,10 @@ class Operation(Action):
     def carry_out(self) -> None:
         """Do the work, once."""
         assert self.run is not None
+        if self.is_repeatable:
+            self.run()
+            self.finish()
+            return
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
         call_all(self.run, functools.partial(setattr, self, "_is_done", True))
         self.finish()

@@ -364,7 +364,7 @@ class Engine:
         elif len(self._in_flight) > self.most_pending:
             self._sweep()
             oldest = list(self._in_flight)[: max(0, len(self._in_flight) - self.most_pending + _AT_ONCE)]
-            self._carry_out(each for operation in oldest for each in operation.list_needed())
+            self._carry_out(_list_needed(oldest))
             self._sweep()
 
     def _sweep(self) -> None:
@@ -419,7 +419,7 @@ class Engine:
 
     def drain(self) -> None:
         """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
-        self._carry_out(each for operation in list(self._in_flight) for each in operation.list_needed())
+        self._carry_out(_list_needed(list(self._in_flight)))
         self._sweep()
 
     def linger(self) -> None:
@@ -441,6 +441,16 @@ class Engine:
                 self._in_flight.pop(operation, None)
                 if deferred.is_noted:
                     deferred.check()
+
+
+def _list_needed(operations: Iterable[Operation]) -> Iterator[Operation]:
+    """What is to be carried out for each in turn: those before it, and itself."""
+    for operation in operations:
+        before = operation.before
+        if operation.run is not None and (not before or (len(before) == 1 and before[0]._is_done)):
+            yield operation  # by far the most common
+        else:
+            yield from operation.list_needed()
 
 
 def _carry_out_watched(operation: Operation, around: Around) -> None:
