@@ -92,9 +92,12 @@ def user_call(skip: int = 0) -> tuple[CodeLocation, str]:
     return site, _AS_CALLED.get(called, called)
 
 
-def location() -> CodeLocation:
-    """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long."""
-    return user_call()[0]
+def location(skip: int = 0) -> CodeLocation:
+    """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long.
+
+    ``skip``: how many of the innermost callers are xferlib's.
+    """
+    return user_call(1 + skip)[0]
 
 
 def site_of(location: CodeLocation) -> Site:

@@ -117,7 +117,7 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "allocation", "kind")
+    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "_uses_whole", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
@@ -132,6 +132,7 @@ class SimArray(Declared):
         """Stands for all but the address, as `kind_of` gives it; without ``info`` it is that of the whole block."""
         self._memory = memory
         self._spans: Spans | None = None
+        self._uses_whole = True if info is None else None
 
     # --- what it is
 
@@ -210,10 +211,13 @@ class SimArray(Declared):
 
     def is_whole(self) -> bool:
         """Whether it occupies all bytes of its block."""
-        if self._info is None:
-            return True
-        spans = self.spans()
-        return bool(spans) and spans[0][3] is None and spans[0][2] - spans[0][1] >= self.allocation.block.nbytes
+        found = self._uses_whole
+        if found is None:
+            spans = self.spans()
+            nbytes = self.allocation.block.nbytes
+            found = bool(spans) and spans[0].form is None and spans[0].stop - spans[0].start >= nbytes
+            self._uses_whole = found
+        return found
 
     # --- interfaces
 

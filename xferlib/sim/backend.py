@@ -547,7 +547,7 @@ class SimCall(HostCall):
         self._numbers: HostNumbers | None = args[3].numbers
         self._computed: tuple[list[Any], list[Any]] = ([], [])
         """The numbers of the last call, and the parameters for them."""
-        self._runs = functools.partial(self._run, False), functools.partial(self._run, True)
+        self._runs = self._run_apart, self._run_in_place
         self._native: Callable[[tuple[Any, ...], None], Any] | None = None
         infos: dict[int, ArrayInfo] = args[-1]
         self._launch = launches.Launch(
@@ -615,16 +615,22 @@ class SimCall(HostCall):
                 return self._check_aliasing({n: given[n].info for n in self._arrays}) or self._is_in_place
         return self._is_in_place
 
-    def _run(self, is_aliased: bool, operands: tuple[Any, ...]) -> None:
-        """Compute on memory and numbers, which have been checked."""
-        if (native := self._native) is not None and native(operands, None) is not NotImplemented:
-            return
+    def _run_apart(self, operands: tuple[Any, ...]) -> None:
+        """Compute on memory and numbers, which have been checked; no output is an input."""
+        if (native := self._native) is None or native(operands, None) is NotImplemented:
+            self._run(operands, is_aliased=False)
+
+    def _run_in_place(self, operands: tuple[Any, ...]) -> None:
+        if (native := self._native) is None or native(operands, None) is NotImplemented:
+            self._run(operands, is_aliased=True)
+
+    def _run(self, operands: tuple[Any, ...], *, is_aliased: bool) -> None:
         converted = [*operands]
         for number, convert in self._converters:
             converted[number] = convert(operands[number])
         plan = self._plan(is_aliased, converted)
         plan.run(converted)
-        if native is None and plan.native is not None and not self._swapped:
+        if self._native is None and plan.native is not None and not self._swapped:
             kinds = {number: type(operands[number]) for number in self._scalars}
             self._native = bind_direct(plan.native.kernel, self._outputs, kinds)
 

@@ -24,10 +24,12 @@ from xferlib._runtime.checks import user_call
 from xferlib.sim import machine
 from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation
-from xferlib.sim.model import Operation, SimStream, Stager
+from xferlib.sim.model import HostThread, Operation, SimStream, Stager
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
+    from xferlib.sim.memory import Block
+    from xferlib.sim.model import Action
     from xferlib.sim.machine import Machine
 
 # Launches.
@@ -48,7 +50,7 @@ class NewArray:
 
     def over(self, allocation: Allocation) -> SimArray:
         """The array in its memory."""
-        return SimArray(allocation, None, self.kind, allocation.block.make_array(self.shape, self.dtype))
+        return SimArray(allocation, None, self.kind)
 
 
 class Launch:
@@ -61,7 +63,9 @@ class Launch:
         makes: The arrays that it makes and writes.
     """
 
-    __slots__ = ("_device", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used", "_writes")
+    __slots__ = (
+        "_device", "_has_one", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used", "_writes",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, device: Device, nbytes: dict[int, int], *, reads: Sequence[int], writes: Sequence[int],
@@ -73,8 +77,10 @@ class Launch:
         self._writes = tuple(writes)
         self._used = (*reads, *writes)
         self._makes = makes
+        self._has_one = len(makes) == 1
         self._new_nbytes = sum(each.nbytes for each in makes)
         self._nbytes = sum(nbytes[each] for each in self._used) + self._new_nbytes
+        self._lane = device.index, KERNELS
         self._simulator = machine.simulator()
 
     def enqueue(
@@ -94,69 +100,96 @@ class Launch:
         with simulated.lock:
             hosts, detector, lifetimes = simulated.hosts, simulated.detector, simulated.lifetimes
             memory, timeline = simulated.memory, simulated.timeline
-            device = self._device
             host = hosts.current() if hosts._own else hosts.main
+            former: Block | None = None
             if lifetimes.deaths and not simulated.forked_from:
-                lifetimes.free_collected()
+                if self._has_one:
+                    former = lifetimes.find_heirless(stream, self._new_nbytes)
+                if former is None:
+                    lifetimes.free_collected()
             if (
                 not simulated.is_plain or detector.postponed or lifetimes.released or stream.recorded is not None
                 or type(host) is Stager
-                or memory.used.get(device.index, 0) + self._new_nbytes > simulated.settings.memory_nbytes
+                or (former is None and not self._fits(simulated))
             ):  # fmt: skip
                 return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
             location, call = user_call(skip)
             is_clear = True
             made: list[SimArray] = []
-            for each in self._makes:
+            operands: list[Any] = [
+                (each._memory if each._memory is not None else each.memory()) if type(each) is SimArray else each
+                for each in given
+            ]
+            for new in self._makes:
                 host.time_s += timeline.enqueue_s
-                block = memory.allocate(each.nbytes, device, stream, location)
+                block = memory.allocate(new.nbytes, self._device, stream, location)
                 allocation = Allocation(block, lifetimes.deaths)
-                memory.enter(block)
-                last_owner = stream.pool.take(each.nbytes, hosts.main.clock)
-                if last_owner is not None and not last_owner.is_of(stream):
-                    block.hand_over(last_owner)
-                    is_clear = False
-                made.append(each.over(allocation))
+                if former is not None:
+                    memory.replace(former, block)
+                    lifetimes.deaths.popleft()
+                else:
+                    memory.enter(block)
+                    last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
+                    if last_owner is not None and not last_owner.is_of(stream):
+                        block.hand_over(last_owner)
+                        is_clear = False
+                operands.append(memory.make_array(block, new.shape, new.dtype))
+                made.append(SimArray(allocation, None, new.kind, operands[-1]))
             host.time_s += timeline.enqueue_s
-            after = simulated.order(stream, host)
-            operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
-            operation = Operation(self._name, stream, location, functools.partial(run, operands), call)
+            is_alone = not (stream.others or stream.awaited)
+            after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
+            operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
             operation.is_repeatable = not self._writes
             try:
-                if detector.is_on:
-                    for number in self._reads if is_clear else ():
-                        array = given[number]
-                        block = array.allocation.block
-                        if block.has_void or not (array.is_whole() and block.is_clear(operation, stream.clock)):
-                            is_clear = False
-                            break
-                    for number in self._writes if is_clear else ():
-                        array = given[number]
-                        if not (array.is_whole() and array.allocation.block.is_clear(operation, stream.clock)):
-                            is_clear = False
-                            break
-                    if is_clear:
-                        for number in self._reads:
-                            given[number].allocation.block.note_whole(operation, is_write=False)
-                        for number in self._writes:
-                            given[number].allocation.block.note_whole(operation, is_write=True)
-                        for array in made:
-                            array.allocation.block.note_whole(operation, is_write=True)
-                    else:
-                        reads = spans_of([given[number] for number in self._reads])
-                        writes = spans_of([*[given[number] for number in self._writes], *made])
-                        simulated.check(operation, stream, reads, writes)
+                if detector.is_on and not (is_clear and self._note_plain(operation, stream, given, made)):
+                    reads = spans_of([given[number] for number in self._reads])
+                    writes = spans_of([*[given[number] for number in self._writes], *made])
+                    simulated.check(operation, stream, reads, writes)
                 simulated.engine.order(operation, after)
                 stream.tail = operation
             except BaseException:
                 if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
                     operation.tick = 0
                 raise
-            stream.time_s = timeline.add(KERNELS, device.index, stream.key, self._name, self._nbytes, stream.time_s)[1]
+            stream.time_s = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_s)
             simulated.engine.add(operation)
         if not is_library:
             self._declare(given, stream, is_library=is_library)
         return made
+
+    def _fits(self, simulated: Machine) -> bool:
+        used = simulated.memory.used.get(self._lane[0], 0)
+        return used + self._new_nbytes <= simulated.settings.memory_nbytes
+
+    def _note_plain(self, operation: Operation, stream: SimStream, given: Sequence[Any], made: list[SimArray]) -> bool:
+        """Remember accesses to blocks that are used as wholes and by the stream alone; False, and nothing done, if not.
+
+        Of such a block the last write and the last read are all that is kept (`Block`).
+        """
+        found: list[tuple[Block, Action | None]] = []
+        for number in self._used:
+            array = given[number]
+            block = array.allocation.block
+            accesses, last_write = block.accesses, None
+            if accesses is not None:
+                if type(accesses) is not tuple:
+                    return False
+                last_write, last_read = accesses
+                if (last_read or last_write).participant is not stream:
+                    return False
+            if (block.has_void and number in self._reads) or not (array._uses_whole or array.is_whole()):
+                return False
+            found.append((block, last_write))
+        for block, last_write in found[: len(self._reads)]:
+            block.accesses = last_write, operation
+        for block, _ in found[len(self._reads) :]:
+            block.accesses = operation, None
+            block.has_void, block.value_flags = False, None
+        for each in made:
+            block = each.allocation.block
+            block.accesses = operation, None
+            block.has_void = False
+        return True
 
     def _declare(self, given: Sequence[Any], stream: SimStream, *, is_library: bool | None) -> None:
         for number in self._used:
@@ -183,6 +216,15 @@ class Launch:
         if not is_library:
             self._declare(given, stream, is_library=is_library)
         return made
+
+
+def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None, ...]:
+    """`Machine.order` for a stream that comes after no other, as most do."""
+    if stream._seen.get(host.key) != host.version:
+        stream.join(host)
+    if stream.time_s < host.time_s:
+        stream.time_s = host.time_s
+    return (stream.tail,) if stream.last_wait is None else (stream.tail, stream.last_wait)
 
 
 def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:

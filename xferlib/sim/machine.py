@@ -521,9 +521,12 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._deaths.append((self.block, self.users, self.events, user_call()[0]))
+            self._deaths.append((self.block, self.users, self.events, user_call(1)[0]))
         except Exception:  # the interpreter is shutting down
             return
+
+
+_make_owner: Callable[[type[LastOwner], tuple[Any, ...]], LastOwner] = tuple.__new__  # a third of its own time
 
 
 class LentAllocation:
@@ -566,7 +569,31 @@ class Lifetimes:
     def free_collected(self) -> None:
         """Free the arrays and the page-locked memory that were collected since the last call."""
         machine = self._machine
-        self._free_arrays()
+        deaths = self.deaths
+        while deaths:
+            death = deaths[0]
+            try:
+                block, users, events, location = death
+                accesses, stream = block.accesses, block.stream
+                last: Action | None = None
+                if type(accesses) is tuple:
+                    last = accesses[1] or accesses[0]
+                if (
+                    last is None or last.participant is not stream or users or events or block.left
+                    or machine.engine.schedule.reuses_memory
+                ):  # fmt: skip
+                    self._free(*death)
+                else:  # by far the most common: its stream alone has used it, in whose order it is freed
+                    if machine.detector.is_on and not stream.is_retired:
+                        owner = _make_owner(LastOwner, ((last,), location))
+                        stream.pool.recycle(block.nbytes, owner, machine.hosts.main.clock)
+                    machine.memory.free(block, location)
+            except BaseException:
+                machine.memory.free(death[0])  # or its bytes would count as used for ever
+                raise
+            finally:
+                if deaths and deaths[0] is death:
+                    deaths.popleft()
         while self.released:
             pointer, host, location = self.released[0]
             block = machine.memory.untrack(pointer)
@@ -578,29 +605,30 @@ class Lifetimes:
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
-    def _free_arrays(self) -> None:
-        while self.deaths:
-            death = self.deaths[0]
-            try:
-                self._free(*death)
-            except BaseException:
-                self._machine.memory.free(death[0])  # or its bytes would count as used for ever
-                raise
-            finally:
-                if self.deaths and self.deaths[0] is death:
-                    self.deaths.popleft()
+    def find_heirless(self, stream: SimStream, nbytes: int) -> Block | None:
+        """The one block that waits to be freed, if the pool of its stream would give it to the next array at once.
+
+        To free it, and to take it out of the pool again, would come to nothing: the array may take over its place.
+        """
+        deaths = self.deaths
+        if len(deaths) != 1:
+            return None
+        block, users, events, _ = deaths[0]
+        accesses = block.accesses
+        if (
+            block.nbytes != nbytes or block.stream is not stream or block.has_pointer or not block.is_counted
+            or users or events or block.left or type(accesses) is not tuple
+            or (accesses[1] or accesses[0]).participant is not stream  # type: ignore[union-attr]  # one of them is
+            or self._machine.engine.schedule.reuses_memory
+        ):  # fmt: skip
+            return None
+        return block
 
     def _free(
         self, block: Block, users: dict[int, SimStream], events: dict[int, SimEvent], location: CodeLocation
     ) -> None:
         machine, stream = self._machine, block.stream
         assert stream is not None
-        if not (users or events or block.left or machine.engine.schedule.reuses_memory) and block.is_of(stream):
-            # Nothing but its stream has used it, in whose order it is freed: no check, and no other stream to wait for.
-            if machine.detector.is_on and block.nbytes and not stream.is_retired and (latest := block.latest()):
-                stream.pool.recycle(block.nbytes, LastOwner((*latest,), location), machine.hosts.main.clock)
-            machine.memory.free(block, location)
-            return
         before = [stream, *users.values(), *stream.others]
         awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
         # Reference counts order the threads that held the array: all their uses happen before the free.

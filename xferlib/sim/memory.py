@@ -28,7 +28,6 @@ from xferlib.sim.model import (
     Joined,
     KeptClock,
     LastOwner,
-    Participant,
     Region,
     Strided,
 )
@@ -67,26 +66,31 @@ class Block:
 
     Args:
         memory: Bytes that hold the block's, from number ``at`` on: small blocks share one piece of memory.
-        pointer, nbytes: The address, and the size.
+        nbytes: The size.
+        pointer: The address; None: it gets one of ``space`` when it is needed, and can be found there from then on.
+        space: Where it lies, of a device.
         device: The device; None for host memory.
         stream: The stream in whose order it was allocated, and is freed.
         location: The line that made it.
     """
 
     __slots__ = (
-        "_accesses", "_at", "_bytes", "_data", "device", "has_void", "last_owner", "left", "location", "nbytes",
-        "pointer", "stream", "value_flags",
+        "_at", "_bytes", "_data", "_pointer", "_space", "accesses", "device", "has_void", "is_counted", "last_owner",
+        "left", "location", "nbytes", "stream", "value_flags",
     )  # fmt: skip
 
     def __init__(
-        self, memory: HostArray, at: int, nbytes: int, pointer: int, device: Device | None, stream: SimStream | None,
-        location: CodeLocation,
+        self, memory: HostArray, at: int, nbytes: int, pointer: int | None, device: Device | None,
+        stream: SimStream | None, location: CodeLocation, space: AddressSpace | None = None,
     ) -> None:  # fmt: skip
         self._bytes = memory
         self._at = at
         self._data: HostArray | None = None
         self.nbytes = nbytes
-        self.pointer = pointer
+        self._pointer = pointer
+        self._space = space
+        self.is_counted = False
+        """Whether its bytes count as used."""
         self.device = device
         self.stream = stream
         self.location = location
@@ -96,9 +100,24 @@ class Block:
         """Whether some byte may have no value yet."""
         self.value_flags: model.Flags | None = None
         """The bytes that have a value; None if that is the same for all."""
-        self._accesses: WholeAccesses | History | None = None
+        self.accesses: WholeAccesses | History | None = None
+        """The accesses, in the form that is kept: see `history`."""
         self.last_owner: LastOwner | None = None
         """The last owner of the memory, if its work may still run."""
+
+    @property
+    def pointer(self) -> int:
+        """The address."""
+        found = self._pointer
+        if found is None:
+            assert self._space is not None
+            found = self._pointer = self._space.give_address(self)
+        return found
+
+    @property
+    def has_pointer(self) -> bool:
+        """Whether something may know its address."""
+        return self._pointer is not None
 
     @property
     def data(self) -> HostArray:
@@ -111,10 +130,6 @@ class Block:
     @data.setter
     def data(self, data: HostArray) -> None:
         self._bytes, self._at, self._data = data, 0, data
-
-    def make_array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-        """An array over the whole block, in C order."""
-        return np.ndarray(shape, dtype, self._bytes, self._at)
 
     def hand_over(self, last_owner: LastOwner) -> None:
         """Take over recycled memory, whose last owner's work must happen before the next write."""
@@ -134,22 +149,22 @@ class Block:
     @property
     def history(self) -> History | None:
         """The accesses, if there were any."""
-        accesses = self._accesses
+        accesses = self.accesses
         if type(accesses) is tuple:
             found = History()
             for action, is_write in zip(accesses, (True, False), strict=True):
                 if action is not None:
                     found.note(self.whole(), action, is_write=is_write)
-            self._accesses = accesses = found  # in one assignment: an error may come in between
+            self.accesses = accesses = found  # in one assignment: an error may come in between
         return accesses  # type: ignore[return-value]
 
     @history.setter
     def history(self, history: History | None) -> None:
-        self._accesses = history
+        self.accesses = history
 
     def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
         """Whether an access to any bytes of the block is ordered behind all others; False if that is not seen here."""
-        accesses = self._accesses
+        accesses = self.accesses
         if type(accesses) is tuple:
             last = accesses[1] or accesses[0]
             participant = last.participant
@@ -157,25 +172,18 @@ class Block:
             return known or participant.is_retired
         return accesses is None
 
-    def is_of(self, participant: Participant) -> bool:
-        """Whether no other participant has used the block; False if that is not seen here."""
-        accesses = self._accesses
-        if type(accesses) is tuple:
-            return (accesses[1] or accesses[0]).participant is participant
-        return accesses is None
-
     def latest(self) -> list[Action]:
         """The last access of each participant."""
-        accesses = self._accesses
+        accesses = self.accesses
         if type(accesses) is tuple:
             return [accesses[1] or accesses[0]]
         return [] if accesses is None else accesses.latest()  # type: ignore[union-attr]
 
     def prune(self, known: Callable[[Action], bool]) -> None:
         """Drop the accesses that everything still to come is ordered behind, once there are many."""
-        accesses = self._accesses
+        accesses = self.accesses
         if type(accesses) is History and accesses.is_long and not accesses.forget(known):
-            self._accesses = None
+            self.accesses = None
 
     def note(self, span: Span, action: Action, *, is_write: bool) -> None:
         """Remember an access."""
@@ -184,21 +192,21 @@ class Block:
             return
         history = self.history
         if history is None:
-            history = self._accesses = History()
+            history = self.accesses = History()
         history.note(span, action, is_write=is_write)
         if is_write and self.has_void:
             self._mark_values(span, True)
 
     def note_whole(self, action: Action, *, is_write: bool) -> None:
         """Remember an access to all bytes."""
-        accesses = self._accesses
+        accesses = self.accesses
         if is_write:  # it stands for all accesses before it
-            self._accesses = (action, None)
+            self.accesses = (action, None)
             self.has_void, self.value_flags = False, None
         elif accesses is None:
-            self._accesses = (None, action)
+            self.accesses = (None, action)
         elif type(accesses) is tuple and (accesses[0] or accesses[1]).participant is action.participant:
-            self._accesses = (accesses[0], action)
+            self.accesses = (accesses[0], action)
         else:
             history = self.history
             assert history is not None
@@ -453,13 +461,15 @@ class AddressSpace:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST)
-        self._piece: HostArray
+        self._piece: HostArray | None = None
+        self._typed: dict[str, HostArray] = {}
+        """Views of the piece of memory that small blocks are using up, by the letter of the dtype."""
         self._blocks: dict[int, Block] = {}
         self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
             maxlen=_FREED_REMEMBERED
         )
         self._piece_at = _PIECE_NBYTES
-        """The bytes of the piece of memory that small blocks are using up."""
+        """The bytes of it that are in use."""
         self._host_starts: list[int] = []
         self._host: dict[int, Block] = {}
         self.used: dict[int, int] = {}
@@ -467,52 +477,81 @@ class AddressSpace:
     # --- devices
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
-        """A block of uninitialised memory, which is found from `enter` on."""
+        """A block of uninitialised memory."""
         at = 0
         if nbytes > _SMALL_NBYTES:
             memory = _make_uninitialised(nbytes, device)
         else:
             at = self._piece_at
             if at + nbytes > _PIECE_NBYTES:
-                self._piece, at = _make_uninitialised(_PIECE_NBYTES, device), 0
+                self._typed, at = {}, 0
+                self._piece = _make_uninitialised(_PIECE_NBYTES, device)
+            assert self._piece is not None
             memory = self._piece
             self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
-        return Block(memory, at, nbytes, next(self._numbers) << SLOT, device, stream, location)
+        return Block(memory, at, nbytes, None, device, stream, location, self)
+
+    def make_array(self, block: Block, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        """An array over the whole of a block that `allocate` has made just now, in C order."""
+        memory = block._bytes
+        if memory is not self._piece:
+            return np.ndarray(shape, dtype, memory, block._at)
+        typed = self._typed.get(dtype.char)  # a slice of which takes a quarter of the time that a new array takes
+        if typed is None:
+            typed = self._typed[dtype.char] = memory.view(dtype)
+        first = block._at // dtype.itemsize
+        found = typed[first : first + block.nbytes // dtype.itemsize]
+        return found if len(shape) == 1 else found.reshape(shape)
+
+    def give_address(self, block: Block) -> int:
+        """An address that no block had before, at which the block can be found from now on.
+
+        Most blocks need none: a program computes with their arrays, and they die.
+        """
+        number = next(self._numbers)
+        self._blocks[number] = block
+        return number << SLOT
 
     def enter(self, block: Block) -> None:
-        """Let the block be found, once something owns it that will free it."""
-        assert block.device is not None
-        index = block.device.index
+        """Count the block's bytes, once something owns it that will free it."""
+        index = block.device.index  # type: ignore[union-attr]  # it is on one
+        before = self.used.get(index, 0)
         try:
-            self._blocks[block.pointer >> SLOT] = block
-            self.used[index] = self.used.get(index, 0) + block.nbytes
+            self.used[index] = before + block.nbytes
+            block.is_counted = True
         except BaseException:
-            self._count()
+            self.used[index], block.is_counted = before, False
+            raise
+
+    def replace(self, former: Block, block: Block) -> None:
+        """`enter` a block, and `free` one of its size that nothing knows by its address."""
+        try:
+            block.is_counted = True
+            former.is_counted = False
+        except BaseException:
+            block.is_counted, former.is_counted = False, True
             raise
 
     def free(self, block: Block, location: CodeLocation | None = None) -> None:
         """Forget a block; ``location`` is remembered for uses of its address."""
-        device, stream = block.device, block.stream
-        assert device is not None
-        assert stream is not None
-        number = block.pointer >> SLOT
-        if number not in self._blocks:  # an error has come before `enter`, or after the end of this
+        if not block.is_counted:  # an error has come before `enter`, or after the end of this
             return
+        index = block.device.index  # type: ignore[union-attr]  # it is on one
+        left = self.used[index] - block.nbytes
         try:
-            if location is not None:
-                self._freed.append((number, block.nbytes, device, block.location, stream, location))
-            del self._blocks[number]
-            self.used[device.index] -= block.nbytes
+            if block.has_pointer:
+                number = block.pointer >> SLOT
+                if location is not None:
+                    made: Any = number, block.nbytes, block.device, block.location, block.stream, location
+                    self._freed.append(made)
+                self._blocks.pop(number, None)
+            self.used[index] = left
+            block.is_counted = False
         except BaseException:
-            self._blocks.pop(number, None)
-            self._count()
+            if block.has_pointer:
+                self._blocks.pop(block.pointer >> SLOT, None)
+            self.used[index], block.is_counted = left, False
             raise
-
-    def _count(self) -> None:
-        self.used.clear()
-        for block in self._blocks.values():
-            assert block.device is not None
-            self.used[block.device.index] = self.used.get(block.device.index, 0) + block.nbytes
 
     def find(self, pointer: int) -> Block | None:
         """The block that contains an address, on a device or in tracked host memory."""

@@ -498,7 +498,8 @@ class Operation(Action):
         self.participant = participant
         self.location = location
         self.call = call
-        self.tick = participant.tick()
+        participant.version += 1  # as `Participant.tick`
+        self.tick = participant.clock[participant.key] = participant.clock[participant.key] + 1
         self.run = run
         self.around: Around | None = None
         self.serial = 0
@@ -545,7 +546,9 @@ class Operation(Action):
         assert self.run is not None
         if self.is_repeatable:
             self.run()
-            self.finish()
+            self._is_done = True
+            self.run = None
+            self.before = ()
             return
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
         call_all(self.run, functools.partial(setattr, self, "_is_done", True))
@@ -646,7 +649,7 @@ class Pool:
 
     def recycle(self, nbytes: int, last_owner: LastOwner, clock: Clock) -> None:
         """Add freed memory; ``clock`` as for `take`."""
-        self._freed.append((-(-nbytes // _ROUNDED_TO) * _ROUNDED_TO, last_owner))
+        self._freed.append(((nbytes + _ROUNDED_TO - 1) // _ROUNDED_TO * _ROUNDED_TO, last_owner))
         if len(self._freed) >= self._trim_at:
             self._freed = [each for each in self._freed if _is_at_work(each[1], clock)][-_MOST_KEPT:]
             self._trim_at = max(_TRIM_FROM, 2 * len(self._freed))
@@ -658,15 +661,20 @@ class Pool:
             nbytes: Size of the allocation. It takes the smallest memory that is large enough, of equals the last freed.
             clock: The clock that every possible user has reached: work that it covers is over.
         """
-        wanted = -(-nbytes // _ROUNDED_TO) * _ROUNDED_TO
-        while self._freed:
-            best = -1 if self._freed[-1][0] == wanted else self._best(wanted)
+        freed = self._freed
+        if not freed:
+            return None
+        wanted = (nbytes + _ROUNDED_TO - 1) // _ROUNDED_TO * _ROUNDED_TO
+        while freed:
+            best = -1 if freed[-1][0] == wanted else self._best(wanted)
             if best is None:
                 return None
-            size, last_owner = self._freed.pop(best)
-            if _is_at_work(last_owner, clock):
+            size, last_owner = freed.pop(best)
+            one = last_owner[0][0]
+            is_known = clock.get(one.participant.key, 0) >= one.tick  # of the first, which is mostly the only one
+            if not (is_known or one.participant.is_retired) or _is_at_work(last_owner, clock):
                 if size > wanted:
-                    self._freed.insert(best, (size - wanted, last_owner))
+                    freed.insert(best, (size - wanted, last_owner))
                 return last_owner
         return None
 
