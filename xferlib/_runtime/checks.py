@@ -92,12 +92,18 @@ def user_call(skip: int = 0) -> tuple[CodeLocation, str]:
     return site, _AS_CALLED.get(called, called)
 
 
-def location(skip: int = 0) -> CodeLocation:
-    """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long.
+def call_from(frame: FrameType, called: str) -> tuple[CodeLocation, str]:
+    """`user_call` in a function of xferlib's of that name, whose caller has this frame: mostly it is the program's."""
+    code = frame.f_code
+    file = code.co_filename
+    if _is_ours.get(file, True) or file == threading.__file__:
+        return user_call(1)
+    return (code, frame.f_lasti), called
 
-    ``skip``: how many of the innermost callers are xferlib's.
-    """
-    return user_call(1 + skip)[0]
+
+def location() -> CodeLocation:
+    """Return `user_site` unresolved: `site_of` looks the line up when it is needed, since that takes long."""
+    return user_call()[0]
 
 
 def site_of(location: CodeLocation) -> Site:

@@ -14,7 +14,7 @@ from xferlib.errors import quote
 from xferlib.sim import machine, model
 from xferlib.sim import memory as memory_module
 from xferlib.sim.detector import SimError
-from xferlib.sim.memory import Block, Span, Spans
+from xferlib.sim.memory import Spans
 from xferlib.sim.model import SimStream
 
 if TYPE_CHECKING:

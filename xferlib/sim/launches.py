@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib._core.arrays import c_strides
-from xferlib._runtime.checks import user_call
+from xferlib._runtime.checks import CodeLocation, call_from, user_call
 from xferlib.sim import machine
 from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation
@@ -28,9 +29,9 @@ from xferlib.sim.model import HostThread, Operation, SimStream, Stager
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
+    from xferlib.sim.machine import Machine
     from xferlib.sim.memory import Block
     from xferlib.sim.model import Action
-    from xferlib.sim.machine import Machine
 
 # Launches.
 
@@ -64,7 +65,8 @@ class Launch:
     """
 
     __slots__ = (
-        "_device", "_has_one", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used", "_writes",
+        "_device", "_has_one", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used",
+        "_writes",
     )  # fmt: skip
 
     def __init__(
@@ -84,16 +86,16 @@ class Launch:
         self._simulator = machine.simulator()
 
     def enqueue(
-        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, skip: int = 0,
-        is_library: bool | None = None,
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None,
+        called_at: tuple[CodeLocation, str] | None = None,
     ) -> list[SimArray]:  # fmt: skip
         """Enqueue ``run`` on the memory of the arrays and on the numbers given; returns the new arrays.
 
         Args:
             given: The arguments.
             run: Computes.
-            skip: As of `user_call`.
             is_library: Whether it stands for an operation of an array library; None: the thread knows.
+            called_at: The program's line and the function that it called, if they are known.
         """
         simulator = self._simulator
         stream, simulated = simulator.current(self._device), simulator.machine
@@ -113,7 +115,7 @@ class Launch:
                 or (former is None and not self._fits(simulated))
             ):  # fmt: skip
                 return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
-            location, call = user_call(skip)
+            location, call = called_at if called_at is not None else user_call(2)
             is_clear = True
             made: list[SimArray] = []
             operands: list[Any] = [
@@ -174,8 +176,8 @@ class Launch:
             if accesses is not None:
                 if type(accesses) is not tuple:
                     return False
-                last_write, last_read = accesses
-                if (last_read or last_write).participant is not stream:
+                last_write, last = accesses
+                if last.participant is not stream:
                     return False
             if (block.has_void and number in self._reads) or not (array._uses_whole or array.is_whole()):
                 return False
@@ -183,11 +185,11 @@ class Launch:
         for block, last_write in found[: len(self._reads)]:
             block.accesses = last_write, operation
         for block, _ in found[len(self._reads) :]:
-            block.accesses = operation, None
+            block.accesses = operation, operation
             block.has_void, block.value_flags = False, None
         for each in made:
             block = each.allocation.block
-            block.accesses = operation, None
+            block.accesses = operation, operation
             block.has_void = False
         return True
 
@@ -246,7 +248,7 @@ class _Thread(threading.local):
     is_inside = False
     """Whether the thread is in a call of the namespace."""
     notes: list[tuple[Any, Sequence[Any], Any]] | None = None
-    """What that call has come to so far: calls to repeat, their arguments, and their results."""
+    """The calls that this one has come to so far, each with its arguments and its result."""
 
 
 _thread = _Thread()
@@ -264,8 +266,8 @@ THE_NUMBER = object()
 def note(call: Any, given: Sequence[Any], result: Any) -> None:
     """Note for a function of the namespace that this call, with these arguments, is what it came to.
 
-    ``call.repeat(given)`` makes the call for other arguments of the same layouts, or returns `NotImplemented` with
-    nothing done.
+    ``call.repeat(given, called_at)`` makes the call for other arguments of the same layouts, or returns
+    `NotImplemented` with nothing done.
     """
     if (notes := _thread.notes) is not None:
         notes.append((call, given, result))
@@ -285,8 +287,8 @@ class RepeatedCall:
         self._launch = launch
         self._run = run
 
-    def repeat(self, given: Sequence[Any]) -> SimArray:
-        return self._launch.enqueue(given, self._run, skip=2, is_library=True)[0]
+    def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> SimArray:
+        return self._launch.enqueue(given, self._run, is_library=True, called_at=called_at)[0]
 
 
 def note_new(
@@ -327,7 +329,7 @@ def _make_key_by_types(args: tuple[Any, ...], options: dict[str, Any]) -> Key | 
 
 
 class Repeats:
-    """What calls of one function of the namespace have come to, by their arguments.
+    """The launches that calls of one function of the namespace have come to, by their arguments.
 
     Args:
         function: The function.
@@ -337,7 +339,7 @@ class Repeats:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._known: dict[Key, tuple[Callable[[Sequence[Any]], Any], tuple[int, ...] | None]] = {}
+        self._known: dict[Key, tuple[Callable[..., Any], tuple[int, ...] | None]] = {}
         self.get = self._known.get
         self.make_key = _make_key_by_types if getattr(function, "passes_operands", False) else _make_key
 
@@ -384,6 +386,7 @@ class Repeats:
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as an operation of an array library."""
     repeats = Repeats(function)
+    name = function.__name__
     get, make_key, is_passed_on = repeats.get, repeats.make_key, getattr(function, "passes_operands", False)
 
     @functools.wraps(function)
@@ -391,15 +394,18 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
         if is_passed_on and len(args) == 2:
             a, b = args
             key: Any = (a.kind if type(a) is SimArray else type(a), b.kind if type(b) is SimArray else type(b))
+        elif is_passed_on and len(args) == 1 and type(args[0]) is SimArray:
+            key = (args[0].kind,)
         else:
             key = make_key(args, options)
         if (known := get(key)) is not None and not (is_passed_on and options):
             repeat, places = known
-            found = repeat(args if places is None else [args[place] for place in places])
+            called_at = call_from(sys._getframe(1), name)
+            found = repeat(args if places is None else [args[place] for place in places], called_at)
             if found is not NotImplemented:
                 return found
         return repeats.call(args, options)
 
     made: Any = call  # reports name the function by its code, as the program called it
-    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
+    made.__code__ = made.__code__.replace(co_name=name, co_qualname=name)
     return call

@@ -19,7 +19,7 @@ import numpy as np
 
 from xferlib._core.arrays import address, share_memory
 from xferlib._core.device import make_device
-from xferlib._runtime.checks import CodeLocation, Site, site_of, user_call, user_site
+from xferlib._runtime.checks import CodeLocation, Site, call_from, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
 from xferlib._runtime.process import reset_in_child
 from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError, quote
@@ -521,7 +521,7 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._deaths.append((self.block, self.users, self.events, user_call(1)[0]))
+            self._deaths.append((self.block, self.users, self.events, call_from(sys._getframe(1), "")[0]))
         except Exception:  # the interpreter is shutting down
             return
 
@@ -573,21 +573,21 @@ class Lifetimes:
         while deaths:
             death = deaths[0]
             try:
-                block, users, events, location = death
-                accesses, stream = block.accesses, block.stream
+                ended, users, events, location = death
+                accesses, stream = ended.accesses, ended.stream
                 last: Action | None = None
                 if type(accesses) is tuple:
-                    last = accesses[1] or accesses[0]
+                    last = accesses[1]
                 if (
-                    last is None or last.participant is not stream or users or events or block.left
+                    last is None or last.participant is not stream or users or events or ended.left
                     or machine.engine.schedule.reuses_memory
                 ):  # fmt: skip
                     self._free(*death)
                 else:  # by far the most common: its stream alone has used it, in whose order it is freed
                     if machine.detector.is_on and not stream.is_retired:
                         owner = _make_owner(LastOwner, ((last,), location))
-                        stream.pool.recycle(block.nbytes, owner, machine.hosts.main.clock)
-                    machine.memory.free(block, location)
+                        stream.pool.recycle(ended.nbytes, owner, machine.hosts.main.clock)
+                    machine.memory.free(ended, location)
             except BaseException:
                 machine.memory.free(death[0])  # or its bytes would count as used for ever
                 raise
@@ -618,7 +618,7 @@ class Lifetimes:
         if (
             block.nbytes != nbytes or block.stream is not stream or block.has_pointer or not block.is_counted
             or users or events or block.left or type(accesses) is not tuple
-            or (accesses[1] or accesses[0]).participant is not stream  # type: ignore[union-attr]  # one of them is
+            or accesses[1].participant is not stream
             or self._machine.engine.schedule.reuses_memory
         ):  # fmt: skip
             return None

@@ -52,8 +52,8 @@ class Span(Region["Block"]):
 
 
 Spans = tuple[Span, ...]
-WholeAccesses = tuple[Action | None, Action | None]
-"""The last write of a block and the last read behind it, both of all bytes and by one participant; one of them is."""
+WholeAccesses = tuple[Action | None, Action]
+"""The last write of a block and the last access, both of all bytes and by one participant; None: it was only read."""
 
 
 def on_host(spans: Spans) -> Spans:
@@ -151,10 +151,11 @@ class Block:
         """The accesses, if there were any."""
         accesses = self.accesses
         if type(accesses) is tuple:
-            found = History()
-            for action, is_write in zip(accesses, (True, False), strict=True):
-                if action is not None:
-                    found.note(self.whole(), action, is_write=is_write)
+            found, (last_write, last) = History(), accesses
+            if last_write is not None:
+                found.note(self.whole(), last_write, is_write=True)
+            if last is not last_write:
+                found.note(self.whole(), last, is_write=False)
             self.accesses = accesses = found  # in one assignment: an error may come in between
         return accesses  # type: ignore[return-value]
 
@@ -166,7 +167,7 @@ class Block:
         """Whether an access to any bytes of the block is ordered behind all others; False if that is not seen here."""
         accesses = self.accesses
         if type(accesses) is tuple:
-            last = accesses[1] or accesses[0]
+            last = accesses[1]
             participant = last.participant
             known = participant is action.participant or last.tick <= clock.get(participant.key, 0)
             return known or participant.is_retired
@@ -176,7 +177,7 @@ class Block:
         """The last access of each participant."""
         accesses = self.accesses
         if type(accesses) is tuple:
-            return [accesses[1] or accesses[0]]
+            return [accesses[1]]
         return [] if accesses is None else accesses.latest()  # type: ignore[union-attr]
 
     def prune(self, known: Callable[[Action], bool]) -> None:
@@ -201,11 +202,11 @@ class Block:
         """Remember an access to all bytes."""
         accesses = self.accesses
         if is_write:  # it stands for all accesses before it
-            self.accesses = (action, None)
+            self.accesses = (action, action)
             self.has_void, self.value_flags = False, None
         elif accesses is None:
             self.accesses = (None, action)
-        elif type(accesses) is tuple and (accesses[0] or accesses[1]).participant is action.participant:
+        elif type(accesses) is tuple and accesses[1].participant is action.participant:
             self.accesses = (accesses[0], action)
         else:
             history = self.history

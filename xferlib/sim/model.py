@@ -485,8 +485,8 @@ class Operation(Action):
     """
 
     __slots__ = (
-        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "is_repeatable", "run", "serial",
-        "source", "take", "target",
+        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "is_repeatable", "run",
+        "serial", "source", "take", "target",
     )  # fmt: skip
 
     def __init__(
@@ -628,10 +628,7 @@ class LastOwner(NamedTuple):
 
     def is_of(self, participant: Participant) -> bool:
         """Whether no other participant has used the memory."""
-        for each in self.users:
-            if each.participant is not participant:
-                return False
-        return True
+        return all(each.participant is participant for each in self.users)
 
 
 class Pool:

@@ -459,7 +459,7 @@ class Engine:
                         if operation.around is None:
                             operation.carry_out()
                         else:
-                            _carry_out_watched(operation, operation.around)
+                            _carry_out_with_watches(operation, operation.around)
                     except BaseException as error:
                         self._has_marks = True
                         _note_failure(operation, error)
@@ -469,7 +469,7 @@ class Engine:
                         deferred.check()
 
 
-def _carry_out_watched(operation: Operation, around: Around) -> None:
+def _carry_out_with_watches(operation: Operation, around: Around) -> None:
     around.begin()
     try:
         operation.carry_out()

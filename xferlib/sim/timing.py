@@ -248,7 +248,9 @@ class Timeline:
             return self.add(key[1], key[0], stream, name, nbytes, after_s)[1]
         bytes_per_s, latency_s = self._kernels
         start_s = self._busy_until_s.get(key, 0.0)
-        end_s = self._busy_until_s[key] = (after_s if start_s < after_s else start_s) + (nbytes / bytes_per_s + latency_s)
+        if start_s < after_s:
+            start_s = after_s
+        end_s = self._busy_until_s[key] = start_s + (nbytes / bytes_per_s + latency_s)
         return end_s
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
