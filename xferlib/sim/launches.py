@@ -25,7 +25,7 @@ from xferlib._runtime.checks import CodeLocation, call_from, user_call
 from xferlib.sim import machine
 from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation
-from xferlib.sim.model import HostThread, Operation, SimStream, Stager
+from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream, Stager
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -117,6 +117,7 @@ class Launch:
                 return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
             location, call = called_at if called_at is not None else user_call(2)
             is_clear = True
+            owners: list[Any] = []
             made: list[SimArray] = []
             operands: list[Any] = [
                 (each._memory if each._memory is not None else each.memory()) if type(each) is SimArray else each
@@ -128,13 +129,13 @@ class Launch:
                 allocation = Allocation(block, lifetimes.deaths)
                 if former is not None:
                     memory.replace(former, block)
-                    lifetimes.deaths.popleft()
+                    owners.append(lifetimes.deaths.popleft())
                 else:
                     memory.enter(block)
                     last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
-                    if last_owner is not None and not last_owner.is_of(stream):
-                        block.hand_over(last_owner)
-                        is_clear = False
+                    if last_owner is not None:
+                        owners.append((block, last_owner))
+                        is_clear = is_clear and last_owner.is_of(stream)
                 operands.append(memory.make_array(block, new.shape, new.dtype))
                 made.append(SimArray(allocation, None, new.kind, operands[-1]))
             host.time_s += timeline.enqueue_s
@@ -144,6 +145,11 @@ class Launch:
             operation.is_repeatable = not self._writes
             try:
                 if detector.is_on and not (is_clear and self._note_plain(operation, stream, given, made)):
+                    if former is not None:
+                        owner = LastOwner((former.accesses[1],), owners[0][3])  # type: ignore[index]  # it has two
+                        owners = [(made[0].allocation.block, owner)]
+                    for block, last_owner in owners:
+                        block.hand_over(last_owner)
                     reads = spans_of([given[number] for number in self._reads])
                     writes = spans_of([*[given[number] for number in self._writes], *made])
                     simulated.check(operation, stream, reads, writes)

@@ -584,7 +584,7 @@ class Lifetimes:
                 ):  # fmt: skip
                     self._free(*death)
                 else:  # by far the most common: its stream alone has used it, in whose order it is freed
-                    if machine.detector.is_on and not stream.is_retired:
+                    if machine.detector.is_on and ended.nbytes and not stream.is_retired:
                         owner = _make_owner(LastOwner, ((last,), location))
                         stream.pool.recycle(ended.nbytes, owner, machine.hosts.main.clock)
                     machine.memory.free(ended, location)
@@ -616,10 +616,10 @@ class Lifetimes:
         block, users, events, _ = deaths[0]
         accesses = block.accesses
         if (
-            block.nbytes != nbytes or block.stream is not stream or block.has_pointer or not block.is_counted
+            not nbytes or block.nbytes != nbytes or block.stream is not stream or block.has_pointer or not block.is_counted
             or users or events or block.left or type(accesses) is not tuple
-            or accesses[1].participant is not stream
-            or self._machine.engine.schedule.reuses_memory
+            or accesses[1].participant is not stream or self._machine.is_known(accesses[1])
+            or not self._machine.detector.is_on or self._machine.engine.schedule.reuses_memory
         ):  # fmt: skip
             return None
         return block
@@ -1469,7 +1469,7 @@ class Machine:
         if calls is not None:
             calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
-            block.prune(self._is_known)
+            block.prune(self.is_known)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -1489,7 +1489,7 @@ class Machine:
         kind = "kernel" if lane is KERNELS else lane.value
         listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
-    def _is_known(self, action: Action) -> bool:
+    def is_known(self, action: Action) -> bool:
         """Whether everything still to come is ordered behind an action."""
         participant = action.participant
         return participant.is_retired or self.hosts.main.clock.get(participant.key, 0) >= action.tick
