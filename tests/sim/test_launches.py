@@ -181,7 +181,7 @@ def test_a_function_gives_the_same_the_first_time_and_later(
 
 def test_an_argument_that_is_given_twice_is_not_taken_for_another() -> None:
     xp = xl.get_array_module(xl.zeros(1))
-    x, y = xl.to_device(np.float32([1, 2])), xl.to_device(np.float32([4, 8]))
+    x, y = xl.to_device(np.array([1, 2], "f4")), xl.to_device(np.array([4, 8], "f4"))
     for _ in range(3):
         xp.where(x > 0, x, x)
         x.__rsub__(x)
@@ -226,7 +226,7 @@ def test_memory_of_many_operations_does_not_grow() -> None:
 
 
 def test_an_address_is_given_when_it_is_asked_for_and_none_twice() -> None:
-    x = xl.ones(4)
+    x: Any = xl.ones(4)
     addresses = set()
     for _ in range(5):
         y = x + x
