@@ -118,12 +118,14 @@ def _plain(report: str) -> str:
 
 
 def run_both(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    Program(seed).run()  # what is prepared at a first call makes operations of its own
-    short = Program(seed).run()
-    with monkeypatch.context() as patch:
-        patch.setattr(Machine, "is_plain", False)
-        general = Program(seed).run()
-    return short, general
+    def run_as(*, is_plain: bool) -> Any:
+        with monkeypatch.context() as patch:
+            if not is_plain:
+                patch.setattr(Machine, "is_plain", False)
+            Program(seed).run()  # a first call prepares, and that makes operations of its own
+            return Program(seed).run()
+
+    return run_as(is_plain=True), run_as(is_plain=False)
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))

@@ -616,8 +616,8 @@ class Lifetimes:
         block, users, events, _ = deaths[0]
         accesses = block.accesses
         if (
-            not nbytes or block.nbytes != nbytes or block.stream is not stream or block.has_pointer or not block.is_counted
-            or users or events or block.left or type(accesses) is not tuple
+            not nbytes or block.nbytes != nbytes or block.stream is not stream or block.has_pointer
+            or not block.is_counted or users or events or block.left or type(accesses) is not tuple
             or accesses[1].participant is not stream or self._machine.is_known(accesses[1])
             or not self._machine.detector.is_on or self._machine.engine.schedule.reuses_memory
         ):  # fmt: skip
