@@ -20,7 +20,7 @@ from xferlib import sim
 from xferlib.sim import launches
 from xferlib.sim.machine import Machine, machine
 
-PROGRAMS = 400 if IS_LONG else 12
+SEEDS = range(400) if IS_LONG else (*range(8), 15, 28)  # the last two use again what a call that failed had taken
 N = 6
 
 scale = xl.elementwise("T x, T by", "T y", "y = x * by", name="scale")
@@ -128,7 +128,7 @@ def run_both(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     return run_as(is_plain=True), run_as(is_plain=False)
 
 
-@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_short_way_gives_what_the_general_way_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     (reports, values, end_s), (expected, others, expected_s) = run_both(seed, monkeypatch)
     assert reports == expected
