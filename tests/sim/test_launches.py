@@ -174,7 +174,7 @@ def test_a_function_gives_the_same_the_first_time_and_later(
             return x, xl.ones(shape, dtype=other) if isinstance(other, str) else other
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(launches.Repeats, "_remember", lambda *_: None)
+            patch.setattr(launches.KnownCalls, "_remember", lambda *_: None)
             patch.setattr(launches, "_MOST_KNOWN", 0)
             expected = [_outcome(function, xp, *make(*each)) for each in calls]
         for _ in range(3):

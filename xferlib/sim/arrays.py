@@ -69,7 +69,7 @@ _INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 # All of an array that the preparation of a call depends on, as one object: comparing tuples takes ten times as long.
 
 
-class Kind:
+class ArrayKind:
     """The shape, strides, dtype, device and writability of arrays: the same object for the same ones."""
 
     __slots__ = ("facts",)
@@ -80,22 +80,22 @@ class Kind:
 
 
 _MOST_KINDS = 4096
-_kinds: dict[tuple[Any, ...], Kind] = {}
+_kinds: dict[tuple[Any, ...], ArrayKind] = {}
 """By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal."""
 
 
-def find_kind(facts: tuple[Any, ...]) -> Kind:
+def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
     """The object for the facts of an `ArrayInfo` behind its pointer."""
     key = (*facts, facts[2].char)
     found = _kinds.get(key)
     if found is None:
         if len(_kinds) >= _MOST_KINDS:
             _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
-        found = _kinds.setdefault(key, Kind(facts))
+        found = _kinds.setdefault(key, ArrayKind(facts))
     return found
 
 
-def kind_of(array: SimArray) -> Kind:
+def kind_of(array: SimArray) -> ArrayKind:
     """The object that stands for all of an array but its address."""
     found = array.kind
     if found is None:
@@ -123,7 +123,7 @@ class SimArray(Declared):
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
     def __init__(
-        self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: Kind | None = None,
+        self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: ArrayKind | None = None,
         memory: HostArray | None = None,
     ) -> None:  # fmt: skip
         self.allocation = allocation

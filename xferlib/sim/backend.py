@@ -545,7 +545,7 @@ class SimCall(HostCall):
         self._runs = self._run_apart, self._run_in_place
         self._native: Callable[[tuple[Any, ...], None], Any] | None = None
         infos: dict[int, ArrayInfo] = args[-1]
-        self._launch = launches.Launch(
+        self._launch = launches.PreparedLaunch(
             self.name, self.device, {number: info.nbytes for number, info in infos.items()},
             reads=sorted(self.program.reads & infos.keys()), writes=self._written,
             makes=[launches.NewArray(self.shape, self.program.params[n].dtype, self.device) for n in self._omitted],

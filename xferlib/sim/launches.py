@@ -1,7 +1,7 @@
 """Kernels on simulated arrays: a call that comes again is enqueued by what it does anew each time, and nothing else.
 
 What a kernel is, which arrays it reads, writes and makes, and what it costs on the virtual clock follows from the
-layouts of its arguments. A `Launch` knows that. What is left is to order the operation, to check its accesses, and to
+layouts of its arguments. A `PreparedLaunch` knows that. What is left is to order the operation, to check its accesses, and to
 remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a comparison
 and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and `Machine.enqueue`.
 
@@ -54,7 +54,7 @@ class NewArray:
         return SimArray(allocation, None, self.kind)
 
 
-class Launch:
+class PreparedLaunch:
     """A kernel on arrays of the same layouts, to be enqueued again and again.
 
     Args:
@@ -250,14 +250,14 @@ def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
 # that is too short is found.
 
 
-class _Thread(threading.local):
+class _CallingThread(threading.local):
     is_inside = False
     """Whether the thread is in a call of the namespace."""
     notes: list[tuple[Any, Sequence[Any], Any]] | None = None
     """The calls that this one has come to so far, each with its arguments and its result."""
 
 
-_thread = _Thread()
+_thread = _CallingThread()
 
 
 def is_inside() -> bool:
@@ -289,7 +289,7 @@ class RepeatedCall:
 
     __slots__ = ("_launch", "_run")
 
-    def __init__(self, launch: Launch, run: Callable[[tuple[Any, ...]], object]) -> None:
+    def __init__(self, launch: PreparedLaunch, run: Callable[[tuple[Any, ...]], object]) -> None:
         self._launch = launch
         self._run = run
 
@@ -307,7 +307,7 @@ def note_new(
     nbytes = {number: each.nbytes for number, each in enumerate(reads)}
     new = NewArray(made.shape, made.dtype, made.device)
     if made.info[1:] == (new.shape, new.strides, new.dtype, new.device, True):
-        launch = Launch(name, made.device, nbytes, reads=range(len(reads)), writes=(), makes=[new])
+        launch = PreparedLaunch(name, made.device, nbytes, reads=range(len(reads)), writes=(), makes=[new])
         note(RepeatedCall(launch, run), reads, made)
 
 
@@ -334,7 +334,7 @@ def _make_key_by_types(args: tuple[Any, ...], options: dict[str, Any]) -> Key | 
     return None if options else tuple([kind_of(each) if type(each) is SimArray else type(each) for each in args])
 
 
-class Repeats:
+class KnownCalls:
     """The launches that calls of one function of the namespace have come to, by their arguments.
 
     Args:
@@ -391,7 +391,7 @@ class Repeats:
 
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as an operation of an array library."""
-    repeats = Repeats(function)
+    repeats = KnownCalls(function)
     name = function.__name__
     get, make_key, is_passed_on = repeats.get, repeats.make_key, getattr(function, "passes_operands", False)
 
