@@ -1,9 +1,10 @@
 """Kernels on simulated arrays: a call that comes again is enqueued by what it does anew each time, and nothing else.
 
 What a kernel is, which arrays it reads, writes and makes, and what it costs on the virtual clock follows from the
-layouts of its arguments. A `PreparedLaunch` knows that. What is left is to order the operation, to check its accesses, and to
-remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a comparison
-and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and `Machine.enqueue`.
+layouts of its arguments. A `PreparedLaunch` knows that. What is left is to order the operation, to check its accesses,
+and to remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a
+comparison and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and
+`Machine.enqueue`.
 
 A function of the namespace comes to such a call by way of many checks, which only the layouts decide. So it remembers
 the launch that it came to, by the layouts, and does the same again (`operation`).
