@@ -22,7 +22,7 @@ import xferlib as xl
 from tests.sim import IS_LONG
 from xferlib import sim
 from xferlib.errors import TransferError
-from xferlib.sim.arrays import is_inside
+from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
 from xferlib.sim.model import Stager
 
@@ -246,6 +246,8 @@ def _left_behind() -> str:
     return ""
 
 
+# Python reports an error of a function that was given to a stream, and goes on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_error_at_any_line_leaves_the_simulator_fit_for_use(

@@ -15,7 +15,7 @@ from xferlib.sim.model import ByteFlags, Cells, Strided
 
 NBYTES = 400
 LINE = ((lambda: None).__code__, 0)
-BLOCK = Block(np.zeros(NBYTES, np.uint8), 1 << 50, device=None, stream=None, location=LINE)
+BLOCK = Block(np.zeros(NBYTES, np.uint8), 0, NBYTES, 1 << 50, None, None, LINE)
 
 
 def touched(span: Span) -> set[int]:
@@ -138,7 +138,7 @@ def test_a_part_without_gaps_is_one_range() -> None:
 
 def test_columns_of_a_large_matrix_cost_no_memory() -> None:
     """A region is told by its strides: nothing of the size of the matrix is made to compare two."""
-    block = Block(np.empty(1 << 26, np.uint8), 1 << 51, device=None, stream=None, location=LINE)
+    block = Block(np.empty(1 << 26, np.uint8), 0, 1 << 26, 1 << 51, None, None, LINE)
     (one,), (two,) = (blocks.strided_spans(block, 8 * n, (1 << 12,), (1 << 14,), 8) for n in (3, 4))
     assert not ranges.meet(one, two)
     assert ranges.meet(one, one)

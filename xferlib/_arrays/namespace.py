@@ -117,7 +117,7 @@ def _equality(function: Method) -> Method:
     def operator(self: Array, other: Any) -> Any:
         return NotImplemented if other is None or type(other) is str else function(self, other)
 
-    return operator
+    return _mark_like(function, operator)
 
 
 def reductions(namespace: Any) -> dict[str, Method]:
@@ -126,7 +126,14 @@ def reductions(namespace: Any) -> dict[str, Method]:
 
 
 def _swap_operands(function: Method) -> Method:
-    return lambda self, other: function(other, self)
+    return _mark_like(function, lambda self, other: function(other, self))
+
+
+def _mark_like(function: Method, operator: Method) -> Method:
+    """``operator``, which passes its operands on to a function, with that function's mark (`primitives`)."""
+    if hasattr(function, "passes_operands"):
+        operator.passes_operands = function.passes_operands  # type: ignore[attr-defined]
+    return operator
 
 
 def _reduction(name: str, function: Method) -> Method:

@@ -284,6 +284,12 @@ def set_name(name: str, function: Function, doc: str = "``{}`` of the Array API,
     return function
 
 
+def _pass_operands(function: Function) -> Function:
+    """``function``, marked as one that passes its arguments on to one kernel, which their dtypes decide."""
+    function.passes_operands = True  # type: ignore[attr-defined]
+    return function
+
+
 def unary(lib: Primitives, name: str) -> Function:
     """The function of that name, of one array."""
     kernel, own = unary_kernel(name), lib.array_type
@@ -294,7 +300,7 @@ def unary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x) from None
 
-    return set_name(name, operate)
+    return _pass_operands(set_name(name, operate))
 
 
 def binary(lib: Primitives, name: str) -> Function:
@@ -311,7 +317,8 @@ def binary(lib: Primitives, name: str) -> Function:
         except KernelTypeError as error:
             raise _refusal(lib, name, error, x1, x2) from None
 
-    return set_name(name, operate)
+    made = set_name(name, operate)
+    return made if is_logical else _pass_operands(made)
 
 
 _ORDERING = ("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "clip")
@@ -401,7 +408,7 @@ def in_place(lib: Primitives, name: str) -> Function:
             chosen(x, lib.copy(other), out=x)  # it may overlap the target in part
         return x
 
-    return set_name(name, operate)
+    return _pass_operands(set_name(name, operate))
 
 
 def _check_fits(name: str, target: Shape, other: Shape) -> None:

@@ -69,9 +69,12 @@ def user_site() -> Site:
     return site_of(user_call()[0])
 
 
-def user_call() -> tuple[CodeLocation, str]:
-    """Return `location`, and the name of xferlib's function that was called there."""
-    frame: FrameType | None = sys._getframe(1)
+def user_call(skip: int = 0) -> tuple[CodeLocation, str]:
+    """Return `location`, and the name of xferlib's function that was called there.
+
+    ``skip``: how many of the innermost callers, which are xferlib's, have another one of its functions as their caller.
+    """
+    frame: FrameType | None = sys._getframe(1 + skip)
     called = ""
     while frame is not None:
         code = frame.f_code
@@ -87,6 +90,15 @@ def user_call() -> tuple[CodeLocation, str]:
         frame = frame.f_back
     site: Site = getattr(inherited, "site", NOWHERE)
     return site, _AS_CALLED.get(called, called)
+
+
+def call_from(frame: FrameType, called: str) -> tuple[CodeLocation, str]:
+    """`user_call` in a function of xferlib's of that name, whose caller has this frame: mostly it is the program's."""
+    code = frame.f_code
+    file = code.co_filename
+    if _is_ours.get(file, True) or file == threading.__file__:
+        return user_call(1)
+    return (code, frame.f_lasti), called
 
 
 def location() -> CodeLocation:

@@ -87,7 +87,8 @@ def reader(value: Any) -> Reader:
         backend = registry.owner_of(value)
         if backend is None:
             raise KernelTypeError(f"{kind.__name__} is neither an array nor a number")
-        operands = None if kind is np.ndarray else backend.operands
+        is_itself = kind is np.ndarray or engine_of(backend) is not None
+        operands = None if is_itself else backend.operands
         found = _READERS[kind] = Reader(backend.signature, operands, backend.matcher)
     return found
 

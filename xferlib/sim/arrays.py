@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -16,7 +14,7 @@ from xferlib.errors import quote
 from xferlib.sim import machine, model
 from xferlib.sim import memory as memory_module
 from xferlib.sim.detector import SimError
-from xferlib.sim.memory import Span, Spans
+from xferlib.sim.memory import Spans
 from xferlib.sim.model import SimStream
 
 if TYPE_CHECKING:
@@ -64,8 +62,45 @@ else:
 
 HostArray = np.ndarray[Any, Any]
 
-_INTERNAL = frozenset({"allocation", "info", "memory", "spans"})
+_INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 """Attributes for the simulator's own files, which completion leaves out."""
+
+
+# All of an array that the preparation of a call depends on, as one object: comparing tuples takes ten times as long.
+
+
+class ArrayKind:
+    """The shape, strides, dtype, device and writability of arrays: the same object for the same ones."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, facts: tuple[Any, ...]) -> None:
+        self.facts = facts
+        """Those of `ArrayInfo` behind the pointer."""
+
+
+_MOST_KINDS = 4096
+_kinds: dict[tuple[Any, ...], ArrayKind] = {}
+"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal."""
+
+
+def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
+    """The object for the facts of an `ArrayInfo` behind its pointer."""
+    key = (*facts, facts[2].char)
+    found = _kinds.get(key)
+    if found is None:
+        if len(_kinds) >= _MOST_KINDS:
+            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
+        found = _kinds.setdefault(key, ArrayKind(facts))
+    return found
+
+
+def kind_of(array: SimArray) -> ArrayKind:
+    """The object that stands for all of an array but its address."""
+    found = array.kind
+    if found is None:
+        found = array.kind = find_kind(array.info[1:])
+    return found
 
 
 class ImplicitCopyError(SimError, TypeError):
@@ -82,18 +117,32 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_memory", "_spans", "allocation", "info")
+    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "_uses_whole", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
-    def __init__(self, allocation: Allocation | LentAllocation, info: ArrayInfo, spans: Spans | None = None) -> None:
+    def __init__(
+        self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: ArrayKind | None = None,
+        memory: HostArray | None = None,
+    ) -> None:  # fmt: skip
         self.allocation = allocation
-        self.info = info
-        self._memory: HostArray | None = None
-        self._spans = spans
+        self._info = info
+        self.kind = kind
+        """Stands for all but the address, as `kind_of` gives it; without ``info`` it is that of the whole block."""
+        self._memory = memory
+        self._spans: Spans | None = None
+        self._uses_whole = True if info is None else None
 
     # --- what it is
+
+    @property
+    def info(self) -> ArrayInfo:
+        found = self._info
+        if found is None:
+            assert self.kind is not None
+            found = self._info = ArrayInfo(self.allocation.block.pointer, *self.kind.facts)
+        return found
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -158,6 +207,16 @@ class SimArray(Declared):
         found = self._spans
         if found is None:
             found = self._spans = memory_module.spans(self.info, self.allocation.block)
+        return found
+
+    def is_whole(self) -> bool:
+        """Whether it occupies all bytes of its block."""
+        found = self._uses_whole
+        if found is None:
+            spans = self.spans()
+            nbytes = self.allocation.block.nbytes
+            found = bool(spans) and spans[0].form is None and spans[0].stop - spans[0].start >= nbytes
+            self._uses_whole = found
         return found
 
     # --- interfaces
@@ -263,11 +322,9 @@ class SimArray(Declared):
 def new(shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: SimStream | None = None) -> SimArray:
     """An uninitialised C-contiguous array, allocated in the order of a stream; the current one if omitted."""
     order = stream if stream is not None else machine.stream(device)
-    nbytes = math.prod(shape) * dtype.itemsize
-    allocation = machine.machine().allocate(nbytes, order)
-    block = allocation.block
-    info = ArrayInfo(block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
-    return SimArray(allocation, info, (Span(block, 0, nbytes),) if nbytes else ())
+    allocation = machine.machine().allocate(math.prod(shape) * dtype.itemsize, order)
+    info = ArrayInfo(allocation.block.pointer, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
+    return SimArray(allocation, info)
 
 
 def memories_of(operands: Sequence[Any]) -> list[Any]:
@@ -311,44 +368,6 @@ def spans_of(arrays: Sequence[SimArray]) -> Spans:
     for each in arrays:
         found += each.spans()
     return found
-
-
-# Operations of an array library, in contrast to xferlib's own kernels.
-#
-# A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
-# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
-# is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
-# that is too short is found.
-
-
-class _Inside(threading.local):
-    is_inside = False
-    """Whether the thread is in a call of the namespace."""
-
-
-_thread = _Inside()
-
-
-def is_inside() -> bool:
-    """Whether the calling thread computes for the namespace."""
-    return _thread.is_inside
-
-
-def operation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` as an operation of an array library."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        was = _thread.is_inside
-        try:  # Ctrl-C in front of it would leave the mark, and arrays would not outlast their use from then on
-            _thread.is_inside = True
-            return function(*args, **options)
-        finally:
-            _thread.is_inside = was
-
-    made: Any = call  # reports name the function by its code, as the program called it
-    made.__code__ = made.__code__.replace(co_name=function.__name__, co_qualname=function.__name__)
-    return call
 
 
 # Elements at computed positions: operations that read and write just these, so that the detector knows them.

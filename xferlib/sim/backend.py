@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,14 +30,15 @@ from xferlib._core.registry import make_namespace
 from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
 from xferlib._runtime import happens_before
-from xferlib._runtime.checks import user_site
+from xferlib._runtime.checks import CodeLocation, user_site
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
+from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
+from xferlib.sim import launches, memory
 from xferlib.sim import machine as machine_module
-from xferlib.sim import memory
-from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.arrays import ImplicitCopyError, SimArray, kind_of
 from xferlib.sim.detector import SimError
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
@@ -55,6 +57,7 @@ from xferlib.sim.timing import Lane
 
 if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.module import EmulatedKernel
+    from xferlib.kernels.python_frontend import HostNumbers
 
 # Copies: of bytes between any two memories, and of strided elements by the kernels of `xferlib._transfer.on_device`.
 
@@ -262,7 +265,7 @@ class SimBackend(Backend):
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
-        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=arrays_module.operation)
+        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
 
     def _watch(self) -> None:
         """Follow the library's threads from the first stream or memory on: programs ask which backends exist, too."""
@@ -316,8 +319,22 @@ class SimBackend(Backend):
         info: ArrayInfo = array.info
         return info
 
+    def signature(self, array: Array) -> Hashable:
+        return kind_of(array)
+
+    def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
+        kinds = [*map(kind_of, arrays)]
+        if len(kinds) == 2:  # without a loop, in half the time
+            first, second = kinds
+            return lambda a, b: (a.kind or kind_of(a)) is first and (b.kind or kind_of(b)) is second
+
+        def matches(*others: SimArray) -> bool:
+            return all((each.kind or kind_of(each)) is kind for each, kind in zip(others, kinds, strict=True))
+
+        return matches
+
     def host_view(self, array: Array) -> np.ndarray[Any, Any]:
-        view: np.ndarray[Any, Any] = array.memory()
+        view: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.memory()
         return view
 
     def compute_on_host(
@@ -325,6 +342,7 @@ class SimBackend(Backend):
     ) -> bool:
         operands = arrays_module.memories_of((*reads, *writes))
         arrays_module.launch(name, lambda: function(*operands), reads, writes)
+        launches.note_new(name, reads, writes, lambda operands: function(*operands))
         return True
 
     def gather(self, x: SimArray, indices: Sequence[SimArray], out: SimArray) -> bool:
@@ -519,45 +537,117 @@ def borrow_memory(array: Any) -> Any:
 class SimCall(HostCall):
     """A call on a simulated device, checked when it is made and computed when the schedule chooses it."""
 
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._numbers: HostNumbers | None = args[3].numbers
+        self._computed: tuple[list[Any], list[Any]] = ([], [])
+        """The numbers of the last call, and the parameters for them."""
+        self._runs = self._run_apart, self._run_in_place
+        self._native: Callable[[tuple[Any, ...], None], Any] | None = None
+        infos: dict[int, ArrayInfo] = args[-1]
+        self._launch = launches.PreparedLaunch(
+            self.name, self.device, {number: info.nbytes for number, info in infos.items()},
+            reads=sorted(self.program.reads & infos.keys()), writes=self._written,
+            makes=[launches.NewArray(self.shape, self.program.params[n].dtype, self.device) for n in self._omitted],
+        )  # fmt: skip
+
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Enqueue for arrays of the same dtypes, shapes and strides as before."""
-        results: list[Any] = [*given, *[None] * (len(self._names) - len(given))]
-        for number in self._omitted:
-            results[number] = arrays_module.new(self.shape, self.program.params[number].dtype, self.device)
-        operands = arrays_module.memories_of(results)
+        if self._scalars:
+            given = self._unpack(given)
+        run = self._runs[self._check_again(given)]
+        result = self._pick(given, self._launch.enqueue(given, run))
+        numbers = self._numbers
+        if numbers is None:
+            launches.note(self, given, result)
+        elif len(numbers.sources) == 1:
+            first, count = numbers.first, len(numbers.uses)
+            passed = [*given[:first], *given[first + count :]]
+            passed[numbers.sources[0]] = launches.THE_NUMBER
+            launches.note(self, passed, result)
+        return result
+
+    def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> Any:
+        """`run_again` for a function of the namespace; `NotImplemented` where it has to say what is wrong."""
+        try:
+            if (numbers := self._numbers) is not None:
+                found = [given[each] for each in numbers.sources]
+                known, computed = self._computed
+                # The very objects: numbers that are equal may differ, as 0.0 and -0.0 do.
+                if not known or any(map(operator.is_not, found, known)):
+                    computed = numbers.compute(given)
+                    self._computed = found, computed
+                given = numbers.insert(given, computed)
+            if self._scalars:
+                given = self._unpack(given)
+            is_aliased = self._check_again(given)
+        except Exception:
+            return NotImplemented
+        made = self._launch.enqueue(given, self._runs[is_aliased], is_library=True, called_at=called_at)
+        return made[0] if made and self._only is not None else self._pick(given, made)
+
+    def _pick(self, given: Sequence[Any], made: list[SimArray]) -> Any:
+        only = self._only
+        if only is not None:
+            return made[0] if made else given[only]
+        return self._pick_result((*given, *made))
+
+    def _unpack(self, given: Sequence[Any]) -> list[Any]:
+        """The arguments with Python's numbers for NumPy's of the parameters' dtypes: compiled calls take those."""
+        found = [*given]
         for number in self._scalars:
-            operands[number] = np.array(self._scalar(number, given[number]))
+            if isinstance(each := found[number], np.generic) and each.dtype == self.program.params[number].dtype:
+                found[number] = each.item()
+        return found
+
+    def _check_again(self, given: Sequence[Any]) -> bool:
+        """Check what layouts do not tell; whether an output is an input."""
+        if len(self._converters) < len(self._scalars):
+            self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
+        for number, convert in self._converters:
+            convert(given[number])
         is_aliased = self._is_in_place
-        for written, other in self._pairs:
-            if np.may_share_memory(operands[written], operands[other]):
-                is_aliased |= self._check_aliasing({n: given[n].info for n in self._arrays})
-                break
-        plan = self._plan(is_aliased, operands)
-        reads = [results[n] for n in sorted(self.program.reads) if isinstance(results[n], SimArray)]
-        writes = [results[n] for n in sorted(self.program.writes) if isinstance(results[n], SimArray)]
-        arrays_module.launch(self.name, lambda: plan.run(operands), reads, writes)
-        _declare((*reads, *writes), machine_module.stream(self.device))
-        return self._pick_result(results)
+        for written, others in self._apart:
+            one = given[written]
+            for other, may_be_one in others:
+                two = given[other]
+                if one is two and may_be_one:
+                    is_aliased = True
+                elif one.allocation.block is two.allocation.block and np.may_share_memory(one.memory(), two.memory()):
+                    return self._check_aliasing({n: given[n].info for n in self._arrays}) or self._is_in_place
+        return is_aliased
+
+    def _run_apart(self, operands: tuple[Any, ...]) -> None:
+        """Compute on memory and numbers, which have been checked; no output is an input."""
+        if (native := self._native) is None or native(operands, None) is NotImplemented:
+            self._run(operands, is_aliased=False)
+
+    def _run_in_place(self, operands: tuple[Any, ...]) -> None:
+        if (native := self._native) is None or native(operands, None) is NotImplemented:
+            self._run(operands, is_aliased=True)
+
+    def _run(self, operands: tuple[Any, ...], *, is_aliased: bool) -> None:
+        converted = [*operands]
+        for number, convert in self._converters:
+            converted[number] = convert(operands[number])
+        plan = self._plan(is_aliased, converted)
+        plan.run(converted)
+        if self._native is None and plan.native is not None and not self._swapped:
+            kinds = {number: type(operands[number]) for number in self._scalars}
+            self._native = bind_direct(plan.native.kernel, self._outputs, kinds)
 
 
 def reduce(
-    name: str, run: Callable[[list[Any], list[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
+    name: str, run: Callable[[Sequence[Any], Sequence[Any]], None], args: Sequence[Any], results: Sequence[SimArray]
 ) -> None:
     """Enqueue a reduction; ``run`` computes it on arrays that own no memory."""
     sources, targets = [borrow_memory(each) for each in args], [borrow_memory(each) for each in results]
     reads = [each for each in args if isinstance(each, SimArray)]
     arrays_module.launch(name, lambda: run(sources, targets), reads, list(results))
     arrays = (*reads, *results)
-    _declare(arrays, machine_module.stream(arrays[0].device))
-
-
-def _declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
-    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
-    if arrays_module.is_inside():
-        return
-    for array in arrays:
-        if array.allocation.block.stream is not stream:
-            array.allocation.users[stream.key] = stream
+    launches.declare(arrays, machine_module.stream(arrays[0].device))
+    if len(reads) == len(args):
+        launches.note_new(name, reads, results, lambda operands: run(operands[:-1], operands[-1:]))
 
 
 def stand_in(
@@ -576,7 +666,7 @@ def stand_in(
             operands[number] = memory = each.memory().view()
             memory.flags.writeable = any(each is other for other in written)  # as the compiler would enforce
     arrays_module.launch(name, lambda: function(*operands), arrays, written, stream.stream, uses_values=False)
-    _declare(arrays, stream.stream)
+    launches.declare(arrays, stream.stream)
 
 
 def _emulate(
@@ -586,7 +676,7 @@ def _emulate(
 
     arrays = [args[number] for number in kernel]
     raw_kernels.emulate(name, kernel, args, written, stream)
-    _declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
+    launches.declare(arrays if kernel.memory is None else [*arrays, kernel.memory], _stream(stream))
 
 
 ENGINE = BackendEngine(SimCall, reduce, stand_in, _emulate)

@@ -38,7 +38,6 @@ from xferlib.sim.memory import Block, Span, Spans
 from xferlib.sim.model import (
     Action,
     Clock,
-    History,
     HostThread,
     Joined,
     Participant,
@@ -462,18 +461,20 @@ class Detector:
         """
         first: tuple[Span, Hazard, Action] | None = None
         unwritten: Span | None = None
-        alone = [span for span in reads if span not in writes]  # what is also written is checked once, as a write
+        alone: Spans | list[Span] = reads
+        if len(writes) > 0 and len(reads) > 0:  # what is also written is checked once, as a write
+            alone = [span for span in reads if span not in writes]
         if uses_values:
             for span in reads:
                 if unwritten is None and span.block.has_void:
                     unwritten = _unwritten(span)
         for span in alone:
-            if first is None and span.block.history is not None:
-                first = _find_conflict(span, span.block.history, action, clock, None)
+            if first is None and not span.block.is_clear(action, clock):
+                first = _find_conflict(span, action, clock, None)
         for span in writes:
-            if first is None and span.block.history is not None:
+            if first is None and not span.block.is_clear(action, clock):
                 hazard = Hazard.READ_AFTER_WRITE if span in reads else Hazard.WRITE_AFTER_WRITE
-                first = _find_conflict(span, span.block.history, action, clock, hazard)
+                first = _find_conflict(span, action, clock, hazard)
         if first is not None:
             # One call is one fault to its reader: other conflicts are reported once this one is fixed.
             span, hazard, other = first
@@ -494,9 +495,9 @@ class Detector:
 
     def check_free(self, action: Action, clock: Clock | Joined, block: Block) -> Race | None:
         """Check the end of a block, as a write of all of it; returns the report for the caller to raise or postpone."""
-        if block.history is None:
+        if block.is_clear(action, clock):
             return None
-        first = _find_conflict(block.whole(), block.history, action, clock, Hazard.USE_AFTER_FREE)
+        first = _find_conflict(block.whole(), action, clock, Hazard.USE_AFTER_FREE)
         return None if first is None else race_between(Hazard.USE_AFTER_FREE, first[2], action, block.where)
 
     # --- reports
@@ -559,14 +560,16 @@ def _unwritten(span: Span) -> Span | None:
 
 
 def _find_conflict(
-    span: Span, history: History, action: Action, clock: Clock | Joined, hazard: Hazard | None
+    span: Span, action: Action, clock: Clock | Joined, hazard: Hazard | None
 ) -> tuple[Span, Hazard, Action] | None:
     """An access that nothing orders before this one, and which fault that is.
 
     Args:
-        span, history, action, clock: The access, and those before it.
+        span, action, clock: The access.
         hazard: The fault of a write behind another write; None for a read.
     """
+    history = span.block.history
+    assert history is not None
     met = history.find_conflict(span, action, clock, is_write=hazard is not None)
     if met is None:
         return None

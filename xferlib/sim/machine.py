@@ -19,7 +19,7 @@ import numpy as np
 
 from xferlib._core.arrays import address, share_memory
 from xferlib._core.device import make_device
-from xferlib._runtime.checks import CodeLocation, Site, site_of, user_call, user_site
+from xferlib._runtime.checks import CodeLocation, Site, call_from, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
 from xferlib._runtime.process import reset_in_child
 from xferlib.errors import ArgumentError, DeviceMemoryError, ForkError, UnsupportedError, quote
@@ -521,9 +521,12 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            self._deaths.append((self.block, self.users, self.events, here()))
+            self._deaths.append((self.block, self.users, self.events, call_from(sys._getframe(1), "")[0]))
         except Exception:  # the interpreter is shutting down
             return
+
+
+_make_owner: Callable[[type[LastOwner], tuple[Any, ...]], LastOwner] = tuple.__new__  # a third of its own time
 
 
 class LentAllocation:
@@ -566,7 +569,31 @@ class Lifetimes:
     def free_collected(self) -> None:
         """Free the arrays and the page-locked memory that were collected since the last call."""
         machine = self._machine
-        self._free_arrays()
+        deaths = self.deaths
+        while deaths:
+            death = deaths[0]
+            try:
+                ended, users, events, location = death
+                accesses, stream = ended.accesses, ended.stream
+                last: Action | None = None
+                if type(accesses) is tuple:
+                    last = accesses[1]
+                if (
+                    last is None or last.participant is not stream or users or events or ended.left
+                    or machine.engine.schedule.reuses_memory
+                ):  # fmt: skip
+                    self._free(*death)
+                else:  # by far the most common: its stream alone has used it, in whose order it is freed
+                    if machine.detector.is_on and ended.nbytes and not stream.is_retired:
+                        owner = _make_owner(LastOwner, ((last,), location))
+                        stream.pool.recycle(ended.nbytes, owner, machine.hosts.main.clock)
+                    machine.memory.free(ended, location)
+            except BaseException:
+                machine.memory.free(death[0])  # or its bytes would count as used for ever
+                raise
+            finally:
+                if deaths and deaths[0] is death:
+                    deaths.popleft()
         while self.released:
             pointer, host, location = self.released[0]
             block = machine.memory.untrack(pointer)
@@ -578,33 +605,41 @@ class Lifetimes:
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
 
-    def _free_arrays(self) -> None:
-        while self.deaths:
-            death = self.deaths[0]
-            try:
-                self._free(*death)
-            except BaseException:
-                self._machine.memory.free(death[0])  # or its bytes would count as used for ever
-                raise
-            finally:
-                if self.deaths and self.deaths[0] is death:
-                    self.deaths.popleft()
+    def find_heirless(self, stream: SimStream, nbytes: int) -> Block | None:
+        """The one block that waits to be freed, if the pool of its stream would give it to the next array at once.
+
+        To free it, and to take it out of the pool again, would come to nothing: the array may take over its place.
+        """
+        deaths = self.deaths
+        if len(deaths) != 1:
+            return None
+        block, users, events, _ = deaths[0]
+        accesses = block.accesses
+        if (
+            not nbytes or block.nbytes != nbytes or block.stream is not stream or block.has_pointer
+            or not block.is_counted or users or events or block.left or type(accesses) is not tuple
+            or accesses[1].participant is not stream or self._machine.is_known(accesses[1])
+            or not self._machine.detector.is_on or self._machine.engine.schedule.reuses_memory
+        ):  # fmt: skip
+            return None
+        return block
 
     def _free(
         self, block: Block, users: dict[int, SimStream], events: dict[int, SimEvent], location: CodeLocation
     ) -> None:
         machine, stream = self._machine, block.stream
         assert stream is not None
-        before = [stream, *users.values(), *machine.streams[stream.device].before(stream)]
+        before = [stream, *users.values(), *stream.others]
         awaited = [event for each in (stream, *users.values()) for event in each.awaited.values()]
         # Reference counts order the threads that held the array: all their uses happen before the free.
-        clock = Joined(before, machine.hosts, events.values(), awaited, block.left.values())
+        left = () if block.left is None else block.left.values()
+        clock = Joined(before, machine.hosts, events.values(), awaited, left)
         undeclared = before if not users else [stream, *before[1 + len(users) :]]
         is_kept = machine.detector.is_on and block.nbytes and not stream.is_retired  # a retired one allocates no more
         if is_kept and (still := last_users(block, [*undeclared, *stream.awaited.values()])):
             stream.pool.recycle(block.nbytes, LastOwner(still, location), machine.hosts.main.clock)
         free = Operation("free", stream, location, None)
-        machine.memory.free(block, free)
+        machine.memory.free(block, location)
         if machine.detector.is_on and (race := machine.detector.check_free(free, clock, block)) is not None:
             machine.detector.postpone(race)
         if machine.engine.schedule.reuses_memory:
@@ -900,7 +935,8 @@ class PostponedStaging:
             if not is_upload:  # its chunks have arrived
                 stager.learn(copies.clock)
                 for block in self._sources:
-                    block.left[copies.key] = KeptClock(dict(copies.clock), machine.participants)
+                    known = KeptClock(dict(copies.clock), machine.participants)
+                    block.left = {**(block.left or {}), copies.key: known}
             else:
                 self._staging.completed[threading.get_ident()] = copies
             self._sources = []
@@ -1240,6 +1276,14 @@ class Machine:
         self.forked_from = 0
         existing.add(self)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the detector and the schedule looks at operations, and nothing refuses them."""
+        return (
+            self.function is None and self.guard is None and self.listener is None and self.faults.plan is None
+            and not self.faults.lost and not self.forked_from
+        )  # fmt: skip
+
     # --- entering
 
     def enter(
@@ -1312,8 +1356,6 @@ class Machine:
         stream.join(host)
         if stream.time_s < host.time_s:
             stream.time_s = host.time_s
-        if stream.kind is StreamKind.NON_BLOCKING:
-            return [stream.tail]
         after = [stream.tail]
         if stream.awaited:
             for event in stream.awaited.values():
@@ -1321,7 +1363,7 @@ class Machine:
             stream.awaited = {}
         if stream.last_wait is not None:
             after.append(stream.last_wait)
-        for other in self.streams[stream.device].before(stream):
+        for other in stream.others:
             stream.join(other)
             after.append(other.tail)
             stream.time_s = max(stream.time_s, other.time_s)
@@ -1340,6 +1382,7 @@ class Machine:
         uses_values: bool = True,
         explore: Callable[[], Explored] | None = None,
         take: Callable[[], Callable[[], object]] | None = None,
+        called_at: tuple[CodeLocation, str] | None = None,
     ) -> Operation | None:
         """Enqueue an operation that reads and writes those bytes, which ``run`` carries out; None on a captured stream.
 
@@ -1351,6 +1394,7 @@ class Machine:
             explore: In place of ``run`` where the detector is on: computes at once, and says which bytes it has read
                 and written, of those that are given.
             take: As of `Operation`.
+            called_at: The program's line and the function that it called, if they are known.
         """
         with self.lock:
             is_kernel = lane is KERNELS
@@ -1366,7 +1410,10 @@ class Machine:
                 _refuse_other_devices(name, stream, reads + writes)
             after = self.order(stream, host)
             stager = host if type(host) is Stager else None
-            location, call = user_call() if stager is None else (stager.location, stager.call)
+            if stager is not None:
+                location, call = stager.location, stager.call
+            else:
+                location, call = user_call() if called_at is None else called_at
             operation = Operation(name, stream, location, run, call)
             operation.take = take
             error: Exception | None = None
@@ -1377,7 +1424,7 @@ class Machine:
                     operation.run, operation.is_computed = model.do_nothing, True
                     _refuse_other_devices(name, stream, reads + writes)
                 if detector.is_on:
-                    self._check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
+                    self.check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
                 operation.has_host_memory = lane is Lane.NONE or bool(on_host(reads + writes))
                 if lane is Lane.H2D and reads:  # else it copies values that it has taken
                     operation.source = _memory(reads[0])[0]
@@ -1405,10 +1452,11 @@ class Machine:
                 raise error
             return operation
 
-    def _check(
-        self, operation: Operation, stream: SimStream, reads: Spans, writes: Spans, *, is_kernel: bool,
-        uses_values: bool,
+    def check(
+        self, operation: Operation, stream: SimStream, reads: Spans, writes: Spans, *, is_kernel: bool = True,
+        uses_values: bool = True,
     ) -> None:  # fmt: skip
+        """Check an operation's accesses and remember them."""
         spans = reads + writes
         calls = None if is_kernel or self.staging.calls.is_idle else self.staging.calls
         if calls is not None:
@@ -1421,8 +1469,7 @@ class Machine:
         if calls is not None:
             calls.check_copy(operation, stream.clock, reads, writes)
         for block, _, _, _ in spans:
-            if block.history is not None and block.history.is_long:
-                self._prune(block, block.history)
+            block.prune(self.is_known)
 
     def call(self, stream: SimStream, function: Callable[[], object]) -> None:
         """Enqueue a function on the host, which must not use the machine."""
@@ -1442,14 +1489,10 @@ class Machine:
         kind = "kernel" if lane is KERNELS else lane.value
         listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
 
-    def _prune(self, block: Block, history: model.History) -> None:
-        main = self.hosts.main.clock
-
-        def known(action: Action) -> bool:
-            return action.participant.is_retired or main.get(action.participant.key, 0) >= action.tick
-
-        if not history.forget(known):
-            block.history = None
+    def is_known(self, action: Action) -> bool:
+        """Whether everything still to come is ordered behind an action."""
+        participant = action.participant
+        return participant.is_retired or self.hosts.main.clock.get(participant.key, 0) >= action.tick
 
     # --- events
 
@@ -1498,8 +1541,11 @@ class Machine:
 
     # --- memory
 
-    def allocate(self, nbytes: int, stream: SimStream) -> Allocation:
-        """Allocate device memory in the order of a stream; it is freed when the result is collected."""
+    def allocate(self, nbytes: int, stream: SimStream, location: CodeLocation | None = None) -> Allocation:
+        """Allocate device memory in the order of a stream; it is freed when the result is collected.
+
+        ``location``: the program's line, if it is known.
+        """
         with self.lock:
             self.enter(Point.ALLOCATE, stream.device)
             used, limit = self.memory.used.get(stream.device.index, 0), self.settings.memory_nbytes
@@ -1508,7 +1554,7 @@ class Machine:
                     f"{nbytes} bytes do not fit on {stream.device}: {used} of {limit} bytes are in use; free arrays, "
                     "move the data in parts, or raise XFERLIB_SIM_MEMORY"
                 )
-            block = self.memory.allocate(nbytes, stream.device, stream, here())
+            block = self.memory.allocate(nbytes, stream.device, stream, here() if location is None else location)
             allocation = Allocation(block, self.lifetimes.deaths)
             self.memory.enter(block)
             last_owner = stream.pool.take(nbytes, self.hosts.main.clock)

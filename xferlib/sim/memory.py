@@ -10,8 +10,8 @@ import itertools
 import mmap
 import zlib
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from xferlib.errors import DeviceMemoryError, PinnedMemoryError
 from xferlib.sim import model
 from xferlib.sim.model import (
     Action,
+    Clock,
     HasClock,
     History,
     Joined,
@@ -51,6 +52,8 @@ class Span(Region["Block"]):
 
 
 Spans = tuple[Span, ...]
+WholeAccesses = tuple[Action | None, Action]
+"""The last write of a block and the last access, both of all bytes and by one participant; None: it was only read."""
 
 
 def on_host(spans: Spans) -> Spans:
@@ -59,40 +62,74 @@ def on_host(spans: Spans) -> Spans:
 
 
 class Block:
-    """One allocation: its bytes, the accesses to them, and the line that made it."""
+    """One allocation: its bytes, the accesses to them, and the line that made it.
+
+    Args:
+        memory: Bytes that hold the block's, from number ``at`` on: small blocks share one piece of memory.
+        nbytes: The size.
+        pointer: The address; None: it gets one of ``space`` when it is needed, and can be found there from then on.
+        space: Where it lies, of a device.
+        device: The device; None for host memory.
+        stream: The stream in whose order it was allocated, and is freed.
+        location: The line that made it.
+    """
 
     __slots__ = (
-        "data", "device", "has_void", "history", "last_owner", "left", "location", "nbytes", "pointer", "stream",
-        "value_flags",
+        "_at", "_bytes", "_data", "_pointer", "_space", "accesses", "device", "has_void", "is_counted", "last_owner",
+        "left", "location", "nbytes", "stream", "value_flags",
     )  # fmt: skip
 
     def __init__(
-        self,
-        data: np.ndarray[Any, Any],
-        pointer: int,
-        *,
-        device: Device | None,
-        stream: SimStream | None,
-        location: CodeLocation,
-    ) -> None:
-        self.data = data
-        self.nbytes = data.nbytes
-        self.pointer = pointer
+        self, memory: HostArray, at: int, nbytes: int, pointer: int | None, device: Device | None,
+        stream: SimStream | None, location: CodeLocation, space: AddressSpace | None = None,
+    ) -> None:  # fmt: skip
+        self._bytes = memory
+        self._at = at
+        self._data: HostArray | None = None
+        self.nbytes = nbytes
+        self._pointer = pointer
+        self._space = space
+        self.is_counted = False
+        """Whether its bytes count as used."""
         self.device = device
-        """The device; None for host memory."""
         self.stream = stream
-        """The stream in whose order it was allocated, and is freed."""
         self.location = location
-        self.left: dict[int, KeptClock] = {}
+        self.left: dict[int, KeptClock] | None = None
         """Of transfers to the host that kept the block until they ended: what was over with them."""
         self.has_void = device is not None
         """Whether some byte may have no value yet."""
         self.value_flags: model.Flags | None = None
         """The bytes that have a value; None if that is the same for all."""
-        self.history: History | None = None
-        """The accesses, if there were any."""
+        self.accesses: WholeAccesses | History | None = None
+        """The accesses, in the form that is kept: see `history`."""
         self.last_owner: LastOwner | None = None
         """The last owner of the memory, if its work may still run."""
+
+    @property
+    def pointer(self) -> int:
+        """The address."""
+        found = self._pointer
+        if found is None:
+            assert self._space is not None
+            found = self._pointer = self._space.give_address(self)
+        return found
+
+    @property
+    def has_pointer(self) -> bool:
+        """Whether something may know its address."""
+        return self._pointer is not None
+
+    @property
+    def data(self) -> HostArray:
+        """The bytes."""
+        found = self._data
+        if found is None:
+            found = self._data = self._bytes[self._at : self._at + self.nbytes]
+        return found
+
+    @data.setter
+    def data(self, data: HostArray) -> None:
+        self._bytes, self._at, self._data = data, 0, data
 
     def hand_over(self, last_owner: LastOwner) -> None:
         """Take over recycled memory, whose last owner's work must happen before the next write."""
@@ -104,15 +141,77 @@ class Block:
     def where(self) -> str:
         return where(self.nbytes, self.device, self.location)
 
+    # --- the accesses
+    #
+    # Most blocks are only used as wholes, by one stream: then the last write and the last read are all there is to
+    # remember, and no access of that stream can conflict with them. A `History` is made at the first other access.
+
+    @property
+    def history(self) -> History | None:
+        """The accesses, if there were any."""
+        accesses = self.accesses
+        if type(accesses) is tuple:
+            found, (last_write, last) = History(), accesses
+            if last_write is not None:
+                found.note(self.whole(), last_write, is_write=True)
+            if last is not last_write:
+                found.note(self.whole(), last, is_write=False)
+            self.accesses = accesses = found  # in one assignment: an error may come in between
+        return accesses  # type: ignore[return-value]
+
+    @history.setter
+    def history(self, history: History | None) -> None:
+        self.accesses = history
+
+    def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
+        """Whether an access to any bytes of the block is ordered behind all others; False if that is not seen here."""
+        accesses = self.accesses
+        if type(accesses) is tuple:
+            last = accesses[1]
+            participant = last.participant
+            known = participant is action.participant or last.tick <= clock.get(participant.key, 0)
+            return known or participant.is_retired
+        return accesses is None
+
+    def latest(self) -> list[Action]:
+        """The last access of each participant."""
+        accesses = self.accesses
+        if type(accesses) is tuple:
+            return [accesses[1]]
+        return [] if accesses is None else accesses.latest()  # type: ignore[union-attr]
+
+    def prune(self, known: Callable[[Action], bool]) -> None:
+        """Drop the accesses that everything still to come is ordered behind, once there are many."""
+        accesses = self.accesses
+        if type(accesses) is History and accesses.is_long and not accesses.forget(known):
+            self.accesses = None
+
     def note(self, span: Span, action: Action, *, is_write: bool) -> None:
         """Remember an access."""
+        if span.form is None and span.stop - span.start >= self.nbytes:
+            self.note_whole(action, is_write=is_write)
+            return
         history = self.history
-        is_reset = is_write and span.form is None and span.stop - span.start >= self.nbytes
-        if history is None or (is_reset and not history.is_of(action.participant)):
-            history = self.history = History()
+        if history is None:
+            history = self.accesses = History()
         history.note(span, action, is_write=is_write)
         if is_write and self.has_void:
             self._mark_values(span, True)
+
+    def note_whole(self, action: Action, *, is_write: bool) -> None:
+        """Remember an access to all bytes."""
+        accesses = self.accesses
+        if is_write:  # it stands for all accesses before it
+            self.accesses = (action, action)
+            self.has_void, self.value_flags = False, None
+        elif accesses is None:
+            self.accesses = (None, action)
+        elif type(accesses) is tuple and accesses[1].participant is action.participant:
+            self.accesses = (accesses[0], action)
+        else:
+            history = self.history
+            assert history is not None
+            history.note(self.whole(), action, is_write=False)
 
     def void(self, span: Span) -> model.Flags | None:
         """The bytes of a span without a value, as flags; None if each byte has one."""
@@ -206,11 +305,10 @@ def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
     Other participants' accesses are ordered by the owner's declarations, or by the host's waits.
     """
     clock = Joined(before)
-    latest = [] if block.history is None else block.history.latest()
     return tuple(
         [
             each
-            for each in latest
+            for each in block.latest()
             if each.participant is block.stream
             or (each.tick <= clock.get(each.participant.key, 0) and not each.participant.is_retired)
         ]
@@ -220,6 +318,10 @@ def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:
 SLOT = 36
 _FIRST = 1 << 12  # above every address that a 64-bit process can have
 _FREED_REMEMBERED = 4096
+_SMALL_NBYTES = 512
+_PIECE_NBYTES = 8192
+"""The memory that small blocks share: it is made in one step, and lives as long as one of them."""
+_ALIGNED_TO = 64
 POISON = 0xFFFB
 """Uninitialised memory, 16 bits at a time: a quiet NaN in every floating type, -5 in int16."""
 
@@ -235,6 +337,23 @@ class Freed(NamedTuple):
     @property
     def where(self) -> str:
         return where(self.nbytes, self.device, self.location)
+
+
+def _make_uninitialised(nbytes: int, device: Device) -> HostArray:
+    """New bytes with the pattern of uninitialised memory.
+
+    Raises:
+        DeviceMemoryError: The host is short of memory.
+    """
+    try:
+        words = np.empty((nbytes + 1) // 2, np.uint16)
+    except MemoryError as error:
+        raise DeviceMemoryError(
+            f"{nbytes} bytes for {device} cannot be allocated: the host, which simulates it, is short of memory; "
+            "free arrays, or work on parts"
+        ) from error
+    words.fill(POISON)
+    return words.view(np.uint8)
 
 
 def poison(data: np.ndarray[Any, Any]) -> None:
@@ -343,8 +462,15 @@ class AddressSpace:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST)
+        self._piece: HostArray | None = None
+        self._typed: dict[str, HostArray] = {}
+        """Views of the piece of memory that small blocks are using up, by the letter of the dtype."""
         self._blocks: dict[int, Block] = {}
-        self._freed: OrderedDict[int, Freed] = OrderedDict()
+        self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
+            maxlen=_FREED_REMEMBERED
+        )
+        self._piece_at = _PIECE_NBYTES
+        """The bytes of it that are in use."""
         self._host_starts: list[int] = []
         self._host: dict[int, Block] = {}
         self.used: dict[int, int] = {}
@@ -352,52 +478,81 @@ class AddressSpace:
     # --- devices
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
-        try:
-            words = np.empty((nbytes + 1) // 2, np.uint16)
-        except MemoryError as error:
-            raise DeviceMemoryError(
-                f"{nbytes} bytes for {device} cannot be allocated: the host, which simulates it, is short of memory; "
-                "free arrays, or work on parts"
-            ) from error
-        words.fill(POISON)
-        data = words.view(np.uint8)[:nbytes]
-        pointer = next(self._numbers) << SLOT
-        return Block(data, pointer, device=device, stream=stream, location=location)
+        """A block of uninitialised memory."""
+        at = 0
+        if nbytes > _SMALL_NBYTES:
+            memory = _make_uninitialised(nbytes, device)
+        else:
+            at = self._piece_at
+            if at + nbytes > _PIECE_NBYTES:
+                self._typed, at = {}, 0
+                self._piece = _make_uninitialised(_PIECE_NBYTES, device)
+            assert self._piece is not None
+            memory = self._piece
+            self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
+        return Block(memory, at, nbytes, None, device, stream, location, self)
+
+    def make_array(self, block: Block, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+        """An array over the whole of a block that `allocate` has made just now, in C order."""
+        memory = block._bytes
+        if memory is not self._piece:
+            return np.ndarray(shape, dtype, memory, block._at)
+        typed = self._typed.get(dtype.char)  # a slice of which takes a quarter of the time that a new array takes
+        if typed is None:
+            typed = self._typed[dtype.char] = memory.view(dtype)
+        first = block._at // dtype.itemsize
+        found = typed[first : first + block.nbytes // dtype.itemsize]
+        return found if len(shape) == 1 else found.reshape(shape)
+
+    def give_address(self, block: Block) -> int:
+        """An address that no block had before, at which the block can be found from now on.
+
+        Most blocks need none: a program computes with their arrays, and they die.
+        """
+        number = next(self._numbers)
+        self._blocks[number] = block
+        return number << SLOT
 
     def enter(self, block: Block) -> None:
-        """Let the block be found, once something owns it that will free it."""
-        assert block.device is not None
-        index = block.device.index
+        """Count the block's bytes, once something owns it that will free it."""
+        index = block.device.index  # type: ignore[union-attr]  # it is on one
+        before = self.used.get(index, 0)
         try:
-            self._blocks[block.pointer >> SLOT] = block
-            self.used[index] = self.used.get(index, 0) + block.nbytes
+            self.used[index] = before + block.nbytes
+            block.is_counted = True
         except BaseException:
-            self._count()
+            self.used[index], block.is_counted = before, False
             raise
 
-    def free(self, block: Block, action: Action | None = None) -> None:
-        """Forget a block; ``action`` is remembered for uses of its address."""
-        assert block.device is not None
-        number = block.pointer >> SLOT
-        if number not in self._blocks:  # an error has come before `enter`, or after the end of this
+    def replace(self, former: Block, block: Block) -> None:
+        """`enter` a block, and `free` one of its size that nothing knows by its address."""
+        try:
+            block.is_counted = True
+            former.is_counted = False
+        except BaseException:
+            block.is_counted, former.is_counted = False, True
+            raise
+
+    def free(self, block: Block, location: CodeLocation | None = None) -> None:
+        """Forget a block; ``location`` is remembered for uses of its address."""
+        if not block.is_counted:  # an error has come before `enter`, or after the end of this
             return
+        index = block.device.index  # type: ignore[union-attr]  # it is on one
+        left = self.used[index] - block.nbytes
         try:
-            if action is not None:
-                self._freed[number] = Freed(block.nbytes, block.device, block.location, action)
-                while len(self._freed) > _FREED_REMEMBERED:
-                    self._freed.popitem(last=False)
-            del self._blocks[number]
-            self.used[block.device.index] -= block.nbytes
+            if block.has_pointer:
+                number = block.pointer >> SLOT
+                if location is not None:
+                    made: Any = number, block.nbytes, block.device, block.location, block.stream, location
+                    self._freed.append(made)
+                self._blocks.pop(number, None)
+            self.used[index] = left
+            block.is_counted = False
         except BaseException:
-            self._blocks.pop(number, None)
-            self._count()
+            if block.has_pointer:
+                self._blocks.pop(block.pointer >> SLOT, None)
+            self.used[index], block.is_counted = left, False
             raise
-
-    def _count(self) -> None:
-        self.used.clear()
-        for block in self._blocks.values():
-            assert block.device is not None
-            self.used[block.device.index] = self.used.get(block.device.index, 0) + block.nbytes
 
     def find(self, pointer: int) -> Block | None:
         """The block that contains an address, on a device or in tracked host memory."""
@@ -412,7 +567,10 @@ class AddressSpace:
 
     def find_freed(self, pointer: int) -> Freed | None:
         """The record of the freed block that contained an address."""
-        return self._freed.get(pointer >> SLOT)
+        for number, nbytes, device, made, stream, location in self._freed:
+            if number == pointer >> SLOT:
+                return Freed(nbytes, device, made, Action("free", stream, location, tick=0))
+        return None
 
     # --- the host
 
@@ -422,7 +580,7 @@ class AddressSpace:
 
     def track(self, data: np.ndarray[Any, Any], location: CodeLocation) -> Block:
         """Track accesses to host memory that a device may reach."""
-        block = Block(data, data.ctypes.data, device=None, stream=None, location=location)
+        block = Block(data, 0, data.nbytes, data.ctypes.data, None, None, location)
         self._host[block.pointer] = block
         self._host_starts = sorted(self._host)  # in one assignment: a list that differs from the table finds nothing
         return block

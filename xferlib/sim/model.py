@@ -8,7 +8,7 @@ import operator
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -480,19 +480,26 @@ class Operation(Action):
         take: Of a copy to the host: takes the values, and returns what delivers them.
         source, target: Of a copy from or to the host: its memory there.
         has_host_memory: Whether it touches host memory.
+        is_repeatable: Whether it computes from what it leaves unchanged, so that to do it twice is no fault.
         has_failed: Whether the host has been short of memory for `run` once.
     """
 
     __slots__ = (
-        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "run", "serial", "source",
-        "take", "target",
+        "_is_done", "around", "before", "has_failed", "has_host_memory", "is_computed", "is_repeatable", "run",
+        "serial", "source", "take", "target",
     )  # fmt: skip
 
     def __init__(
         self, name: str, participant: Participant, location: CodeLocation, run: Callable[[], object] | None,
         call: str = "",
     ) -> None:  # fmt: skip
-        super().__init__(name, participant, location, call)
+        self.name = name
+        self.arguments = ()
+        self.participant = participant
+        self.location = location
+        self.call = call
+        participant.version += 1  # as `Participant.tick`
+        self.tick = participant.clock[participant.key] = participant.clock[participant.key] + 1
         self.run = run
         self.around: Around | None = None
         self.serial = 0
@@ -502,6 +509,7 @@ class Operation(Action):
         self.target: HostArray | None = None
         self.has_host_memory = False
         self.has_failed = False
+        self.is_repeatable = False
         self.is_computed = False
         """Whether the device is as it will be afterwards, although it has not been carried out."""
         self._is_done = False
@@ -536,6 +544,12 @@ class Operation(Action):
     def carry_out(self) -> None:
         """Do the work, once."""
         assert self.run is not None
+        if self.is_repeatable:
+            self.run()
+            self._is_done = True
+            self.run = None
+            self.before = ()
+            return
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
         call_all(self.run, functools.partial(setattr, self, "_is_done", True))
         self.finish()
@@ -564,7 +578,10 @@ class Operation(Action):
 
     def list_needed(self) -> list[Operation]:
         """The operations to carry out until this one is done, in the order in which they were enqueued."""
-        if all(each.is_done for each in self.before):
+        for each in self.before:
+            if not (each._is_done or each.is_done):
+                break
+        else:
             return [] if self.run is None else [self]
         found, waiting = {self}, [self]
         while waiting:
@@ -609,6 +626,10 @@ class LastOwner(NamedTuple):
     users: tuple[Action, ...]
     location: CodeLocation
 
+    def is_of(self, participant: Participant) -> bool:
+        """Whether no other participant has used the memory."""
+        return all(each.participant is participant for each in self.users)
+
 
 class Pool:
     """Memory freed in the order of one stream, while its users may still be at work."""
@@ -625,7 +646,7 @@ class Pool:
 
     def recycle(self, nbytes: int, last_owner: LastOwner, clock: Clock) -> None:
         """Add freed memory; ``clock`` as for `take`."""
-        self._freed.append((-(-nbytes // _ROUNDED_TO) * _ROUNDED_TO, last_owner))
+        self._freed.append(((nbytes + _ROUNDED_TO - 1) // _ROUNDED_TO * _ROUNDED_TO, last_owner))
         if len(self._freed) >= self._trim_at:
             self._freed = [each for each in self._freed if _is_at_work(each[1], clock)][-_MOST_KEPT:]
             self._trim_at = max(_TRIM_FROM, 2 * len(self._freed))
@@ -637,15 +658,20 @@ class Pool:
             nbytes: Size of the allocation. It takes the smallest memory that is large enough, of equals the last freed.
             clock: The clock that every possible user has reached: work that it covers is over.
         """
-        wanted = -(-nbytes // _ROUNDED_TO) * _ROUNDED_TO
-        while self._freed:
-            best = -1 if self._freed[-1][0] == wanted else self._best(wanted)
+        freed = self._freed
+        if not freed:
+            return None
+        wanted = (nbytes + _ROUNDED_TO - 1) // _ROUNDED_TO * _ROUNDED_TO
+        while freed:
+            best = -1 if freed[-1][0] == wanted else self._best(wanted)
             if best is None:
                 return None
-            size, last_owner = self._freed.pop(best)
-            if _is_at_work(last_owner, clock):
+            size, last_owner = freed.pop(best)
+            one = last_owner[0][0]
+            is_known = clock.get(one.participant.key, 0) >= one.tick  # of the first, which is mostly the only one
+            if not (is_known or one.participant.is_retired) or _is_at_work(last_owner, clock):
                 if size > wanted:
-                    self._freed.insert(best, (size - wanted, last_owner))
+                    freed.insert(best, (size - wanted, last_owner))
                 return last_owner
         return None
 
@@ -1169,6 +1195,7 @@ class SimStream(Participant):
         awaited: Of the legacy stream, by stream: events that its next operation waits for. Blocking streams are not
             ordered around a wait, as measured on an H200.
         last_wait: Of the legacy stream: its last wait.
+        others: The streams whose work so far comes before its next operation by CUDA's rules.
         polled: The event that the host polls, until it is complete.
         recorded: Notes its operations instead of the machine doing them, while it is captured.
         idle_copies: Participants of the copies of staged transfers that are complete, which the stream comes after.
@@ -1177,8 +1204,8 @@ class SimStream(Participant):
     """
 
     __slots__ = (
-        "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "polled", "pool", "priority", "recorded",
-        "site", "tail", "time_s", "waited",
+        "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "others", "polled", "pool", "priority",
+        "recorded", "site", "tail", "time_s", "waited",
     )  # fmt: skip
 
     def __init__(
@@ -1193,6 +1220,7 @@ class SimStream(Participant):
         self.site = site
         self.priority = priority
         self.tail: Operation | None = None
+        self.others: Sequence[SimStream] = ()
         self.time_s = 0.0
         self.waited: dict[int, Waited] = {}
         self.pool = Pool()
@@ -1283,24 +1311,18 @@ class DeviceStreams:
         self.legacy = legacy
         self.blocking: list[SimStream] = []
         self.every: list[SimStream] = [legacy]
+        # The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt. Only one
+        # step back: what a blocking stream waits for came before the legacy stream's last operation, and is known by
+        # its clock.
+        legacy.others = self.blocking
 
     def add(self, stream: SimStream) -> None:
         self.every.append(stream)
         if stream.kind is not StreamKind.NON_BLOCKING:
             self.blocking.append(stream)
+            stream.others = (self.legacy,)
 
     def remove(self, stream: SimStream) -> None:
         for streams in (self.every, self.blocking):
             if stream in streams:
                 streams.remove(stream)
-
-    def before(self, stream: SimStream) -> list[SimStream]:
-        """The streams whose work so far comes before the next operation of ``stream`` by CUDA's rules.
-
-        The legacy stream waits for every blocking stream, and they for it; non-blocking ones are exempt.
-        """
-        # Only one step back: what a blocking stream waits for came before the legacy stream's last operation, and is
-        # known by its clock.
-        if stream.kind is StreamKind.LEGACY:
-            return self.blocking
-        return [] if stream.kind is StreamKind.NON_BLOCKING else [self.legacy]

@@ -27,7 +27,7 @@ from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
 from xferlib.sim.detector import Mode
-from xferlib.sim.model import Operation
+from xferlib.sim.model import Around, Operation
 from xferlib.sim.timing import H200, PROFILES, Profile
 
 if TYPE_CHECKING:
@@ -338,7 +338,10 @@ class Engine:
         self.most_pending = MOST_PENDING
         self._in_flight: dict[Operation, None] = {}
         """In the order in which they were enqueued; some may be done."""
-        self._serial = 0
+        self.serial = 0
+        """How many operations there have been."""
+        self._has_marks = False
+        """Whether some of them are records and waits, or have failed: nothing says when these are done."""
         self._undelivered: list[Operation] = []
         """Copies to the host whose values are taken, and that have not been carried out."""
 
@@ -348,26 +351,38 @@ class Engine:
         self._sweep()
         return len(self._in_flight)
 
-    def order(self, operation: Operation, after: Iterable[Operation | None]) -> None:
+    def order(self, operation: Operation, after: Sequence[Operation | None]) -> None:
         """Put an operation behind the operations ``after``, before it becomes its stream's last one."""
-        self._serial += 1
-        operation.serial = self._serial
-        operation.before = tuple([each for each in after if each is not None and not each.is_done])
+        self.serial += 1
+        operation.serial = self.serial
+        if len(after) == 1:
+            (one,) = after
+            operation.before = () if one is None or one._is_done or one.is_done else (one,)
+        else:
+            operation.before = tuple([each for each in after if each is not None and not each.is_done])
 
     def add(self, operation: Operation) -> None:
         """Let the schedule carry out an operation from now on."""
-        if not operation.is_done:
+        if operation.run is not None:
             self._in_flight[operation] = None
+        elif not operation.is_done:
+            self._in_flight[operation] = None
+            self._has_marks = True
         if self.schedule.is_eager:
-            self._carry_out(operation.list_needed())
+            self._carry_out([operation])
         elif len(self._in_flight) > self.most_pending:
             self._sweep()
             oldest = list(self._in_flight)[: max(0, len(self._in_flight) - self.most_pending + _AT_ONCE)]
-            self._carry_out(each for operation in oldest for each in operation.list_needed())
+            self._carry_out(oldest)
             self._sweep()
 
     def _sweep(self) -> None:
-        self._in_flight = {each: None for each in self._in_flight if not each.is_done_behind()}  # in their order
+        if not self._has_marks:
+            return
+        self._in_flight = {  # in their order
+            each: None for each in self._in_flight if each.run is not None or not each.is_done_behind()
+        }
+        self._has_marks = any(each.run is None for each in self._in_flight)
 
     def force(self, target: Operation) -> None:
         """Carry out operations until ``target`` is done."""
@@ -407,16 +422,21 @@ class Engine:
                     share_memory(other.target, each.source) for other in self._undelivered if other.target is not None
                 )
                 if is_fed or (each.has_host_memory and each.source is None and each.target is None):
-                    self._carry_out(each.list_needed())
+                    self._carry_out([each])
                 else:
-                    _try(each, each.compute)
+                    try:
+                        each.compute()
+                    except BaseException as error:
+                        self._has_marks = True
+                        _note_failure(each, error)
+                        raise
                     if each.target is not None:
                         self._undelivered.append(each)
                 deferred.check()
 
     def drain(self) -> None:
         """Carry out everything, the overwriting of freed memory included, which no program can wait for."""
-        self._carry_out(each for operation in list(self._in_flight) for each in operation.list_needed())
+        self._carry_out(list(self._in_flight))
         self._sweep()
 
     def linger(self) -> None:
@@ -428,22 +448,31 @@ class Engine:
             self._carry_out([operation])
             front.release_waiters(operation)
 
-    def _carry_out(self, operations: Iterable[Operation]) -> None:
+    def _carry_out(self, targets: Iterable[Operation]) -> None:
+        """Carry out operations in turn, behind those that must come before them."""
         with deferred, np.errstate(all="ignore"):  # a GPU gives inf and NaN, and no warning
-            for operation in operations:
-                _carry_out(operation)
-                self._in_flight.pop(operation, None)
-                deferred.check()
+            for target in targets:
+                before = target.before
+                is_next = target.run is not None and (not before or (len(before) == 1 and before[0]._is_done))
+                for operation in (target,) if is_next else target.list_needed():
+                    try:
+                        if operation.around is None:
+                            operation.carry_out()
+                        else:
+                            _carry_out_with_watches(operation, operation.around)
+                    except BaseException as error:
+                        self._has_marks = True
+                        _note_failure(operation, error)
+                        raise
+                    self._in_flight.pop(operation, None)
+                    if deferred.is_noted:
+                        deferred.check()
 
 
-def _carry_out(operation: Operation) -> None:
-    around = operation.around
-    if around is None:
-        _run(operation)
-        return
+def _carry_out_with_watches(operation: Operation, around: Around) -> None:
     around.begin()
     try:
-        _run(operation)
+        operation.carry_out()
         around.end()
     except BaseException:
         around.end()
@@ -452,21 +481,14 @@ def _carry_out(operation: Operation) -> None:
     around.report()
 
 
-def _run(operation: Operation) -> None:
-    _try(operation, operation.carry_out)
-
-
-def _try(operation: Operation, run: Callable[[], object]) -> None:
-    try:
-        run()
-    except MemoryError:  # tried again at the next wait, and then given up
+def _note_failure(operation: Operation, error: BaseException) -> None:
+    """Decide whether an operation that has failed is tried again."""
+    if isinstance(error, MemoryError):  # at the next wait, and then it is given up
         if operation.has_failed:
             operation.finish()
         operation.has_failed = True
-        raise
-    except Exception:  # of a function of the program's: it would fail for ever
+    elif isinstance(error, Exception):  # of a function of the program's: it would fail for ever
         operation.finish()
-        raise
 
 
 class _Front:

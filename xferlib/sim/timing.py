@@ -202,6 +202,7 @@ class Timeline:
         self.enqueue_s = profile.enqueue_s
         self.start_s = start_s
         self._costs = profile.costs()
+        self._kernels = self._costs[Lane.KERNELS]
         self._keeps = keeps
         self._busy_until_s: dict[tuple[int, Lane], float] = {}
         self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
@@ -240,6 +241,17 @@ class Timeline:
         if self._keeps:
             self._slices.append(Slice(lane, device, stream, name, start_s, end_s, nbytes))
         return start_s, end_s
+
+    def add_kernel(self, key: tuple[int, Lane], nbytes: int, stream: int, name: str, after_s: float) -> float:
+        """`add` for a kernel, by the device and `Lane.KERNELS` as they are kept here; returns its end."""
+        if self._keeps or self.slowed:
+            return self.add(key[1], key[0], stream, name, nbytes, after_s)[1]
+        bytes_per_s, latency_s = self._kernels
+        start_s = self._busy_until_s.get(key, 0.0)
+        if start_s < after_s:
+            start_s = after_s
+        end_s = self._busy_until_s[key] = start_s + (nbytes / bytes_per_s + latency_s)
+        return end_s
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""

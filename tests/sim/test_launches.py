@@ -1,0 +1,241 @@
+"""Calls that come again: the short way to the machine gives the reports, values and times of the general way."""
+
+from __future__ import annotations
+
+import gc
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.sim import IS_LONG
+from xferlib import sim
+from xferlib.sim import launches
+from xferlib.sim.machine import Machine, machine
+
+SEEDS = range(400) if IS_LONG else (*range(8), 15, 28)  # the last two use again what a call that failed had taken
+N = 6
+
+scale = xl.elementwise("T x, T by", "T y", "y = x * by", name="scale")
+raise_in_place = xl.elementwise("T x", "T y", "y += x", name="raise_in_place")
+
+
+@pytest.fixture(autouse=True)
+def _simulated() -> Iterator[None]:
+    with xl.use_backend("sim"):
+        yield
+
+
+class Program:
+    """A random program of three streams on two devices: operators, functions, kernels, views, waits, dead arrays.
+
+    A step that finds a fault is left out and the next one runs, as in a program that catches the error.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def run(self) -> tuple[list[str], list[Any], float]:
+        """The reports, the values of what is alive at the end, and the time on the virtual clock."""
+        reports: list[str] = []
+        try:
+            return reports, *self._run(reports)
+        except sim.RaceError as error:  # of an array that died last
+            return [*reports, _plain(str(error))], [], 0.0
+
+    def _run(self, reports: list[str]) -> tuple[list[Any], float]:
+        chance = self._chance
+        with sim.check("raise", schedule=chance.choice(("lazy", "lazy", "lifo", "eager"))), sim.timeline() as timed:
+            devices = xl.get_device("sim:0"), xl.get_device("sim:1")
+            streams = [xl.Stream(devices[0]), xl.Stream(devices[0], non_blocking=chance.random() < 0.7),
+                       xl.Stream(devices[1])]  # fmt: skip
+            arrays = [xl.ones((N, 4), dtype="float32", device=devices[each % 4 == 3]) for each in range(6)]
+            events = [stream.record() for stream in streams]
+            for each in devices:
+                xl.synchronize(each)
+            for _ in range(60):
+                try:
+                    self._step(streams, arrays, events)
+                except sim.RaceError as error:
+                    reports.append(_plain(str(error)))
+                except (sim.SimError, xl.errors.XferError) as error:
+                    reports.append(type(error).__name__)
+            with sim.check("off", schedule="eager"):
+                values = [xl.to_host(each) for each in arrays]
+            return values, timed.duration_s
+
+    def _step(self, streams: list[Any], arrays: list[Any], events: list[Any]) -> None:
+        chance = self._chance
+        number, into = chance.randrange(len(arrays)), chance.randrange(len(arrays))
+        x = arrays[number]
+        own = [stream for stream in streams if stream.device is x.device]
+        others = [each for each in arrays if each.device is x.device]
+        y, stream = chance.choice(others), chance.choice(own)
+        xp = xl.get_array_module(x)
+        made: Any = None
+        action = chance.randrange(16)
+        with stream:
+            if action < 3:
+                made = (x + y, x - y, x * y)[action]
+            elif action < 6:
+                made = (x * 2, 0.5 - x, x + np.float32(1))[action - 3]
+            elif action == 6:
+                made = xp.where(x < y, x, y)
+            elif action == 7:
+                made = xp.broadcast_to(xp.sum(x, axis=1, keepdims=True), (N, 4)) * 1.0
+            elif action == 8:
+                made = xp.exp(-xp.abs(x))
+            elif action == 9:
+                x += y
+            elif action == 10:
+                x[1:3] *= 2.0
+            elif action == 11:
+                made = scale(x, 0.5)
+            elif action == 12:
+                raise_in_place(y, x)
+            elif action == 13:
+                streams[streams.index(stream)].wait(chance.choice(events))
+            elif action == 14:
+                events[streams.index(stream)] = stream.record()
+            elif chance.random() < 0.3:
+                stream.synchronize()
+            else:
+                made = xp.empty((N, 4), dtype="float32", device=x.device)
+        if made is not None and made.device is arrays[into].device:
+            arrays[into] = made
+
+
+def _plain(report: str) -> str:
+    """A report without numbers of streams, which grow in a process."""
+    return re.sub(r"stream \d+", "stream", report)
+
+
+def run_both(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    def run_as(*, is_plain: bool) -> Any:
+        with monkeypatch.context() as patch:
+            if not is_plain:
+                patch.setattr(Machine, "is_plain", False)
+            Program(seed).run()  # a first call prepares, and that makes operations of its own
+            return Program(seed).run()
+
+    return run_as(is_plain=True), run_as(is_plain=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_short_way_gives_what_the_general_way_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (reports, values, end_s), (expected, others, expected_s) = run_both(seed, monkeypatch)
+    assert reports == expected
+    assert end_s == pytest.approx(expected_s, rel=1e-9)  # it is a difference of times since the process began
+    for found, other in zip(values, others, strict=True):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_programs_have_faults_of_several_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {report.partition(",")[0] for seed in range(12) for report in Program(seed).run()[0]}
+    assert len(kinds) >= 4, kinds
+
+
+ARRAYS = st.sampled_from([(), (3,), (2, 3), (3, 1), (0, 3)])
+DTYPES = st.sampled_from(["float32", "float64", "int8", "int64", "uint8", "bool"])
+NUMBERS = st.sampled_from([0, 1, 2, -1, 300, 2**40, 0.0, -0.0, 0.5, True, np.float32(3), np.int8(-2)])
+FUNCTIONS: tuple[Callable[[Any, Any, Any], Any], ...] = (
+    lambda xp, a, b: a + b, lambda xp, a, b: a - b, lambda xp, a, b: b * a, lambda xp, a, b: a < b,
+    lambda xp, a, b: a == b, lambda xp, a, b: xp.maximum(a, b), lambda xp, a, b: a**b, lambda xp, a, b: a // b,
+    lambda xp, a, b: xp.logical_or(a, b), lambda xp, a, b: xp.clip(a, -5, b), lambda xp, a, b: xp.sum(a, axis=0),
+    lambda xp, a, b: xp.where(a, a, a), lambda xp, a, b: xp.any(a), lambda xp, a, b: -a,
+)  # fmt: skip
+
+
+def _outcome(function: Callable[..., Any], *args: Any) -> Any:
+    try:
+        found = xl.to_host(function(*args))
+    except Exception as error:
+        return type(error), str(error)
+    return found.dtype.char, found.shape, found.tobytes()
+
+
+@given(st.sampled_from(FUNCTIONS), st.lists(st.tuples(DTYPES, ARRAYS, NUMBERS | DTYPES), min_size=2, max_size=5))
+def test_a_function_gives_the_same_the_first_time_and_later(
+    function: Callable[..., Any], calls: list[tuple[str, tuple[int, ...], Any]]
+) -> None:
+    """Each call is made three times, among calls of other layouts and numbers; a new namespace knows none of them."""
+    with sim.check("raise"):
+        xp = xl.get_array_module(xl.zeros(1))
+
+        def make(dtype: str, shape: tuple[int, ...], other: Any) -> tuple[Any, Any]:
+            x = xl.to_device(np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype))
+            return x, xl.ones(shape, dtype=other) if isinstance(other, str) else other
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(launches.KnownCalls, "_remember", lambda *_: None)
+            patch.setattr(launches, "_MOST_KNOWN", 0)
+            expected = [_outcome(function, xp, *make(*each)) for each in calls]
+        for _ in range(3):
+            assert [_outcome(function, xp, *make(*each)) for each in calls] == expected
+
+
+def test_an_argument_that_is_given_twice_is_not_taken_for_another() -> None:
+    xp = xl.get_array_module(xl.zeros(1))
+    x, y = xl.to_device(np.array([1, 2], "f4")), xl.to_device(np.array([4, 8], "f4"))
+    for _ in range(3):
+        xp.where(x > 0, x, x)
+        x.__rsub__(x)
+    assert xl.to_host(xp.where(x > 100, x, y)).tolist() == [4, 8]
+    assert xl.to_host(x.__rsub__(y)).tolist() == [3, 6]
+
+
+def test_reports_name_the_line_and_the_operator_of_a_repeated_call() -> None:
+    with sim.check("raise"):
+        one, two = xl.Stream(), xl.Stream()
+        x = xl.ones(4)
+        xl.synchronize()
+        for _ in range(3):
+            with one:
+                y = x + x
+                y = x + y
+        with two, pytest.raises(sim.RaceError) as caught:
+            line = sys._getframe().f_lineno + 1
+            y * x
+        one.synchronize()
+    race = caught.value.race
+    assert (race.first.what, race.first.site.line) == ("add", line - 3)
+    assert (race.second.what, race.second.site.line) == ("multiply", line)
+
+
+def test_memory_of_many_operations_does_not_grow() -> None:
+    """On one stream without a wait, with arrays that live and arrays that die."""
+    with sim.check("raise"):
+        x = xl.ones(16)
+        kept = [x + each for each in range(40)]
+
+        def count(turns: int) -> int:
+            for turn in range(turns):
+                y = x * 2
+                kept[turn % 40] = y + x
+            gc.collect()
+            return len(gc.get_objects())
+
+        before = count(1000)
+        assert count(2000) - before < 200
+        assert machine().memory.used[0] < 1 << 20
+
+
+def test_an_address_is_given_when_it_is_asked_for_and_none_twice() -> None:
+    x: Any = xl.ones(4)
+    addresses = set()
+    for _ in range(5):
+        y = x + x
+        assert machine().memory.find(y.info.pointer) is y.allocation.block
+        addresses.add(y.info.pointer)
+        z = y + x
+        del z, y
+    assert len(addresses) == 5
+    x + x
+    assert all(machine().memory.find_freed(each) is not None for each in addresses)

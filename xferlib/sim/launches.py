@@ -1,0 +1,418 @@
+"""Kernels on simulated arrays: a call that comes again is enqueued by what it does anew each time, and nothing else.
+
+What a kernel is, which arrays it reads, writes and makes, and what it costs on the virtual clock follows from the
+layouts of its arguments. A `PreparedLaunch` knows that. What is left is to order the operation, to check its accesses,
+and to remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a
+comparison and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and
+`Machine.enqueue`.
+
+A function of the namespace comes to such a call by way of many checks, which only the layouts decide. So it remembers
+the launch that it came to, by the layouts, and does the same again (`operation`).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib._core.arrays import c_strides
+from xferlib._runtime.checks import CodeLocation, call_from, user_call
+from xferlib.sim import machine
+from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
+from xferlib.sim.machine import KERNELS, Allocation
+from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream, Stager
+
+if TYPE_CHECKING:
+    from xferlib._core.device import Device
+    from xferlib.sim.machine import Machine
+    from xferlib.sim.memory import Block
+    from xferlib.sim.model import Action
+
+# Launches.
+
+
+class NewArray:
+    """An array that a kernel makes: uninitialised, in C order."""
+
+    __slots__ = ("device", "dtype", "kind", "nbytes", "shape", "strides")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.strides = c_strides(shape, dtype.itemsize)
+        self.nbytes = math.prod(shape) * dtype.itemsize
+        self.kind = find_kind((shape, self.strides, dtype, device, True))
+
+    def over(self, allocation: Allocation) -> SimArray:
+        """The array in its memory."""
+        return SimArray(allocation, None, self.kind)
+
+
+class PreparedLaunch:
+    """A kernel on arrays of the same layouts, to be enqueued again and again.
+
+    Args:
+        name, device: Of the operation.
+        infos: The layouts of the arguments that are arrays, by position.
+        reads, writes: Those that it reads, and those that it writes.
+        makes: The arrays that it makes and writes.
+    """
+
+    __slots__ = (
+        "_device", "_has_one", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used",
+        "_writes",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, device: Device, nbytes: dict[int, int], *, reads: Sequence[int], writes: Sequence[int],
+        makes: Sequence[NewArray],
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._device = device
+        self._reads = tuple(reads)
+        self._writes = tuple(writes)
+        self._used = (*reads, *writes)
+        self._makes = makes
+        self._has_one = len(makes) == 1
+        self._new_nbytes = sum(each.nbytes for each in makes)
+        self._nbytes = sum(nbytes[each] for each in self._used) + self._new_nbytes
+        self._lane = device.index, KERNELS
+        self._simulator = machine.simulator()
+
+    def enqueue(
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None,
+        called_at: tuple[CodeLocation, str] | None = None,
+    ) -> list[SimArray]:  # fmt: skip
+        """Enqueue ``run`` on the memory of the arrays and on the numbers given; returns the new arrays.
+
+        Args:
+            given: The arguments.
+            run: Computes.
+            is_library: Whether it stands for an operation of an array library; None: the thread knows.
+            called_at: The program's line and the function that it called, if they are known.
+        """
+        simulator = self._simulator
+        stream, simulated = simulator.current(self._device), simulator.machine
+        with simulated.lock:
+            hosts, detector, lifetimes = simulated.hosts, simulated.detector, simulated.lifetimes
+            memory, timeline = simulated.memory, simulated.timeline
+            host = hosts.current() if hosts._own else hosts.main
+            former: Block | None = None
+            if lifetimes.deaths and not simulated.forked_from:
+                if self._has_one:
+                    former = lifetimes.find_heirless(stream, self._new_nbytes)
+                if former is None:
+                    lifetimes.free_collected()
+            if (
+                not simulated.is_plain or detector.postponed or lifetimes.released or stream.recorded is not None
+                or type(host) is Stager
+                or (former is None and not self._fits(simulated))
+            ):  # fmt: skip
+                return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
+            location, call = called_at if called_at is not None else user_call(2)
+            is_clear = True
+            owners: list[Any] = []
+            made: list[SimArray] = []
+            operands: list[Any] = [
+                (each._memory if each._memory is not None else each.memory()) if type(each) is SimArray else each
+                for each in given
+            ]
+            for new in self._makes:
+                host.time_s += timeline.enqueue_s
+                block = memory.allocate(new.nbytes, self._device, stream, location)
+                allocation = Allocation(block, lifetimes.deaths)
+                if former is not None:
+                    memory.replace(former, block)
+                    owners.append(lifetimes.deaths.popleft())
+                else:
+                    memory.enter(block)
+                    last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
+                    if last_owner is not None:
+                        owners.append((block, last_owner))
+                        is_clear = is_clear and last_owner.is_of(stream)
+                operands.append(memory.make_array(block, new.shape, new.dtype))
+                made.append(SimArray(allocation, None, new.kind, operands[-1]))
+            host.time_s += timeline.enqueue_s
+            is_alone = not (stream.others or stream.awaited)
+            after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
+            operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
+            operation.is_repeatable = not self._writes
+            try:
+                if detector.is_on and not (is_clear and self._note_plain(operation, stream, given, made)):
+                    if former is not None:
+                        owner = LastOwner((former.accesses[1],), owners[0][3])  # type: ignore[index]  # it has two
+                        owners = [(made[0].allocation.block, owner)]
+                    for block, last_owner in owners:
+                        block.hand_over(last_owner)
+                    reads = spans_of([given[number] for number in self._reads])
+                    writes = spans_of([*[given[number] for number in self._writes], *made])
+                    simulated.check(operation, stream, reads, writes)
+                simulated.engine.order(operation, after)
+                stream.tail = operation
+            except BaseException:
+                if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
+                    operation.tick = 0
+                raise
+            stream.time_s = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_s)
+            simulated.engine.add(operation)
+        if not is_library:
+            self._declare(given, stream, is_library=is_library)
+        return made
+
+    def _fits(self, simulated: Machine) -> bool:
+        used = simulated.memory.used.get(self._lane[0], 0)
+        return used + self._new_nbytes <= simulated.settings.memory_nbytes
+
+    def _note_plain(self, operation: Operation, stream: SimStream, given: Sequence[Any], made: list[SimArray]) -> bool:
+        """Remember accesses to blocks that are used as wholes and by the stream alone; False, and nothing done, if not.
+
+        Of such a block the last write and the last read are all that is kept (`Block`).
+        """
+        found: list[tuple[Block, Action | None]] = []
+        for number in self._used:
+            array = given[number]
+            block = array.allocation.block
+            accesses, last_write = block.accesses, None
+            if accesses is not None:
+                if type(accesses) is not tuple:
+                    return False
+                last_write, last = accesses
+                if last.participant is not stream:
+                    return False
+            if (block.has_void and number in self._reads) or not (array._uses_whole or array.is_whole()):
+                return False
+            found.append((block, last_write))
+        for block, last_write in found[: len(self._reads)]:
+            block.accesses = last_write, operation
+        for block, _ in found[len(self._reads) :]:
+            block.accesses = operation, operation
+            block.has_void, block.value_flags = False, None
+        for each in made:
+            block = each.allocation.block
+            block.accesses = operation, operation
+            block.has_void = False
+        return True
+
+    def _declare(self, given: Sequence[Any], stream: SimStream, *, is_library: bool | None) -> None:
+        for number in self._used:
+            allocation = given[number].allocation
+            if allocation.block.stream is not stream and (is_library is False or not is_inside()):
+                allocation.users[stream.key] = stream
+
+    def _enqueue_any(
+        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object],
+        *, is_library: bool | None,
+    ) -> list[SimArray]:  # fmt: skip
+        """`enqueue` where more than the detector and the schedule looks at operations."""
+        called_at = user_call()
+        made = [each.over(simulated.allocate(each.nbytes, stream, called_at[0])) for each in self._makes]
+        reads = [given[number] for number in self._reads]
+        writes = [*[given[number] for number in self._writes], *made]
+        if stream.recorded is not None:
+            stream.recorded.kept += (*reads, *writes)
+        operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
+        simulated.enqueue(
+            stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
+            nbytes=self._nbytes, called_at=called_at,
+        )  # fmt: skip
+        if not is_library:
+            self._declare(given, stream, is_library=is_library)
+        return made
+
+
+def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None, ...]:
+    """`Machine.order` for a stream that comes after no other, as most do."""
+    if stream._seen.get(host.key) != host.version:
+        stream.join(host)
+    if stream.time_s < host.time_s:
+        stream.time_s = host.time_s
+    return (stream.tail,) if stream.last_wait is None else (stream.tail, stream.last_wait)
+
+
+def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
+    """Declare the use of arrays on a stream, so that they outlast it, as xferlib does for its kernels on CUDA."""
+    for array in arrays:
+        if array.allocation.block.stream is not stream and not is_inside():
+            array.allocation.users[stream.key] = stream
+
+
+# Operations of an array library, in contrast to xferlib's own kernels.
+#
+# A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
+# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
+# is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
+# that is too short is found.
+
+
+class _CallingThread(threading.local):
+    is_inside = False
+    """Whether the thread is in a call of the namespace."""
+    notes: list[tuple[Any, Sequence[Any], Any]] | None = None
+    """The calls that this one has come to so far, each with its arguments and its result."""
+
+
+_thread = _CallingThread()
+
+
+def is_inside() -> bool:
+    """Whether the calling thread computes for the namespace."""
+    return _thread.is_inside
+
+
+THE_NUMBER = object()
+"""In place of the one argument of a call that is a number."""
+
+
+def note(call: Any, given: Sequence[Any], result: Any) -> None:
+    """Note for a function of the namespace that this call, with these arguments, is what it came to.
+
+    ``call.repeat(given, called_at)`` makes the call for other arguments of the same layouts, or returns
+    `NotImplemented` with nothing done.
+    """
+    if (notes := _thread.notes) is not None:
+        notes.append((call, given, result))
+
+
+class RepeatedCall:
+    """A call of one launch that makes one array.
+
+    Args:
+        launch: The launch.
+        run: Computes, on memory.
+    """
+
+    __slots__ = ("_launch", "_run")
+
+    def __init__(self, launch: PreparedLaunch, run: Callable[[tuple[Any, ...]], object]) -> None:
+        self._launch = launch
+        self._run = run
+
+    def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> SimArray:
+        return self._launch.enqueue(given, self._run, is_library=True, called_at=called_at)[0]
+
+
+def note_new(
+    name: str, reads: Sequence[SimArray], writes: Sequence[SimArray], run: Callable[[tuple[Any, ...]], object]
+) -> None:
+    """`note` an operation that computes on all of its arrays, the written one behind the others, which it has made."""
+    if _thread.notes is None or len(writes) != 1:
+        return
+    made = writes[0]
+    nbytes = {number: each.nbytes for number, each in enumerate(reads)}
+    new = NewArray(made.shape, made.dtype, made.device)
+    if made.info[1:] == (new.shape, new.strides, new.dtype, new.device, True):
+        launch = PreparedLaunch(name, made.device, nbytes, reads=range(len(reads)), writes=(), makes=[new])
+        note(RepeatedCall(launch, run), reads, made)
+
+
+Key = tuple[Any, ...]
+_MOST_KNOWN = 512
+_SIMPLE = (int, bool, type(None))
+
+
+def _make_key(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
+    """The key of a call with arrays and simple options; None for one that is not repeated."""
+    found: list[Any] = []
+    for each in (*args, *options.values()):
+        if type(each) is SimArray:
+            found.append(kind_of(each))
+        elif type(each) in _SIMPLE:
+            found += (type(each), each)  # True is no axis, but equal to 1
+        else:
+            return None
+    return (*found, *options)
+
+
+def _make_key_by_types(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
+    """The key of a call that passes its arguments on to one kernel, which looks at numbers itself."""
+    return None if options else tuple([kind_of(each) if type(each) is SimArray else type(each) for each in args])
+
+
+class KnownCalls:
+    """The launches that calls of one function of the namespace have come to, by their arguments.
+
+    Args:
+        function: The function.
+    """
+
+    __slots__ = ("_function", "_known", "get", "make_key")
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._known: dict[Key, tuple[Callable[..., Any], tuple[int, ...] | None]] = {}
+        self.get = self._known.get
+        self.make_key = _make_key_by_types if getattr(function, "passes_operands", False) else _make_key
+
+    def call(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Call the function, and remember what it comes to."""
+        thread, engine = _thread, machine.machine().engine
+        was_inside, outer = thread.is_inside, thread.notes
+        try:  # Ctrl-C in front of it would leave the mark, and arrays would not outlast their use from then on
+            notes: list[tuple[Any, Sequence[Any], Any]] = []
+            thread.is_inside, thread.notes = True, notes
+            before = engine.serial
+            found = self._function(*args, **options)
+            if len(notes) == 1 and engine.serial == before + 1:  # else it does more
+                self._remember(args, options, found, *notes[0])
+            if outer is not None:
+                outer += notes
+            return found
+        finally:
+            thread.is_inside, thread.notes = was_inside, outer
+
+    def _remember(
+        self, args: tuple[Any, ...], options: dict[str, Any], found: Any, call: Any, given: Sequence[Any], result: Any
+    ) -> None:
+        key = self.make_key(args, options)
+        if found is not result or key is None or len({*map(id, args)}) < len(args):
+            return  # of one that is given twice it cannot be told where it went
+        places: list[int] = []
+        for each in given:
+            found_at = [
+                place
+                for place, other in enumerate(args)
+                if other is each or (each is THE_NUMBER and type(other) is not SimArray)
+            ]
+            if len(found_at) != 1:
+                return
+            places += found_at
+        if self.make_key is _make_key_by_types and set(places) != set(range(len(args))):
+            return  # the kernel does not see all of them
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[key] = call.repeat, None if places == [*range(len(args))] else tuple(places)
+
+
+def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` as an operation of an array library."""
+    repeats = KnownCalls(function)
+    name = function.__name__
+    get, make_key, is_passed_on = repeats.get, repeats.make_key, getattr(function, "passes_operands", False)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if is_passed_on and len(args) == 2:
+            a, b = args
+            key: Any = (a.kind if type(a) is SimArray else type(a), b.kind if type(b) is SimArray else type(b))
+        elif is_passed_on and len(args) == 1 and type(args[0]) is SimArray:
+            key = (args[0].kind,)
+        else:
+            key = make_key(args, options)
+        if (known := get(key)) is not None and not (is_passed_on and options):
+            repeat, places = known
+            called_at = call_from(sys._getframe(1), name)
+            found = repeat(args if places is None else [args[place] for place in places], called_at)
+            if found is not NotImplemented:
+                return found
+        return repeats.call(args, options)
+
+    made: Any = call  # reports name the function by its code, as the program called it
+    made.__code__ = made.__code__.replace(co_name=name, co_qualname=name)
+    return call
