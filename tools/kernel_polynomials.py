@@ -158,16 +158,16 @@ def constants() -> dict[str, str]:
     return result
 
 
-def rewritten(text: str) -> str:
-    """The C file's text with all constants computed anew."""
-    found = constants()
+def rewritten(text: str, found: dict[str, str], name: str) -> str:
+    """The text of a file with its constants replaced by those in ``found``."""
+    found = dict(found)
     head, *rest = text.split(BEGIN)
     result = head
     for part in rest:
-        name, _, behind = part.partition("\n")
-        result += f"{BEGIN}{name}\n{found.pop(name)}{END}{behind.partition(END)[2]}"
+        place, _, behind = part.partition("\n")
+        result += f"{BEGIN}{place}\n{found.pop(place)}{END}{behind.partition(END)[2]}"
     if found:
-        raise SystemExit(f"{FILE.name} has no place for {', '.join(found)}; add '{BEGIN}NAME' and '{END.strip()}'")
+        raise SystemExit(f"{name} has no place for {', '.join(found)}; add '{BEGIN}NAME' and '{END.strip()}'")
     return result
 
 
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     before = FILE.read_text(encoding="utf-8")
-    after = rewritten(before)
+    after = rewritten(before, constants(), FILE.name)
     if options.check:
         return int(before != after)
     FILE.write_text(after, encoding="utf-8")

@@ -1,10 +1,10 @@
 """Compare the C functions of native kernels with the project's digests over all 2^32 float32 inputs.
 
-    python -m tools.native_digest [--only exp,log] [--plain] [--flags "-O3 -mavx2 -mfma"]
+    python -m tools.native_digest [--only exp,log] [--plain | --cuda] [--flags "-O3 -mavx2 -mfma"]
 
 Each function takes some seconds on two cores. ``--plain`` compiles without fused multiplications, whose results differ
-before they are rounded: a sweep of each kind proves the functions for every machine. Prints how many inputs took the
-slow form too.
+before they are rounded: a sweep of each kind proves the functions for every machine. ``--cuda`` sweeps the CUDA
+functions in pairs of floats, whose text is C too. Prints how many inputs took the slow form or the careful step too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from xferlib.kernels import host_compiler, native_functions
+from xferlib.kernels import cuda_functions, host_compiler, native_functions
 from xferlib.kernels.functions import CALLS
+from xferlib.kernels.native_functions import BINARY, collect_sections
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
@@ -60,6 +62,72 @@ unsigned long long sweep_{name}(unsigned int first, unsigned int factor, unsigne
 """
 
 
+_AS_C = """
+#define XF_QUICK static inline
+#define XF_CAREFUL static __attribute__((noinline))
+#define XF_TABLE static const
+typedef struct { float x, y; } float2;
+typedef struct { float x, y, z, w; } float4;
+static inline unsigned int __float_as_uint(float x) { union { float f; unsigned int u; } it; it.f = x; return it.u; }
+static inline float __uint_as_float(unsigned int x) { union { float f; unsigned int u; } it; it.u = x; return it.f; }
+static inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+static inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
+#define __clzll(x) __builtin_clzll((unsigned long long)(x))
+#define __fmaf_rn __builtin_fmaf
+#define fabsf __builtin_fabsf
+#define floorf __builtin_floorf
+#define sqrtf __builtin_sqrtf
+#define exp2f __builtin_exp2f
+#define log2f __builtin_log2f
+#define rsqrtf(x) (1.0f / __builtin_sqrtf(x))
+"""
+
+_SWEEP_CUDA = """
+unsigned long long sweep_{name}(unsigned int first, unsigned int factor, unsigned long long count,
+                                unsigned long long *slow) {{
+  unsigned long long total = 0, done, before = xf_careful_count;
+  for (done = 0; done < count; ++done) {{
+    unsigned int bits = first + factor * (unsigned int)done;
+    float y = xf_exact_{name}(__uint_as_float(bits));
+    unsigned int h = ((bits * 0x9e3779b1u) ^ (y != y ? 0x7fc00000u : __float_as_uint(y))) * 0x85ebca6bu;
+    total += h ^ h >> 15;
+  }}
+  *slow += xf_careful_count - before;
+  return total;
+}}
+"""
+
+_VALUES_CUDA = """
+void values_{name}(const float *x, const float *y, float *out, unsigned char *is_careful, long long count) {{
+  (void)y;
+  for (long long k = 0; k < count; ++k) {{
+    unsigned long long before = xf_careful_count;
+    out[k] = xf_exact_{name}({args});
+    is_careful[k] = xf_careful_count != before;
+  }}
+}}
+"""
+
+
+_CAREFUL_STEP = re.compile(r"(XF_CAREFUL float xf_careful_\w+\([^)]*\) \{)")
+
+
+def cuda_library(names: Iterable[str]) -> ctypes.CDLL:
+    """The CUDA functions in pairs of floats, compiled as C, with the calls of careful steps counted."""
+    names = list(names)
+    sections = cuda_functions.sections()
+    source = _AS_C + "static _Thread_local unsigned long long xf_careful_count;\n"
+    for each in collect_sections(sections, names):
+        source += _CAREFUL_STEP.sub(r"\1 ++xf_careful_count;", sections[each][1])
+    source += "".join(cuda_functions.join_steps(name, name) for name in names)
+    source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in BINARY)
+    for name in names:
+        source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in BINARY else "x[k]")
+    return host_compiler.load_c(source, flags=("-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno"))
+
+
 def library(names: Iterable[str], flags: tuple[str, ...] = FLAGS) -> ctypes.CDLL:
     """The functions' sweeps, compiled."""
     names = list(names)
@@ -90,6 +158,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="functions, separated by commas")
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--flags", help="of the compiler, instead of its best")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
@@ -98,7 +167,7 @@ def main() -> int:
     if "-ffp-contract=off" not in flags:
         flags += ("-ffp-contract=off",)
     known = {row["function"]: row["here"] for row in json.loads(DIGESTS.read_text(encoding="utf-8"))}
-    sweeps = library(names, flags + PLAIN if options.plain else flags)
+    sweeps = cuda_library(names) if options.cuda else library(names, flags + PLAIN if options.plain else flags)
     wrong = 0
     for name in names:
         total, slow = digest(sweeps, name, threads=options.threads)

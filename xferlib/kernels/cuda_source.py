@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from xferlib.kernels import cuda_functions
 from xferlib.kernels.float64_functions import Float64Function, float64_function, is_own
-from xferlib.kernels.formulas import PAIRS, expand
-from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
+from xferlib.kernels.formulas import expand
+from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -138,6 +139,8 @@ class Dialect:
     """The expression of an operation of `calls`: the node, its operands, and the mode."""
     calls: frozenset[str]
     """The operations that are functions of the language's own."""
+    expand: Callable[[Program], Program]
+    """The program as this language computes it."""
     begin_loop: Callable[[str, str], list[str]]
     """The beginning of a loop, which runs while a variable is true: its name, and its first value."""
 
@@ -273,10 +276,8 @@ def _call(node: Node, args: list[str], math: str) -> str:
     name = str(node.attr)
     if is_own(node, math):
         return f"xf_{name}_f64({', '.join(args)})"
-    if name in PAIRS and node.dtype == FLOAT32 and math == "exact":
-        return f"(float){CALL_NAMES.get(name, name)}((double){args[0]}, (double){args[1]})"
-    if node.dtype == FLOAT32 and math == "exact":
-        return f"xf_exact_{name}({args[0]})"
+    if node.dtype in (FLOAT16, FLOAT32) and math == "exact":
+        return f"xf_exact_{'half_' if node.dtype == FLOAT16 else ''}{name}({', '.join(args)})"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -289,6 +290,7 @@ CUDA = Dialect(
     nothing="{}",
     call=_call,
     calls=frozenset({"call", "lookup"}),
+    expand=lambda program: cuda_functions.narrow_calls(expand(program)),
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
 
@@ -308,7 +310,7 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
     Returns:
         The statements, and the names of the stored values in the order of the stores.
     """
-    program = expand(program)
+    program = CUDA.expand(program)
     names: dict[int, str] = {}
 
     def leaf(node: Node) -> str:
@@ -438,7 +440,7 @@ class Writer:
 
     def _loop(self, body: LoopBody, name: str, args: list[str]) -> list[str]:
         """A loop whose variables are ``name_0``, ``name_1``, ..."""
-        program = expand(body.program)
+        program = self.dialect.expand(body.program)
         given: list[str] = [f"{name}_{number}" for number in range(body.carried)] + args[1 + body.carried :]
         names: dict[int, str] = {}
 
@@ -572,22 +574,10 @@ template <typename T, typename F> __device__ __forceinline__ T xf_saturate(F x, 
 }
 """
 
-_LOOKUP = """\
-__device__ __noinline__ float xf_lookup(const unsigned int* table, int count, float x, float rounded) {
-  unsigned int key = __float_as_uint(x);
-  int low = 0, high = count;
-  while (low < high) {
-    int middle = (low + high) >> 1;
-    if (table[2 * middle] < key) low = middle + 1; else high = middle;
-  }
-  return low < count && table[2 * low] == key ? __uint_as_float(table[2 * low + 1]) : rounded;
-}
-"""
-
 
 def prelude(programs: Iterable[Program]) -> str:
     """The functions that the programs need, in an order that compiles."""
-    programs = [expand(each) for program in programs for each in bodies(program)]
+    programs = [CUDA.expand(each) for program in programs for each in bodies(program)]
     own = own_functions(programs)
     programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
@@ -606,11 +596,7 @@ def prelude(programs: Iterable[Program]) -> str:
             table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
             *map(_own_function, own),
         ]
-    exact = exact_calls(programs)
-    if exact:
-        parts.append(_LOOKUP)
-        parts += [_exact(name) for name in exact]
-    return "".join(parts)
+    return "".join(parts) + _exact_functions(programs)
 
 
 def _needs_integer(node: Node) -> bool:
@@ -619,38 +605,11 @@ def _needs_integer(node: Node) -> bool:
     return node.op in ("idiv", "imod", "floordiv", "floormod", "shl", "shr")
 
 
-def exact_calls(programs: Iterable[Program]) -> list[str]:
-    """The float32 functions that the programs need correctly rounded."""
-    return sorted(
-        {
-            str(node.attr)
-            for program in programs
-            if program.math == "exact"
-            for node in program.nodes
-            if node.op == "call" and node.dtype == FLOAT32 and node.attr not in PAIRS
-        }
-    )
-
-
-def _exact(name: str) -> str:
-    """A float32 function: the float64 one, rounded once, and a table of its hard cases (`rounding` says why)."""
-    table = hard_cases()[name]
-    words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
-    pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
-    wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"
-    subnormal = " || fabs(y) < 0x1p-126" if table.has_subnormal else ""
-    count = table.inputs.size
-    return f"""\
-__device__ const unsigned int xf_table_{name}[{2 * max(count, 1)}] = {{{pairs or "0u, 0u"}}};
-__device__ __forceinline__ double xf_wide_{name}(double x) {{ return {wide}; }}
-__device__ __forceinline__ float xf_exact_{name}(float x) {{
-  double y = xf_wide_{name}((double)x);
-  float rounded = __double2float_rn(y);
-  unsigned int distance = ((unsigned int)__double2loint(y) - 0x10000000u + {MARGIN_ULP}u) & 0x1fffffffu;
-  if (distance <= {2 * MARGIN_ULP}u{subnormal}) rounded = xf_lookup(xf_table_{name}, {count}, x, rounded);
-  return rounded;
-}}
-"""
+def _exact_functions(programs: Iterable[Program]) -> str:
+    """The text of the float32 functions that the programs need correctly rounded."""
+    calls = [node for each in programs if each.math == "exact" for node in each.nodes if node.op == "call"]
+    names = {str(node.attr) for node in calls if node.dtype == FLOAT32}
+    return cuda_functions.text(names, {str(node.attr) for node in calls if node.dtype == FLOAT16})
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
@@ -762,7 +721,7 @@ class CallKind:
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
     """The whole source of the kernel, named `ENTRY`."""
-    program = expand(program)
+    program = CUDA.expand(program)
     writer = _ElementwiseWriter(program, shape)
     functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
     return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()

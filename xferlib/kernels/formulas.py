@@ -753,19 +753,33 @@ def expand(program: Program) -> Program:
     """
     if not any(_is_square(node) or _is_pair(node, program) for node in program.nodes):
         return program
+
+    def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
+        if _is_pair(node, program):
+            wide = node.args[0]
+            return b.emit("call", FLOAT32, tuple(_narrow(b, each, copies) for each in wide.args), wide.attr)
+        if _is_square(node):
+            base = copies[id(node.args[0])]
+            return b.op("mul", base, base)
+        return None
+
+    return rebuild(program, replacement)
+
+
+def rebuild(program: Program, replacement: Callable[[Builder, Node, dict[int, Node]], Node | None]) -> Program:
+    """A copy of a program in which some nodes are others.
+
+    Args:
+        program: The program.
+        replacement: Makes another node for one, or returns None; gets the copies of the nodes before by their identity.
+    """
     b = Builder(program.params, math=program.math)
     copies: dict[int, Node] = {}
     for node in program.nodes:
-        if _is_pair(node, program):
-            wide = node.args[0]
-            narrow = [_narrow(b, each, copies) for each in wide.args]
-            copies[id(node)] = b.emit("call", FLOAT32, tuple(narrow), wide.attr)
-            continue
-        args = tuple(copies[id(each)] for each in node.args)
-        if _is_square(node):
-            copies[id(node)] = b.op("mul", args[0], args[0])
-        else:
-            copies[id(node)] = b.emit(node.op, node.dtype, args, node.attr)
+        found = replacement(b, node, copies)
+        if found is None:
+            found = b.emit(node.op, node.dtype, tuple(copies[id(each)] for each in node.args), node.attr)
+        copies[id(node)] = found
     effects = [copies[id(node)] for node in program.effects]
     return b.program((_move_store(store, copies) for store in program.stores), effects)
 

@@ -23,16 +23,35 @@ NAMES = (*CALLS, "power", "arctan2", "fmod")
 BINARY = frozenset({"power", "arctan2", "fmod"})
 
 
-@functools.cache
-def _sections() -> dict[str, tuple[tuple[str, ...], str]]:
-    """The needs of each section of the C text, and the section's own text, in an order that compiles."""
-    text = Path(__file__).with_name("native_functions.c").read_text(encoding="utf-8")
+Sections = dict[str, tuple[tuple[str, ...], str]]
+"""The needs of each section of a text, and its own text, in an order that compiles."""
+
+
+def read_sections(path: Path) -> Sections:
+    """The sections of a text: each begins with a line ``//: its name: the sections that it needs``."""
     found = {}
-    for part in text.split("//: ")[1:]:
+    for part in path.read_text(encoding="utf-8").split("//: ")[1:]:
         head, _, body = part.partition("\n")
         name, _, needs = head.partition(":")
         found[name] = (tuple(needs.split()), body)
     return found
+
+
+def collect_sections(sections: Sections, names: Iterable[str]) -> list[str]:
+    """The names of the given sections and of all that they need, in an order that compiles."""
+    waiting = list(names)
+    wanted: set[str] = set()
+    while waiting:
+        each = waiting.pop()
+        if each not in wanted:
+            wanted.add(each)
+            waiting += sections[each][0]
+    return [each for each in sections if each in wanted]
+
+
+@functools.cache
+def _sections() -> Sections:
+    return read_sections(Path(__file__).with_name("native_functions.c"))
 
 
 def text(names: Iterable[str]) -> str:
@@ -45,11 +64,4 @@ def text(names: Iterable[str]) -> str:
     The names are those of a ``call`` of the representation.
     """
     sections = _sections()
-    waiting = list(names)
-    wanted: set[str] = set()
-    while waiting:
-        each = waiting.pop()
-        if each not in wanted:
-            wanted.add(each)
-            waiting += sections[each][0]
-    return "".join(body for name, (_, body) in sections.items() if name in wanted)
+    return "".join(sections[each][1] for each in collect_sections(sections, names))

@@ -204,6 +204,7 @@ CAREFUL = Dialect(
     nothing="{0}",
     call=_careful_call,
     calls=frozenset({"call", "fmod"}),
+    expand=expand,
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
 """Every operation by the function that is right for all operands."""

@@ -1,0 +1,246 @@
+"""The float32 functions of CUDA kernels in pairs of floats: correctly rounded, and without float64.
+
+Their text is C as well: compiled for this CPU it is compared with the project's digests. The CUDA text itself runs
+where NVRTC is installed.
+"""
+
+import ctypes
+import functools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.kernels import emulated, targets
+from tests.kernels.bits import random_bits, same_bits, specials
+from tools import native_digest
+from xferlib.kernels import cuda_functions, elementwise, host_compiler
+from xferlib.kernels.cuda_source import OPTIONS
+from xferlib.kernels.formulas import PAIRS
+from xferlib.kernels.functions import CALLS, hard_cases
+from xferlib.kernels.python_frontend import NAMESPACE
+
+COMPILER = host_compiler.find_compiler()
+DIGESTS = Path(__file__).parent / "digests.json"
+needs_compiler = pytest.mark.skipif(COMPILER is None or COMPILER.is_tcc, reason="needs a C compiler that optimises")
+needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
+
+
+@functools.cache
+def library():
+    """All functions, for it takes one process of the compiler."""
+    return native_digest.cuda_library([*CALLS, *sorted(PAIRS)])
+
+
+def run(name, x, y=None, sweeps=None):
+    """The results of the text compiled as C, and which took the careful step."""
+    x = np.ascontiguousarray(x, np.float32)
+    y, out = np.ascontiguousarray(x if y is None else y, np.float32), np.empty_like(x)
+    is_careful = np.empty(x.size, np.bool_)
+    pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, y, out, is_careful)]
+    getattr(sweeps or library(), f"values_{name}")(*pointers, ctypes.c_longlong(x.size))
+    return out, is_careful
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_hard_cases(name):
+    table = hard_cases()[name]
+    assert same_bits(run(name, table.inputs.view(np.float32))[0], table.results.view(np.float32))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_fingerprint_of_a_million_inputs(name):
+    found, _ = native_digest.digest(library(), name, factor=4099, count=1 << 20, threads=1)
+    assert f"{found:016x}" == json.loads(DIGESTS.read_text())[name]
+
+
+def usual(name, count, seed):
+    """Values in the function's domain: of all exponents from 2^-12 to 2^4, and next to 1."""
+    rng = np.random.default_rng(seed)
+    x = rng.choice([-1, 1], count) * np.exp2(rng.uniform(-12, 4, count))
+    x[::3] = rng.choice([-1, 1], x[::3].size) * (1 + rng.uniform(-0.03, 0.03, x[::3].size))
+    if name in ("log", "log2", "log10", "rsqrt", "log1p"):
+        return np.abs(x).astype(np.float32)
+    if name in ("arcsin", "arccos", "arctanh"):
+        return np.fmod(x, 1).astype(np.float32)
+    return (1 + np.abs(x) if name == "arccosh" else x).astype(np.float32)
+
+
+def kernel_of(name):
+    call = getattr(NAMESPACE, name)
+    return elementwise(lambda x: call(x), name=name)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_usual_values_rarely_take_the_careful_step(name):
+    x = usual(name, 60_000, seed=1)
+    y, is_careful = run(name, x)
+    assert same_bits(y, kernel_of(name)(x))
+    assert is_careful.mean() < 5e-4
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", CALLS)
+def test_the_careful_step_alone(name, monkeypatch):
+    sections = cuda_functions.sections()
+    monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
+    x = np.concatenate([usual(name, 2000, seed=2), specials("float32"), random_bits("float32", 500, seed=3)])
+    y, is_careful = run(name, x, sweeps=native_digest.cuda_library([name]))
+    assert is_careful.mean() > 0.9
+    assert same_bits(y, kernel_of(name)(x))
+
+
+def never_sure(sections):
+    needs, base = sections["base"]
+    changed = re.sub(r"#define XF_IS_SURE\(.*", "#define XF_IS_SURE(y, high, low, e) 0", base)
+    assert changed != base
+    return {**sections, "base": (needs, changed)}
+
+
+@needs_compiler
+def test_a_bound_that_is_too_small_is_caught(monkeypatch):
+    sections = cuda_functions.sections()
+    needs, log = sections["log"]
+    wrong = re.sub(r"XF_BOUND\([^)]*\)", "1.0f", log)
+    assert wrong != log
+    monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, "log": (needs, wrong)})
+    table = hard_cases()["log"]
+    y, _ = run("log", table.inputs.view(np.float32), sweeps=native_digest.cuda_library(["log"]))
+    assert not same_bits(y, table.results.view(np.float32))
+
+
+def test_the_tables_are_those_of_the_tool():
+    pytest.importorskip("mpmath")
+    from tools import cuda_tables
+    from tools.kernel_polynomials import rewritten
+
+    before = cuda_tables.FILE.read_text(encoding="utf-8")
+    assert rewritten(before, cuda_tables.tables(), cuda_tables.FILE.name) == before
+
+
+_KERNEL = """
+extern "C" __global__ void use_{name}(const float* x, const float* y, float* out) {{
+  int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = xf_exact_{name}({args});
+}}
+"""
+
+
+def ptx(names, arch):
+    from xferlib.backends.cuda.compiler import compile_source
+
+    source = cuda_functions.text(names) + "".join(
+        _KERNEL.format(name=name, args="x[i], y[i]" if name in PAIRS else "x[i]") for name in names
+    )
+    return compile_source(source, arch=arch, options=OPTIONS, names=()).cubin.decode()
+
+
+@needs_nvrtc
+def test_no_step_has_float64_where_it_is_slow():
+    text = ptx([*CALLS, *sorted(PAIRS)], "compute_89")
+    assert ".f64" not in text
+    assert not re.search(r"\b(?:add|sub|mul)\.f32", text)  # without .rn an assembler may contract them
+    for name in cuda_functions.THROUGH_DOUBLE:
+        assert ".f64" in ptx([name], "compute_90")
+
+
+def all_at_once(names):
+    """One kernel with all these functions of one operand, which takes less time than one for each."""
+    calls = [getattr(NAMESPACE, name) for name in names]
+    return elementwise(lambda x: tuple(call(x) for call in calls), name="all_at_once")
+
+
+def spread(x):
+    """A copy with room between the elements: a thread computes one, so that the kernel is short."""
+    result = np.empty((x.size, 2), x.dtype)[:, 0]
+    result[:] = x
+    return result
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("is_fast", [0, 1])
+def test_cuda_text_has_the_bits_of_numpy(is_fast, monkeypatch):
+    monkeypatch.setattr(cuda_functions, "FULL_DOUBLE", (800,) if is_fast else ())
+    parts = [usual(name, 40, seed) for seed, name in enumerate(CALLS)]
+    parts += [hard_cases()[name].inputs[:12].view(np.float32) for name in CALLS]
+    x = spread(np.concatenate([*parts, random_bits("float32", 300, 1), specials("float32")]))
+    results = [spread(x) for _ in CALLS]
+    emulated.all_as_cuda([(all_at_once(CALLS), x, *results)])
+    for name, found in zip(CALLS, results, strict=True):
+        assert same_bits(found, kernel_of(name)(x)), name
+
+
+@needs_nvrtc
+def test_float16():
+    x = spread(np.arange(0, 1 << 16, 7, dtype=np.uint32).astype(np.uint16).view(np.float16))
+    results = [spread(x) for _ in CALLS]
+    emulated.all_as_cuda([(all_at_once(CALLS), x, *results)])
+    for name, found in zip(CALLS, results, strict=True):
+        assert same_bits(found, kernel_of(name)(x)), name
+
+
+def pairs_of(name, count, seed):
+    """Special values with each other, random bits, and usual values."""
+    rng = np.random.default_rng(seed)
+    x, y = (each.ravel() for each in np.meshgrid(specials("float32")[::2], specials("float32")))
+    usual_x, usual_y = rng.standard_normal((2, count)) * np.exp2(rng.uniform(-20, 4, (2, count)))
+    if name == "power":
+        usual_x[::3] = rng.integers(-6000, 6000, usual_x[::3].size)
+        usual_y = np.where(rng.random(count) < 0.5, rng.integers(-5, 9, count) / rng.choice([1, 2, 4], count), usual_y)
+    x = np.concatenate([x, random_bits("float32", 500, seed), usual_x.astype(np.float32)])
+    return x, np.concatenate([y, random_bits("float32", 500, seed + 1), usual_y.astype(np.float32)])
+
+
+def pair_kernel(name):
+    call = getattr(NAMESPACE, name)
+    return elementwise(lambda x, y: call(x, y), name=name)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_pairs_of_operands(name):
+    x, y = pairs_of(name, 20_000, seed=20)
+    assert same_bits(run(name, x, y)[0], pair_kernel(name)(x, y))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", sorted(PAIRS))
+def test_the_careful_step_of_pairs_alone(name, monkeypatch):
+    sections = cuda_functions.sections()
+    monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
+    x, y = pairs_of(name, 5000, seed=21)
+    found, is_careful = run(name, x, y, sweeps=native_digest.cuda_library([name]))
+    assert is_careful.all()
+    assert same_bits(found, pair_kernel(name)(x, y))
+
+
+@needs_compiler
+def test_powers_that_are_midpoints_go_to_the_even_neighbour():
+    m, n, root = np.array([(m, n, root) for n in range(2, 16) for root in (1, 2, 4) for m in range(3, 6000, 2)
+                           if 1 << 24 <= m**n < 1 << 25 and m**root < 1 << 24]).T  # fmt: skip
+    assert set(root) == {1, 2, 4}
+    x, y = (m.astype(np.float64) ** root), n / root
+    assert same_bits(run("power", x, y)[0], (m.astype(np.float64) ** n).astype(np.float32))
+
+
+@needs_nvrtc
+def test_cuda_text_of_pairs_has_the_bits_of_numpy():
+    calls = []
+    for name in sorted(PAIRS):
+        x, y = pairs_of(name, 2000, seed=22)
+        calls.append((pair_kernel(name), x, y, np.empty_like(x)))
+    emulated.all_as_cuda(calls)
+    for kernel, x, y, found in calls:
+        assert same_bits(found, kernel(x, y)), (kernel, x.dtype)
+
+
+def test_no_name_of_the_text_is_another_parts_too():
+    kernels = Path(cuda_functions.__file__).parent
+    mine = set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath("cuda_functions.cu").read_text()))
+    for other in ("cuda_source.py", "cuda_reduction.py", "float64_functions.py", "scan.py", "random.py"):
+        assert not mine & set(re.findall(r"\b(?:xf|XF)_\w+", kernels.joinpath(other).read_text())), other
