@@ -18,13 +18,14 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     "xferlib": ("distributed", "kernels", "random", "sim", "tree"),
     "xferlib._api.creation": (
         "arange", "array_over", "asarray", "common", "concat", "empty", "empty_like", "eye", "full", "full_like",
-        "get_array_module", "get_backend", "get_exact_module", "linspace", "ones", "ones_like", "pin", "pinned_array",
+        "get_array_module", "get_backend", "linspace", "ones", "ones_like", "pin", "pinned_array",
         "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros",
         "zeros_like",
     ),
     "xferlib._api.device_array": ("DeviceArray",),
     "xferlib._api.diagnose": ("Calibration", "Explanation", "calibrate", "explain"),
     "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
+    "xferlib._arrays.namespace": ("get_exact_module",),
     "xferlib._core.registry": (
         "BackendStatus", "Device", "available_backends", "device_of", "get_device", "use_backend",
     ),

@@ -17,7 +17,6 @@ from xferlib._api.creation import Shape
 from xferlib._api.creation import common as common
 from xferlib._api.creation import get_array_module as get_array_module
 from xferlib._api.creation import get_backend as get_backend
-from xferlib._api.creation import get_exact_module as get_exact_module
 from xferlib._api.creation import pin as pin
 from xferlib._api.creation import pinned_array as pinned_array
 from xferlib._api.creation import pinned_empty as pinned_empty
@@ -33,6 +32,7 @@ from xferlib._api.diagnose import calibrate as calibrate
 from xferlib._api.diagnose import explain as explain
 from xferlib._api.transfers import to_host as to_host
 from xferlib._api.transfers import to_host_async as to_host_async
+from xferlib._arrays.namespace import get_exact_module as get_exact_module
 from xferlib._core.device import Device as Device
 from xferlib._core.device import DeviceName, DeviceSpec
 from xferlib._core.registry import BackendStatus as BackendStatus

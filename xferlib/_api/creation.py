@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -305,36 +304,6 @@ def _find_namespace(*arrays: Any) -> ModuleType:
         if registry.owner_of(array) is backend:
             registry.namespaces[type(array)] = namespace
     return namespace
-
-
-def get_exact_module(*arrays: Any) -> ModuleType:
-    """Return a namespace as `get_array_module` does, whose functions give the same bits on every backend.
-
-    Libraries differ in the last digits of ``exp`` or ``sum``. Here functions of elements, reductions, cumulative sums
-    and products, and ``linalg.vector_norm`` are xferlib's kernels: the bits of `elementwise` and of
-    `xferlib.kernels.reductions`, with NumPy's dtypes. All else, such as ``reshape`` or ``matmul``, is the library's
-    own, and so are operators: on CUDA torch computes ``x / 255`` with the rounded reciprocal, ``xp.divide(x, 255)``
-    divides.
-
-    Args:
-        *arrays: As of `get_array_module`.
-
-    Raises:
-        MixedBackendsError, UnsupportedArrayError, UnsupportedError: As `get_array_module`.
-    """
-    backend = arguments.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
-    own = [type(each) for each in arrays if registry.owner_of(each) is backend and not isinstance(each, np.generic)]
-    array_type: Any = own[0] if own else np.ndarray
-    return _exact_module(backend, array_type)
-
-
-@functools.cache
-def _exact_module(backend: Backend, array_type: Any) -> ModuleType:
-    from xferlib._arrays.namespace import make_exact  # imports all functions that a namespace has
-
-    library = backend.namespace()
-    is_own = library.__name__ == f"xferlib.{backend.name}"  # made by xferlib, of the same functions
-    return library if is_own else make_exact(backend, array_type, library)
 
 
 _get_array_module = get_array_module

@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import arrays, registry
+from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
 from xferlib._core.registry import RENAMED, find_name
 from xferlib._runtime.checks import ARRAY_NAMES
@@ -496,6 +496,34 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     norm = {"vector_norm": _bind_library(lib, extensions.vector_norm)}
     linalg = _over("xferlib.exact.linalg", norm, library.linalg)
     return _over("xferlib.exact", {**found, "linalg": linalg}, library)
+
+
+def get_exact_module(*arrays: Any) -> ModuleType:
+    """Return a namespace as `get_array_module` does, whose functions give the same bits on every backend.
+
+    Libraries differ in the last digits of ``exp`` or ``sum``. Here functions of elements, reductions, cumulative sums
+    and products, and ``linalg.vector_norm`` are xferlib's kernels: the bits of `elementwise` and of
+    `xferlib.kernels.reductions`, with NumPy's dtypes. All else, such as ``reshape`` or ``matmul``, is the library's
+    own, and so are operators: on CUDA torch computes ``x / 255`` with the rounded reciprocal, ``xp.divide(x, 255)``
+    divides.
+
+    Args:
+        *arrays: As of `get_array_module`.
+
+    Raises:
+        MixedBackendsError, UnsupportedArrayError, UnsupportedError: As `get_array_module`.
+    """
+    backend = arguments.common_backend(arrays, call="get_exact_module") or registry.get("numpy")
+    own = [type(each) for each in arrays if registry.owner_of(each) is backend and not isinstance(each, np.generic)]
+    array_type: Any = own[0] if own else np.ndarray
+    return _exact_module(backend, array_type)
+
+
+@functools.cache
+def _exact_module(backend: Backend, array_type: Any) -> ModuleType:
+    library = backend.namespace()
+    is_own = library.__name__ == f"xferlib.{backend.name}"  # made by xferlib, of the same functions
+    return library if is_own else make_exact(backend, array_type, library)
 
 
 def _over(name: str, found: dict[str, Any], library: ModuleType) -> ModuleType:
