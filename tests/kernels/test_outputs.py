@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -25,6 +25,10 @@ ONE = {
 TWO = {
     "C": xl.elementwise("T x", "T y, T z", "y = x * 2; z = x - 1", name="two"),
     "Python": xl.elementwise(lambda x: (x * 2, x - 1), name="two"),
+}
+ADD = {
+    "C": xl.elementwise("T x, T y", "T z", "z = x + y", name="add"),
+    "Python": xl.elementwise(lambda x, y: x + y, name="add"),
 }
 SUM = xl.reduction("T x", "T y", map_expr="x", reduce_expr="a + b", post_map_expr="y = a", identity="0", name="sum")
 LEAST_AND_MOST = xl.reduction(
@@ -148,3 +152,42 @@ def test_an_output_counts_as_written_only_where_every_value_writes_it(random: An
     assert Truth().always(b.op("or", b.op("lt", b.load(0), b.load(1)), b.op("ge", b.load(0), b.load(1)))) == (
         dtype == "int64"
     )
+
+
+@st.composite
+def _layouts(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[slice, ...]]:
+    """An array to make, the order of its axes afterwards, and its slices."""
+    axes = tuple(draw(st.permutations(range(len(shape)))))
+    own = tuple(draw(st.sampled_from([extent, extent, extent, 1])) for extent in shape)
+    steps = tuple(draw(st.sampled_from([1, 1, 2])) for _ in shape)
+    made = [0] * len(shape)
+    for place, axis in enumerate(axes):
+        made[axis] = own[place] * steps[place]
+    return tuple(made), axes, tuple(slice(None, None, step) for step in steps)
+
+
+LAYOUTS = st.lists(st.integers(1, 4), min_size=1, max_size=4).flatmap(
+    lambda shape: st.tuples(_layouts(tuple(shape)), _layouts(tuple(shape)))
+)
+
+
+@NOTATIONS
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(layouts=LAYOUTS)
+def test_results_lie_as_those_of_numpys_ufuncs(notation: str, layouts: Any, xl_backend: Any) -> None:
+    kernel = ADD[notation]
+    on_host, on_device = [], []
+    for made, axes, slices in layouts:
+        x = np.arange(float(np.prod(made))).reshape(made)
+        on_host.append(x.transpose(axes)[slices])
+        d = xl.to_device(x)
+        on_device.append(xl.get_backend(d).at(xl.device_of(d)).permuted_axes(d, axes)[slices])
+    expected = np.add(*on_host)
+    for _ in range(3):  # prepared, by comparison, and by compiled code
+        found = kernel(*on_device)
+        assert_identical(found, expected)
+        info = xl.get_backend(found).view(found)
+        steps = [(step, extent) for step, extent in zip(info.strides, info.shape, strict=True) if extent > 1]
+        assert steps == [
+            (step, extent) for step, extent in zip(expected.strides, expected.shape, strict=True) if extent > 1
+        ]

@@ -214,9 +214,20 @@ class Backend(ABC):
         """An array over the memory of ``array``, ``offset`` bytes from its first element."""
         raise self._make_unsupported_error("namespace")
 
+    def permuted_axes(self, array: Array, axes: tuple[int, ...]) -> Array:
+        """A view with the axes in another order."""
+        return array.transpose(*axes)
+
     def reversed_axes(self, array: Array) -> Array:
         """A view with the axes reversed."""
-        return array.transpose(*reversed(range(len(array.shape))))
+        return self.permuted_axes(array, tuple(reversed(range(len(array.shape)))))
+
+    def empty_permuted(
+        self, shape: tuple[int, ...], order: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
+    ) -> Array:
+        """As `empty`, with the axes in another ``order`` in memory, the outermost first."""
+        made = self.empty(tuple(shape[axis] for axis in order), dtype, device=device, stream=stream)
+        return self.permuted_axes(made, tuple(map(order.index, range(len(order)))))
 
     def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
         """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""

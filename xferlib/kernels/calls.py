@@ -43,7 +43,7 @@ from xferlib.kernels.arguments import (
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
-from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float
+from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float, order_of_result
 from xferlib.kernels.native_engine import HostPlan, NativeKernel, NativePlan, bind_direct
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
@@ -342,6 +342,8 @@ class Prepared:
         ]
         self._is_in_place = self.program.is_in_place
         self._only = self._outputs[0] if len(self._outputs) == 1 else None
+        read = [infos[number] for number in self.program.elements if number in infos]
+        self._order = order_of_result(shape, read) if self._omitted else None
         self.direct: Direct | None = None
         """Runs plain calls of the same dtypes and any shape, once it is there."""
 
@@ -379,6 +381,14 @@ class Prepared:
         """The argument of scalar parameter ``number``, converted and in range."""
         name = self._names[number]
         return convert_scalar(value, self.program.params[number].dtype, name)
+
+    def _new(self, stream: RawStream) -> list[Any]:
+        """New arrays for the omitted outputs, which lie as the inputs do."""
+        dtypes = [self.program.params[number].dtype for number in self._omitted]
+        if self._order is None:
+            return [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in dtypes]
+        make = functools.partial(self.backend.empty_permuted, self.shape, self._order)
+        return [make(each, device=self.device, stream=stream) for each in dtypes]
 
     def _pick_result(self, results: Sequence[Any]) -> Any:
         outputs = self._outputs
@@ -453,9 +463,7 @@ class HostCall(Prepared):
             return NotImplemented
         results = given
         if self._omitted:
-            stream = self.backend.stream_current(self.device)
-            dtypes = [self.program.params[number].dtype for number in self._omitted]
-            new = [self.backend.empty(self.shape, each, device=self.device, stream=stream) for each in dtypes]
+            new = self._new(self.backend.stream_current(self.device))
             results, addresses = [*given, *new], [*addresses, *self.backend.operands(new)]
         if not plan.run_at(addresses):
             return NotImplemented
@@ -492,8 +500,10 @@ class HostCall(Prepared):
             self._converters = [(number, self._converter(number, type(given[number]))) for number in self._scalars]
         for number, converter in self._converters:
             operands[number] = converter(given[number])
-        for number in self._omitted:
-            operands[number], results[number] = self._new_output(number)
+        if self._omitted:
+            for number, made in zip(self._omitted, self._new_outputs(), strict=True):
+                results[number] = made
+                operands[number] = made if self._is_numpy else self.backend.host_view(made)
         if self._swapped:
             streams.refuse_current(f"{self.name}(): an array in another byte order", self.backend, self.device)
         for number in self._swapped:
@@ -530,15 +540,11 @@ class HostCall(Prepared):
             self._plans[is_aliased] = plan
         return plan
 
-    def _new_output(self, number: int) -> tuple[A, Any]:
-        dtype = self.program.params[number].dtype
-        if self._is_numpy:
+    def _new_outputs(self) -> list[Any]:
+        if self._is_numpy and self._order is None:
             with contextlib.suppress(MemoryError):  # the backend, which is slower, has the words for it
-                array: A = np.empty(self.shape, dtype)
-                return array, array
-        stream = self.backend.stream_current(self.device)
-        result = self.backend.empty(self.shape, dtype, device=self.device, stream=stream)
-        return self.backend.host_view(result), result
+                return [np.empty(self.shape, self.program.params[number].dtype) for number in self._omitted]
+        return self._new(self.backend.stream_current(self.device))
 
 
 class SmallCall:
@@ -610,7 +616,6 @@ class CudaCall(Prepared):
         self._infos: dict[int, ArrayInfo] = args[-1]
         self._plans: dict[tuple[Any, ...], CudaPlan] = {}
         self._distances = find_distances(self._infos, self._pairs)
-        self._new = [self.program.params[number].dtype for number in self._omitted]
         self._everything = sorted((*self._arrays, *self._omitted))
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
@@ -625,13 +630,13 @@ class CudaCall(Prepared):
     def run_again(self, given: Sequence[Any], pointers: list[Any]) -> Any:
         """Launch for arrays of the same dtypes, shapes, strides and device as before."""
         backend = self.backend
-        stream = backend.stream_current(self.device) if self._new or backend.has_made_streams else None
+        stream = backend.stream_current(self.device) if self._omitted or backend.has_made_streams else None
         handle = stream.handle if stream is not None else backend.stream_handle(self.device)
         numbers = [given[number] for number in self._scalars]
         results = given
-        if self._new:  # new outputs follow the given arguments
+        if self._omitted:  # new outputs follow the given arguments
             assert stream is not None
-            new = [backend.empty(self.shape, each, device=self.device, stream=stream) for each in self._new]
+            new = self._new(stream)
             results = [*given, *new]
             pointers = [*pointers, *backend.operands(new)]
         self._acquire()  # the driver copies the arguments during the launch
@@ -739,9 +744,7 @@ class IdleCall(Prepared):
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Allocate the omitted outputs."""
-        stream = self.backend.stream_current(self.device)
-        dtypes = [self.program.params[number].dtype for number in self._omitted]
-        new = [self.backend.empty(self.shape, dtype, device=self.device, stream=stream) for dtype in dtypes]
+        new = self._new(self.backend.stream_current(self.device))
         return self._pick_result([*given, *new])
 
 

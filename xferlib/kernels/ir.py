@@ -155,8 +155,9 @@ class Program:
 
     @property
     def elements(self) -> list[int]:
-        """The parameters that broadcast: neither raw nor numbers."""
-        return [n for n, param in enumerate(self.params) if not (param.is_raw or param.is_scalar)]
+        """The parameters of which each element is read or written at its own position."""
+        used = sorted(self.reads | self.writes)
+        return [n for n in used if not (self.params[n].is_raw or self.params[n].is_scalar)]
 
     @property
     def raw(self) -> list[int]:
@@ -866,6 +867,32 @@ def layout_of_call(program: Program, shape: tuple[int, ...], arrays: Any) -> Cal
     """The collapsed layout of a program's elements; ``arrays``, by parameter, have a shape and strides."""
     strides = tuple(broadcast_strides(shape, arrays[n].shape, arrays[n].strides) for n in program.elements)
     return collapse(CallLayout(shape, strides), keep_order=program.keeps_order)
+
+
+def order_of_result(shape: tuple[int, ...], arrays: Any) -> tuple[int, ...] | None:
+    """The order of a new result's axes in memory, the outermost first; None: C order.
+
+    It is the order in which all arrays lie; where two disagree on a pair of axes, C order of these. It is found as NumPy's
+    ufuncs find it, axis by axis from the last one outwards, so that results of both lie alike.
+
+    Args:
+        shape: The shape of the result.
+        arrays: What it is computed from, with a shape and strides.
+    """
+    strides = [broadcast_strides(shape, each.shape, each.strides) for each in arrays]
+    inwards: list[int] = []
+    for axis in reversed(range(len(shape))):
+        place = len(inwards)
+        for number in reversed(range(len(inwards))):
+            pairs = [
+                (abs(own[axis]), abs(own[inwards[number]])) for own in strides if own[axis] and own[inwards[number]]
+            ]
+            if pairs and any(outer >= inner for outer, inner in pairs):
+                break
+            place = number if pairs else place
+        inwards.insert(place, axis)
+    order = tuple(reversed(inwards))
+    return None if order == tuple(range(len(shape))) else order
 
 
 def word_of(pointer: int, strides: Sequence[int], itemsize: int) -> int:

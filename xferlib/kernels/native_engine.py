@@ -417,17 +417,17 @@ def bind_direct(
     is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
     if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
         return None
-    fields: list[tuple[Any, str, int, int]] = []
+    fields: list[tuple[Any, str, int, int, int]] = []
     for number, param in enumerate(params):
-        written = int(number in program.writes)
+        written, used = int(number in program.writes), int(number in program.elements)
         if number not in scalars:
-            fields.append((param.dtype, "A", written, param.dtype.itemsize))
+            fields.append((param.dtype, "A", written, used, param.dtype.itemsize))
             continue
         kind, code = scalars[number], _CODES.get(param.dtype.name)
         is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
         if code is None or not (is_known or (kind is int and code != "?")):
             return None
-        fields.append((kind, code, written, param.dtype.itemsize))
+        fields.append((kind, code, written, used, param.dtype.itemsize))
 
     def fail(numbers: tuple[int, ...]) -> None:
         for site, count in zip(source.sites, numbers[::3], strict=True):

@@ -38,15 +38,19 @@ if TYPE_CHECKING:
 
 
 class NewArray:
-    """An array that a kernel makes: uninitialised, in C order."""
+    """An array that a kernel makes: uninitialised, its axes in ``order`` in memory, the outermost first; C order if omitted."""
 
     __slots__ = ("device", "dtype", "kind", "nbytes", "shape", "strides")
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, order: tuple[int, ...] | None = None
+    ) -> None:
+        order = tuple(range(len(shape))) if order is None else order
+        steps = dict(zip(order, c_strides(tuple(shape[axis] for axis in order), dtype.itemsize), strict=True))
         self.shape = shape
         self.dtype = dtype
         self.device = device
-        self.strides = c_strides(shape, dtype.itemsize)
+        self.strides = tuple(steps[axis] for axis in range(len(shape)))
         self.nbytes = math.prod(shape) * dtype.itemsize
         self.kind = find_kind((shape, self.strides, dtype, device, True))
 

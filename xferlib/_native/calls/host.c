@@ -18,7 +18,7 @@ typedef int (*run_function)(void *, const void *, char *const *, const long long
 
 typedef struct {
     PyObject *kind; /* the dtype of an array, or the type of a number */
-    int code, is_written, itemsize; /* code: 'A' for an array, else as in launch.c */
+    int code, is_written, is_used, itemsize; /* code: 'A' for an array, else as in launch.c */
 } parameter;
 
 typedef struct {
@@ -54,12 +54,6 @@ static int is_kind(const parameter *own, PyObject *value)
     const ndarray *array = (const ndarray *)value;
     return (PyObject *)Py_TYPE(value) == ndarray_type && array->dtype == own->kind &&
            (!own->is_written || array->flags & WRITABLE);
-}
-
-static int is_like(const ndarray *array, const ndarray *first)
-{
-    return array->axes == first->axes && array->flags & C_ORDER &&
-           !memcmp(array->extents, first->extents, (size_t)array->axes * sizeof *array->extents);
 }
 
 /* Broadcast the extents of one more array: whether that is possible. */
@@ -277,14 +271,50 @@ static int collect(const host_call *h, PyObject *args, PyObject *out, PyObject *
     return (int)(count + more);
 }
 
+/* Whether an axis lies within another one that is known to be further in, in all arrays: 1, 0 where not, -1 where none tells. */
+static int is_within(const host_call *h, PyObject *const *values, const layout *l, int axis, int inner)
+{
+    int found = -1;
+    for (int i = 0; i < h->count - h->outputs; ++i) {
+        const ndarray *array = (const ndarray *)values[i];
+        int own = axis - (l->rank - (h->parameters[i].is_used ? array->axes : 0)), other = own + inner - axis;
+        if (own < 0 || other < 0 || array->extents[own] == 1 || array->extents[other] == 1 || !array->strides[own] || !array->strides[other])
+            continue;
+        if (size_of(array->strides[own]) >= size_of(array->strides[other]))
+            return 0;
+        found = 1;
+    }
+    return found;
+}
+
+/* The strides of a new array, which lies as all arrays do: see `order_of_result` in xferlib/kernels/ir.py. */
+static void order_result(const host_call *h, PyObject *const *values, const layout *l, Py_ssize_t step, Py_ssize_t *strides)
+{
+    int inwards[MOST_DIMENSIONS];
+    for (int axis = l->rank - 1, count = 0; axis >= 0; --axis, ++count) {
+        int place = count;
+        for (int k = count - 1, found; k >= 0 && (found = is_within(h, values, l, axis, inwards[k])); --k)
+            place = found > 0 ? k : place;
+        memmove(inwards + place + 1, inwards + place, (size_t)(count - place) * sizeof *inwards);
+        inwards[place] = axis;
+    }
+    for (int a = 0; a < l->rank; ++a) {
+        strides[inwards[a]] = step;
+        step *= (Py_ssize_t)l->extents[inwards[a]];
+    }
+}
+
 /* A new array for each output: whether there is memory for them. */
 static int make_outputs(const host_call *h, const layout *l, PyObject **values)
 {
-    Py_ssize_t extents[MOST_DIMENSIONS];
+    Py_ssize_t extents[MOST_DIMENSIONS], strides[MOST_DIMENSIONS];
+    int is_ordered = l->arrays == 0 && l->elements > 0 && l->rank > 1; /* else C order */
     for (int a = 0; a < l->rank; ++a)
         extents[a] = (Py_ssize_t)l->extents[a];
     for (int i = h->count - h->outputs; i < h->count; ++i) {
-        values[i] = new_array(ndarray_type, Py_NewRef(h->parameters[i].kind), l->rank, extents, NULL, NULL, 0, NULL);
+        if (is_ordered)
+            order_result(h, values, l, h->parameters[i].itemsize, strides);
+        values[i] = new_array(ndarray_type, Py_NewRef(h->parameters[i].kind), l->rank, extents, is_ordered ? strides : NULL, NULL, 0, NULL);
         if (!values[i]) {
             while (--i >= h->count - h->outputs)
                 Py_DECREF(values[i]);
@@ -306,26 +336,26 @@ static PyObject *result_of(const host_call *h, PyObject **values)
 /* Find the arrays' common shape, by those that are read: whether all fit it. */
 static int find_shape(const host_call *h, PyObject *const *values, int known, layout *l)
 {
-    const ndarray *first = NULL;
-    int is_flat = 1;
+    int is_flat = 1, has_any = 0;
     l->rank = 0;
     l->elements = 1;
     for (int i = 0; i < known; ++i)
-        if (h->parameters[i].code == 'A' && !(h->parameters[i].is_written && first)) {
-            first = first ? first : (const ndarray *)values[i];
+        if (h->parameters[i].code == 'A' && !(h->parameters[i].is_written && has_any)) {
+            has_any = 1;
             if (!broadcast(l, (const ndarray *)values[i]))
                 return 0;
         }
     for (int i = 0; i < known; ++i)
         if (h->parameters[i].code == 'A') {
-            is_flat &= is_like((const ndarray *)values[i], first);
-            if (h->parameters[i].is_written && !has_shape((const ndarray *)values[i], l))
+            int is_whole = has_shape((const ndarray *)values[i], l);
+            is_flat &= (is_whole && ((const ndarray *)values[i])->flags & C_ORDER) || !h->parameters[i].is_used;
+            if (h->parameters[i].is_written && !is_whole)
                 return 0;
         }
     for (int a = 0; a < l->rank; ++a)
         l->elements *= l->extents[a];
     l->arrays = is_flat ? -1 : 0; /* strides are of no interest then */
-    return first != NULL;
+    return has_any;
 }
 
 /* The strides of the arrays, and the fewest dimensions. */
@@ -335,7 +365,7 @@ static void find_strides(const host_call *h, PyObject *const *values, layout *l)
     l->arrays = 0;
     for (int i = 0; i < h->count; ++i) {
         const ndarray *array = (const ndarray *)values[i];
-        if (h->parameters[i].code != 'A')
+        if (!h->parameters[i].is_used)
             continue;
         if (is_flat) {
             l->strides[l->arrays++][0] = h->parameters[i].itemsize;
@@ -405,7 +435,7 @@ static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))run, METH_FA
 
 /* (run, function, form, address of the settings, what is called after a failure, most elements, most elements with the GIL,
    number of outputs, of sites, whether axes keep their order, parameters, NumPy's type and its C API, what else is held) -> call; a parameter is (dtype or
-   type, code, is written, itemsize). None for more parameters or sites than C takes. */
+   type, code, is written, is used as an array, itemsize). None for more parameters or sites than C takes. */
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, function, form, settings;
@@ -436,7 +466,7 @@ PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
         } else {
             for (int i = 0; i < h->count; ++i) {
                 parameter *own = &h->parameters[i];
-                if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "OCii", &own->kind, &own->code, &own->is_written, &own->itemsize))
+                if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "OCiii", &own->kind, &own->code, &own->is_written, &own->is_used, &own->itemsize))
                     break;
             }
             made = PyErr_Occurred() ? NULL : PyCFunction_NewEx(&one_call, capsule, NULL);

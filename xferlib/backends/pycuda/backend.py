@@ -436,8 +436,9 @@ class PycudaBackend(CudaBackend):
             return over(shape, strides, dtype, None, device)
         return over(shape, strides, dtype, pointer, owner)
 
-    def reversed_axes(self, array: Array) -> Array:
-        return strided_view(array, 0, array.shape[::-1], array.strides[::-1], array.dtype)
+    def permuted_axes(self, array: Array, axes: tuple[int, ...]) -> Array:
+        shape, strides = (tuple(own[axis] for axis in axes) for own in (array.shape, array.strides))
+        return strided_view(array, 0, shape, strides, array.dtype)
 
     strided_view = staticmethod(strided_view)
 

@@ -29,8 +29,8 @@ from xferlib.backends.torch.tensors import (
     maker,
     note_write,
     of_bits,
+    permute_axes,
     resolve,
-    reverse_axes,
     signature,
     steps,
     view,
@@ -104,7 +104,7 @@ class Tensors(Backend):
     resolved = staticmethod(resolve)  # type: ignore[assignment]
     detached = staticmethod(detach)  # type: ignore[assignment]
     note_write = staticmethod(note_write)  # type: ignore[assignment]
-    reversed_axes = staticmethod(reverse_axes)  # type: ignore[assignment]
+    permuted_axes = staticmethod(permute_axes)  # type: ignore[assignment]
     signature = staticmethod(signature)  # type: ignore[assignment]
 
     def strided_view(
@@ -113,6 +113,14 @@ class Tensors(Backend):
         size = dtype.itemsize
         found: torch.Tensor = array if array.dtype == TO_TORCH[dtype] else array.view(TO_TORCH[dtype])
         return found.as_strided(shape, [each // size for each in strides], found.storage_offset() + offset // size)
+
+    def empty_permuted(
+        self, shape: tuple[int, ...], order: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
+    ) -> torch.Tensor:
+        made = self.empty(shape, dtype, device=device, stream=stream)
+        strides = dict(zip(order, steps(tuple(shape[axis] for axis in order)), strict=True))
+        # Not a view: torch refuses to write into one that a custom function has returned.
+        return made.as_strided_(shape, tuple(strides[axis] for axis in range(len(shape))))
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]

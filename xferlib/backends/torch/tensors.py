@@ -362,8 +362,8 @@ def detach(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if tensor.requires_grad else tensor
 
 
-def reverse_axes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.permute(tuple(reversed(range(tensor.ndim))))
+def permute_axes(tensor: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
+    return tensor.permute(axes)
 
 
 class _DescribedBytes:
