@@ -555,6 +555,13 @@ class PlainArrays(NamedTuple):
     None, or raises RuntimeError, `Backend.empty` makes it."""
     dtypes: tuple[Any, ...] = ()
     """The library's own, in the order of `xferlib._core.arrays.DTYPES`."""
+    levels: tuple[dict[str, Any], str, str] | None = None
+    """A dict and its key, which holds -1 while no array can have a tangent; and an attribute of arrays, False for one
+    that requires no gradient."""
+    is_frozen: Callable[[Array], bool] | None = None
+    """Whether an array may refuse to be written."""
+    count_write: Callable[[Array], object] | None = None
+    """Count a write to an array that has no history: the rest of `Backend.note_write`."""
 
 
 class DirectCopies(NamedTuple):

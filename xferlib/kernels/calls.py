@@ -44,7 +44,7 @@ from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.captured import Captured, OtherValuesError
 from xferlib.kernels.definitions import ArgumentKind, Definition, SnippetDefinition, Specialization, TracedDefinition
 from xferlib.kernels.ir import DType, Program, broadcast_shape, is_float, order_of_result
-from xferlib.kernels.native_engine import HostPlan, NativeKernel, NativePlan, bind_direct
+from xferlib.kernels.native_engine import HostPlan, bind_direct
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
@@ -351,6 +351,12 @@ class Prepared:
         """Run for arrays of the same dtypes, shapes and strides as before."""
         raise NotImplementedError
 
+    def run_noted(self, given: Sequence[Any], values: list[Any]) -> Any:
+        """As `run_again`, after telling the library which arrays are written."""
+        for number, label in self.written:
+            self.backend.note_write(given[number], label)
+        return self.run_again(given, values)
+
     def _check(self, infos: dict[int, ArrayInfo]) -> None:
         given = [number for number in self._outputs if number in infos]
         if given and self._omitted:
@@ -417,9 +423,8 @@ class HostCall(Prepared):
         infos: dict[int, ArrayInfo] = args[-1]
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, HostPlan] = {}
-        self._wants_direct = self._is_numpy
-        self._distances = [] if self._is_numpy else find_distances(infos, self._pairs)
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
+        self._wants_direct = not self._swapped
         self._converters: list[tuple[int, Converter]] = []  # made at the first call; later scalars have the same types
         self._is_plain = not (self._scalars or self._omitted or self._swapped)
         self._apart = [
@@ -435,39 +440,16 @@ class HostCall(Prepared):
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
         if not self._is_numpy:
-            if (plan := self._plans.get(self._is_in_place)) is not None and plan.native is not None:
-                found = self._run_at(plan.native, given, values)
-                if found is not NotImplemented:
-                    return found
             values = [self.backend.host_view(each) if n in self._arrays else each for n, each in enumerate(given)]
         is_aliased = self._is_aliased(values) or self._is_in_place
         if not self._is_plain:
             return self._run_converted(given, values, is_aliased=is_aliased)
         if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
             plan.run(values)
-            if self._wants_direct and plan.native is not None:
-                self._bind_direct(plan.native.kernel, given)
+            self._bind_direct(plan, given)
         else:
             self._compute(is_aliased, values)
         return self._pick_result(given) if self._only is None else given[self._only]
-
-    def _run_at(self, plan: NativePlan, given: Sequence[Any], addresses: Sequence[Any]) -> Any:
-        """Run for arrays of another library than NumPy by their addresses; `NotImplemented` where those do not do.
-
-        The calls that prepare others have the arrays in the place of addresses.
-        """
-        is_plain = not (self._scalars or self._swapped) and all(type(each) is int and each for each in addresses)
-        if observe.active is not None or not is_plain:
-            return NotImplemented
-        if any(low < addresses[other] - addresses[written] < high for written, other, low, high in self._distances):
-            return NotImplemented
-        results = given
-        if self._omitted:
-            new = self._new(self.backend.stream_current(self.device))
-            results, addresses = [*given, *new], [*addresses, *self.backend.operands(new)]
-        if not plan.run_at(addresses):
-            return NotImplemented
-        return self._pick_result(results) if self._only is None else results[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
         """Whether an output is an input; refuses one that overlaps an input in part, or is read-only."""
@@ -512,14 +494,15 @@ class HostCall(Prepared):
         for number in self._swapped:
             if number in self.program.writes:
                 values[number][...] = operands[number]
-        if self._wants_direct and (native := self._plans[is_aliased].native) is not None:
-            self._bind_direct(native.kernel, given)
+        self._bind_direct(self._plans[is_aliased], given)
         return self._pick_result(results)
 
-    def _bind_direct(self, kernel: NativeKernel, given: Sequence[Any]) -> None:
-        self._wants_direct = False
-        if not self._swapped:
-            self.direct = bind_direct(kernel, self._outputs, {number: type(given[number]) for number in self._scalars})
+    def _bind_direct(self, plan: HostPlan, given: Sequence[Any]) -> None:
+        """Have C run calls like this one, once the program is compiled."""
+        if self._wants_direct and plan.native is not None:
+            self._wants_direct = False
+            kinds = {number: type(given[number]) for number in self._scalars}
+            self.direct = bind_direct(plan.native.kernel, self._outputs, kinds, self.backend)
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
@@ -1027,17 +1010,7 @@ def _resolve_first(
 
 def _note_first(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
     """`Prepared.run_again`; for a library that counts writes, preceded by telling it which arrays are written."""
-    run, labels = call.run_again, call.written
-    if not (labels and call.backend.follows_writes):
-        return run
-    note = call.backend.note_write
-
-    def run_noted(given: Sequence[Any], values: list[Any]) -> Any:
-        for number, label in labels:
-            note(given[number], label)
-        return run(given, values)
-
-    return run_noted
+    return call.run_noted if call.written and call.backend.follows_writes else call.run_again
 
 
 # The call of an element-wise kernel: finds the prepared run for its arguments with as little Python as possible.
@@ -1045,6 +1018,10 @@ def _note_first(call: Prepared) -> Callable[[Sequence[Any], list[Any]], Any]:
 Run = Callable[[Any, list[Any]], Any]
 _DISPATCH_TURNS = 32
 """Calls of new shapes that are not prepared, where enough shapes are, for each that is."""
+
+
+_MOST_DIRECT = 4
+"""Combinations of dtypes that C recognises by itself; one that is not meant costs 0.1 us."""
 
 
 class _Last(NamedTuple):
@@ -1084,8 +1061,8 @@ class Dispatch:
         self._small: dict[tuple[Any, ...], SmallCall | None] = {}
         """Where more shapes come than `_runs` holds: the calls that take any shape, by the kinds of the arguments."""
         self._last: _Last | None = None
-        self._direct: Direct | None = None
-        """Runs plain calls of the dtypes that came last."""
+        self._direct: list[Direct] = []
+        """Run plain calls, each of its own dtypes; those that came last stand first."""
         self._variants: Plans[Dispatch] = Plans()
         """For calls with options, by the threads of a block and the step between elements."""
         self._turns = 0
@@ -1102,10 +1079,11 @@ class Dispatch:
             return self._call_with_captures(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
-        if self._direct is not None and size is None and not keywords and observe.active is None:
-            found = self._direct(args, out)
-            if found is not NotImplemented:
-                return found
+        if self._direct and size is None and not keywords and observe.active is None:
+            for direct in self._direct:
+                found = direct(args, out)
+                if found is not NotImplemented:
+                    return found
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
         else:
@@ -1123,8 +1101,7 @@ class Dispatch:
                 except GuardFailedError:  # its numbers are of another kind
                     pass
                 else:
-                    direct = getattr(getattr(run, "__self__", None), "direct", None)
-                    self._direct = self._direct if direct is None else direct
+                    self._keep_direct(run)
                     return found
         return self._look_up(args, out, size, keywords, given)
 
@@ -1183,9 +1160,17 @@ class Dispatch:
         pairs = zip(readers, given, strict=True)
         values = [value if each.operands is None else each.operands((value,))[0] for each, value in pairs]
         try:
-            return run(given, values)
+            found = run(given, values)
         except GuardFailedError:
             return self._first_call(args, out, size, keywords, key)
+        self._keep_direct(run)
+        return found
+
+    def _keep_direct(self, run: Run) -> None:
+        """Let C take calls of these dtypes from now on, if it can."""
+        direct = getattr(getattr(run, "__self__", None), "direct", None)
+        if direct is not None and direct not in self._direct:
+            self._direct = [direct, *self._direct[: _MOST_DIRECT - 1]]
 
     def _run_small(self, given: Sequence[Any]) -> Any:
         """Run a call on NumPy arrays without preparing it for their shape; `NotImplemented` where it must be."""

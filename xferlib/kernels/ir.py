@@ -872,8 +872,8 @@ def layout_of_call(program: Program, shape: tuple[int, ...], arrays: Any) -> Cal
 def order_of_result(shape: tuple[int, ...], arrays: Any) -> tuple[int, ...] | None:
     """The order of a new result's axes in memory, the outermost first; None: C order.
 
-    It is the order in which all arrays lie; where two disagree on a pair of axes, C order of these. It is found as NumPy's
-    ufuncs find it, axis by axis from the last one outwards, so that results of both lie alike.
+    It is the order in which all arrays lie; where two disagree on a pair of axes, C order of these. NumPy's ufuncs find
+    it likewise, axis by axis from the last one outwards, so that results of both lie alike.
 
     Args:
         shape: The shape of the result.

@@ -11,22 +11,24 @@ import contextlib
 import ctypes
 import functools
 import math
+import struct
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xferlib import _native
+from xferlib._core.arrays import DTYPES
 from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
 from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
-from xferlib.kernels.native_source import STORED_BLOCK, FailureSite, NativeSource
+from xferlib.kernels.native_source import HEAD, STORED_BLOCK, FailureSite, NativeSource
 from xferlib.kernels.numpy_engine import (
     THREAD_NS,
     NumpyPlan,
@@ -36,6 +38,9 @@ from xferlib.kernels.numpy_engine import (
     make_turns_error,
     most_threads,
 )
+
+if TYPE_CHECKING:
+    from xferlib._core.backend import Backend
 
 A = np.ndarray[Any, Any]
 _numpy: Any = np  # whose parts have no types
@@ -87,6 +92,11 @@ class NativeKernel:
         self._is_asked = False
         self._lock = threading.Lock()
 
+    @functools.cached_property
+    def runner(self) -> _Runner:
+        """Runs the function, once it is there."""
+        return _Runner(self)
+
     def compile(self) -> None:
         """Compile, or load from the cache, unless that is done.
 
@@ -131,16 +141,16 @@ def _load_driver(target: host_compiler.Target) -> Any:
     return function
 
 
-_settings = (ctypes.c_longlong * 2)(1, 0)
-"""Whether compiled functions are wanted, and the most turns of a loop: C looks at them in each call."""
+_settings = (ctypes.c_longlong * 3)(1, 0, 0)
+"""Whether compiled functions are wanted, the most turns of a loop, and of threads, 0 for all cores: C reads them."""
 
 
 def _follow_settings() -> None:
     config = process.get()
-    _settings[:] = [config.cpu != "numpy", config.loop_turns]
+    _settings[:] = [config.cpu != "numpy", config.loop_turns, config.threads or 0]
 
 
-process.watchers["loop_turns"] = _follow_settings
+process.watchers["loop_turns"] = process.watchers["threads"] = _follow_settings
 
 _kernels: dict[str, NativeKernel] = {}
 
@@ -274,6 +284,77 @@ def _ns_per_element(program: Program) -> float:
     return _PER_BYTE_NS * moved + _PER_NODE_NS * len(nodes) + slow
 
 
+class _Runner:
+    """Runs a compiled program in chunks, in threads where they pay."""
+
+    def __init__(self, kernel: NativeKernel) -> None:
+        self._program = program = kernel.program
+        self._source, self._function, self._form, self._driver = (
+            kernel.source, kernel.function, kernel.form, kernel.driver,
+        )  # fmt: skip
+        self._reports = ctypes.c_longlong * (3 * max(1, len(kernel.source.sites)))
+        self._scratch_nbytes = kernel.source.scratch_nbytes * STORED_BLOCK
+        self.ns = _ns_per_element(program)
+        self.most = _LOOP_CHUNK if any(node.op == "loop" for node in program.nodes) else _CHUNK
+        """Elements of one call of C."""
+
+    def run(self, pointers: Any, geometry: Any) -> None:
+        """Compute all elements of arrays at these addresses."""
+        size = geometry[1]
+        chunk, helpers = self._divide(size) if size > _LOOP_CHUNK else (size, 0)
+        starts = range(0, size, chunk)
+
+        def work(take: Callable[[], int]) -> None:
+            while (number := take()) >= 0:
+                begin = starts[number]
+                self._compute(pointers, geometry, begin, min(size, begin + chunk))
+
+        if helpers:
+            threads.workers.run(threads.Computation(len(starts), work, helpers=helpers))
+        else:
+            for begin in starts:
+                self._compute(pointers, geometry, begin, min(size, begin + chunk))
+
+    def run_bytes(self, addresses: tuple[int, ...], geometry: bytes) -> None:
+        """As `run`, for C."""
+        numbers = len(geometry) // 8
+        self.run(
+            (ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_longlong * numbers).from_buffer_copy(geometry)
+        )
+
+    def _compute(self, pointers: Any, geometry: Any, begin: int, end: int) -> None:
+        report = self._reports()
+        scratch = ctypes.create_string_buffer(self._scratch_nbytes) if self._scratch_nbytes else None
+        if self._driver(self._function, self._form, pointers, geometry, begin, end, report, scratch):
+            self.fail(tuple(report), bytes(geometry))
+
+    def _divide(self, size: int) -> tuple[int, int]:
+        """Elements of a chunk, and how many threads to wake."""
+        most = 1 if self._source.is_ordered else most_threads()
+        helpers = helper_count(size * self.ns, -(-size // STORED_BLOCK), most)
+        chunk = min(self.most, max(STORED_BLOCK, size // (4 * (helpers + 1)))) if helpers else self.most
+        if self._scratch_nbytes or chunk > STORED_BLOCK:
+            chunk = max(1, chunk // STORED_BLOCK) * STORED_BLOCK  # blocks do not depend on the number of threads
+        return chunk, helpers
+
+    def fail(self, report: tuple[int, ...], geometry: bytes) -> None:
+        """Raise the error that the NumPy engine would find first."""
+        numbers = struct.unpack(f"{len(geometry) // 8}q", geometry)
+        for number, site in enumerate(self._source.sites):
+            count, least, most = report[3 * number : 3 * number + 3]
+            if count:
+                raise self._error(site, count, least, most, numbers)
+
+    def _error(self, site: FailureSite, count: int, least: int, most: int, geometry: Sequence[int]) -> KernelError:
+        if site.kind == "loop":
+            return make_turns_error(geometry[2], count)
+        name = self._program.params[site.param].name
+        if site.kind == "stored":
+            return make_stored_error(name, least)
+        size = geometry[HEAD + self._program.raw.index(site.param)]
+        return make_index_error(name, size, least if least < 0 else most)
+
+
 class NativePlan:
     """A compiled program prepared for operands of one shape each; see `NumpyPlan`."""
 
@@ -281,9 +362,7 @@ class NativePlan:
         self.kernel = kernel
         self._program = program = kernel.program
         self._source = kernel.source
-        self._function = kernel.function
-        self._form = kernel.form
-        self._driver = kernel.driver
+        self._run = kernel.runner.run
         self._numpy = numpy
         self._size = math.prod(shape)
         self._raw = program.raw
@@ -292,15 +371,11 @@ class NativePlan:
         lengths = [operands[number].size for number in program.raw]
         known = [each.value(shape, operands) for each in facts(kernel.program)]
         strides = [stride for own in layout.strides for stride in own]
-        self._extents = len(lengths) + len(known)
         head = [len(layout.shape), self._size, 0, int(program.keeps_order)]
         numbers = [*head, *lengths, *known, *layout.shape, *strides]
         self._geometry = (ctypes.c_longlong * len(numbers))(*numbers)
         self._pointers = ctypes.c_void_p * len(program.params)
-        self._reports = ctypes.c_longlong * (3 * max(1, len(self._source.sites)))
         self._is_able = self._can_run(layout.shape, layout.strides, operands)
-        self._has_loop = any(node.op == "loop" for node in program.nodes)
-        self._division: tuple[int, int, int] = (0, 0, 0)
 
     def _can_run(self, shape: tuple[int, ...], strides: Any, operands: Sequence[A]) -> bool:
         """Whether C does these layouts: what is stored in blocks is contiguous, and so are raw arrays it writes."""
@@ -324,123 +399,75 @@ class NativePlan:
                 each = operands[number]
                 if not (each.flags.c_contiguous and each.flags.aligned):
                     operands[number] = np.require(each, requirements=("C", "A"))
-        self._run_at([each.__array_interface__["data"][0] for each in operands], operands)
-
-    def run_at(self, addresses: Sequence[int]) -> bool:
-        """Execute for arrays at these addresses; False, and nothing done, for what the NumPy engine has to do."""
-        if self._raw or not self._is_able:
-            return False
-        if self._size:
-            self._run_at(addresses, ())
-        return True
-
-    def _run_at(self, addresses: Sequence[int], operands: Sequence[A]) -> None:
         self._geometry[2] = _settings[1]
-        pointers = self._pointers(*addresses)
-        if self._size <= _LOOP_CHUNK:
-            self._compute(pointers, 0, self._size, operands)
-        else:
-            self._run_chunks(pointers, operands)
-
-    def _compute(self, pointers: Any, begin: int, end: int, operands: Sequence[A]) -> None:
-        report = self._reports()
-        nbytes = self._source.scratch_nbytes
-        scratch = ctypes.create_string_buffer(nbytes * STORED_BLOCK) if nbytes else None
-        if self._driver(self._function, self._form, pointers, self._geometry, begin, end, report, scratch):
-            self._raise(report, operands)
-
-    def _run_chunks(self, pointers: Any, operands: Sequence[A]) -> None:
-        chunk, helpers = self._divide(1 if self._source.is_ordered else most_threads())
-        starts = range(0, self._size, chunk)
-        if not helpers:
-            for begin in starts:
-                self._compute(pointers, begin, min(self._size, begin + chunk), operands)
-            return
-
-        def work(take: Callable[[], int]) -> None:
-            while (number := take()) >= 0:
-                begin = starts[number]
-                self._compute(pointers, begin, min(self._size, begin + chunk), operands)
-
-        threads.workers.run(threads.Computation(len(starts), work, helpers=helpers))
-
-    def _divide(self, most: int) -> tuple[int, int]:
-        """Elements of a chunk, and how many threads to wake, where there may be ``most``."""
-        if self._division[0] != most:
-            work_ns = self._size * _ns_per_element(self._program)
-            helpers = helper_count(work_ns, -(-self._size // STORED_BLOCK), most)
-            largest = _LOOP_CHUNK if self._has_loop else _CHUNK
-            chunk = min(largest, max(STORED_BLOCK, self._size // (4 * (helpers + 1)))) if helpers else largest
-            if self._source.scratch_nbytes or chunk > STORED_BLOCK:
-                chunk = max(1, chunk // STORED_BLOCK) * STORED_BLOCK  # blocks do not depend on the number of threads
-            self._division = most, chunk, helpers
-        return self._division[1:]
-
-    def _raise(self, report: Any, operands: Sequence[A]) -> None:
-        """Raise the error that the NumPy engine would find first."""
-        for number, site in enumerate(self._source.sites):
-            count, least, most = report[3 * number : 3 * number + 3]
-            if count:
-                raise self._error(site, count, least, most, operands)
-
-    def _error(self, site: FailureSite, count: int, least: int, most: int, operands: Sequence[A]) -> KernelError:
-        if site.kind == "loop":
-            return make_turns_error(self._geometry[2], count)
-        name, array = self._program.params[site.param].name, operands[site.param]
-        if site.kind == "stored":
-            return make_stored_error(name, least)
-        return make_index_error(name, array.size, least if least < 0 else most)
+        self._run(self._pointers(*[each.__array_interface__["data"][0] for each in operands]), self._geometry)
 
 
-# Calls on NumPy arrays in C alone: see `_native/calls/host.c`.
+# Calls in C alone: see `_native/calls/host.c`.
 
 _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
     "uint64": "Q", "float32": "f", "float64": "d",
 }  # fmt: skip
+_EXCHANGED = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+"""DLPack's code of a kind of dtypes."""
 _WITH_LOCK_NS = 5_000.0
 """The longest work during which other threads wait."""
 
 
 def bind_direct(
-    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type]
+    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type], backend: Backend
 ) -> Callable[[tuple[Any, ...], Any], Any] | None:
-    """Make a function that runs a kernel on NumPy arrays; None where Python has to prepare each call.
+    """Make a function that runs a kernel on arrays of a library; None where Python has to prepare each call.
 
     Args:
         kernel: Whose function is there.
         outputs: The parameters that are returned.
         scalars: The parameters given as numbers, and their types.
+        backend: The library's, on the CPU.
     """
-    program, source = kernel.program, kernel.source
-    params = program.params
-    is_shaped = bool(program.raw) or any(node.op == "fact" for node in program.nodes)
-    if is_shaped or source.scratch_nbytes or list(outputs) != list(range(len(params) - len(outputs), len(params))):
+    program, source, runner = kernel.program, kernel.source, kernel.runner
+    params, first = program.params, len(program.params) - len(outputs)
+    has_facts = any(node.op == "fact" for node in program.nodes)
+    if has_facts or source.scratch_nbytes or list(outputs) != list(range(first, len(params))):
         return None
-    fields: list[tuple[Any, str, int, int, int]] = []
+    library = _find_library(backend)
+    if library is None and backend.name != "numpy":
+        return None
+    plain = backend.plain_arrays
+    made = {} if plain is None or library is None else dict(zip(DTYPES, plain.dtypes, strict=True))
+    fields: list[tuple[Any, ...]] = []
     for number, param in enumerate(params):
-        written, used = int(number in program.writes), int(number in program.elements)
+        dtype = param.dtype
+        uses = int(number in program.writes), int(number in program.elements), dtype.itemsize
+        exchanged = _EXCHANGED.get(dtype.kind, -1), 8 * dtype.itemsize
+        rest = (*uses, *exchanged, made.get(dtype.name))
         if number not in scalars:
-            fields.append((param.dtype, "A", written, used, param.dtype.itemsize))
+            fields.append((dtype, "R" if param.is_raw else "A", *rest))
             continue
-        kind, code = scalars[number], _CODES.get(param.dtype.name)
+        kind, code = scalars[number], _CODES.get(dtype.name)
         is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
         if code is None or not (is_known or (kind is int and code != "?")):
             return None
-        fields.append((kind, code, written, used, param.dtype.itemsize))
-
-    def fail(numbers: tuple[int, ...]) -> None:
-        for site, count in zip(source.sites, numbers[::3], strict=True):
-            if count:
-                assert site.kind == "loop"
-                raise make_turns_error(_settings[1], count)
-
-    cost_ns = _ns_per_element(program)
-    most = min(_LOOP_CHUNK if source.sites else _CHUNK, int(2 * THREAD_NS / cost_ns))
+        fields.append((kind, code, *rest))
+    needs_outputs = any(params[number].is_raw or number in program.reads for number in outputs)
+    most_alone = 1 << 62 if source.is_ordered else int(2 * THREAD_NS / runner.ns)
     return _native.bind_host_call(
         ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
-        ctypes.addressof(_settings), fail, most, int(_WITH_LOCK_NS / cost_ns), len(outputs), len(source.sites),
-        int(program.keeps_order), tuple(fields), np.ndarray, _numpy._core.multiarray._ARRAY_API, kernel,
+        ctypes.addressof(_settings), runner.fail, runner.run_bytes, runner.most, int(_WITH_LOCK_NS / runner.ns),
+        most_alone, len(outputs), len(source.sites), int(program.keeps_order), int(needs_outputs), tuple(fields),
+        np.ndarray, _numpy._core.multiarray._ARRAY_API, library, kernel,
+    )  # fmt: skip
+
+
+def _find_library(backend: Backend) -> tuple[Any, ...] | None:
+    """What C needs to read the arrays of another library than NumPy; None where Python reads them."""
+    plain = backend.plain_arrays
+    if plain is None or plain.levels is None or None in (plain.exchange, plain.maker):
+        return None
+    return (
+        plain.array_type, plain.exchange, plain.is_negated, plain.is_conjugate, plain.recording, *plain.levels,
+        plain.maker, plain.is_frozen, plain.count_write,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
-/* Calls of compiled kernels on NumPy arrays of any shapes and strides, without a step in Python.
+/* Calls of compiled kernels on arrays of NumPy, or of another library on the CPU, of any shapes and strides, without a step in Python.
 
    A kernel on sixteen elements takes ten nanoseconds, and its call some microseconds if Python compares the arrays with those
-   of the last call, looks for shared memory and collects addresses. Here all of that is done at once, from the fields of the
-   arrays. Whatever is not plain gives NotImplemented with nothing done: Python then checks the call.
+   of the last call, looks for shared memory and collects addresses. Here all of that is done at once, from the fields of NumPy's
+   arrays, and from what DLPack's exchange API says of others. What is not plain gives NotImplemented with nothing done: Python
+   then checks the call. A call that is worth several threads is handed to Python, too, which has them.
 
    xferlib/kernels/native_source.py has the other side of `run`. */
 
@@ -18,18 +19,39 @@ typedef int (*run_function)(void *, const void *, char *const *, const long long
 
 typedef struct {
     PyObject *kind; /* the dtype of an array, or the type of a number */
-    int code, is_written, is_used, itemsize; /* code: 'A' for an array, else as in launch.c */
+    int code, is_written, is_used, itemsize; /* code: 'A' for an array, 'R' for a raw one, else as in launch.c */
+    int exchanged, bits;                     /* the dtype, as DLPack has it */
+    PyObject *own;                           /* the library's dtype */
 } parameter;
+
+/* A library whose arrays DLPack describes; NumPy has none of this. */
+typedef struct {
+    PyObject *type;
+    const DLPackExchangeAPI *exchange;
+    PyObject *is_negated, *is_conjugate, *recording; /* as in replay.h */
+    PyObject *levels, *level, *tracked; /* a dict and its key, which holds -1 where no array has a tangent; an attribute of arrays */
+    PyObject *maker, *is_frozen, *note_write; /* is_frozen: whether writes to an array are refused; note_write: of those that it counts */
+} other_library;
+
+/* An array, whichever library it is of. */
+typedef struct {
+    char *data;
+    int axes, is_c;
+    const Py_ssize_t *extents, *strides;
+    Py_ssize_t steps[MOST_DIMENSIONS]; /* room for strides that the library has in elements */
+} view;
 
 typedef struct {
     run_function run;
     void *function;
     const void *form;
-    const long long *settings; /* whether compiled kernels are wanted, and the most turns of a loop */
+    const long long *settings; /* whether compiled kernels are wanted, the most turns of a loop, and of threads, 0: all cores */
     PyObject *kept;            /* holds all objects here */
-    PyObject *failed;          /* called with the numbers of the sites: raises */
-    long long most, most_with_lock; /* elements: of a call, and while the GIL is held */
-    int count, outputs, sites, keeps_order;
+    PyObject *failed;          /* called with the numbers of the sites and the geometry: raises */
+    PyObject *divide;          /* called with addresses and geometry: computes in threads */
+    long long most, most_with_lock, most_alone; /* elements: between two looks for a signal, while the GIL is held, and of one thread */
+    int count, outputs, sites, keeps_order, raw, needs_outputs; /* whether a call without its outputs is refused */
+    other_library other;
     parameter parameters[MOST_PARAMETERS];
 } host_call;
 
@@ -49,15 +71,75 @@ typedef struct {
     long long elements, extents[MOST_DIMENSIONS], strides[MOST_PARAMETERS][MOST_DIMENSIONS];
 } layout;
 
-static int is_kind(const parameter *own, PyObject *value)
+static int is_array(const parameter *own)
+{
+    return own->code == 'A' || own->code == 'R';
+}
+
+static int see_numpy(const parameter *own, PyObject *value, view *v)
 {
     const ndarray *array = (const ndarray *)value;
-    return (PyObject *)Py_TYPE(value) == ndarray_type && array->dtype == own->kind &&
-           (!own->is_written || array->flags & WRITABLE);
+    if (array->dtype != own->kind || (own->is_written && !(array->flags & WRITABLE)))
+        return 0;
+    v->data = array->data;
+    v->axes = array->axes;
+    v->is_c = array->flags & C_ORDER;
+    v->extents = array->extents;
+    v->strides = array->strides;
+    return 1;
+}
+
+/* Whether another library just computes: it records nothing, and no array has a tangent. */
+static int is_quiet(const other_library *l)
+{
+    PyObject *level = PyDict_GetItemWithError(l->levels, l->level);
+    return level && PyLong_AsLong(level) == -1 && !xf_is_unusual(l->recording, NULL, Py_None);
+}
+
+/* Whether an array's elements are what its memory holds, and its library does not follow what becomes of them. */
+static int is_plain_array(const other_library *l, const parameter *own, PyObject *value)
+{
+    PyObject *tracked = PyObject_GetAttr(value, l->tracked);
+    Py_XDECREF(tracked);
+    return tracked == Py_False && !xf_is_unusual(l->is_negated, value, Py_False) &&
+           (own->exchanged != COMPLEX || !xf_is_unusual(l->is_conjugate, value, Py_False)) &&
+           (!own->is_written || !xf_is_unusual(l->is_frozen, value, Py_False));
+}
+
+static int see_other(const other_library *l, const parameter *own, PyObject *value, view *v)
+{
+    int64_t step = 1;
+    DLTensor t;
+    if (l->exchange->describe(value, &t) || !t.data || t.lanes != 1 || t.kind != ON_CPU || t.code != own->exchanged ||
+        t.bits != own->bits || t.axes > MOST_DIMENSIONS)
+        return 0;
+    v->data = (char *)t.data + t.offset;
+    v->axes = t.axes;
+    v->is_c = 1;
+    v->extents = (const Py_ssize_t *)t.extents;
+    v->strides = v->steps;
+    for (int a = t.axes; a--; step *= t.extents[a]) {
+        v->steps[a] = (Py_ssize_t)(t.strides ? t.strides[a] : step) * own->itemsize;
+        v->is_c &= t.extents[a] == 1 || v->steps[a] == (Py_ssize_t)step * own->itemsize;
+    }
+    return 1;
+}
+
+/* Whether an argument is an array as the parameter says. */
+static int see(const host_call *h, const parameter *own, PyObject *value, view *v)
+{
+    PyObject *type = (PyObject *)Py_TYPE(value);
+    int is_seen;
+    if (type == ndarray_type)
+        return !h->other.type && see_numpy(own, value, v);
+    is_seen = type == h->other.type && is_plain_array(&h->other, own, value) && see_other(&h->other, own, value, v);
+    if (!is_seen)
+        PyErr_Clear();
+    return is_seen;
 }
 
 /* Broadcast the extents of one more array: whether that is possible. */
-static int broadcast(layout *l, const ndarray *array)
+static int broadcast(layout *l, const view *array)
 {
     int more = array->axes - l->rank;
     if (array->axes > MOST_DIMENSIONS)
@@ -78,7 +160,7 @@ static int broadcast(layout *l, const ndarray *array)
     return 1;
 }
 
-static int has_shape(const ndarray *array, const layout *l)
+static int has_shape(const view *array, const layout *l)
 {
     int is_same = array->axes == l->rank;
     for (int a = 0; is_same && a < l->rank; ++a)
@@ -92,7 +174,7 @@ static long long size_of(long long stride)
 }
 
 /* Whether no two elements of an array share memory, as far as the strides alone tell. */
-static int is_apart_itself(const ndarray *array, int itemsize)
+static int is_apart_itself(const view *array, int itemsize)
 {
     long long reach = itemsize, last = 0;
     for (int turn = 0; turn < array->axes; ++turn) { /* by increasing strides */
@@ -183,7 +265,7 @@ static int put(const parameter *own, PyObject *value, char *to)
 }
 
 /* The memory of an array. */
-static void find_bounds(const ndarray *array, int itemsize, char **begin, char **end)
+static void find_bounds(const view *array, int itemsize, char **begin, char **end)
 {
     *begin = *end = array->data;
     for (int a = 0; a < array->axes; ++a)
@@ -191,70 +273,104 @@ static void find_bounds(const ndarray *array, int itemsize, char **begin, char *
     *end += itemsize;
 }
 
-static int is_same_memory(const ndarray *one, const ndarray *two)
+static int is_same_memory(const view *one, const view *two)
 {
     size_t nbytes = (size_t)one->axes * sizeof *one->extents;
     return one->data == two->data && one->axes == two->axes && !memcmp(one->extents, two->extents, nbytes) &&
            !memcmp(one->strides, two->strides, nbytes);
 }
 
+static long long size_of_view(const view *v)
+{
+    long long size = 1;
+    for (int a = 0; a < v->axes; ++a)
+        size *= v->extents[a];
+    return size;
+}
+
 /* Whether no output shares memory with another array, unless it is the whole of an input; none is empty. */
-static int are_apart(const host_call *h, PyObject *const *values)
+static int are_apart(const host_call *h, const view *views)
 {
     char *begins[MOST_PARAMETERS], *ends[MOST_PARAMETERS];
     for (int i = 0; i < h->count; ++i)
-        if (h->parameters[i].code == 'A')
-            find_bounds((const ndarray *)values[i], h->parameters[i].itemsize, &begins[i], &ends[i]);
+        if (is_array(&h->parameters[i]))
+            find_bounds(&views[i], h->parameters[i].itemsize, &begins[i], &ends[i]);
     for (int i = 0; i < h->count; ++i) {
         const parameter *one = &h->parameters[i];
         if (!one->is_written)
             continue;
-        if (!(((const ndarray *)values[i])->flags & C_ORDER) && !is_apart_itself((const ndarray *)values[i], one->itemsize))
+        if (!views[i].is_c && !is_apart_itself(&views[i], one->itemsize))
             return 0;
         for (int j = 0; j < h->count; ++j) {
             const parameter *two = &h->parameters[j];
-            if (j == i || two->code != 'A' || begins[i] >= ends[j] || begins[j] >= ends[i])
+            if (j == i || !is_array(two) || begins[i] >= ends[j] || begins[j] >= ends[i])
                 continue;
-            if (two->is_written || one->itemsize != two->itemsize ||
-                !is_same_memory((const ndarray *)values[i], (const ndarray *)values[j]))
+            if (two->is_written || one->code == 'R' || two->code == 'R' || one->itemsize != two->itemsize || !is_same_memory(&views[i], &views[j]))
                 return 0;
         }
     }
     return 1;
 }
 
-static PyObject *raise(const host_call *h, const long long *report)
+static PyObject *raise(const host_call *h, const long long *report, PyObject *geometry)
 {
     PyObject *numbers = PyTuple_New(3 * h->sites), *answer;
     for (int i = 0; numbers && i < 3 * h->sites; ++i)
         PyTuple_SetItem(numbers, i, PyLong_FromLongLong(report[i]));
-    answer = numbers ? PyObject_CallFunctionObjArgs(h->failed, numbers, NULL) : NULL;
+    answer = numbers && geometry ? PyObject_CallFunctionObjArgs(h->failed, numbers, geometry, NULL) : NULL;
     Py_XDECREF(numbers);
     Py_XDECREF(answer);
     return NULL;
 }
 
-/* Compute: 0, or -1 with an error set. */
-static int compute(const host_call *h, char *const *p, const layout *l)
+static int compute_in_threads(const host_call *h, char *const *p, PyObject *geometry)
 {
-    long long report[3 * MOST_SITES] = {0}, geometry[HEAD + MOST_DIMENSIONS * (1 + MOST_PARAMETERS)];
+    PyObject *addresses = PyTuple_New(h->count), *answer;
+    for (int i = 0; addresses && i < h->count; ++i)
+        PyTuple_SetItem(addresses, i, PyLong_FromVoidPtr(p[i]));
+    answer = addresses && geometry ? PyObject_CallFunctionObjArgs(h->divide, addresses, geometry, NULL) : NULL;
+    Py_XDECREF(addresses);
+    return is_done(answer) ? 0 : -1;
+}
+
+/* Compute: 0, or -1 with an error set. */
+static int compute(const host_call *h, char *const *p, const view *views, const layout *l)
+{
+    long long report[3 * MOST_SITES] = {0}, geometry[HEAD + MOST_PARAMETERS + MOST_DIMENSIONS * (1 + MOST_PARAMETERS)];
     long long *next = geometry + HEAD;
-    int found;
+    PyObject *bytes;
+    int found = 0;
     geometry[0] = l->rank;
     geometry[1] = l->elements;
     geometry[2] = h->settings[1];
     geometry[3] = h->keeps_order;
+    for (int i = 0; h->raw && i < h->count; ++i)
+        if (h->parameters[i].code == 'R')
+            *next++ = size_of_view(&views[i]);
     for (int a = 0; a < l->rank; ++a)
         *next++ = l->extents[a];
     for (int e = 0; e < l->arrays; ++e)
         for (int a = 0; a < l->rank; ++a)
             *next++ = l->strides[e][a];
-    if (l->elements > h->most_with_lock)
-        WITHOUT_GIL(found = h->run(h->function, h->form, p, geometry, 0, l->elements, report, NULL));
-    else
+    if (l->elements > h->most_alone && h->settings[2] != 1) {
+        bytes = PyBytes_FromStringAndSize((const char *)geometry, (char *)next - (char *)geometry);
+        found = compute_in_threads(h, p, bytes);
+        Py_XDECREF(bytes);
+        return found;
+    }
+    if (l->elements <= h->most_with_lock)
         found = h->run(h->function, h->form, p, geometry, 0, l->elements, report, NULL);
-    if (found)
-        raise(h, report);
+    for (long long begin = 0; l->elements > h->most_with_lock && begin < l->elements && !found; begin += h->most) {
+        long long end = l->elements - begin < h->most ? l->elements : begin + h->most;
+        WITHOUT_GIL(found = h->run(h->function, h->form, p, geometry, begin, end, report, NULL));
+        if (end < l->elements && PyErr_CheckSignals())
+            return -1;
+    }
+    if (found) {
+        bytes = PyBytes_FromStringAndSize((const char *)geometry, (char *)next - (char *)geometry);
+        raise(h, report, bytes);
+        Py_XDECREF(bytes);
+    }
     return found ? -1 : 0;
 }
 
@@ -272,11 +388,11 @@ static int collect(const host_call *h, PyObject *args, PyObject *out, PyObject *
 }
 
 /* Whether an axis lies within another one that is known to be further in, in all arrays: 1, 0 where not, -1 where none tells. */
-static int is_within(const host_call *h, PyObject *const *values, const layout *l, int axis, int inner)
+static int is_within(const host_call *h, const view *views, const layout *l, int axis, int inner)
 {
     int found = -1;
     for (int i = 0; i < h->count - h->outputs; ++i) {
-        const ndarray *array = (const ndarray *)values[i];
+        const view *array = &views[i];
         int own = axis - (l->rank - (h->parameters[i].is_used ? array->axes : 0)), other = own + inner - axis;
         if (own < 0 || other < 0 || array->extents[own] == 1 || array->extents[other] == 1 || !array->strides[own] || !array->strides[other])
             continue;
@@ -288,12 +404,12 @@ static int is_within(const host_call *h, PyObject *const *values, const layout *
 }
 
 /* The strides of a new array, which lies as all arrays do: see `order_of_result` in xferlib/kernels/ir.py. */
-static void order_result(const host_call *h, PyObject *const *values, const layout *l, Py_ssize_t step, Py_ssize_t *strides)
+static void order_result(const host_call *h, const view *views, const layout *l, Py_ssize_t step, Py_ssize_t *strides)
 {
     int inwards[MOST_DIMENSIONS];
     for (int axis = l->rank - 1, count = 0; axis >= 0; --axis, ++count) {
         int place = count;
-        for (int k = count - 1, found; k >= 0 && (found = is_within(h, values, l, axis, inwards[k])); --k)
+        for (int k = count - 1, found; k >= 0 && (found = is_within(h, views, l, axis, inwards[k])); --k)
             place = found > 0 ? k : place;
         memmove(inwards + place + 1, inwards + place, (size_t)(count - place) * sizeof *inwards);
         inwards[place] = axis;
@@ -304,22 +420,54 @@ static void order_result(const host_call *h, PyObject *const *values, const layo
     }
 }
 
-/* A new array for each output: whether there is memory for them. */
-static int make_outputs(const host_call *h, const layout *l, PyObject **values)
+static PyObject *tuple_of(const Py_ssize_t *numbers, int count, int unit)
+{
+    PyObject *made = PyTuple_New(count);
+    for (int i = 0; made && i < count; ++i)
+        PyTuple_SetItem(made, i, PyLong_FromSsize_t(numbers[i] / unit));
+    return made;
+}
+
+/* A new array of the library; NULL without an error where Python is to make it. */
+static PyObject *make_other(const other_library *l, const parameter *own, int rank, const Py_ssize_t *extents, const Py_ssize_t *strides, view *v)
+{
+    PyObject *shape = tuple_of(extents, rank, 1), *steps = tuple_of(strides, rank, own->itemsize), *made = NULL;
+    if (shape && steps)
+        made = PyObject_CallFunctionObjArgs(l->maker, shape, steps, own->own, NULL);
+    Py_XDECREF(shape);
+    Py_XDECREF(steps);
+    if (made && !see_other(l, own, made, v))
+        Py_CLEAR(made);
+    if (!made)
+        PyErr_Clear();
+    return made;
+}
+
+/* A new array for each output: 1, 0 where Python is to make them, -1 with an error set. */
+static int make_outputs(const host_call *h, const layout *l, PyObject **values, view *views)
 {
     Py_ssize_t extents[MOST_DIMENSIONS], strides[MOST_DIMENSIONS];
-    int is_ordered = l->arrays == 0 && l->elements > 0 && l->rank > 1; /* else C order */
+    int is_plain = l->arrays < 0 || !l->elements || l->rank < 2; /* in C order */
     for (int a = 0; a < l->rank; ++a)
         extents[a] = (Py_ssize_t)l->extents[a];
     for (int i = h->count - h->outputs; i < h->count; ++i) {
-        if (is_ordered)
-            order_result(h, values, l, h->parameters[i].itemsize, strides);
-        values[i] = new_array(ndarray_type, Py_NewRef(h->parameters[i].kind), l->rank, extents, is_ordered ? strides : NULL, NULL, 0, NULL);
+        const parameter *own = &h->parameters[i];
+        Py_ssize_t step = own->itemsize;
+        for (int a = l->rank; is_plain && a--; step *= extents[a])
+            strides[a] = step;
+        if (!is_plain)
+            order_result(h, views, l, step, strides);
+        if (h->other.type)
+            values[i] = make_other(&h->other, own, l->rank, extents, strides, &views[i]);
+        else
+            values[i] = new_array(ndarray_type, Py_NewRef(own->kind), l->rank, extents, is_plain ? NULL : strides, NULL, 0, NULL);
         if (!values[i]) {
             while (--i >= h->count - h->outputs)
                 Py_DECREF(values[i]);
-            return 0;
+            return h->other.type ? 0 : -1;
         }
+        if (!h->other.type)
+            see_numpy(own, values[i], &views[i]);
     }
     return 1;
 }
@@ -334,7 +482,7 @@ static PyObject *result_of(const host_call *h, PyObject **values)
 }
 
 /* Find the arrays' common shape, by those that are read: whether all fit it. */
-static int find_shape(const host_call *h, PyObject *const *values, int known, layout *l)
+static int find_shape(const host_call *h, const view *views, int known, layout *l)
 {
     int is_flat = 1, has_any = 0;
     l->rank = 0;
@@ -342,13 +490,13 @@ static int find_shape(const host_call *h, PyObject *const *values, int known, la
     for (int i = 0; i < known; ++i)
         if (h->parameters[i].code == 'A' && !(h->parameters[i].is_written && has_any)) {
             has_any = 1;
-            if (!broadcast(l, (const ndarray *)values[i]))
+            if (!broadcast(l, &views[i]))
                 return 0;
         }
     for (int i = 0; i < known; ++i)
         if (h->parameters[i].code == 'A') {
-            int is_whole = has_shape((const ndarray *)values[i], l);
-            is_flat &= (is_whole && ((const ndarray *)values[i])->flags & C_ORDER) || !h->parameters[i].is_used;
+            int is_whole = has_shape(&views[i], l);
+            is_flat &= (is_whole && views[i].is_c) || !h->parameters[i].is_used;
             if (h->parameters[i].is_written && !is_whole)
                 return 0;
         }
@@ -359,12 +507,12 @@ static int find_shape(const host_call *h, PyObject *const *values, int known, la
 }
 
 /* The strides of the arrays, and the fewest dimensions. */
-static void find_strides(const host_call *h, PyObject *const *values, layout *l)
+static void find_strides(const host_call *h, const view *views, layout *l)
 {
     int is_flat = l->arrays < 0, rank = l->rank;
     l->arrays = 0;
     for (int i = 0; i < h->count; ++i) {
-        const ndarray *array = (const ndarray *)values[i];
+        const view *array = &views[i];
         if (!h->parameters[i].is_used)
             continue;
         if (is_flat) {
@@ -385,6 +533,33 @@ static void find_strides(const host_call *h, PyObject *const *values, layout *l)
     }
 }
 
+/* Look at the arguments, and put the numbers and the addresses where they belong: 1, 0 where Python is to look, -1 with an error. */
+static int take(const host_call *h, PyObject *const *values, int known, view *views, char (*numbers)[16], char **p)
+{
+    if (h->other.type && (known == 0 || (PyObject *)Py_TYPE(values[0]) == ndarray_type || !is_quiet(&h->other)))
+        return 0;
+    for (int i = 0; i < known; ++i) {
+        const parameter *own = &h->parameters[i];
+        int is_put = is_array(own) ? see(h, own, values[i], &views[i]) : put(own, values[i], numbers[i]);
+        if (is_put <= 0)
+            return is_put;
+        p[i] = is_array(own) ? views[i].data : numbers[i];
+        if (own->code == 'R' && (!views[i].is_c || (uintptr_t)p[i] % (uintptr_t)own->itemsize || !size_of_view(&views[i])))
+            return 0;
+    }
+    return 1;
+}
+
+/* Tell a library that counts writes of the given arrays that are written: 0 with an error set. */
+static int note_writes(const host_call *h, PyObject *const *values, int known)
+{
+    for (int i = 0; h->other.note_write && i < known; ++i)
+        if (h->parameters[i].is_written &&
+            !is_done(PyObject_CallFunctionObjArgs(h->other.note_write, values[i], NULL)))
+            return 0;
+    return 1;
+}
+
 /* (arguments, out) -> the result, or NotImplemented with nothing done. */
 static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
@@ -392,38 +567,34 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
     PyObject *values[MOST_PARAMETERS], *result = NULL;
     char *p[MOST_PARAMETERS];
     _Alignas(16) char numbers[MOST_PARAMETERS][16];
+    view views[MOST_PARAMETERS];
     layout l;
-    int known, is_new;
+    int known, is_new, state;
     if (!h)
         return NULL;
     if (count != 2 || !PyTuple_CheckExact(given[0]))
         return PyErr_Format(PyExc_TypeError, "a call takes its arguments and out");
     known = collect(h, given[0], given[1], values);
     is_new = known != h->count;
-    if (!h->settings[0] || (is_new && known != h->count - h->outputs))
+    if (!h->settings[0] || (is_new && (h->needs_outputs || known != h->count - h->outputs)))
         Py_RETURN_NOTIMPLEMENTED;
-    for (int i = 0; i < known; ++i) {
-        const parameter *own = &h->parameters[i];
-        int is_put = own->code == 'A' ? is_kind(own, values[i]) : put(own, values[i], numbers[i]);
-        if (is_put < 0)
-            return NULL;
-        if (!is_put)
-            Py_RETURN_NOTIMPLEMENTED;
-        p[i] = own->code == 'A' ? ((const ndarray *)values[i])->data : numbers[i];
-    }
-    if (!find_shape(h, values, known, &l) || l.elements > h->most)
+    if ((state = take(h, values, known, views, numbers, p)) < 0)
+        return NULL;
+    if (!state || !find_shape(h, views, known, &l))
         Py_RETURN_NOTIMPLEMENTED;
     if (is_new) {
-        if (!make_outputs(h, &l, values))
+        if ((state = make_outputs(h, &l, values, views)) < 0)
             return NULL;
+        if (!state)
+            Py_RETURN_NOTIMPLEMENTED;
         for (int i = known; i < h->count; ++i)
-            p[i] = ((const ndarray *)values[i])->data;
+            p[i] = views[i].data;
     }
-    if (l.elements && !are_apart(h, values)) {
+    if (l.elements && !are_apart(h, views)) {
         result = Py_NewRef(Py_NotImplemented);
-    } else {
-        find_strides(h, values, &l);
-        if (!l.elements || !compute(h, p, &l))
+    } else if (note_writes(h, values, known)) {
+        find_strides(h, views, &l);
+        if (!l.elements || !compute(h, p, views, &l))
             result = result_of(h, values);
     }
     for (int i = known; i < h->count; ++i)
@@ -433,13 +604,44 @@ static PyObject *run(PyObject *self, PyObject *const *given, Py_ssize_t count)
 
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))run, METH_FASTCALL, NULL};
 
-/* (run, function, form, address of the settings, what is called after a failure, most elements, most elements with the GIL,
-   number of outputs, of sites, whether axes keep their order, parameters, NumPy's type and its C API, what else is held) -> call; a parameter is (dtype or
-   type, code, is written, is used as an array, itemsize). None for more parameters or sites than C takes. */
+static int read_library(PyObject *given, other_library *l)
+{
+    PyObject *exchange, **questions[] = {&l->is_negated, &l->is_conjugate, &l->recording, &l->is_frozen, &l->note_write};
+    if (given == Py_None)
+        return 1;
+    if (!PyArg_ParseTuple(given, "OOOOOOOOOOO", &l->type, &exchange, &l->is_negated, &l->is_conjugate, &l->recording, &l->levels, &l->level,
+                          &l->tracked, &l->maker, &l->is_frozen, &l->note_write) ||
+        !(l->exchange = PyCapsule_GetPointer(exchange, "dlpack_exchange_api")))
+        return 0;
+    for (int i = 0; i < 5; ++i)
+        if (*questions[i] == Py_None)
+            *questions[i] = NULL;
+    if (l->exchange->major != 1 || !l->exchange->describe)
+        PyErr_SetString(PyExc_RuntimeError, "this DLPack has another ABI");
+    return !PyErr_Occurred();
+}
+
+static int read_parameters(PyObject *given, host_call *h)
+{
+    for (int i = 0; i < h->count; ++i) {
+        parameter *own = &h->parameters[i];
+        if (!PyArg_ParseTuple(PyTuple_GetItem(given, i), "OCiiiiiO", &own->kind, &own->code, &own->is_written, &own->is_used, &own->itemsize,
+                              &own->exchanged, &own->bits, &own->own))
+            return 0;
+        h->raw += own->code == 'R';
+    }
+    return 1;
+}
+
+/* (run, function, form, address of the settings, what is called after a failure, and for threads, most elements between two looks
+   for a signal, with the GIL, and of one thread, number of outputs, of sites, whether axes keep their order, whether outputs
+   must be given, parameters, NumPy's type and its
+   C API, the fields of another library or None, what else is held) -> call; a parameter is (dtype or type, code, is written, is used as an
+   array, itemsize, code and bits of DLPack, dtype of the library). None for more parameters or sites than C takes. */
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, function, form, settings;
-    PyObject *parameters, *held, *numpy, *capsule, *made = NULL;
+    PyObject *parameters, *other, *held, *numpy, *capsule, *made = NULL;
     void **table;
     host_call *h;
     (void)module;
@@ -452,8 +654,9 @@ PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
         return NULL;
     }
     h->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "KKKKOLLiiiO!OOO", &address, &function, &form, &settings, &h->failed, &h->most,
-                         &h->most_with_lock, &h->outputs, &h->sites, &h->keeps_order, &PyTuple_Type, &parameters, &ndarray_type, &numpy, &held) &&
+    if (PyArg_ParseTuple(arguments, "KKKKOOLLLiiiiO!OOOO", &address, &function, &form, &settings, &h->failed, &h->divide, &h->most,
+                         &h->most_with_lock, &h->most_alone, &h->outputs, &h->sites, &h->keeps_order, &h->needs_outputs, &PyTuple_Type, &parameters,
+                         &ndarray_type, &numpy, &other, &held) &&
         (table = xf_numpy_functions(numpy))) {
         memcpy(&new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
         h->run = (run_function)(uintptr_t)address;
@@ -461,16 +664,10 @@ PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
         h->form = (const void *)(uintptr_t)form;
         h->settings = (const long long *)(uintptr_t)settings;
         h->count = (int)PyTuple_Size(parameters);
-        if (h->count > MOST_PARAMETERS || h->sites > MOST_SITES || h->outputs > h->count) {
+        if (h->count > MOST_PARAMETERS || h->sites > MOST_SITES || h->outputs > h->count)
             made = Py_NewRef(Py_None);
-        } else {
-            for (int i = 0; i < h->count; ++i) {
-                parameter *own = &h->parameters[i];
-                if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, i), "OCiii", &own->kind, &own->code, &own->is_written, &own->is_used, &own->itemsize))
-                    break;
-            }
-            made = PyErr_Occurred() ? NULL : PyCFunction_NewEx(&one_call, capsule, NULL);
-        }
+        else if (read_library(other, &h->other) && read_parameters(parameters, h))
+            made = PyCFunction_NewEx(&one_call, capsule, NULL);
     }
     Py_DECREF(capsule);
     return made;

@@ -291,6 +291,9 @@ PLAIN_ARRAYS = PlainArrays(
     tracing_state,
     maker("cpu"),
     tuple(TO_TORCH[np.dtype(name)] for name in DTYPES),
+    (_levels, "_current_level", "requires_grad"),
+    torch.Tensor.is_inference,
+    increment_version,
 )
 """As `Backend.plain_arrays`; tensors within transforms have no address, and the exchange API refuses them."""
 
