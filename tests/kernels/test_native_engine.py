@@ -19,7 +19,7 @@ from tests.kernels import compiled, emulated, random_programs, targets
 from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_differential import A, K, X, _outputs
-from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, XferWarning
+from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, LayoutError, XferWarning
 from xferlib.kernels import elementwise, formulas, host_compiler, native_engine
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import PAIRS
@@ -376,6 +376,105 @@ def test_plain_calls_of_other_types_are_those_of_the_numpy_engine() -> None:
         assert same_bits(ADD(x.astype(">f4"), x), x * 3)
         assert ADD(x.astype("f8"), x.astype("f8")).dtype == np.float64
         assert same_bits(ADD(x, 1.0), x * 2 + 1)
+
+
+def _direct_calls(kernel: Any) -> list[Any]:
+    found: list[Any] = kernel.func.__self__._direct
+    return found
+
+
+TENSORS = {
+    "plain": lambda torch: torch.arange(6.0),
+    "transposed": lambda torch: torch.arange(12.0).reshape(3, 4).T,
+    "broadcast": lambda torch: torch.arange(3.0).expand(2, 3),
+    "none": lambda torch: torch.empty(0),
+    "half": lambda torch: torch.arange(6.0).half(),
+    "negated": lambda torch: torch.complex(torch.ones(4), torch.arange(4.0)).conj().imag,
+    "conjugated": lambda torch: torch.complex(torch.ones(4), torch.arange(4.0)).conj(),
+    "followed": lambda torch: torch.arange(6.0, requires_grad=True),
+    "parameter": lambda torch: torch.nn.Parameter(torch.arange(6.0)),
+    "nested": lambda torch: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "sparse": lambda torch: torch.eye(3).to_sparse(),
+    "meta": lambda torch: torch.empty(3, device="meta"),
+    "zero": lambda torch: torch._efficientzerotensor(3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensors_that_c_looks_at_first_give_what_others_do(name: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    def outcome(kernel: Any, out: Any) -> Any:
+        x = TENSORS[name](torch)
+        try:
+            found = kernel(x, x, out=x.detach().clone() if out else None)
+        except Exception as error:
+            return type(error), str(error)
+        return found.detach().resolve_conj().numpy().tobytes(), found.shape, found.stride(), found.requires_grad
+
+    with configured(cpu="native"):
+        first, kernel = (
+            elementwise(lambda x, y: x * 2 + y, name="same"),
+            elementwise(lambda x, y: x * 2 + y, name="same"),
+        )
+        for dtype in (torch.float32, torch.float16, torch.complex64):
+            for _ in range(3):
+                kernel(torch.ones(2, dtype=dtype), torch.ones(2, dtype=dtype))
+        assert len(_direct_calls(kernel)) == 3
+        for out in (False, True):
+            assert outcome(kernel, out) == outcome(first, out)
+
+
+def test_tensors_within_transforms_and_levels_are_left_to_python() -> None:
+    torch = pytest.importorskip("torch")
+    kernel = elementwise(lambda x: x * x, name="square")
+    x = torch.arange(4.0)
+    with configured(cpu="native"):
+        for _ in range(3):
+            kernel(x)
+        assert len(_direct_calls(kernel)) == 1
+        assert torch.equal(torch.func.vmap(kernel)(x.reshape(2, 2)), (x * x).reshape(2, 2))
+        assert torch.equal(torch.func.grad(lambda x: kernel(x).sum())(x), 2 * x)
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones(4))
+            assert torch.equal(torch.autograd.forward_ad.unpack_dual(kernel(dual)).tangent, 2 * x)
+        with torch.inference_mode():
+            frozen = torch.zeros(4)
+        with pytest.raises(LayoutError, match="inference_mode"):
+            kernel(x, out=frozen)
+        before = x._version
+        kernel(torch.ones(4), out=x)
+        assert x._version == before + 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 400_000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_plain_calls_of_indexed_arrays(size: int, threads: int) -> None:
+    shift = elementwise("raw T x, int32 n", "T y", "y = x[i + n]", name="shift")
+    x = np.arange(size + 3.0)
+    with configured(cpu="native", threads=threads):
+        for _ in range(3):
+            shift(np.ones(4), 0, np.ones(2))
+        assert len(_direct_calls(shift)) == 1
+        for each in (x, np.repeat(x, 2)[::2]):
+            assert same_bits(shift(each, 3, np.zeros(size)), x[3:])
+        if size:
+            with pytest.raises(
+                KernelTypeError, match=rf"has {size + 3} elements, and the kernel used index {size + 3}"
+            ):
+                shift(x, 4, np.zeros(size))
+            with pytest.raises(KernelTypeError, match="overlaps argument"):
+                shift(x, 3, x[:size])
+
+
+def test_each_combination_of_dtypes_keeps_its_plain_call() -> None:
+    kernel = elementwise(lambda x: x + x, name="twice")
+    with configured(cpu="native"):
+        for _ in range(3):
+            for dtype in ("f4", "f8", "i4", "i8", "i2"):
+                assert same_bits(kernel(np.ones(3, dtype)), np.full(3, 2, dtype))
+        assert len(_direct_calls(kernel)) == 4
 
 
 # --- which engine runs
