@@ -204,7 +204,8 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, TILE = 64, LONG_ROW = 320, ROOM = 1 << 16 };
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, TILE = 64, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
+       LONG_HEAD = 4096 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
 typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
@@ -378,8 +379,12 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
              (last < end && run_strided(run, f, p, g, last, end, report, scratch));
   }
   if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
+  /* The first elements by themselves, so that a vector of what is written lies in one cache line, and with it, mostly, of the rest. */
+  long long head = f->most < 1ll << 62 || end - begin < LONG_HEAD ? 0 : -(long long)q[f->count - 1] & (LINE - 1);
+  head = head % f->operands[f->count - 1].size ? 0 : head / f->operands[f->count - 1].size;
   while (begin < end) {
-    const long long n = end - begin < f->most ? end - begin : f->most;
+    const long long n = head ? head : end - begin < f->most ? end - begin : f->most;
+    head = 0;
     run(n, begin, q, p, g, report, scratch);
     if (has_failed(f, report)) return 1;
     for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
