@@ -1,5 +1,5 @@
 /* C of native kernels beside the programs' own: sections, each behind a line with its name. native_source.py chooses, and
-   fills in names in capitals: NAME, T, U, S, BITS, QUOTIENT, SHIFT. */
+   fills in names in capitals: NAME, T, U, S, P, BITS, QUOTIENT, SHIFT. */
 //: prelude
 #define bool _Bool
 #define true 1
@@ -164,7 +164,9 @@ static inline double xf_max_d(double x, double y) {
 //: integer
 #define xf_narrow_NAME(bits) ((T)(bits))
 static inline T xf_idiv_NAME(T x, T y) {
-  if (XF_CONSTANT(y) && y > 0) return (T)(x / y); /* by a multiplication */
+  if (XF_CONSTANT(y) && y > 1 && BITS == 8) /* by a multiplication of 16 bits: the factor is too large by less than 1 / 2^16 */
+    return (T)((int)((P)x * (P)(65536 / y + 1)) >> 16) + (T)(x < 0);
+  if (XF_CONSTANT(y) && y > 0) return (T)(x / y); /* by a multiplication, too */
   QUOTIENT
 }
 static inline T xf_imod_NAME(T x, T y) { return y == 0 ? (T)0 : (T)((U)x - (U)xf_idiv_NAME(x, y) * (U)y); }
@@ -204,7 +206,7 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 64, TILE = 64, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
        LONG_HEAD = 4096 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
@@ -260,19 +262,30 @@ static int lies_across(const form *f, const long long *g) {
   }
   return 0;
 }
-/* Whole rows from `begin` to `end`, in tiles whose lines stay in the cache from one row to the next. */
+/* Whole rows from `begin` to `end`, in tiles whose lines stay in the cache from one row to the next: operands that are not
+   contiguous along a row are copied into buffers, a tile at a time. */
 static int run_tiles(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                      long long *report, char *scratch) {
   const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, inner = extent[rank - 1];
-  char *base[MOST_OPERANDS], *q[MOST_OPERANDS];
+  char *base[MOST_OPERANDS], *q[MOST_OPERANDS], *buffers[MOST_OPERANDS];
+  char is_direct[MOST_OPERANDS];
   _Alignas(64) char room[ROOM];
-  long long offset = 0, nbytes = 1, columns, rows;
-  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  columns = TILE, rows = (ROOM - 64 * f->count) / nbytes / columns;
-  rows = rows > 16 ? 16 : rows;
+  long long nbytes = 1, rows = 16, columns, count = 0;
   for (int e = 0; e < f->count; ++e) {
-    q[e] = room + offset;
-    offset += (rows * columns * f->operands[e].size + 63) / 64 * 64;
+    const operand *own = &f->operands[e];
+    is_direct[e] = stride[e * rank + rank - 1] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    for (long long a = 0; a < rank - 1; ++a) is_direct[e] &= stride[e * rank + a] % own->aligned == 0;
+    if (is_direct[e]) continue;
+    nbytes += own->size;
+    ++count;
+    if (rows * own->size < LINE) rows = LINE / own->size;
+  }
+  while (rows > 1 && (ROOM - LINE * count) / nbytes / rows < TILE) rows /= 2;
+  columns = (ROOM - LINE * count) / nbytes / rows;
+  if (columns > WIDE_TILE) columns = WIDE_TILE;
+  for (long long e = 0, offset = 0; e < f->count; ++e) {
+    buffers[e] = room + offset;
+    if (!is_direct[e]) offset += (rows * columns * f->operands[e].size + LINE - 1) / LINE * LINE;
   }
   for (long long row = begin / inner, r; row < end / inner; row += r) {
     const long long height = extent[rank - 2], left = height - row % height;
@@ -287,14 +300,20 @@ static int run_tiles(function run, const form *f, char *const *p, const long lon
       c = inner - column < columns ? inner - column : columns;
       for (int e = 0; e < f->count; ++e) {
         const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
-        for (long long i = 0; f->operands[e].reads && i < r; ++i)
-          move(q[e] + i * c * size, size, base[e] + i * own[0] + column * own[1], own[1], c, size);
+        for (long long i = 0; !is_direct[e] && f->operands[e].reads && i < r; ++i)
+          move(buffers[e] + i * c * size, size, base[e] + i * own[0] + column * own[1], own[1], c, size);
       }
-      run(r * c, 0, q, p, g, report, scratch);
+      for (long long i = 0; i < r; ++i) {
+        for (int e = 0; e < f->count; ++e) {
+          const long long size = f->operands[e].size;
+          q[e] = is_direct[e] ? base[e] + i * stride[e * rank + rank - 2] + column * size : buffers[e] + i * c * size;
+        }
+        run(c, 0, q, p, g, report, scratch);
+      }
       for (int e = 0; e < f->count; ++e) {
         const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
-        for (long long i = 0; f->operands[e].writes && i < r; ++i)
-          move(base[e] + i * own[0] + column * own[1], own[1], q[e] + i * c * size, size, c, size);
+        for (long long i = 0; !is_direct[e] && f->operands[e].writes && i < r; ++i)
+          move(base[e] + i * own[0] + column * own[1], own[1], buffers[e] + i * c * size, size, c, size);
       }
       if (has_failed(f, report)) return 1;
     }

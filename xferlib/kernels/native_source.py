@@ -580,6 +580,7 @@ def _integer_functions(dtype: DType) -> str:
         "BITS": str(bits),
         "FABS": "fabs" if bits == 32 else "fabsf",
         "F": "double" if bits == 32 else "float",
+        "P": "int" if is_signed else "unsigned int",
         "S": f"unsigned {kind.removeprefix('signed ')}" if is_signed else kind,
         "U": "unsigned long long" if bits == 64 else "unsigned int",
         "T": kind,
