@@ -14,6 +14,7 @@ read when the function returns.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
     FLOAT16,
     FLOAT64,
+    LEAVES,
     DType,
     Node,
     Program,
@@ -186,6 +188,7 @@ def _round_half(node: Node, text: str) -> str:
     return f"xf_half({text})" if node.dtype == FLOAT16 else text
 
 
+_CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 
 
@@ -203,7 +206,7 @@ CAREFUL = Dialect(
     pair=lambda kind, x, y: f"({kind}){{{x}, {y}}}",
     nothing="{0}",
     call=_careful_call,
-    calls=frozenset({"call", "fmod"}),
+    calls=_CALLS,
     expand=expand,
     begin_loop=lambda name, start: [f"    for (bool {name} = {start}; {name};) {{"],
 )
@@ -222,11 +225,17 @@ class _NativeWriter:
         self.facts = facts(program)
         self.sites: list[FailureSite] = []
         self.names: dict[int, str] = {}
+        self.buffers: dict[str, str] = {}
+        """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
         self.is_ordered = bool(program.effects) or any(store.index is not None for store in program.stores)
         """Whether iterations may not be computed at a time."""
         self.is_fast = not self.is_ordered and self._has_fast_forms()
         self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
+        self.has_flags = self.is_fast and any(
+            node.op in _CALLS or (node.op == "gather" and not self._is_affine(node)) for node in program.nodes
+        )
+        """Whether elements are computed anew one by one; else pieces as a whole."""
         self.pieces = self.is_fast or self.is_complex
         self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
         self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
@@ -283,8 +292,8 @@ class _NativeWriter:
     # --- the function: contiguous operands
     #
     # Where an operation has a fast form, which gives up on some operands, the elements are computed in pieces: by the
-    # fast forms first, and anew by the careful ones if one gave up. Results stay in buffers until then, for an output
-    # may be an input.
+    # fast forms first, and anew by the careful ones those on which one gave up. Results stay in buffers until then, for
+    # an output may be an input.
     #
     # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
     # addition and a subtraction of neighbouring parts fused ones, in spite of its options.
@@ -293,12 +302,15 @@ class _NativeWriter:
         if self.is_fast:
             self.rows = self._find_rows()
             test = self._test_affine()
-            fast = f"  if (!xf_flag) {{\n{self._loop(self.fast)}  }}\n"
+            fast = f"  if (!xf_all) {{\n{self._loop(self.fast)}  }}\n"
             if self.rows:
-                fast = f"  if (xf_row && !xf_flag) {{\n{self._loop(self.in_row)}  }} else{fast}"
-            flags = "  int xf_flag = 0;\n  unsigned long long xf_wide = 0;\n"
-            careful = f"{flags}{test}{fast}  if (xf_flag || xf_wide) {{\n{careful}  }}\n"
-        size = 64 if any(node.op in ("call", "fmod") for node in self.program.nodes) else 512
+                fast = f"  if (xf_row && !xf_all) {{\n{self._loop(self.in_row)}  }} else{fast}"
+            flags = "  int xf_all = 0, xf_any = 0;\n  unsigned long long xf_wide = 0;\n"
+            if self.has_flags:
+                fast += "  if (!xf_all) for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n"
+            fast += "  xf_all |= xf_wide != 0;\n"
+            careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
+        size = 64 if any(node.op in _CALLS for node in self.program.nodes) else 512
         rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
@@ -382,6 +394,8 @@ class _NativeWriter:
         for number in self.scalars:
             memory = storage_type(self._dtype(number))
             lines.append(f"const {memory} s{number} = *(const {memory} *)p[{number}]")
+        lines += [f"{kind} {name}[{size}]" for name, kind in self.buffers.items()]
+        lines += [f"int xf_flags[{size}]"] * self.has_flags
         lines += [f"const long long fact{k} = g[{HEAD + len(self.raw) + k}]" for k, _ in enumerate(self.facts)]
         return "".join(f"  {each};\n" for each in lines)
 
@@ -405,6 +419,47 @@ class _NativeWriter:
         return "".join(lines)
 
     def _loop(self, dialect: Dialect) -> str:
+        gather = self._gather if dialect is self.careful else self._gather_fast
+        writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
+        parts = [[*self.program.nodes]] if dialect is self.careful else self._parts()
+        loops: list[list[str]] = []
+        kept: dict[int, tuple[Node, str, int]] = {}  # what a later loop uses: its name, and the loop that computes it
+        for count, part in enumerate(parts):
+            own = set(map(id, part))
+            used = {id(each): each for node in part for each in node.args}
+            if count == len(parts) - 1:
+                used |= {id(each): each for store in self.program.stores for each in store.operands()}
+            leaves = [each for each in self.program.nodes if each.op in LEAVES and id(each) in used]
+            earlier = [kept[each] for each in used if each in kept and each not in own]
+            lines = ["    int xf_flag = 0;"] * (self.has_flags and dialect is not self.careful)
+            if self.has_flags and dialect is self.careful:
+                lines = ["    if (!(xf_all || xf_flags[j])) continue;"]
+            lines += self._loads()
+            for node, name, loop in earlier:
+                self.buffers[f"k_{name}"] = "int" if node.dtype.kind == "b" else c_type(node.dtype)
+                if (line := f"    k_{name}[j] = {name};") not in loops[loop]:
+                    loops[loop].append(line)
+                lines.append(f"    const {c_type(node.dtype)} {name} = k_{name}[j];")
+            nodes = part if len(parts) == 1 else [*leaves, *part]
+            lines += writer.statements(nodes, self.names, f"v{count}_" if count else "v")
+            kept |= {id(node): (node, self.names[id(node)], count) for node in part}
+            if self.has_flags and dialect is not self.careful:
+                lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
+            loops.append(lines)
+        loops[-1] += [f"    {each}" for each in self._stores()]
+        ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
+        counter = "int" if self.pieces else "long long"  # whose vectors are twice as long
+        head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
+        return "".join(head + "".join(f"{each}\n" for each in lines) + "  }\n" for lines in loops)
+
+    def _parts(self) -> list[list[Node]]:
+        """The nodes of each loop: gcc 12 does not vectorise the conditions of some pairs of functions."""
+        nodes = [node for node in self.program.nodes if node.op not in LEAVES]
+        if self.is_complex or sum(node.op in _CALLS for node in nodes) < 2:
+            return [[*self.program.nodes]]
+        return [[*part] for _, part in itertools.groupby(nodes, lambda node: id(node) if node.op in _CALLS else 0)]
+
+    def _loads(self) -> list[str]:
         lines = []
         for number in self.elements:
             if number in self.program.reads:
@@ -413,13 +468,7 @@ class _NativeWriter:
                 if is_complex(self._dtype(number)):
                     value = f"{{r{number}[j], i{number}[j]}}"
                 lines.append(f"    const {memory} l{number} = {value};")
-        gather = self._gather if dialect is self.careful else self._gather_fast
-        writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
-        lines += writer.statements(self.program.nodes, self.names, "v")
-        lines += [f"    {each}" for each in self._stores()]
-        ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
-        counter = "int" if self.pieces else "long long"  # whose vectors are twice as long
-        return f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n" + "".join(f"{each}\n" for each in lines) + "  }\n"
+        return lines
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
@@ -468,7 +517,7 @@ class _NativeWriter:
         }
         text = "".join(f"{each}\n" for each in lines)
         ends = "  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1)"
-        return f"{ends} {{\n{text}    xf_flag |= {' | '.join(sorted(tests))};\n  }}\n"
+        return f"{ends} {{\n{text}    xf_all |= {' | '.join(sorted(tests))};\n  }}\n"
 
     def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
         index, value, mask, *rest = args
