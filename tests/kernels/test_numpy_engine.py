@@ -1,4 +1,4 @@
-"""The engine of CPUs: blocks and threads change no bit, and threads are woken only for what is worth it."""
+"""The NumPy engine: blocks change no bit."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,24 +9,8 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, random_bits, same_bits
 from xferlib.kernels import elementwise, reduction, reductions
-from xferlib.kernels import numpy_engine as costs
-from xferlib.testing import configured, work_shared
 
 SIZES = (16_384, 16_385, 65_536, 65_537, 131_072, 200_003)
-
-
-@pytest.fixture(params=[1, 2, 5])
-def threads(request, monkeypatch):
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
-    with configured(threads=request.param):
-        yield request.param
-
-
-@pytest.fixture
-def jobs():
-    """The work that was given to threads."""
-    with configured(threads=2), work_shared() as started:
-        yield started
 
 
 @elementwise
@@ -36,7 +20,7 @@ def several(x, y, *, alpha=1.5):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_blocks_and_threads_change_no_bit(size, threads):
+def test_blocks_change_no_bit(size):
     x, y = random_bits("float32", size, seed=1), random_bits("float32", size, seed=2)
     parts = [several(x[start : start + 1000], y[start : start + 1000]) for start in range(0, size, 1000)]
     for found, pieces in zip(several(x, y), zip(*parts, strict=True), strict=True):
@@ -44,7 +28,7 @@ def test_blocks_and_threads_change_no_bit(size, threads):
 
 
 @pytest.mark.parametrize("layout", ["strided", "transposed", "broadcast", "reversed"])
-def test_blocks_of_every_layout(layout, threads):
+def test_blocks_of_every_layout(layout):
     base = random_bits("float64", 400 * 400).reshape(400, 400)
     x = {"strided": base[:, ::2], "transposed": base.T, "broadcast": base[:1], "reversed": base[::-1, ::-1]}[layout]
     y = np.ascontiguousarray(base[:, : x.shape[1]])
@@ -52,30 +36,12 @@ def test_blocks_of_every_layout(layout, threads):
         assert same_bits(found, expected)
 
 
-def test_index_and_raw_parameters_in_blocks(threads):
+def test_index_and_raw_parameters_in_blocks():
     kernel = elementwise("raw T x, T y", "T z, int64 k", "z = x[n - 1 - i] + y; k = i")
     x = np.arange(200_003, dtype=np.float64)
     z, k = kernel(x, x)
     assert np.array_equal(k, np.arange(x.size))
     assert np.array_equal(z, x[::-1] + x)
-
-
-@pytest.mark.parametrize("size", [16_385, 65_537, 200_000])
-def test_little_work_wakes_no_thread(size, jobs):
-    x = np.ones(size, np.float32)
-    elementwise(lambda x, y: x + y)(x, x)
-    reductions.sum(x)
-    reductions.max(x)
-    assert not jobs
-
-
-def test_much_work_is_shared(jobs):
-    x = np.ones(200_000)
-    elementwise(lambda x: np.exp(x) + np.sin(x) * np.cos(x) + np.tanh(x), name="long")(x)
-    assert len(jobs) == 1
-    reduction("T x", "T y", map_expr="exp(x) * sin(x)", reduce_expr="a + b", post_map_expr="y = a")(np.ones(400_000))
-    assert len(jobs) == 2
-    assert min(jobs) > 1
 
 
 def test_a_kernel_that_many_threads_call_at_once():

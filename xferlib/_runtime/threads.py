@@ -485,6 +485,20 @@ def usable_cores() -> int:
     return found
 
 
+THREAD_NS = 100_000
+"""The least computation for which a thread is woken; waking one and waiting for it takes 30 to 40 us."""
+
+
+def helper_count(nanoseconds: float, blocks: int, most: int) -> int:
+    """The number of threads to wake, beside the calling one, for this much computation in that number of blocks."""
+    return max(0, min(blocks, most, int(nanoseconds / THREAD_NS)) - 1)
+
+
+def most_threads() -> int:
+    """The number of threads that may compute at a time."""
+    return process.get().threads or usable_cores()
+
+
 _EXITING = "the interpreter ends: xferlib starts no more transfers; end threads and transfers before"
 
 

@@ -30,13 +30,10 @@ from xferlib.kernels import host_compiler, native_source
 from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
 from xferlib.kernels.native_source import HEAD, STORED_BLOCK, FailureSite, NativeSource
 from xferlib.kernels.numpy_engine import (
-    THREAD_NS,
     NumpyPlan,
-    helper_count,
     make_index_error,
     make_stored_error,
     make_turns_error,
-    most_threads,
 )
 
 if TYPE_CHECKING:
@@ -330,8 +327,8 @@ class _Runner:
 
     def _divide(self, size: int) -> tuple[int, int]:
         """Elements of a chunk, and how many threads to wake."""
-        most = 1 if self._source.is_ordered else most_threads()
-        helpers = helper_count(size * self.ns, -(-size // STORED_BLOCK), most)
+        most = 1 if self._source.is_ordered else threads.most_threads()
+        helpers = threads.helper_count(size * self.ns, -(-size // STORED_BLOCK), most)
         chunk = min(self.most, max(STORED_BLOCK, size // (4 * (helpers + 1)))) if helpers else self.most
         if self._scratch_nbytes or chunk > STORED_BLOCK:
             chunk = max(1, chunk // STORED_BLOCK) * STORED_BLOCK  # blocks do not depend on the number of threads
@@ -451,7 +448,7 @@ def bind_direct(
             return None
         fields.append((kind, code, *rest))
     needs_outputs = any(params[number].is_raw or number in program.reads for number in outputs)
-    most_alone = 1 << 62 if source.is_ordered else int(2 * THREAD_NS / runner.ns)
+    most_alone = 1 << 62 if source.is_ordered else int(2 * threads.THREAD_NS / runner.ns)
     return _native.bind_host_call(
         ctypes.cast(kernel.driver, ctypes.c_void_p).value, kernel.function, ctypes.addressof(kernel.form),
         ctypes.addressof(_settings), runner.fail, runner.run_bytes, runner.most, int(_WITH_LOCK_NS / runner.ns),

@@ -22,6 +22,7 @@ import numpy as np
 from xferlib import _native
 from xferlib._core.arrays import merge_axes
 from xferlib._runtime import threads
+from xferlib._runtime.threads import helper_count, most_threads
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.formulas import expand
@@ -38,7 +39,6 @@ from xferlib.kernels.ir import (
     is_order_free,
     part_dtype,
 )
-from xferlib.kernels.numpy_engine import helper_count, most_threads
 
 A = np.ndarray[Any, Any]
 

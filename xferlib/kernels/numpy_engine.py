@@ -22,14 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._runtime import process, threads
+from xferlib._runtime import process
 from xferlib.errors import KernelError, KernelTypeError
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct
 from xferlib.kernels.ir import (
     COMMUTING,
-    FLOAT16,
-    FLOAT32,
     INT64,
     LEAVES,
     ElementUpdate,
@@ -41,51 +39,6 @@ from xferlib.kernels.ir import (
     real_operands,
 )
 from xferlib.kernels.numpy_functions import UFUNCS, operation
-
-# Rough times of a program's steps on one core, to decide whether another thread pays.
-#
-# Measured with NumPy 2.4 on x86-64 with AVX-512, in blocks that fit the cache. A plain ufunc is bound by the
-# bytes it writes, the rest by what it computes.
-
-THREAD_NS = 100_000
-"""The least work for which a thread is woken; waking one and waiting for it takes 30 to 40 us."""
-
-_PER_BYTE_NS = 0.05
-_SLOW_NS = {
-    "call": 4.0,
-    "fma": 25.0,
-    "fmod": 8.0,
-    "gather": 4.0,
-    "update": 20.0,
-    "select": 0.6,
-    "cast": 0.5,
-    "index": 0.5,
-    "loop": 200.0,
-}
-_DIVISIONS_NS = 3.0
-_HALF_NS = 3.0
-_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-
-
-def ns_per_element(nodes: Sequence[Node]) -> float:
-    """The time for one element of a program with these nodes."""
-    return sum(_ns(node) for node in nodes if node.op not in LEAVES - {"index"}) + _PER_BYTE_NS
-
-
-def _ns(node: Node) -> float:
-    plain = _PER_BYTE_NS * max([node.dtype.itemsize, *(each.dtype.itemsize for each in node.args)])
-    if node.op in _DIVISIONS:
-        return _DIVISIONS_NS
-    if FLOAT16 in (node.dtype, *(each.dtype for each in node.args)) and node.op != "select":
-        return _HALF_NS
-    slow = _SLOW_NS.get(node.op, 0.0)
-    return slow * (2 if node.op == "call" and node.dtype == FLOAT32 else 1) + plain
-
-
-def helper_count(nanoseconds: float, blocks: int, threads: int) -> int:
-    """The number of threads to wake, beside the calling one, for this much work in that number of blocks."""
-    return max(0, min(blocks, threads, int(nanoseconds / THREAD_NS)) - 1)
-
 
 # Reading and writing arrays at computed indices, block by block, with the checks that a GPU cannot make.
 
@@ -657,14 +610,11 @@ class BlockFunction:
 
 # Runs programs on NumPy arrays, block by block: the reference, and the engine of every CPU backend.
 #
-# A block is small enough for its temporaries to stay in cache. Blocks go to threads, which run in parallel
-# because NumPy releases the GIL, where the work is worth waking them. A small call is one block of the
-# operands' own shape.
+# A block is small enough for its temporaries to stay in cache. A small call is one block of the operands' own shape.
+# Nothing runs in threads: compiled C does, where there is a compiler.
 
 SMALL = 16384
 """The most elements of a call that runs as one block, in memory that the plan keeps."""
-Block = tuple[int, tuple[Any, ...]]
-"""The number of its first element, and its index."""
 _MOST, _LEAST = 65536, 16384
 _CACHE_NBYTES = 1 << 21
 
@@ -691,20 +641,7 @@ class NumpyPlan:
         )
         self._idle: list[tuple[list[A], Context]] = []
         self._nothing = [self._recipe.nothing] * len(operands)
-        self._work_ns = self._size * ns_per_element(program.nodes)
         self._layout = None if self._is_small else layout_of_call(program, shape, operands)
-        self._flat = self._contiguous(operands)
-        self._divided: tuple[int, list[Block], int] = (0, [], 0)
-
-    def _contiguous(self, operands: Sequence[A]) -> frozenset[int]:
-        """The operands that are contiguous, if the collapsed layout is flat: a view of those is cheap."""
-        if self._layout is None or len(self._layout.shape) != 1:
-            return frozenset()
-        return frozenset(
-            number
-            for number in self._elements
-            if operands[number].shape == self._shape and operands[number].flags.c_contiguous
-        )
 
     def run(self, operands: Sequence[A]) -> None:
         """Execute for arrays of the planned shapes, strides and dtypes."""
@@ -734,53 +671,18 @@ class NumpyPlan:
 
     # --- large calls
     def _run_blocks(self, env: list[A]) -> None:
-        """Cut the operands in ``env`` into blocks and run them, here or in threads too; NumPy must be quiet."""
+        """Cut the operands in ``env`` into blocks and run them; NumPy must be quiet."""
         assert self._layout is not None
+        shape = self._layout.shape
         views = [
-            self._view(number, env[number], strides)
+            np.lib.stride_tricks.as_strided(env[number], shape, strides)
             for number, strides in zip(self._elements, self._layout.strides, strict=True)
         ]
-        blocks, helpers = self._division(most_threads())
         execute(self._recipe.uniform, env)
-        if helpers:
-            self._run_in_threads(env, views, blocks, helpers)
-            return
-        bound: tuple[int, ...] | None = None
-        for block in blocks:
-            bound = self._run_block(env, views, *block, bound)
-
-    def _run_in_threads(self, base: list[A], views: list[A], blocks: list[Block], helpers: int) -> None:
-        from xferlib._runtime.threads import Computation, workers
-
-        def work(take: Callable[[], int]) -> None:
-            env = list(base)
-            bound: tuple[int, ...] | None = None
-            with np.errstate(all="ignore"):
-                while (number := take()) >= 0:
-                    bound = self._run_block(env, views, *blocks[number], bound)
-
-        workers.run(Computation(len(blocks), work, helpers=helpers))
-
-    def _view(self, number: int, operand: A, strides: tuple[int, ...]) -> A:
-        assert self._layout is not None
-        if number in self._flat:
-            return operand.reshape(-1)
-        return np.lib.stride_tricks.as_strided(operand, self._layout.shape, strides)
-
-    def _division(self, threads: int) -> tuple[list[Block], int]:
-        """The blocks, and how many threads to wake, where there may be ``threads``."""
-        if self._divided[0] != threads:
-            assert self._layout is not None
-            most = 1 if self._program.effects else threads  # updates have an order, which blocks must not change
-            size = self._block_size(most)
-            helpers = helper_count(self._work_ns, -(-self._size // size), most)
-            self._divided = threads, list(_blocks(self._layout.shape, size)), helpers
-        return self._divided[1:]
-
-    def _block_size(self, threads: int) -> int:
         fitting = _CACHE_NBYTES // max(1, self._recipe.nbytes_per_element)
-        size = max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))
-        return size * max(1, threads // 4)  # with small blocks, many threads pass the GIL on too often
+        bound: tuple[int, ...] | None = None
+        for block in _blocks(shape, max(_LEAST, min(_MOST, 1 << max(0, fitting.bit_length() - 1)))):
+            bound = self._run_block(env, views, *block, bound)
 
     def _run_block(
         self, env: list[A], views: list[A], first: int, region: tuple[Any, ...], bound: tuple[int, ...] | None
@@ -806,13 +708,8 @@ def quiet_context() -> Context:
     return context
 
 
-def most_threads() -> int:
-    """The number of threads that may compute at a time."""
-    return process.get().threads or threads.usable_cores()
-
-
-def _blocks(shape: tuple[int, ...], size: int) -> Iterator[Block]:
-    """The blocks of at most ``size`` elements, in C order."""
+def _blocks(shape: tuple[int, ...], size: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The blocks of at most ``size`` elements, in C order: of each the number of its first element, and its index."""
     axis, inner = len(shape), 1
     while axis and inner * shape[axis - 1] <= size:
         axis -= 1

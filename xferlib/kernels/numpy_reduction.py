@@ -2,8 +2,8 @@
 
 ``ufunc.reduce`` is fast, but the order in which it adds differs with the layout, the dtype and the NumPy version. So a
 reduction walks through the tree itself, level by level, by operations on many pairs at a time: blocks are mapped into
-memory that stays in cache, folded to one accumulator a node of 1024 elements, by threads where the work is worth
-waking them, and the nodes' accumulators are then combined in pairs. Where the order cannot change the bits (a maximum,
+memory that stays in cache, folded to one accumulator a node of 1024 elements, and the nodes' accumulators are then
+combined in pairs. Where the order cannot change the bits (a maximum,
 a sum of integers), NumPy's own reduction does a whole block in one call. A small reduction is bound to memory of its
 own in advance, since Python's time for each call would exceed the arithmetic.
 """
@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import numpy_engine
 from xferlib.kernels.ir import INT64, Program, ReductionSpec, is_float, is_order_free
-from xferlib.kernels.numpy_engine import BlockFunction, execute, most_threads, quiet_context
+from xferlib.kernels.numpy_engine import BlockFunction, execute, quiet_context
 from xferlib.kernels.numpy_functions import UFUNCS, scratch_of
 
 # Reductions whose bits do not depend on the order, so that one NumPy call reduces a whole block.
@@ -190,8 +189,6 @@ class NumpyReduction:
         # An element's index counts along its own row.
         self._is_by_row = self._map.recipe.uses_index and rows > 1
         self._is_small = 0 < rows * count <= SMALL and not self._is_by_row
-        nodes = [*spec.map_program.nodes, *spec.combine.nodes]
-        self._work_ns = rows * count * numpy_engine.ns_per_element(nodes)
         self._idle: list[SmallReduction] = []
         self._quiet: list[Context] = []
 
@@ -242,34 +239,17 @@ class NumpyReduction:
         node, pieces = self._pieces(operands)
         columns = pieces[-1][2] + 1 if self._free else -(-self._count // node)
         partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
-        helpers = numpy_engine.helper_count(self._work_ns, len(pieces), most_threads())
-        if not helpers:
-            for piece in pieces:
-                self._fold(operands, partial, node, *piece)
-        else:
-            self._fold_in_threads(operands, partial, node, pieces, helpers)
+        for piece in pieces:
+            self._fold(operands, partial, node, *piece)
         if self._free is not None:
             return [self._free(partial[0])]
         for mine, other in pairs(partial):
             self._combine([*mine, *other, *mine])
         return [each[:, 0] for each in partial]
 
-    def _fold_in_threads(
-        self, operands: Sequence[A], partial: list[A], node: int, pieces: list[Piece], helpers: int
-    ) -> None:
-        from xferlib._runtime.threads import Computation, workers
-
-        def work(take: Callable[[], int]) -> None:
-            with np.errstate(all="ignore"):
-                while (number := take()) >= 0:
-                    self._fold(operands, partial, node, *pieces[number])
-
-        workers.run(Computation(len(pieces), work, helpers=helpers))
-
     def _pieces(self, operands: Sequence[A]) -> tuple[int, list[Piece]]:
         """The elements of a node, and the pieces of the work: blocks of rows, and of elements that start at a node."""
-        # Many threads spend their time passing the GIL on, unless each seldom needs it.
-        block = self._block() * max(1, most_threads() // 4)
+        block = self._block()
         node = _NODE
         strides = next((each.strides for each in operands if each.ndim), (1, 0))
         if self._free is None and self._rows >= 32 and abs(strides[0]) < abs(strides[1]):  # results lie side by side
