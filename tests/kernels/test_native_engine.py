@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import random
+import signal
 import stat
+import subprocess
+import sys
+import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -550,6 +557,130 @@ def test_a_broken_compiler_is_told_of_once() -> None:
                 assert kernels[2](x).size == 5
     with configured(cpu="native"), pytest.raises(KernelCompileError, match="no room on the disk"):
         new_kernel()(x)
+
+
+def test_a_compiler_that_breaks_later_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_engine, "_compiler", native_engine._BackgroundCompiler())
+    x, kernels = np.arange(5.0), [new_kernel() for _ in range(6)]
+    with configured(cpu="auto"):
+        for kernel in kernels[:1] * 3:
+            kernel(x)
+        native_engine.wait_until_idle()
+        assert native_engine.engine_of(program_of(kernels[0], "f8")) == "native"
+        monkeypatch.setattr(host_compiler, "load_c", _refuse_all)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for kernel in kernels[1:] * 3:
+                assert same_bits(kernel(x), x * kernel(np.ones(1)))
+                native_engine.wait_until_idle()
+    assert [each.category for each in told] == [XferWarning]
+    assert "no room on the disk" in str(told[0].message)
+    native_engine._compiler.close()
+
+
+def _refuse_all(*_: Any, **__: Any) -> Any:
+    raise KernelCompileError("no room on the disk")
+
+
+@pytest.mark.parametrize("mode", ["auto", "native"])
+def test_a_folder_that_takes_no_files(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_engine, "_compiler", native_engine._BackgroundCompiler())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    kernel, x = new_kernel(), np.arange(3.0)
+    with configured(cpu=mode):
+        if mode == "native":
+            with pytest.raises(KernelCompileError, match="cannot be written.*TMPDIR"):
+                kernel(x)
+        else:
+            for _ in range(3):
+                kernel(x)
+            native_engine.wait_until_idle()
+            new = new_kernel()
+            new(x)
+            with pytest.warns(XferWarning, match="cannot be written.*TMPDIR"):
+                new(x)
+    native_engine._compiler.close()
+
+
+PROGRAM = """
+import os, sys
+import numpy as np
+import xferlib as xl
+from xferlib.kernels import elementwise, native_engine
+def make(n):
+    return elementwise(lambda x: x * n)
+kernels = [*map(make, (2, 3))]
+def run():
+    return all(kernel(np.arange(3.0))[1] == n for n, kernel in enumerate(kernels, 2) for _ in range(3))
+"""
+
+
+def _run_program(text: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + text],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stderr
+    return done.stdout
+
+
+def test_the_exit_ends_the_compiler_and_what_it_has_started(tmp_path: Path) -> None:
+    program, started = tmp_path / "cc", tmp_path / "started"
+    program.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {started}.new\nmv {started}.new {started}\nwait\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    _run_program(f"run()\nwhile not os.path.exists({str(started)!r}): pass", CC=str(program), XFERLIB_CPU="auto")
+    with contextlib.suppress(FileNotFoundError):  # else nothing of the process is left but its entry
+        assert Path("/proc", started.read_text().strip(), "stat").read_text().split()[2] == "Z"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path) -> None:
+    text = """
+assert run()
+child = os.fork()
+assert run()
+native_engine.wait_until_idle()
+assert run()
+made = [kernel.definition.specialize((np.dtype("f8"),), frozenset()).program for kernel in kernels]
+assert all(native_engine.engine_of(program) == "native" for program in made)
+if child:
+    print("status", os.waitpid(child, 0)[1])
+"""
+    assert _run_program(text, XFERLIB_CPU="auto", XFERLIB_CACHE_DIR=str(tmp_path)) == "status 0\n"
+
+
+def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
+    variables = {**os.environ, "XFERLIB_CPU": "native", "XFERLIB_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", PROGRAM + "assert run()"]
+    children = [subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(each.communicate()[1], each.returncode) for each in children] == [("", 0)] * 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system has no signals of threads")
+def test_a_long_call_in_c_hears_ctrl_c() -> None:
+    kernel = elementwise(
+        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 2000) { i = i + 1; v = v * 3 + i; } y = v"
+    )
+    out = np.zeros(1_000_000, np.int64)
+
+    def strike() -> None:
+        while not out[0]:  # the call is under way
+            pass
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with configured(cpu="native", threads=1):
+        for _ in range(3):
+            few = kernel(np.arange(4))
+        striker = threading.Thread(target=strike)
+        striker.start()
+        with pytest.raises(KeyboardInterrupt):
+            kernel(np.arange(out.size), out)
+        striker.join()
+        assert not out[-1]
+        assert same_bits(kernel(np.arange(4)), few)
 
 
 def test_float64_functions_stay_on_the_numpy_engine() -> None:

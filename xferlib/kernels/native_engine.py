@@ -46,6 +46,10 @@ _numpy: Any = np  # whose parts have no types
 
 _MOST_KERNELS = 4096
 _MOST_WAITING = 64
+_EXIT_TURNS = 100
+"""Tenths of a second that the exit waits for the compiler's thread."""
+_MOST_FAILURES = 3
+"""Failures one after the other that are no longer taken for the texts'."""
 CALLS_BEFORE = 2
 """The call of a program at which it is handed to the compiler."""
 
@@ -107,7 +111,7 @@ class NativeKernel:
             if compiler is None or compiler.is_tcc:
                 raise KernelCompileError(
                     "XFERLIB_CPU=native needs a C compiler that optimises, and there is no cc, gcc or clang; install "
-                    "one, or unset it"
+                    "one, or pip install ziglang, or unset it"
                 )
             target = host_compiler.find_target(compiler)
             if any(map(native_source.needs_fma, self._programs)) and not target.has_fma:
@@ -175,6 +179,8 @@ class _BackgroundCompiler:
         self._lock = threading.Lock()
         self._is_closed = False
         self._has_worked = False
+        self._failures = 0
+        """Programs that were refused one after the other."""
         self.problem = ""
         """Why the compiler failed, the first time it did; nothing is handed to it afterwards."""
         self._is_told = False
@@ -201,9 +207,10 @@ class _BackgroundCompiler:
             return
         try:
             kernel.compile()
-            self._has_worked = True
+            self._has_worked, self._failures = True, 0
         except Exception as error:  # the NumPy engine goes on
-            if self._has_worked:  # the compiler is sound, and the text of this kernel is not
+            self._failures += 1
+            if self._has_worked and self._failures < _MOST_FAILURES:  # the compiler is sound, and this text is not
                 kernel.why_not = str(error)
             elif not self._is_closed:
                 self.problem = str(error)
@@ -230,9 +237,11 @@ class _BackgroundCompiler:
     def close(self) -> None:
         self._is_closed = True
         self._queue.put(None)
-        if self._thread is not None:
+        for _ in range(_EXIT_TURNS):  # the thread may start a compiler after one has been ended
+            if self._thread is None or not self._thread.is_alive():
+                break
             host_compiler.stop()
-            self._thread.join(timeout=10.0)
+            self._thread.join(timeout=0.1)
 
 
 _compiler = _BackgroundCompiler()
@@ -268,8 +277,8 @@ _PER_BYTE_NS = 0.03
 _PER_NODE_NS = 0.1
 _SLOW_NS = {"gather": 0.5, "update": 2.0, "loop": 100.0, "fmod": 5.0, "div": 0.5, "sqrt": 0.5, "call": 3.0}
 _INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-_CHUNK = 1 << 20
-"""Elements of one call of C, so that Ctrl-C is heard in between."""
+_CHUNK, _CHUNK_NS = 1 << 20, 2e7
+"""The most elements, and time, of one call of C, so that Ctrl-C is heard in between."""
 _LOOP_CHUNK = 4096
 """Likewise, of programs whose elements may take long."""
 
@@ -292,7 +301,8 @@ class _Runner:
         self._reports = ctypes.c_longlong * (3 * max(1, len(kernel.source.sites)))
         self._scratch_nbytes = kernel.source.scratch_nbytes * STORED_BLOCK
         self.ns = _ns_per_element(program)
-        self.most = _LOOP_CHUNK if any(node.op == "loop" for node in program.nodes) else _CHUNK
+        has_loop = any(node.op == "loop" for node in program.nodes)
+        self.most = _LOOP_CHUNK if has_loop else max(_LOOP_CHUNK, min(_CHUNK, int(_CHUNK_NS / self.ns)))
         """Elements of one call of C."""
 
     def run(self, pointers: Any, geometry: Any) -> None:
@@ -555,7 +565,7 @@ def describe_engine() -> str:
     except KernelCompileError as error:
         return f"by NumPy: {error}"
     if compiler is None:
-        return "by NumPy: no C compiler (cc, gcc or clang)"
+        return "by NumPy: no C compiler (cc, gcc, clang, or pip install ziglang)"
     if compiler.is_tcc:
         return f"by NumPy: {compiler.command[0]} does not optimise"
     try:
