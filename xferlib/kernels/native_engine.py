@@ -468,7 +468,7 @@ def bind_direct(
 
 
 def _find_library(backend: Backend) -> tuple[Any, ...] | None:
-    """What C needs to read the arrays of another library than NumPy; None where Python reads them."""
+    """The fields with which C reads the arrays of another library than NumPy; None where Python reads them."""
     plain = backend.plain_arrays
     if plain is None or plain.levels is None or None in (plain.exchange, plain.maker):
         return None
