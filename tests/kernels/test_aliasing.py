@@ -15,7 +15,7 @@ from tests.kernels.bits import random_bits, same_bits
 from tests.kernels.test_reductions import tree
 from xferlib._core.arrays import overlaps_itself, share_bytes
 from xferlib.errors import KernelTypeError, LayoutError
-from xferlib.kernels import elementwise, native_engine, reduction, reductions
+from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.testing import configured
 
 INPUTS = ("a", "b", "c", "d")
@@ -29,7 +29,7 @@ SIZES = ((1, 1), (5, 6), (150, 500))  # the last in several blocks
 
 @pytest.fixture(params=[1, 3])
 def threads(request, monkeypatch):
-    monkeypatch.setattr(native_engine.threads, "THREAD_NS", 1)  # however little there is to do
+    monkeypatch.setattr("xferlib._runtime.threads.THREAD_NS", 1)  # however little there is to do
     with configured(threads=request.param):
         yield request.param
 

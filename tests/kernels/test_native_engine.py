@@ -681,10 +681,3 @@ def test_a_long_call_in_c_hears_ctrl_c() -> None:
         striker.join()
         assert not out[-1]
         assert same_bits(kernel(np.arange(4)), few)
-
-
-def test_float64_functions_stay_on_the_numpy_engine() -> None:
-    kernel = elementwise(lambda x: np.exp(x))
-    with configured(cpu="native"):
-        kernel(np.arange(3.0))
-    assert native_engine.engine_of(program_of(kernel, "f8")) == "numpy"

@@ -603,7 +603,7 @@ class CudaCall(Prepared):
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._bound: list[Any] | None = None
-        self._repeats = not self._new or bool(self._written)
+        self._repeats = not self._omitted or bool(self._written) or self._order is not None
         """Whether it is known if C can do a whole call."""
         self._last_plan: CudaPlan | None = None
         self._numbers: list[Any] = []

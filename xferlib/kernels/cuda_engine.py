@@ -298,7 +298,7 @@ class CudaPlan:
         self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, tuple[tuple[int, ...], DType]]
     ) -> Direct | None:
         """As `repeat_call`, for all parameters that are ``given`` and the ``new`` outputs behind them."""
-        if self._block is None:
+        if self._block is None or not self._places.keys() >= set(range(len(given))):  # an argument that is not used
             return None
         places = [self._places[number] for number in (*range(len(given)), *new)]
         return self._repeat(self._launches, self._block, given, list(new.values()), places)
