@@ -502,7 +502,9 @@ class HostCall(Prepared):
         if self._wants_direct and plan.native is not None:
             self._wants_direct = False
             kinds = {number: type(given[number]) for number in self._scalars}
-            self.direct = bind_direct(plan.native.kernel, self._outputs, kinds, self.backend)
+            self.direct = bind_direct(
+                plan.native.kernel, self._outputs, kinds, None if self._is_numpy else self.backend
+            )
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])

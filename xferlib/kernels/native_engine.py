@@ -423,7 +423,7 @@ _WITH_LOCK_NS = 5_000.0
 
 
 def bind_direct(
-    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type], backend: Backend
+    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type], backend: Backend | None = None
 ) -> Callable[[tuple[Any, ...], Any], Any] | None:
     """Make a function that runs a kernel on arrays of a library; None where Python has to prepare each call.
 
@@ -431,17 +431,17 @@ def bind_direct(
         kernel: Whose function is there.
         outputs: The parameters that are returned.
         scalars: The parameters given as numbers, and their types.
-        backend: The library's, on the CPU.
+        backend: The library's, on the CPU; NumPy if omitted.
     """
     program, source, runner = kernel.program, kernel.source, kernel.runner
     params, first = program.params, len(program.params) - len(outputs)
     has_facts = any(node.op == "fact" for node in program.nodes)
     if has_facts or source.scratch_nbytes or list(outputs) != list(range(first, len(params))):
         return None
-    library = _find_library(backend)
-    if library is None and backend.name != "numpy":
+    library = None if backend is None else _find_library(backend)
+    if library is None and backend is not None:
         return None
-    plain = backend.plain_arrays
+    plain = None if backend is None else backend.plain_arrays
     made = {} if plain is None or library is None else dict(zip(DTYPES, plain.dtypes, strict=True))
     fields: list[tuple[Any, ...]] = []
     for number, param in enumerate(params):

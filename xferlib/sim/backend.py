@@ -548,7 +548,10 @@ class SimCall(HostCall):
         self._launch = launches.PreparedLaunch(
             self.name, self.device, {number: info.nbytes for number, info in infos.items()},
             reads=sorted(self.program.reads & infos.keys()), writes=self._written,
-            makes=[launches.NewArray(self.shape, self.program.params[n].dtype, self.device, self._order) for n in self._omitted],
+            makes=[
+                launches.NewArray(self.shape, self.program.params[n].dtype, self.device, self._order)
+                for n in self._omitted
+            ],
         )  # fmt: skip
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:

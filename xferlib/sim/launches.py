@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 
 class NewArray:
-    """An array that a kernel makes: uninitialised, its axes in ``order`` in memory, the outermost first; C order if omitted."""
+    """An array that a kernel makes: uninitialised, with its axes in ``order`` in memory, the outermost first."""
 
-    __slots__ = ("device", "dtype", "kind", "nbytes", "shape", "strides")
+    __slots__ = ("device", "dtype", "is_permuted", "kind", "nbytes", "shape", "strides")
 
     def __init__(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, order: tuple[int, ...] | None = None
     ) -> None:
+        self.is_permuted = order is not None
         order = tuple(range(len(shape))) if order is None else order
         steps = dict(zip(order, c_strides(tuple(shape[axis] for axis in order), dtype.itemsize), strict=True))
         self.shape = shape
@@ -141,7 +142,10 @@ class PreparedLaunch:
                     if last_owner is not None:
                         owners.append((block, last_owner))
                         is_clear = is_clear and last_owner.is_of(stream)
-                operands.append(memory.make_array(block, new.shape, new.dtype))
+                if new.is_permuted:
+                    operands.append(new.over(allocation).memory())
+                else:
+                    operands.append(memory.make_array(block, new.shape, new.dtype))
                 made.append(SimArray(allocation, None, new.kind, operands[-1]))
             host.time_s += timeline.enqueue_s
             is_alone = not (stream.others or stream.awaited)
