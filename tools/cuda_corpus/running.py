@@ -18,7 +18,8 @@ from tools.cuda_corpus import arguments
 from tools.cuda_corpus.arguments import Launch
 from tools.cuda_corpus.finding import find_signature
 from xferlib.errors import XferError
-from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, KernelMemory
+from xferlib.kernels.cuda_cpu.code import CpuCode, compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory
 
 _LOOP_TURNS = 4_000
 _MOST_LATE = 16
@@ -64,7 +65,7 @@ def run_text(text: str, source: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     codes = {}
     for is_checked in (False, True):
         try:
-            codes[is_checked] = CpuCode((text,), is_checked=is_checked)
+            codes[is_checked] = compile_ptx(text, is_checked=is_checked)
             found["loads"][str(is_checked)] = ""
         except XferError as error:
             found["loads"][str(is_checked)] = str(error)[:500]
