@@ -85,7 +85,9 @@ def compile_ptx(*texts: str, is_checked: bool, finds_overflow: bool = False, deb
         KernelCompileError: The text is not PTX, or there is no C compiler.
     """
     compiler = host_compiler.identify(list_c_options())
-    name = cache.key("ptx", _identify_translator(), *compiler, f"{is_checked:d}{finds_overflow:d}", debug_text, *texts)
+    name = cache.key(
+        "cpu code", identify_translator(), *compiler, f"{is_checked:d}{finds_overflow:d}", debug_text, *texts
+    )
     with _lock:
         code = _codes.pop(name, None)
     if code is None:
@@ -121,7 +123,7 @@ def list_c_options() -> tuple[str, ...]:
 
 
 @functools.cache
-def _identify_translator() -> str:
+def identify_translator() -> str:
     """A text that changes with the code that translates, and with the headers in what it writes."""
     found = _native.checksum()
     folder = __file__.rpartition(os.sep)[0]
