@@ -29,7 +29,6 @@ from typing import Any
 from tools.cuda_corpus import finding
 from tools.cuda_corpus.finding import Source
 from xferlib.errors import XferError
-from xferlib.kernels.cuda_cpu import nvrtc
 
 _LIMIT_S = 120
 _MOST_CHANGED = 1 << 20
@@ -42,8 +41,8 @@ def record(source: Source, kept: Path) -> tuple[dict[str, Any], dict[str, bytes]
     path, debug = kept / f"{key}.ptx", kept / f"{key}.debug.ptx"
     entry: dict[str, Any] = {"name": source.name, "key": key, "refusal": "", "loads": {}, "kernels": []}
     if not debug.is_file():
-        with contextlib.suppress(XferError):  # it is empty where NVRTC takes no debug build
-            debug.write_text(finding.compile_by_nvrtc(source, nvrtc.DEBUG), encoding="utf-8")
+        with contextlib.suppress(XferError):  # it is empty where there is no debug build
+            debug.write_text(finding.compile_source(source, is_debug=True), encoding="utf-8")
         debug.touch()
     entry["is_searched"] = bool(debug.stat().st_size)
     if not path.is_file():
@@ -136,7 +135,7 @@ def tell(entries: list[dict[str, Any]]) -> str:
     loaded = [each for each in taken if _is_loaded(each)]
     lines.append(f"{len(loaded)} load, checked and unchecked")
     searched = sum(each["is_searched"] for each in taken)
-    lines.append(f"{searched} searched for variables that nothing sets: NVRTC takes a debug build of them")
+    lines.append(f"{searched} searched for variables that nothing sets: there is a debug build of them")
     kernels = [(entry, kernel) for entry in loaded for kernel in entry["kernels"]]
     covered = [each for each in kernels if each[1]["is_covered"]]
     clean = [each for each in covered if each[1]["attempt"] >= 0]
