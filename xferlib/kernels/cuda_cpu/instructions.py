@@ -1,4 +1,4 @@
-"""What each instruction of PTX becomes in C.
+"""Instructions of PTX in C: the handler of each.
 
 Where C differs from the GPU: NaN results of float are 0x7fffffff; shifts by more than the width give 0 or the sign;
 division of integers by 0 gives all ones; conversions to integers clamp. min and max ignore NaN, and order the zeros.

@@ -1,4 +1,4 @@
-"""What a module of PTX holds: where its variables are, the names of its functions in C, and what a kernel reaches."""
+"""A module of PTX: where its variables are, the names of its functions in C, and which of them a kernel reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the translation of a module tells about it: all that a launch and a report need, and no part of the translator.
+"""A translated module: all that a launch and a report need to know of it, and no part of the translator.
 
 It is kept on disk, so that a module that was translated once is loaded without the translator.
 """
