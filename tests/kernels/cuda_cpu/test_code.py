@@ -190,7 +190,7 @@ assert xl.to_host(x).tolist() == [7, 7, 7, 7]
 print(*(each for each in sys.modules if each.startswith("xferlib.kernels.cuda_cpu.")), *LATE & set(sys.modules))
 """
 RUNNING = {"code", "faults", "module", "nvrtc", "runtime", "translation"}
-"""What launches need; the other modules there translate."""
+"""The modules that launches need; the other ones there translate."""
 
 
 @needs_nvrtc

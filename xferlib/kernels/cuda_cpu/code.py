@@ -41,7 +41,7 @@ _MOST_NBYTES = 64 << 20
 
 
 class CpuCode:
-    """What loaded modules of one text share.
+    """The part that loaded modules of one text share.
 
     Attributes:
         translation: What is known of the text.
