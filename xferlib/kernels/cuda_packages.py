@@ -29,6 +29,8 @@ def list_packages() -> tuple[str, ...]:
     for folder in sys.path:
         with contextlib.suppress(OSError):
             for name in os.listdir(folder or "."):  # noqa: PTH208 - a path for each of thousands of names takes longer
+                if name[-4:].lower() != "info":  # most of thousands of names
+                    continue
                 plain = name.lower().replace("-", "_")
                 if plain.startswith(_PREFIXES) and plain.endswith((".dist_info", ".egg_info")):
                     found.add(name)

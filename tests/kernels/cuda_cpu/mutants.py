@@ -13,7 +13,8 @@ import xferlib
 from tests.kernels.cuda_cpu.mutated_programs import PROGRAMS, Program
 from tests.kernels.cuda_cpu.running import compile_cuda
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory, compile_ptx
+from xferlib.kernels.cuda_cpu.code import compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule, KernelMemory
 
 SCHEDULES = [("in-order", 0), ("reversed", 0), *(("random", seed) for seed in range(20))]
 

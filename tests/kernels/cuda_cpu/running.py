@@ -14,7 +14,7 @@ import pytest
 
 from tests.kernels.targets import has_nvrtc
 from xferlib.kernels.cuda_cpu import assembler, emit, ptx
-from xferlib.kernels.cuda_cpu.module import list_c_options
+from xferlib.kernels.cuda_cpu.code import list_c_options
 from xferlib.kernels.host_compiler import SHARED
 
 EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
@@ -67,7 +67,7 @@ class Program:
         self.library = compile_c(f"k{Program.number}", *SHARED, *list_c_options(), str(source))
         self.block = ctypes.create_string_buffer(self.translation.block_nbytes + 256)
         self.address = -(-ctypes.addressof(self.block) // 128) * 128
-        ctypes.memmove(self.address, self.translation.block(), self.translation.block_nbytes)
+        ctypes.memmove(self.address, self.translation.make_block(), self.translation.block_nbytes)
         self.library.xf_init_module(ctypes.c_void_p(self.address))
 
     def run(self, name: str, *arguments: object, grid: int = 1, block: int = 1, dynamic: int = 0) -> dict[str, int]:

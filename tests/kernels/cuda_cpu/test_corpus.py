@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.cuda_cpu.running import compile_cuda, needs_cc, needs_nvrtc
-from xferlib.kernels.cuda_cpu.module import CpuModule, compile_ptx
+from xferlib.kernels.cuda_cpu.code import compile_ptx
+from xferlib.kernels.cuda_cpu.module import CpuModule
 
 pytestmark = [needs_cc, needs_nvrtc]
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from tests.kernels.cuda_cpu.running import Program, needs_cc
 from xferlib.kernels.cuda_cpu import emit, ptx
+from xferlib.kernels.cuda_cpu.function_writer import UncoveredError
 from xferlib.kernels.cuda_cpu.ptx import PtxError
+from xferlib.kernels.cuda_cpu.translation import REDZONE, InlinedCall, TranslatedModule
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 
@@ -37,7 +39,7 @@ def kernel(body: str, params: str = ".param .u64 out", before: str = "") -> str:
 """
 
 
-def translate(text: str, *, checked: bool = False) -> emit.CTranslation:
+def translate(text: str, *, checked: bool = False) -> TranslatedModule:
     return emit.translate(ptx.parse(text), checked=checked)
 
 
@@ -146,7 +148,7 @@ class TestParse:
         translation = translate(text, checked=True)
         site = translation.sites[0]
         assert (site.file, site.line, site.instruction) == ("/b/helper.h", 5, "ld.global.u32 %r1, [%out]")
-        assert site.inlined == (emit.InlinedCall("foo", "/a/user.cu", 10),)
+        assert site.inlined == (InlinedCall("foo", "/a/user.cu", 10),)
         assert translation.places == [1, 1]
         assert (site.source_line, site.words) == (10, "line 10 (helper.h:5)")
 
@@ -227,7 +229,7 @@ class TestUncovered:
         text = kernel(f".loc 1 42 7\n{instruction};") + '.file 1 "kernel.cu"\n'
         with pytest.raises(PtxError, match=r"line 42: .*does not run on a CPU") as caught:
             translate(text)
-        if isinstance(caught.value, emit.UncoveredError):
+        if isinstance(caught.value, UncoveredError):
             assert caught.value.site.line == 42
 
     def test_in_a_function_that_is_never_called(self) -> None:
@@ -236,7 +238,7 @@ class TestUncovered:
 
     def test_in_a_function_that_a_kernel_calls(self) -> None:
         text = HEAD + ".func f() { cp.async.wait_all; ret; }\n.entry k() { call f; ret; }"
-        with pytest.raises(emit.UncoveredError, match=r"cp\.async"):
+        with pytest.raises(UncoveredError, match=r"cp\.async"):
             translate(text)
 
     def test_calls_of_what_is_not_there(self) -> None:
@@ -244,7 +246,7 @@ class TestUncovered:
             HEAD
             + ".extern .func cudaLaunchDeviceV2(.param .b64 a);\n.entry k() { .param .b64 a; call cudaLaunchDeviceV2, (a); }"
         )
-        with pytest.raises(emit.UncoveredError, match="cudaLaunchDeviceV2"):
+        with pytest.raises(UncoveredError, match="cudaLaunchDeviceV2"):
             translate(text)
 
 
@@ -274,9 +276,9 @@ class TestLayout:
         one = translate(self.TEXT, checked=True).kernels["one"]
         begins = [v.offset for v in one.shared]
         ends = [v.offset + v.nbytes for v in one.shared]
-        assert begins[0] >= 1024 + emit.REDZONE
-        assert begins[1] >= ends[0] + emit.REDZONE
-        assert 1024 + one.shared_nbytes >= ends[1] + emit.REDZONE
+        assert begins[0] >= 1024 + REDZONE
+        assert begins[1] >= ends[0] + REDZONE
+        assert 1024 + one.shared_nbytes >= ends[1] + REDZONE
         assert one.static_nbytes == 136
 
     @needs_cc

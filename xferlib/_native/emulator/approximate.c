@@ -37,8 +37,9 @@ static u32 define_square(u32 x, u32 nbits, u32 least) {
     for (u32 i = 0; i < nbits; i++) {
         if (!(x >> i & 1)) continue;
         if (2 * i >= least) sum += 1u << (2 * i - least);
-        for (u32 j = i + 1; j < nbits; j++)
-            if (x >> j & 1 && i + j + 1 >= least) sum += 1u << (i + j + 1 - least);
+        /* With all higher bits j at once, whose weight is 2^(i + j + 1). */
+        u32 first = 2 * i + 2 > least ? i + 1 : least - i - 1;
+        sum += (u32)((u64)(x >> first) << (first + i + 1 - least));
     }
     return sum;
 }

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from xferlib.errors import KernelFaultError
-from xferlib.kernels.cuda_cpu import emit, runtime
+from xferlib.kernels.cuda_cpu import runtime
+from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN
 
 if TYPE_CHECKING:
-    from xferlib.kernels.cuda_cpu.emit import FaultSite, SharedVariable
+    from xferlib.kernels.cuda_cpu.translation import FaultSite, SharedVariable
 
 
 class NamedMemory(NamedTuple):
@@ -179,7 +180,7 @@ def _demangle(name: str) -> str:
 
 def _find_end(shared: Sequence[SharedVariable]) -> int:
     """Where dynamic shared memory begins in the window, at the least."""
-    return shared[-1].offset + shared[-1].nbytes + emit.REDZONE if shared else emit.SHARED_BEGIN
+    return shared[-1].offset + shared[-1].nbytes + REDZONE if shared else SHARED_BEGIN
 
 
 def _locate(
@@ -194,7 +195,7 @@ def _locate(
         elements = f"{memory.size} element{'s' * (memory.size != 1)}{f' of {memory.dtype}' if memory.dtype else ''}"
         return f"{memory.name} at index {index} of {elements}", index
     if report.region == _SHARED:
-        if report.offset < emit.SHARED_BEGIN:
+        if report.offset < SHARED_BEGIN:
             return f"shared memory at byte {report.offset}, where no variable is", None
         if report.offset >= _find_end(shared):
             return "dynamic shared memory", None

@@ -1,15 +1,10 @@
-"""A module of PTX loaded for a CPU: its kernels, its variables, and launches over host memory."""
+"""A module loaded for a CPU: its kernels, its variables, and launches over host memory."""
 
 from __future__ import annotations
 
-import _ctypes
-import contextlib
 import ctypes
 import functools
-import hashlib
 import math
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,22 +12,19 @@ import numpy as np
 
 from xferlib._runtime import process, threads
 from xferlib.errors import KernelCompileError, KernelTypeError, UnsupportedError
-from xferlib.kernels import host_compiler
-from xferlib.kernels.cuda_cpu import emit, ptx, runtime
+from xferlib.kernels.cuda_cpu import runtime
 from xferlib.kernels.cuda_cpu.faults import NamedMemory, raise_fault, raise_unset
-from xferlib.kernels.cuda_cpu.unset import find_unset
 from xferlib.kernels.cuda_engine import MOST_SHARED_NBYTES, MOST_THREADS, USUAL_SHARED_NBYTES
 
 if TYPE_CHECKING:
     from xferlib._runtime.process import Config
-    from xferlib.kernels.cuda_cpu.emit import Kernel
+    from xferlib.kernels.cuda_cpu.code import CpuCode
+    from xferlib.kernels.cuda_cpu.translation import Kernel
     from xferlib.kernels.cuda_signature import RawParameter
 
 _STACK_NBYTES = 64 << 10
 """Of a thread, beyond twice its local variables: what the C compiler adds, and calls."""
 _RECURSIVE_STACK_NBYTES = 1 << 20
-_SOURCE = "kernel.cu"
-"""The name of a source for the compiler; headers have others."""
 _TURNS = 64
 """The setting counts the turns of one loop; a thread may run many, if it is alone."""
 _MOST_RESIDENT = 1 << 18
@@ -40,17 +32,6 @@ _MOST_RESIDENT = 1 << 18
 
 _SCHEDULES = {"in-order": runtime.IN_ORDER, "reversed": runtime.REVERSED, "random": runtime.RANDOM}
 _LIKE_SIM = {"eager": runtime.IN_ORDER, "lazy": runtime.IN_ORDER, "lifo": runtime.REVERSED, "random": runtime.RANDOM}
-
-
-@functools.cache
-def list_c_options() -> tuple[str, ...]:
-    """The options of the C compiler; products and sums in one rounding are an instruction where the CPU has it."""
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-            has_fma = any(" fma " in line for line in file if line.startswith("flags"))
-    except OSError:
-        has_fma = False
-    return (*emit.C_OPTIONS, "-mfma") if has_fma else emit.C_OPTIONS
 
 
 class KernelMemory(NamedTuple):
@@ -107,87 +88,6 @@ class TouchedBytes(NamedTuple):
         return flags[before : len(flags) - behind]
 
 
-class CpuCode:
-    """PTX translated and compiled: what loaded modules of one text share.
-
-    Args:
-        texts: PTX; several are linked.
-        is_checked: Let every access be looked up, as a launch that is checked or followed needs it.
-        finds_overflow: Raise indices that do not fit in 32 bits, where it is checked.
-        debug_text: PTX of a debug build, which shows what the optimiser hides; empty where there is none.
-
-    Raises:
-        KernelCompileError: The text is not PTX, or there is no C compiler.
-    """
-
-    def __init__(
-        self, texts: tuple[str, ...], *, is_checked: bool, finds_overflow: bool = False, debug_text: str = ""
-    ) -> None:
-        self.is_checked = is_checked
-        try:
-            modules = [ptx.parse(text) for text in texts]
-            whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
-            self.translation = emit.translate(whole, checked=is_checked, partial=True, finds_overflow=finds_overflow)
-        except ptx.PtxError as error:
-            raise KernelCompileError(f"the PTX cannot be translated: {error}") from None
-        except IndexError:
-            raise KernelCompileError("the PTX cannot be translated: an instruction has too few operands") from None
-        self.nbytes = len(self.translation.text) + sum(map(len, texts))
-        """About what it holds: more memory is in proportion."""
-        self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
-        self.translation.text = ""
-        # ctypes never unloads a library. Not at the end, when a launch may still be under way.
-        weakref.finalize(self, _ctypes.dlclose, self.library._handle).atexit = False
-        self.library.xf_init_module.argtypes = (ctypes.c_void_p,)
-        self.library.xf_init_module.restype = None
-        self.version = int("".join(filter(str.isdigit, whole.target)) or 0)
-        """The compute capability of the target, such as 80."""
-        self.places = np.asarray(self.translation.places, np.uint32)
-        self.unset: dict[str, emit.FaultSite] = {}
-        """By kernel, a place where it uses a variable that nothing sets."""
-        with contextlib.suppress(ptx.PtxError, IndexError):  # what is not understood shows nothing
-            self.unset = find_unset(ptx.parse(debug_text), _SOURCE) if debug_text else {}
-
-    @property
-    def variables_nbytes(self) -> int:
-        """The memory that a loaded module needs for its variables, with room to align it."""
-        return self.translation.block_nbytes + max(self.translation.block_align, 16)
-
-
-_MOST_NBYTES = 64 << 20
-_codes: dict[bytes, CpuCode] = {}
-"""The code of texts, the last used at the end."""
-_lock = threading.Lock()
-
-
-def compile_ptx(*texts: str, is_checked: bool, finds_overflow: bool = False, debug_text: str = "") -> CpuCode:
-    """The code of PTX, as `CpuCode` says; one compilation serves all modules of the process, until it is forgotten."""
-    digest = hashlib.sha256(bytes([is_checked, finds_overflow]))
-    for text in (*texts, debug_text):
-        digest.update(b"%d " % len(text) + text.encode())
-    name = digest.digest()
-    with _lock:
-        code = _codes.pop(name, None)
-    if code is None:
-        code = CpuCode(texts, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text)
-    with _lock:
-        _codes[name] = code
-        nbytes = sum(each.nbytes for each in _codes.values())
-        for old in [*_codes][:-1]:
-            if nbytes <= _MOST_NBYTES:
-                break
-            nbytes -= _codes.pop(old).nbytes
-    return code
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread may have held it at the fork
-
-
-process.reset_in_child(_renew_lock)
-
-
 class CpuModule:
     """Code with variables of its own.
 
@@ -206,7 +106,7 @@ class CpuModule:
 
     def initialise(self) -> None:
         """Give the variables their initial values."""
-        initial = self._translation.block()
+        initial = self._translation.make_block()
         self._memory[: len(initial)] = np.frombuffer(initial, np.uint8)
         self._code.library.xf_init_module(self._memory.ctypes.data)
 
@@ -241,7 +141,7 @@ class CpuModule:
         return {
             "registers": 0, "max_threads": most, "shared_nbytes": kernel.static_nbytes, "constant_nbytes": constant,
             "local_nbytes": kernel.local_nbytes, "max_dynamic_shared_nbytes": USUAL_SHARED_NBYTES,
-            "ptx_version": self._code.version, "binary_version": self._code.version,
+            "ptx_version": self._translation.capability, "binary_version": self._translation.capability,
         }  # fmt: skip
 
     @property
@@ -340,7 +240,7 @@ class CpuModule:
             return
         kernel, config = self.find_kernel(name), config or process.get()
         is_checked = self._code.is_checked if is_checked is None else is_checked
-        if is_checked and (unset := self._code.unset.get(name)) is not None:
+        if is_checked and (unset := self._translation.unset.get(name)) is not None:
             raise_unset(label, unset)
         params = _pack(kernel, values)
         launch = runtime.EmulatedLaunch()

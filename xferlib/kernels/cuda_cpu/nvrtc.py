@@ -13,6 +13,7 @@ from xferlib._runtime.version import install_command
 from xferlib.errors import KernelCompileError, UnsupportedError
 from xferlib.kernels import cuda_engine as cache
 from xferlib.kernels import cuda_headers, cuda_packages
+from xferlib.kernels.cuda_cpu import code
 
 DEBUG = "--device-debug"
 _GROUPS = "cooperative_groups"
@@ -69,6 +70,8 @@ def compile_to_ptx(
     # A cached kernel needs no NVRTC loaded, where a package tells its version.
     compiler = " ".join(cuda_packages.list_packages()) or load_nvrtc().version()
     version = f"{compiler} {cuda_headers.identify(folders)}"
+    if forbids_contraction := re.search(r"-fmad[=\0]false", "\0".join(options)) is not None:
+        version += f" {code.identify_translator()}"
     name = cache.key("ptx", source, arch, "\0".join((*whole, *names)), version)
     cached = cache.read(name) if is_kept and log_stream is None else None
     if cached is None:
@@ -81,13 +84,13 @@ def compile_to_ptx(
             compiled = compile_source(options=whole)
         if log_stream is not None:
             log_stream.write(compiled.log)
-        cached = cache.pack_names(compiled.cubin, compiled.names, names)
+        text = compiled.cubin.rstrip(b"\0")
+        if forbids_contraction:
+            from xferlib.kernels.cuda_cpu import assembler
+
+            text = assembler.forbid_contraction(text.decode()).encode()
+        cached = cache.pack_names(text, compiled.names, names)
         if is_kept:
             cache.write(name, cached)
-    code, lowered = cache.unpack_names(cached, names)
-    text = code.rstrip(b"\0").decode()
-    if re.search(r"-fmad[=\0]false", "\0".join(options)):
-        from xferlib.kernels.cuda_cpu import assembler
-
-        text = assembler.forbid_contraction(text)
-    return text, lowered
+    content, lowered = cache.unpack_names(cached, names)
+    return content.decode(), lowered

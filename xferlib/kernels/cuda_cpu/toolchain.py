@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from xferlib._runtime import process
@@ -41,9 +38,6 @@ def find_parts() -> Iterator[ToolPart]:
             return
     yield from _find_nvrtc()
     yield _find_c_compiler()
-    if _forbids_programs(Path(tempfile.gettempdir())):
-        text = f"{tempfile.gettempdir()} is mounted noexec, and compiled kernels are loaded from there"
-        yield ToolPart("temporary folder", text, "set TMPDIR to a folder that may hold programs")
 
 
 def _find_nvrtc() -> Iterator[ToolPart]:
@@ -81,11 +75,3 @@ def _report(name: str, error: Exception) -> ToolPart:
     """An error as it would be raised, in its fact and its remedy."""
     fact, _, remedy = str(error).partition("; ")
     return ToolPart(name, fact, remedy.partition(", or give get_function")[0])
-
-
-def _forbids_programs(folder: Path) -> bool:
-    """Whether a folder's file system runs no programs; False where the system does not tell."""
-    try:
-        return bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
-    except (AttributeError, OSError):
-        return False

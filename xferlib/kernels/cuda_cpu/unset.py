@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xferlib.kernels.cuda_cpu.dataflow import ValueFlow, find_results, find_sources, find_unwritten
-from xferlib.kernels.cuda_cpu.emit import FaultSite, ModuleLayout, make_site
+from xferlib.kernels.cuda_cpu.function_writer import make_site
+from xferlib.kernels.cuda_cpu.layout import ModuleLayout
 from xferlib.kernels.cuda_cpu.ptx import Address, Instruction, Module, Operand, PtxLabel, PtxVariable, Symbol
+from xferlib.kernels.cuda_cpu.translation import FaultSite
 
 _MOST_USES = 64
 """Of variables that may have no value, in one function: each takes a walk through it."""

@@ -1,0 +1,201 @@
+"""A module of PTX: where its variables are, the names of its functions in C, and which of them a kernel reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xferlib.kernels.cuda_cpu.ptx import (
+    Address,
+    Instruction,
+    Module,
+    Operand,
+    OperandList,
+    PtxError,
+    PtxFunction,
+    PtxVariable,
+    Register,
+    Symbol,
+    Vector,
+)
+from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN, ModuleVariable
+
+_MOST_BLOCK_NBYTES = 4 << 30
+
+
+def align_up(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+class ModuleLayout:
+    """Offsets of module variables and of shared variables, and which functions a kernel may reach."""
+
+    def __init__(self, module: Module, *, checked: bool) -> None:
+        self.module = module
+        self.checked = checked
+        self.gap = REDZONE if checked else 0
+        self.variables: dict[str, ModuleVariable] = {}
+        self.offsets: dict[int, int] = {}  # by the identity of the variable
+        self.relocations: list[tuple[int, PtxVariable]] = []
+        self.block_nbytes = 0
+        self.block_align = 16
+        self.const_begin = self.const_end = 0
+        self.uses = {
+            name: self.collect(function) for name, function in module.functions.items() if function.body is not None
+        }
+        self.lay_out_block()
+        self.numbers = {name: number for number, name in enumerate(module.functions)}
+        self.ends = self.find_ends()
+        entries = (each for each in module.functions.values() if each.is_entry and each.body is not None)
+        self.sources = {self.find_source(each) for each in entries}
+
+    def resolve(self, name: str, function: PtxFunction | None) -> PtxFunction | PtxVariable | None:
+        """The meaning of a name in a function."""
+        name = function.aliases.get(name, name) if function else name
+        name = self.module.aliases.get(name, name)
+        return self.module.variables.get(name) or self.module.functions.get(name)
+
+    def collect(self, function: PtxFunction) -> tuple[list[str], dict[int, PtxVariable]]:
+        """The functions and the variables that a function names."""
+        functions: dict[str, None] = {}
+        variables: dict[int, PtxVariable] = {}
+
+        def visit(operand: Operand) -> None:
+            if isinstance(operand, Symbol):
+                target = operand.target
+                found = self.resolve(target, function) if isinstance(target, str) else target
+                if isinstance(found, PtxVariable):
+                    variables[id(found)] = found
+                elif isinstance(found, PtxFunction):
+                    functions[found.name] = None
+            elif isinstance(operand, Address):
+                visit(operand.base)
+            elif isinstance(operand, Vector | OperandList):
+                for item in operand.items:
+                    visit(item)
+
+        for instruction in function.body or ():
+            if isinstance(instruction, Instruction):
+                for operand in instruction.operands:
+                    visit(operand)
+        return list(functions), variables
+
+    def reach(self, roots: Iterable[str]) -> list[str]:
+        found: dict[str, None] = {}
+        waiting = list(roots)
+        while waiting:
+            name = waiting.pop()
+            if name in found or name not in self.uses:
+                continue
+            found[name] = None
+            waiting.extend(self.uses[name][0])
+        return list(found)
+
+    def lay_out_block(self) -> None:
+        everything = [variable for variable in self.module.variables.values() if variable.space in ("global", "const")]
+        for function in self.module.functions.values():
+            everything.extend(variable for variable in function.variables if variable.space in ("global", "const"))
+        everything.sort(key=lambda variable: variable.space)  # the constants first, together: isspacep.const
+        at = self.gap
+        for variable in everything:
+            if variable.is_extern:
+                continue
+            at = align_up(at, max(variable.align, 1))
+            self.block_align = max(self.block_align, variable.align)
+            self.offsets[id(variable)] = at
+            name = variable.name if variable.name not in self.variables else f"{variable.function}::{variable.name}"
+            self.variables[name] = ModuleVariable(
+                name, variable.space, at, variable.nbytes, variable.align, variable.is_visible, variable.initial
+            )
+            if variable.relocations:
+                self.relocations.append((at, variable))
+            at += variable.nbytes + self.gap
+            if variable.space == "const":
+                self.const_end = at
+        self.block_nbytes = max(align_up(at, 16), 16)
+        if self.block_nbytes > _MOST_BLOCK_NBYTES:
+            raise PtxError(
+                f"the module's variables take {self.block_nbytes} bytes, and the most is {_MOST_BLOCK_NBYTES}; use "
+                "arrays"
+            )
+        self.arrange_window()
+
+    def arrange_window(self) -> None:
+        """Variables of the module and of functions have one offset for all kernels; those of kernels begin after."""
+        self.common: list[PtxVariable] = [
+            v for v in self.module.variables.values() if v.space == "shared" and not v.is_extern
+        ]
+        self.own: dict[str, list[PtxVariable]] = {}
+        for function in self.module.functions.values():
+            variables = [v for v in function.variables if v.space == "shared" and not v.is_extern]
+            if function.is_entry:
+                self.own[function.name] = variables
+            else:
+                self.common.extend(variables)
+        self.shared_end: dict[int, int] = {}
+        self.assign_offsets(self.common, SHARED_BEGIN)
+        self.reached: dict[str, list[str]] = {}
+        for function in self.module.functions.values():
+            if function.is_entry and function.body is not None:
+                self.reached[function.name] = self.reach([function.name])
+                begin = max(
+                    (self.shared_end[id(v)] for v in self.find_used_common(function.name)), default=SHARED_BEGIN
+                )
+                self.assign_offsets(self.own[function.name], begin)
+
+    def assign_offsets(self, variables: list[PtxVariable], at: int) -> None:
+        for variable in variables:
+            at = align_up(at + self.gap, max(variable.align, 1))
+            self.offsets[id(variable)] = at
+            at += variable.nbytes
+            self.shared_end[id(variable)] = at + self.gap
+
+    def find_used_common(self, kernel: str) -> list[PtxVariable]:
+        used: dict[int, PtxVariable] = {}
+        for name in self.reached[kernel]:
+            used.update(self.uses[name][1])
+        return [variable for variable in self.common if id(variable) in used]
+
+    def find_window(self, kernel: str) -> list[PtxVariable]:
+        return [*self.find_used_common(kernel), *self.own[kernel]]
+
+    def find_dynamic_align(self, kernel: str) -> int:
+        aligns = [0]
+        for name in self.reached[kernel]:
+            aligns += [v.align for v in self.uses[name][1].values() if v.space == "shared" and v.is_extern]
+        return max(aligns)
+
+    @staticmethod
+    def find_source(entry: PtxFunction) -> str:
+        """The file of a kernel; empty where the PTX has no lines."""
+        place = next((i.place for i in entry.body or () if isinstance(i, Instruction) and i.place), None)
+        while place and place.inlined_at:
+            place = place.inlined_at
+        return entry.files.get(place.file, "") if place else ""
+
+    def find_ends(self) -> set[str]:
+        """Functions that may end their thread by `exit`: their callers must ask."""
+        ends = set()
+        for name in self.uses:
+            body = self.module.functions[name].body or ()
+            if any(
+                isinstance(i, Instruction)
+                and (i.opcode == "exit" or (i.opcode == "call" and any(isinstance(o, Register) for o in i.operands)))
+                for i in body
+            ):
+                ends.add(name)
+        while True:
+            more = {name for name, (called, _) in self.uses.items() if name not in ends and ends.intersection(called)}
+            if not more:
+                return ends
+            ends |= more
+
+    def name_function(self, name: str) -> str:
+        return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
+
+    def declare(self, function: PtxFunction) -> str:
+        if function.is_entry:
+            return f"void {self.name_function(function.name)}(xf_thread *t, const char *params)"
+        params = [f"char *o{n}" for n in range(len(function.returns))] + [
+            f"char *i{n}" for n in range(len(function.params))
+        ]
+        return f"static u32 {self.name_function(function.name)}({', '.join(['xf_thread *t', *params])})"

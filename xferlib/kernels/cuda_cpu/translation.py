@@ -1,0 +1,132 @@
+"""A translated module: all that a launch and a report need to know of it, and no part of the translator.
+
+It is kept on disk, so that a module that was translated once is loaded without the translator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import NamedTuple
+
+SHARED_BEGIN = 1024
+"""Where shared memory begins in the window, as `kernel.h` has it."""
+REDZONE = 32
+"""Bytes on each side of a variable in checked code: an index that is wrong by a few is seen."""
+_MOST_CALLERS = 3
+"""In words: more say no more."""
+
+
+class InlinedCall(NamedTuple):
+    """A place in the source where a function's text replaced its call."""
+
+    function: str
+    file: str
+    line: int
+
+
+class FaultSite(NamedTuple):
+    """Where a fault can be. `line` is 0 where the PTX has no lines; then `ptx_line` is all that is known."""
+
+    file: str
+    line: int
+    column: int
+    instruction: str
+    function: str  # the PTX function: a kernel, or a function that kernels call
+    ptx_line: int
+    inlined: tuple[InlinedCall, ...] = ()  # the innermost call first; the function is the callee
+    is_whole: bool = True  # all calls are known
+    source_lines: tuple[int, ...] = ()
+    """In the file of the kernels: that of the place or of a call, the innermost first."""
+
+    @property
+    def source_line(self) -> int:
+        """The line in the file of the kernels, where a header's function is called; 0 where that is not known."""
+        return self.source_lines[0] if self.source_lines else 0
+
+    @property
+    def words(self) -> str:
+        """The place as people name it: the line of the source, the header's that it calls, and what calls it."""
+        if not self.line:
+            return f"line {self.ptx_line} of the PTX"
+        header = f"{PurePath(self.file).name}:{self.line}"
+        if not self.source_lines:
+            return header
+        line, *callers = self.source_lines
+        return "".join(
+            [
+                f"line {line}",
+                f" ({header})" * (line != self.line),
+                *(f", called at line {each}" for each in callers[:_MOST_CALLERS]),
+            ]
+        )
+
+
+class KernelParameter(NamedTuple):
+    name: str
+    offset: int
+    nbytes: int
+    align: int
+
+
+class SharedVariable(NamedTuple):
+    name: str
+    offset: int  # in the shared window
+    nbytes: int
+
+
+class Kernel(NamedTuple):
+    name: str
+    symbol: str  # of the C function
+    params: tuple[KernelParameter, ...]
+    params_nbytes: int
+    shared: tuple[SharedVariable, ...]
+    shared_nbytes: int  # from SHARED_BEGIN on, with redzones: xf_launch.static_nbytes
+    static_nbytes: int  # what the GPU would say
+    dynamic_align: int  # of dynamic shared memory; 0: it has none
+    needs_fibers: bool
+    is_cooperative: bool  # waits for the whole grid
+    maxntid: tuple[int, ...]
+    reqntid: tuple[int, ...]
+    local_nbytes: int  # local variables of the kernel and of all functions that it may call, each once
+    is_recursive: bool  # or calls through pointers: local_nbytes is only one level of it
+
+
+class ModuleVariable(NamedTuple):
+    name: str
+    space: str  # global or const
+    offset: int  # in the module's block
+    nbytes: int
+    align: int
+    is_visible: bool
+    initial: bytes  # empty: zeros
+
+
+@dataclass(slots=True)
+class TranslatedModule:
+    text: str  # in C; it is not kept
+    kernels: dict[str, Kernel]
+    variables: dict[str, ModuleVariable]
+    block_nbytes: int  # of the module's variables
+    block_align: int
+    sites: list[FaultSite]
+    uncovered: dict[str, str]  # kernels that were left out, and why
+    capability: int  # of the target, such as 80
+    unset: dict[str, FaultSite] = field(default_factory=dict)  # by kernel, a use of a variable that nothing sets
+
+    @property
+    def places(self) -> list[int]:
+        """A number of each site's place in the source, the same for copies of one place; 0 where it is not known.
+
+        A line is not enough: a header's barrier is at one line for all its calls.
+        """
+        numbers: dict[tuple[object, ...], int] = {}
+        keys = [(site.file, site.line, site.inlined) if site.is_whole and site.line else None for site in self.sites]
+        return [0 if key is None else numbers.setdefault(key, len(numbers) + 1) for key in keys]
+
+    def make_block(self) -> bytes:
+        """The initial bytes of the module's variables; `xf_init_module` adds the addresses."""
+        data = bytearray(self.block_nbytes)
+        for variable in self.variables.values():
+            data[variable.offset : variable.offset + len(variable.initial)] = variable.initial
+        return bytes(data)
