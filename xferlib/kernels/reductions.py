@@ -338,13 +338,17 @@ def _first_along(x: Any, axis: Axis) -> Any:
     """The first element along some axes, which stay; ``x`` where it is no array, or has none."""
     if not arguments.is_array(x) or not x.shape:
         return x
-    return x[_first_index(axis, len(x.shape))]
+    given = axis if type(axis) is tuple else (axis,)
+    is_plain = axis is None or {*map(type, given)} <= {int}  # a stranger's object is not hashed
+    return x[(_known_index if is_plain else _first_index)(axis, len(x.shape))]
 
 
-@functools.lru_cache(typed=True)
 def _first_index(axis: Axis, rank: int) -> tuple[slice, ...]:
     axes = check_axes("var", axis, rank)
     return tuple([slice(0, 1) if each in axes else slice(None) for each in range(rank)])
+
+
+_known_index = functools.lru_cache(_first_index)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import mmap
+import operator
 import zlib
 from bisect import bisect_right
 from collections import deque
@@ -479,6 +480,7 @@ class AddressSpace:
 
     def allocate(self, nbytes: int, device: Device, stream: SimStream, location: CodeLocation) -> Block:
         """A block of uninitialised memory."""
+        nbytes = operator.index(nbytes)  # of a wrong shape, an error before anything has changed
         at = 0
         if nbytes > _SMALL_NBYTES:
             memory = _make_uninitialised(nbytes, device)
