@@ -486,10 +486,9 @@ class AddressSpace:
             memory = _make_uninitialised(nbytes, device)
         else:
             at = self._piece_at
-            if at + nbytes > _PIECE_NBYTES:
+            if self._piece is None or at + nbytes > _PIECE_NBYTES:
                 self._typed, at = {}, 0
                 self._piece = _make_uninitialised(_PIECE_NBYTES, device)
-            assert self._piece is not None
             memory = self._piece
             self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
         return Block(memory, at, nbytes, None, device, stream, location, self)
