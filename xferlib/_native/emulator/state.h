@@ -68,6 +68,7 @@ struct Thread {
     u32 mask;
     u32 polls;    /* atomics and volatile accesses */
     u32 result, second_result; /* of a barrier or warp operation */
+    u32 doubt; /* of a shuffle's result */
     u64 value;
     u32 b, c;
     u64 ticks;
@@ -307,8 +308,8 @@ char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
 void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
 void begin_local(xf_thread *t, char *memory, u32 nbytes);
 void end_local(xf_thread *t, char *memory, u32 nbytes);
-void refuse_unset(xf_thread *t, u32 site);
-void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+void refuse_unset(xf_thread *t, u32 doubt, u32 site);
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 doubt, u32 site);
 u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
 void refuse_overflow(xf_thread *t, s64 value, u32 site);
 

@@ -835,6 +835,12 @@ class _ModuleWriter:
 _NO_INSTRUCTION = Instruction("", (), [], None, False, None, 0, "")
 
 
+def _any(*doubts: str) -> str:
+    """The first doubt of some that is one."""
+    *first, last = [each for each in doubts if each != "0"] or ["0"]
+    return f"({''.join(f'{each} ? {each} : ' for each in first)}{last})" if first else last
+
+
 class _FunctionWriter:
     """Writes one function. Methods `do_*` are the instructions, by opcode."""
 
@@ -889,6 +895,8 @@ class _FunctionWriter:
             self.index, self.instruction, self.site_number = index, item, None
             for number in self.passed.get(index, ()):
                 self.put(f"t->joins[{number}]++;")
+            for branch in self.decided.get(index, ()):
+                self.put_decided(branch)
             self.write_instruction(item)
         self.leave("0")
         return self.assemble()
@@ -1109,8 +1117,11 @@ class _FunctionWriter:
             ]
             head.append(f"{kind} {', '.join(declared)};")
         if self.doubtful:
-            initial = (f"u_{number} = {int(number in self.zeroed)}" for number in sorted(self.doubtful))
+            unset = dict.fromkeys(self.zeroed, "XF_UNSET")
+            initial = (f"u_{number} = {unset.get(number, '0')}" for number in sorted(self.doubtful))
             head.append(f"u32 {', '.join(initial)};")
+        if self.decisions:
+            head.append(f"u32 {', '.join(f'd_{branch} = 0' for branch in self.decisions)};")
         if self.exact:
             head.append(f"u64 {', '.join(f'e_{number} = 0' for number in sorted(self.exact))};")
         if re.search(r"\bcc\b", body):
@@ -1153,9 +1164,15 @@ class _FunctionWriter:
         handler = _HANDLERS.get(item.opcode)
         if handler is None:
             self.refuse()
-        if self.doubtful and item.guard is not None and item.guard.number in self.doubtful:
-            self.put_doubt_of_guard(item)
+        guard = f"u_{item.guard.number}" if item.guard is not None and item.guard.number in self.doubtful else ""
+        decided = dataflow.find_results(item) & self.doubtful if guard else set()
+        if guard and not decided and item.opcode not in ("bra", "exit", "ret"):
+            self.refuse_doubts([guard])
+        if (decision := self.decisions.get(self.index)) is not None:
+            self.refuse_doubts([guard] if decision.is_of_write else [])
+            self.put(f"d_{self.index} = {_any(guard, f'd_{self.index}')};")
         begin = len(self.lines)
+        self.refuse_doubts([f"d_{branch}" for branch, each in self.decisions.items() if self.index in each.writes])
         if self.doubtful:
             self.put_doubts(item)
         if self.exact:
@@ -1163,20 +1180,26 @@ class _FunctionWriter:
         handler(self, item)
         if self.doubtful and item.opcode == "st" and dataflow.may_be_kept(item):
             self.put_forgotten(item)
+        if self.checked and item.opcode == "shfl":
+            self.put_doubt_of_shuffle(item)
         if self.exact and not dataflow.is_exact_step(item):
             for number in sorted(dataflow.find_results(item) & self.exact):
                 self.put(f"e_{number} = (u64)(s64)(s32){self.names[number][0]};")
         if item.guard is not None:
-            guard = self.read_register(item.guard, "pred")
+            condition = self.read_register(item.guard, "pred")
             body = " ".join(self.lines[begin:])
             del self.lines[begin:]
-            self.put(f"if ({'!' if item.negated else ''}{guard}) {{ {body} }}")
+            self.put(f"if ({'!' if item.negated else ''}{condition}) {{ {body} }}")
+            for number in sorted(decided - {item.guard.number}):
+                self.put(f"u_{number} = {_any(f'u_{number}', guard)};")
 
     # What is checked of registers
 
     def find_meanings(self) -> None:
         self.meanings: dict[int, str] = {}
         self.doubtful: set[int] = set()
+        self.decisions: dict[int, dataflow.Decision] = {}  # of branches by registers that may have no value
+        self.decided: dict[int, list[int]] = {}  # where their ways meet, those branches
         self.exact: set[int] = set()
         self.widenings: set[int] = set()
         self.bypasses: dict[int, int] = {}  # of barriers that may be passed by, their numbers
@@ -1190,8 +1213,11 @@ class _FunctionWriter:
             self.bypasses = {barrier: number for number, barrier in enumerate(joins)}
             for number, join in enumerate(joins.values()):
                 self.passed.setdefault(join, []).append(number)
-        if self.zeroed:
-            self.doubtful = dataflow.find_doubtful(flow, self.zeroed)
+        self.parts = dataflow.find_parts(flow)
+        self.doubtful, self.decisions = dataflow.find_doubtful(flow, self.zeroed, self.loops)
+        for branch, decision in self.decisions.items():
+            if decision.join is not None:
+                self.decided.setdefault(decision.join, []).append(branch)
         if self.module.finds_overflow:
             self.exact, self.widenings = dataflow.find_indices(flow)
 
@@ -1200,18 +1226,21 @@ class _FunctionWriter:
         found = find_registers(operands, with_addresses=True) & self.doubtful
         return [f"u_{number}" for number in sorted(found)]
 
-    def refuse_doubts(self, doubts: list[str], operator: str = " | ") -> None:
+    def refuse_doubts(self, doubts: list[str], operator: str = " || ") -> None:
         if doubts:
-            self.put(f"if ({operator.join(doubts)}) run->unset(t, {self.site});")
+            self.put(f"if ({operator.join(doubts)}) run->unset(t, {_any(*doubts)}, {self.site});")
 
-    def put_doubt_of_guard(self, item: Instruction) -> None:
-        assert item.guard is not None
-        guard = f"u_{item.guard.number}"
-        results = dataflow.find_results(item) & self.doubtful
-        if not results and item.opcode not in ("bra", "exit", "ret"):
-            self.refuse_doubts([guard])
-        for number in sorted(results):
-            self.put(f"u_{number} |= {guard};")
+    def put_decided(self, branch: int) -> None:
+        """Where the ways of a branch that was decided without a value meet, what they have set has none."""
+        doubts = (f"u_{number} = {_any(f'u_{number}', f'd_{branch}')};" for number in self.decisions[branch].results)
+        self.put(f"if (d_{branch}) {{ {' '.join(sorted(doubts))} d_{branch} = 0; }}")
+
+    def put_doubt_of_shuffle(self, item: Instruction) -> None:
+        """Of the value that it has given, and not of whether the lane is in the range."""
+        target = item.operands[0]
+        value = target.first if isinstance(target, Pair) else target
+        for number in sorted(dataflow.find_results(item) & self.doubtful):
+            self.put(f"u_{number} = {'t->doubt' if number in find_registers([value]) else '0'};")
 
     def put_doubts(self, item: Instruction) -> None:
         """Registers without a value make others so, until they reach memory, an address or another thread.
@@ -1234,52 +1263,46 @@ class _FunctionWriter:
             doubts = [self.doubts([value]) for value in values]
             # Of a struct that is copied, some members may have no value.
             if all(doubts) and "global" in item.modifiers:
-                self.refuse_doubts([each for doubt in doubts for each in doubt], " & ")
+                self.refuse_doubts([each for doubt in doubts for each in doubt], " && ")
             return
         elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier"):
             self.refuse_doubts(self.doubts(operands[dataflow.has_target(item) :]))
             expression = "0"
-        elif opcode == "shfl" and len(operands) == 5:
+        elif opcode == "shfl":
             self.refuse_doubts(self.doubts(operands[2:]))
-            (value,) = self.doubts(operands[1:2]) or ["0"]
-            if value == "0":
-                expression = "0"
-            else:
-                mode = next(word for word in ("up", "down", "bfly", "idx") if word in item.modifiers)
-                b, c, mask = (self.read(operand, "u32") for operand in operands[2:])
-                self.put("{ u32 p;")
-                expression = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {value}, {b}, {c}, {mask}, &p, {self.site})"
+            self.put(f"t->doubt = {_any(*self.doubts(operands[1:2]))};")
+            return
         else:
             expression = self.combine_doubts(item)
         for number in results:
             self.put(f"u_{number} = {expression};")
-        if expression.startswith("run->shuffle"):
-            self.put("}")
 
     def combine_doubts(self, item: Instruction) -> str:
         operands, opcode = item.operands, item.opcode
         sources = [self.doubts([operand]) for operand in operands[1:]]
         if not any(sources):
             return "0"
-        each = [" | ".join(source) or "0" for source in sources]
+        each = [_any(*source) for source in sources]
         if opcode == "selp":
-            return f"{each[2]} | ({self.read(operands[3], 'pred')} ? {each[0]} : {each[1]})"
-        if opcode in ("and", "or") and item.modifiers == ("pred",):  # the other one may decide
-            a, b = (("" if opcode == "and" else "!") + self.read(operand, "pred") for operand in operands[1:3])
-            return f"(({each[0]}) & ({each[1]})) | (({each[0]}) & {b}) | (({each[1]}) & {a})"
-        is_pack = opcode in ("or", "bfi", "prmt") or (opcode == "mov" and isinstance(operands[1], Vector))
+            return _any(each[2], f"({self.read(operands[3], 'pred')} ? {each[0]} : {each[1]})")
+        if opcode == "and" or (opcode == "or" and item.modifiers == ("pred",)):  # the other one may decide
+            sign = "" if opcode == "and" else "!"
+            a, b = (f"{sign}{self.read(operand, item.modifiers[0])}" for operand in operands[1:3])
+            return f"{each[0]} && ({each[1]} || {b}) ? {each[0]} : {each[1]} && {a} ? {each[1]} : 0"
+        is_pack = opcode in ("bfi", "prmt") or (opcode == "mov" and isinstance(operands[1], Vector))
+        is_pack = is_pack or (opcode == "or" and bool(find_registers(operands[1:3]) & self.parts))
         if is_pack:  # of members, some of which may have no value
             parts = operands[1].items if isinstance(operands[1], Vector) else operands[1:3]
-            doubts = [self.doubts([part]) for part in parts]
-            return " & ".join(doubt for part in doubts for doubt in part) if all(doubts) else "0"
-        return " | ".join(dict.fromkeys(doubt for source in sources for doubt in source))
+            doubts = [_any(*self.doubts([part])) for part in parts]
+            return f"{' && '.join(doubts)} ? {doubts[0]} : 0"
+        return _any(*dict.fromkeys(doubt for source in sources for doubt in source))
 
     def put_forgotten(self, item: Instruction) -> None:
         """Shared and local memory may receive what has no value, if no thread uses it then."""
         values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
         for value, place in zip(values, self.places(item, 0), strict=False):
             for doubt in self.doubts([value]):
-                self.put(f"if ({doubt}) run->forget(t, {place});")
+                self.put(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
 
     def put_lacks(self, item: Instruction) -> None:
         target = item.operands[0]
