@@ -754,7 +754,8 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
         refuse_access(access, XF_OUT_OF_BOUNDS);
     }
     require_alignment(access, address, nbytes);
-    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes, access->flags)) {
+    if (access->flags & XF_READ && is_noted(block) &&
+        is_unwritten(block->initialised, offset, nbytes, access->flags)) {
         snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
         refuse_access(access, XF_UNINITIALISED);
     }

@@ -770,6 +770,7 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     for (u32 i = 1; i < started; i++) pthread_join(workers[i]->os_thread, NULL);
     for (u32 i = 0; i < count; i++) free_worker(workers[i]);
     if (launch.checks) close_checks(&launch);
+    if (!is_checked(&launch)) note_unwatched();
     pthread_cond_destroy(&launch.ended);
     pthread_mutex_destroy(&launch.lock);
     return launch.fault;

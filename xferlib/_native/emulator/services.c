@@ -173,7 +173,7 @@ static struct {
     HeapBlock *root;
     HeapBlock *first_freed, *last_freed; /* in the order of their ends */
     u64 nbytes, freed_nbytes;
-    u64 random;
+    u64 random, unwatched;
     int is_prepared;
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER, .random = 88172645463325252ull};
 
@@ -262,6 +262,16 @@ static void drop_oldest_freed(void) {
     free(block);
 }
 
+void note_unwatched(void) {
+    lock_heap();
+    heap.unwatched++;
+    pthread_mutex_unlock(&heap.lock);
+}
+
+int is_noted(const HeapBlock *block) {
+    return block->unwatched == heap.unwatched;
+}
+
 u64 allocate_memory(xf_thread *t, u64 nbytes, u32 site) {
     (void)t, (void)site;
     if (nbytes == 0 || nbytes > HEAP_NBYTES) return 0;
@@ -275,6 +285,7 @@ u64 allocate_memory(xf_thread *t, u64 nbytes, u32 site) {
         block->nbytes = nbytes;
         block->memory = memory;
         block->initialised = initialised;
+        block->unwatched = heap.unwatched;
         block->priority = draw(&heap.random);
         heap.nbytes += nbytes;
         insert_block(block);

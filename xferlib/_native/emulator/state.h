@@ -262,6 +262,8 @@ void run_trap(xf_thread *t, u32 site);
 void refuse_instruction(xf_thread *t, u32 site);
 u64 allocate_memory(xf_thread *t, u64 nbytes, u32 site);
 void free_memory(xf_thread *t, u64 address, u32 site);
+/* A launch without checks has ended. */
+void note_unwatched(void);
 u64 read_clock(xf_thread *t);
 u64 read_global_timer(xf_thread *t);
 u64 read_environment(xf_thread *t, u32 number);

@@ -66,6 +66,7 @@ _MOST_JOINS = 32  # XF_JOINS
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
 _MOST_CALLERS = 3  # in words: more say no more
+_FUNCTIONS_BEGIN = 0xF0F << 52  # no address that a machine has
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
 
 
@@ -529,7 +530,7 @@ class ModuleLayout:
 
     def __init__(self, module: Module, checked: bool) -> None:
         self.module = module
-        self.gap = REDZONE if checked else 0
+        self.gap = REDZONE if checked else 0  # in shared memory
         self.variables: dict[str, ModuleVariable] = {}
         self.offsets: dict[int, int] = {}  # by the identity of the variable
         self.relocations: list[tuple[int, PtxVariable]] = []
@@ -588,7 +589,7 @@ class ModuleLayout:
         for function in self.module.functions.values():
             everything.extend(variable for variable in function.variables if variable.space in ("global", "const"))
         everything.sort(key=lambda variable: variable.space)  # the constants first, together: isspacep.const
-        at = self.gap
+        at = REDZONE  # in unchecked code too: both kinds may use the same memory
         for variable in everything:
             if variable.is_extern:
                 continue
@@ -601,7 +602,7 @@ class ModuleLayout:
             )
             if variable.relocations:
                 self.relocations.append((at, variable))
-            at += variable.nbytes + self.gap
+            at += variable.nbytes + REDZONE
             if variable.space == "const":
                 self.const_end = at
         self.block_nbytes = max(_align_up(at, 16), 16)
@@ -723,6 +724,21 @@ class _ModuleWriter:
                 return ends
             ends |= more
 
+    def address_of(self, function: PtxFunction) -> int:
+        """The address of a function as kernels have it: the same in checked and unchecked code, and none of memory."""
+        return _FUNCTIONS_BEGIN + 16 * self.numbers[function.name]
+
+    def write_functions(self, written: Collection[str]) -> str:
+        """What finds the C function at an address."""
+        names = (f"(u64){self.c_name(name)}" if name in written else "0" for name in self.numbers)
+        return "\n".join([
+            "static u64 xf_function(u64 a) {",
+            f"    const u64 all[] = {{{', '.join(names)}}};",
+            f"    const u64 i = a - {_FUNCTIONS_BEGIN}ull;",
+            "    return i % 16 == 0 && i / 16 < sizeof all / sizeof *all ? all[i / 16] : a;",
+            "}",
+        ])  # fmt: skip
+
     def c_name(self, name: str) -> str:
         return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
 
@@ -762,6 +778,8 @@ class _ModuleWriter:
                     uncovered[entry.name] = failures[name]
                     bodies.pop(entry.name, None)
         declarations = [self.signature(self.module.functions[name]) + ";" for name in bodies]
+        if any(writer.calls_pointers for writer in facts.values()):
+            declarations.append(self.write_functions(bodies.keys()))
         text = "\n".join([*declarations, *bodies.values(), self.write_init(bodies.keys())])
         kernels = {entry.name: self.kernel(entry, local, facts) for entry in self.entries if entry.name in bodies}
         return CTranslation(
@@ -818,7 +836,7 @@ class _ModuleWriter:
                 elif isinstance(target, PtxFunction) and target.body is not None:
                     if target.name not in written:  # a kernel that was left out
                         continue
-                    address = f"(u64){self.c_name(target.name)}"
+                    address = f"{self.address_of(target)}ull"
                 else:
                     raise PtxError(
                         f"variable '{variable.name}' holds the address of '{relocation.target}', which is not defined"
@@ -1416,7 +1434,7 @@ class _FunctionWriter:
         if isinstance(found, PtxFunction):
             if found.body is None:
                 self.refuse(f"the address of '{found.name}', which is not defined,")
-            return f"(u64){self.module.c_name(found.name)}"
+            return _integer_literal(self.module.address_of(found), "u64")
         if found is None:
             if isinstance(target, str) and target.startswith("%"):
                 self.refuse(f"the register '{target}'")
@@ -2986,7 +3004,7 @@ def _call(writer: _FunctionWriter, item: Instruction) -> None:
         if known is None:
             writer.fail("a call by address needs a prototype")
         types = ", ".join(["xf_thread *", *["char *"] * (len(known.returns) + len(known.params))])
-        pointer = f"((u32 (*)({types})){writer.read_register(target, 'u64')})"
+        pointer = f"((u32 (*)({types}))xf_function({writer.read_register(target, 'u64')}))"
         _call_function(writer, pointer, known.returns, known.params, returns, arguments, may_end=True)
     else:
         writer.fail("a call of what is not a function")
