@@ -917,7 +917,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
         self._ptx: tuple[list[str], dict[str, str]] | None = None
-        """What CPUs run, and the mangled names; chosen once, so that all modes have the same variables."""
+        """The texts that CPUs run, and the mangled names; chosen once, so that all modes have the same variables."""
         self._variables: dict[str, Any] = {}
         """Their memory by CPU or simulated device."""
         self._lock = threading.Lock()

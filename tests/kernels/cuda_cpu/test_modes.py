@@ -1,4 +1,4 @@
-"""What a module keeps while checks, overflow and the compiler's target change between its launches."""
+"""The state of a module while checks, overflow and the compiler's target change between launches."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _round(value: Fraction) -> int:
 
 
 def test_bfloat16_is_rounded_once() -> None:
-    """What CUDA's headers write for older targets than 9.0 rounds twice, in some of these."""
+    """CUDA's headers round twice for older targets than 9.0, in some of these."""
     need_nvrtc()
     random = np.random.default_rng(5)
     signs, exponents, fractions = (random.integers(0, most, (3, 3000)) for most in (2, 10, 128))

@@ -388,7 +388,7 @@ def may_be_kept(item: Instruction) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a branch decides."""
+    """The effects of a branch."""
 
     join: int | None  # the index at which its ways meet again
     results: set[int]  # registers that are set on the ways, and used behind them
@@ -428,7 +428,7 @@ def find_doubtful(
 
 
 def _find_decision(flow: ValueFlow, index: int, loops: Iterable[tuple[int, int]]) -> Decision:
-    """What the branch at an index decides.
+    """The effects of the branch at an index.
 
     A compiler moves a condition out of a loop, and then both ways have the loop: its writes do not count.
     """

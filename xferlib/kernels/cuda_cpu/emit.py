@@ -729,7 +729,7 @@ class _ModuleWriter:
         return _FUNCTIONS_BEGIN + 16 * self.numbers[function.name]
 
     def write_functions(self, written: Collection[str]) -> str:
-        """What finds the C function at an address."""
+        """The function that finds the C function at an address."""
         names = (f"(u64){self.c_name(name)}" if name in written else "0" for name in self.numbers)
         return "\n".join([
             "static u64 xf_function(u64 a) {",
