@@ -1178,7 +1178,7 @@ __global__ void KERNEL(const int *x, int *out, int n)
     }
 }
 """, {"x": X[:120], "out": zeros(120)},
-    {"out": sum(_PADDED[k:k + 120] * (k + 1) for k in range(7)).astype(I32)}, grid=4, block=32, numbers=(I32(120),),
+    {"out": np.sum([_PADDED[k:k + 120] * (k + 1) for k in range(7)], axis=0).astype(I32)}, grid=4, block=32, numbers=(I32(120),),
     const=("x",))  # fmt: skip
 
 program("ring_queue", """

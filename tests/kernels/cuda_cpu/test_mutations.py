@@ -94,7 +94,8 @@ VALUES = {
     "look_back_by_flags:30 index widened `totals[other]`",
     "bitonic_sort_of_pairs:16 guard deleted `if ((own[at] > own[at + stride]) == is_up) {`",
 }
-"""Guards, and an index of a path that few runs take, that decide what is computed: without them the result is another one, by accesses that are all in order."""
+"""Guards, and an index of a way that few runs take, that decide what is computed: without them the result is another
+one, by accesses that are all in order."""
 
 
 @pytest.fixture(scope="module")

@@ -22,14 +22,14 @@ def checked() -> Iterator[None]:
         yield
 
 
-def run(body: str, block: int = 48, dtype: type = np.int32) -> KernelFaultError | None:
+def run(body: str, block: int = 48, *, functions: str = "") -> KernelFaultError | None:
     source = f"""#include <cooperative_groups.h>
-namespace cg = cooperative_groups;
-extern "C" __global__ void k(const int *x, {"double" if dtype is np.float64 else "int"} *out) {{
+namespace cg = cooperative_groups;{functions}
+extern "C" __global__ void k(const int *x, int *out) {{
 int t = threadIdx.x, v = x[t];
 {body}
 }}"""
-    x, out = xl.to_device(np.arange(128, dtype=np.int32)), xl.zeros(128, dtype)
+    x, out = xl.to_device(np.arange(128, dtype=np.int32)), xl.zeros(128, np.int32)
     try:
         xl.raw_module(source).get_function("k")(1, block, (x, out))
         xl.synchronize()
@@ -120,6 +120,29 @@ NOT_USED = {
 @pytest.mark.parametrize("name", NOT_USED)
 def test_what_a_shuffle_leaves_undefined_may_be_dropped(name: str) -> None:
     assert run(*NOT_USED[name]) is None
+
+
+_FUNCTIONS = """
+__device__ __noinline__ int next(int v) { return __shfl_down_sync(0xffffffffu, v, 1); }
+__device__ __noinline__ int add(int a, int b) { return a + b; }
+__device__ __noinline__ void put(int *out, int v) { *out = v; }
+__device__ __noinline__ int climb(int n, int v) { return n == 0 ? v : climb(n - 1, v + 1); }
+__device__ int (*volatile table[2])(int, int) = {add, add};
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "out[t] = u;", "put(out + t, u);", "out[t] = add(add(1, u), 2);", "out[t] = climb(5, u);",
+        "out[t] = table[v & 1](u, 1);",
+    ],
+)  # fmt: skip
+def test_a_value_of_a_shuffle_passes_calls(use: str) -> None:
+    error = run("int u = next(v);\n" + use, functions=_FUNCTIONS)
+    assert error is not None
+    assert "the value of lane 16, which takes no part" in str(error)
+    assert run(f"int u = next(v), other = add(u, v);\nif (t < 47) {{ {use} }}", functions=_FUNCTIONS) is None
 
 
 def test_memory_that_nothing_has_written_is_no_value_of_a_shuffle() -> None:

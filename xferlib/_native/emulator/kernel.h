@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32 };
+enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32, XF_PASSED = 8 };
 
 /* What an access is: flags of `access`, `store` and `atomic`. */
 enum {
@@ -71,6 +71,7 @@ struct xf_thread {
     s32 budget;        /* counted down at each backward branch; at 0 the kernel calls run->tick, which refills it */
     u32 bypass;        /* while it waits at a barrier in a branch: its number in `joins`, from 1 on */
     u32 doubt;         /* checked execution: that of the value which a shuffle takes, and afterwards of what it gives */
+    u32 doubts[XF_PASSED]; /* of a function's first arguments at its begin, and of what it returns at its end */
     const xf_run *run;
     const xf_math *math;
     u32 joins[XF_JOINS]; /* checked execution: how often the thread has passed the end of the branch of each barrier */

@@ -65,6 +65,7 @@ SHARED_BEGIN = 1024  # XF_SHARED_BEGIN
 _MOST_JOINS = 32  # XF_JOINS
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _MOST_BLOCK_NBYTES = 4 << 30
+_MOST_PASSED = 8  # XF_PASSED
 _MOST_CALLERS = 3  # in words: more say no more
 _FUNCTIONS_BEGIN = 0xF0F << 52  # no address that a machine has
 REDZONE = 32  # bytes on each side of a variable in checked code: an index that is wrong by a few is seen
@@ -695,6 +696,7 @@ class _ModuleWriter:
         self.optional = [name for name in self.layout.reach(named) if name not in required]
         self.required = [name for name in module.functions if name in required]
         self.ends = self.find_ends()
+        self.passes_doubts = checked and self.finds_doubts()
         self.sources = {self.find_source(entry) for entry in self.entries}
 
     @staticmethod
@@ -704,6 +706,15 @@ class _ModuleWriter:
         while place and place.inlined_at:
             place = place.inlined_at
         return entry.files.get(place.file, "") if place else ""
+
+    def finds_doubts(self) -> bool:
+        """Whether a function may give another one what has no value."""
+        functions = [self.module.functions[name] for name in (*self.required, *self.optional)]
+        return not all(function.is_entry for function in functions) and any(
+            dataflow.find_unwritten(function)
+            or any(isinstance(item, Instruction) and item.opcode == "shfl" for item in function.body or ())
+            for function in functions
+        )
 
     def find_ends(self) -> set[str]:
         """Functions that may end their thread by `exit`: their callers must ask."""
@@ -905,6 +916,8 @@ class _FunctionWriter:
             if register := function.param_registers.get(variable.number):
                 self.instruction = _NO_INSTRUCTION
                 self.assign(register, variable.type, f"*({_ctype(variable.type)} *)i{number}")
+        if not function.is_entry:
+            self.put_passed(function.params, "{name} = t->doubts[{number}];")
         body = function.body or []
         for index, item in enumerate(body):
             if isinstance(item, PtxLabel):
@@ -1138,6 +1151,8 @@ class _FunctionWriter:
             unset = dict.fromkeys(self.zeroed, "XF_UNSET")
             initial = (f"u_{number} = {unset.get(number, '0')}" for number in sorted(self.doubtful))
             head.append(f"u32 {', '.join(initial)};")
+        if passed := sorted(set(re.findall(r"\bp_\w+", body))):
+            head.append(f"u32 {', '.join(f'{name} = 0' for name in passed)};")
         if self.decisions:
             head.append(f"u32 {', '.join(f'd_{branch} = 0' for branch in self.decisions)};")
         if self.exact:
@@ -1232,12 +1247,40 @@ class _FunctionWriter:
             for number, join in enumerate(joins.values()):
                 self.passed.setdefault(join, []).append(number)
         self.parts = dataflow.find_parts(flow)
-        self.doubtful, self.decisions = dataflow.find_doubtful(flow, self.zeroed, self.loops)
+        unset = self.zeroed | self.find_received()
+        self.doubtful, self.decisions = dataflow.find_doubtful(flow, unset, self.loops)
         for branch, decision in self.decisions.items():
             if decision.join is not None:
                 self.decided.setdefault(decision.join, []).append(branch)
         if self.module.finds_overflow:
             self.exact, self.widenings = dataflow.find_indices(flow)
+
+    def passes(self, variable: object) -> bool:
+        """Whether the doubt of a parameter, or of what a call returns, goes with it: of numbers, in some modules."""
+        return (
+            self.module.passes_doubts and isinstance(variable, PtxVariable) and variable.space == "param"
+            and 0 < variable.nbytes <= 8
+            and not (self.function.is_entry and any(variable is each for each in self.function.params))
+        )  # fmt: skip
+
+    def find_passed(self, operand: Operand) -> PtxVariable | None:
+        """The variable at an address, if its doubt goes with it."""
+        base = operand.base if isinstance(operand, Address) else None
+        target = base.target if isinstance(base, Symbol) else None
+        return target if isinstance(target, PtxVariable) and self.passes(target) else None
+
+    def find_received(self) -> set[int]:
+        """Registers that may have received no value from another function."""
+        loads = (each for each in self.function.body or () if isinstance(each, Instruction) and each.opcode == "ld")
+        return set[int]().union(*(dataflow.find_results(each) for each in loads if self.find_passed(each.operands[1])))
+
+    def put_passed(self, variables: Iterable[object], text: str) -> None:
+        """Give the doubts of some variables to another function, or take them, as `text` says."""
+        for number, variable in enumerate(variables):
+            if number < _MOST_PASSED and self.module.passes_doubts:
+                name = f"p_{self.arrays[id(variable)]}" if self.passes(variable) else ""
+                if name or "= {name}" in text:
+                    self.put(text.format(number=number, name=name or "0"))
 
     def doubts(self, operands: Iterable[Operand]) -> list[str]:
         """Conditions that registers among operands have no value."""
@@ -1274,11 +1317,14 @@ class _FunctionWriter:
             return
         if opcode in ("ld", "ldu", "call"):
             self.refuse_doubts(self.doubts(operands[1:]) if opcode != "call" else [])
-            expression = "0"
+            received = self.find_passed(operands[1]) if opcode == "ld" else None
+            expression = "0" if received is None else f"p_{self.arrays[id(received)]}"
         elif opcode == "st":
             self.refuse_doubts(self.doubts(operands[:1]))
             values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
             doubts = [self.doubts([value]) for value in values]
+            if (passed := self.find_passed(operands[0])) is not None:
+                self.put(f"p_{self.arrays[id(passed)]} = {_any(*(each for doubt in doubts for each in doubt))};")
             # Of a struct that is copied, some members may have no value.
             if all(doubts) and "global" in item.modifiers:
                 self.refuse_doubts([each for doubt in doubts for each in doubt], " && ")
@@ -1369,6 +1415,7 @@ class _FunctionWriter:
             for name, offset, nbytes in reversed(self.watched):
                 self.put(f"run->local_end(t, {name} + {offset}, {nbytes});")
         if not self.function.is_entry:
+            self.put_passed(self.function.returns, "t->doubts[{number}] = {name};")
             for number, variable in enumerate(self.function.returns):
                 if register := self.function.param_registers.get(variable.number):
                     value = self.read_register(register, variable.type)
@@ -3031,12 +3078,17 @@ def _call_function(
             results.append((actual, formal.type, temporary))
         passed.append(f"(char *)&{temporary}")
     call = f"{name}({', '.join(['t', *passed])})"
+    given, received = (
+        [each.target if isinstance(each, Symbol) else None for each in operands] for operands in (arguments, returns)
+    )
+    writer.put_passed(given, "t->doubts[{number}] = {name};")
     if may_end:
         writer.put(f"if ({call}) {{")
         writer.leave("1")
         writer.put("}")
     else:
         writer.put(f"{call};")
+    writer.put_passed(received, "{name} = t->doubts[{number}];")
     for actual, ptx_type, temporary in results:
         writer.assign(actual, ptx_type, temporary)
     writer.put("}")
