@@ -145,6 +145,33 @@ def test_a_value_of_a_shuffle_passes_calls(use: str) -> None:
     assert run(f"int u = next(v), other = add(u, v);\nif (t < 47) {{ {use} }}", functions=_FUNCTIONS) is None
 
 
+def test_a_reduction_of_cub_drops_what_lanes_beyond_the_last_value_give() -> None:
+    """Its operator meets such values, too, and branches on them."""
+    source = """
+#include <cub/warp/warp_reduce.cuh>
+struct Larger {
+    __device__ int operator()(int a, int b) const {
+        int found = a;
+        if (b > a) {
+            found = b;
+            for (int i = 0; i < b % 3; i++) found += a / 7;
+        }
+        return found;
+    }
+};
+extern "C" __global__ void k(const int *x, int *out, int n) {
+    typedef cub::WarpReduce<int> Reduce;
+    __shared__ Reduce::TempStorage memory;
+    int found = Reduce(memory).Reduce(x[threadIdx.x], Larger(), n);
+    if (threadIdx.x == 0) out[0] = found;
+}"""
+    kernel = xl.raw_module(source, options=("--std=c++17",)).get_function("k")
+    x, out = xl.to_device(np.array([1, 4, 9, 3] + [99] * 28, np.int32)), xl.zeros(1, np.int32)
+    kernel(1, 20, (x, out, 4))
+    xl.synchronize()
+    assert xl.to_host(out).tolist() == [9]
+
+
 def test_memory_that_nothing_has_written_is_no_value_of_a_shuffle() -> None:
     error = run("__shared__ int s[64];\n" + _NEXT + "if (t < 40) s[t] = u;\n__syncthreads();\nout[t] = s[t];")
     assert error is not None
