@@ -47,6 +47,7 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "XFERLIB_LOOP_TURNS": ("4096", 4096),
     "XFERLIB_KERNEL_CHECK": ("1", "1"),
     "XFERLIB_KERNEL_SCHEDULE": ("random", "random"),
+    "XFERLIB_KERNEL_ARCH": ("compute_80", "compute_80"),
     "XFERLIB_KERNEL_OVERFLOW": ("1", "1"),
     "XFERLIB_NATIVE": ("off", "off"),
     "XFERLIB_STRICT": ("pageable", frozenset({"pageable"})),

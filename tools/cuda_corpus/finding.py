@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from xferlib._runtime import process
 from xferlib.errors import KernelCompileError, XferError
 from xferlib.kernels.cuda_cpu import nvrtc
 from xferlib.kernels.cuda_signature import CudaSource
 
 _ENDINGS = (".cu", ".cuh", ".h", ".hpp", ".inl")
-_ARCH = "compute_80"
+_ARCH = process.Config().kernel_arch
 _MOST_HEADERS = 40
 _HEADER_FOLDERS = ("Common", "cupy/_core/include", "pycuda/cuda")
 """Of a checkout, in which its device code finds headers."""

@@ -96,6 +96,12 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def _parse_arch(text: str) -> str:
+    if not re.fullmatch(r"compute_\d{2,3}", text):
+        raise ValueError("expected a target of NVRTC, such as compute_90")
+    return text
+
+
 def _variable(name: str, parse: Callable[[str], Any], default: Any, doc: str) -> Any:
     return field(default=default, metadata={"variable": name, "parse": parse, "doc": doc})
 
@@ -144,6 +150,11 @@ class Config:
         "XFERLIB_KERNEL_SCHEDULE", _one_of("auto", "in-order", "reversed", "random"), "auto",
         "The order of threads and blocks of CUDA source on a CPU. 'auto': in order, or on sim as XFERLIB_SIM_SCHEDULE: "
         "reversed for 'lifo', 'random' by XFERLIB_SIM_SEED.",
+    )  # fmt: skip
+    kernel_arch: str = _variable(
+        "XFERLIB_KERNEL_ARCH", _parse_arch, "compute_90",
+        "The target of NVRTC for CUDA source on a CPU, of modules that are loaded afterwards: the bits of some results "
+        "follow it, and what __CUDA_ARCH__ is. An older one is used where this has instructions that no CPU runs.",
     )  # fmt: skip
     kernel_overflow: str = _variable(
         "XFERLIB_KERNEL_OVERFLOW", _one_of("1", "0"), "0",

@@ -917,6 +917,10 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         self._binary = binary
         self._pieces = pieces
         self._loaded: dict[tuple[str, str], dict[str, Any]] = {}
+        self._ptx: tuple[list[str], dict[str, str]] | None = None
+        """The texts that CPUs run, and the mangled names; chosen once, so that all modes have the same variables."""
+        self._variables: dict[str, Any] = {}
+        """Their memory by CPU or simulated device."""
         self._lock = threading.Lock()
         _modules.add(self)
         self._declarations: CudaSource | None = None
@@ -1046,7 +1050,7 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         place = registry.resolve(device, backend=None if backend is None else registry.get(backend))
         if place.kind != "cuda":
             if log_stream is not None:
-                self._write_ptx(_CPU_ARCH, log_stream)
+                self._write_ptx(process.get().kernel_arch, log_stream)
             self._load_on_cpu(registry.part_of(place), place)
             return
         owner = _attach(place)
@@ -1104,21 +1108,32 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
             loaded = self._loaded.setdefault(key, {})
             if not loaded:
                 code, lowered = self._translate(is_checked=is_checked, finds_overflow=finds_overflow)
-                stream = owner.stream_current(device)
-                if device.kind != "cpu" and owner.stream_is_recorded(stream):
-                    raise UnsupportedError(
-                        "a module cannot be loaded while its stream is captured; call module.compile() before"
-                    )
-                memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
+                memory = self._variables.get(str(device))
+                if memory is None:
+                    memory = self._variables[str(device)] = self._make_variables(owner, device, code)
                 module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
-                if device.kind == "cpu":  # at once: a capture would do it again at each launch
-                    module.initialise()
-                else:
-                    owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
-                owner.stream_synchronize(stream)  # a launch may be on any stream
                 loaded["<library>"] = module, memory, lowered
             found: tuple[CpuModule, Any, dict[str, str]] = loaded["<library>"]
             return found
+
+    @staticmethod
+    def _make_variables(owner: Any, device: Device, code: CpuCode) -> Any:
+        """The memory of the module's variables with their initial values, as an array of the device."""
+        from xferlib.kernels.cuda_cpu import module as cuda_cpu
+
+        stream = owner.stream_current(device)
+        if device.kind != "cpu" and owner.stream_is_recorded(stream):
+            raise UnsupportedError(
+                "a module cannot be loaded while its stream is captured; call module.compile() before"
+            )
+        memory = owner.empty((code.variables_nbytes,), np.dtype("uint8"), device=device, stream=stream)
+        module = cuda_cpu.CpuModule(code, owner.host_view(memory), memory)
+        if device.kind == "cpu":  # at once: a capture would do it again at each launch
+            module.initialise()
+        else:
+            owner.compute_on_host("load module", lambda _: module.initialise(), (), (memory,))
+        owner.stream_synchronize(stream)  # a launch may be on any stream
+        return memory
 
     def _translate(self, *, is_checked: bool, finds_overflow: bool) -> tuple[CpuCode, dict[str, str]]:
         """The translated module, and the mangled names.
@@ -1130,18 +1145,21 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         from xferlib.kernels.cuda_cpu.code import compile_ptx
 
         runtime.load()  # where it cannot be used, nothing else helps
-        texts, lowered = self._write_ptx(_CPU_ARCH)
         debug_text = self._write_debug_ptx() if is_checked else ""
         compiled = functools.partial(
             compile_ptx, is_checked=is_checked, finds_overflow=finds_overflow, debug_text=debug_text
         )
+        if self._ptx is not None:
+            return compiled(*self._ptx[0]), self._ptx[1]
+        self._ptx = texts, lowered = self._write_ptx(process.get().kernel_arch)
         code = compiled(*texts)
-        if code.translation.uncovered and not self._binary:
-            with contextlib.suppress(KernelCompileError):
-                texts, other_names = self._write_ptx(_OLDER_ARCH)
-                other = compiled(*texts)
-                if len(other.translation.uncovered) < len(code.translation.uncovered):
-                    return other, other_names
+        for arch in () if self._binary else _OLDER_ARCHS:
+            if code.translation.uncovered:
+                with contextlib.suppress(KernelCompileError):
+                    older = texts, other_names = self._write_ptx(arch)
+                    other = compiled(*texts)
+                    if len(other.translation.uncovered) < len(code.translation.uncovered):
+                        self._ptx, code, lowered = older, other, other_names
         return code, lowered
 
     def _list_options(self) -> tuple[str, ...]:
@@ -1174,7 +1192,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
 
         try:  # NVRTC refuses some instructions in it
             options = (*self._list_options(), nvrtc.DEBUG)
-            return nvrtc.compile_to_ptx(self.source, arch=_CPU_ARCH, options=options, names=self._names)[0]
+            arch = process.get().kernel_arch
+            return nvrtc.compile_to_ptx(self.source, arch=arch, options=options, names=self._names)[0]
         except KernelCompileError:
             return ""
 
@@ -1229,9 +1248,8 @@ class RawModule(metaclass=NoPublicConstructor, by="raw_module"):
         return compiled.cubin, compiled.names
 
 
-_CPU_ARCH = "compute_80"
-"""The target of the compiler for a CPU: the newest without clusters."""
-_OLDER_ARCH = "compute_75"
+_OLDER_ARCHS = ("compute_80", "compute_75")
+"""Targets of the compiler for a CPU where it makes instructions of the usual one that do not run there."""
 
 
 def _decode_ptx(content: bytes, what: str) -> str:

@@ -153,7 +153,10 @@ class PreparedLaunch:
             operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
             operation.is_repeatable = not self._writes
             try:
-                if detector.is_on and not (is_clear and self._note_plain(operation, stream, given, made)):
+                if not detector.is_on:  # what is checked later may read it
+                    for span in spans_of([*[given[number] for number in self._writes], *made]):
+                        span.block.note_values(span)
+                elif not (is_clear and self._note_plain(operation, stream, given, made)):
                     if former is not None:
                         owner = LastOwner((former.accesses[1],), owners[0][3])  # type: ignore[index]  # it has two
                         owners = [(made[0].allocation.block, owner)]

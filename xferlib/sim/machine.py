@@ -1425,6 +1425,9 @@ class Machine:
                     _refuse_other_devices(name, stream, reads + writes)
                 if detector.is_on:
                     self.check(operation, stream, reads, writes, is_kernel=is_kernel, uses_values=uses_values)
+                elif explore is None:  # what is checked later may read it
+                    for span in writes:
+                        span.block.note_values(span)
                 operation.has_host_memory = lane is Lane.NONE or bool(on_host(reads + writes))
                 if lane is Lane.H2D and reads:  # else it copies values that it has taken
                     operation.source = _memory(reads[0])[0]

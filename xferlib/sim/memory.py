@@ -196,7 +196,12 @@ class Block:
         if history is None:
             history = self.accesses = History()
         history.note(span, action, is_write=is_write)
-        if is_write and self.has_void:
+        if is_write:
+            self.note_values(span)
+
+    def note_values(self, span: Span) -> None:
+        """Note that a span has values."""
+        if self.has_void:
             self._mark_values(span, True)
 
     def note_whole(self, action: Action, *, is_write: bool) -> None:

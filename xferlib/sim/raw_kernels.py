@@ -77,7 +77,14 @@ class _Launch:
 
     def run(self) -> None:
         """Compute in its turn, where the detector is off."""
-        self._kernel.follow([*self._describe()], [], self._find)
+        touched: list[TouchedBytes] = []
+        try:
+            self._kernel.follow([*self._describe()], touched, self._find)
+        finally:
+            for each in touched:
+                block, start = _find_place(each.operand)
+                for span in _list_spans(block, start, each, each.written):
+                    block.note_values(span)
 
     def explore(self) -> Explored:
         """Compute now."""

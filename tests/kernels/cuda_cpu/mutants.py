@@ -28,7 +28,7 @@ template <typename T, typename V> __device__ T CAS(T *p, V c, V v) { T old = *p;
 }
 """
 
-_SYNC = re.compile(r"\s*(__syncthreads\(\)|__syncwarp\(\)|\w+\.sync\(\)|__threadfence\(\));$")
+_SYNC = re.compile(r"\s*(__syncthreads\(\)|__syncwarp\(\w*\)|\w+\.sync\(\)|__threadfence(?:_block)?\(\));$")
 _BARE_HEADER = re.compile(r"\s*(if|for|while|else)\b[^;{]*(\([^{]*\))?$|\s*(for) \(.*\)$")
 _ASSIGNS = re.compile(r"(?P<type>\s*(?:\w+ )+)?\s*(?P<name>\w+)(?:\[.*\])? = (?P<value>.*);$")
 _DECLARES_ARRAY = re.compile(r"\s*(extern )?(__shared__|__constant__|(volatile )?int \w+\[\d+\];)")

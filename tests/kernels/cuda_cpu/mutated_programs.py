@@ -880,3 +880,438 @@ __global__ void KERNEL(int *x)
     {"x": X[:64]},
     {"x": np.sort(X[:64])},
 )
+
+program("aggregated_atomics", """
+__global__ void KERNEL(const int *x, int *out, int *count, int n)
+{
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i >= n)
+        return;
+    if (x[i] % 3 == 0) {
+        unsigned active = __activemask();
+        int leader = __ffs(active) - 1;
+        int lane = threadIdx.x % 32;
+        int begin = 0;
+        if (lane == leader)
+            begin = atomicAdd(count, __popc(active));
+        begin = __shfl_sync(active, begin, leader);
+        out[begin + __popc(active & ((1u << lane) - 1))] = x[i];
+    }
+}
+""", {"x": X[:230], "out": zeros(np.count_nonzero(X[:230] % 3 == 0)), "count": zeros(1)},
+    {"out": np.sort(X[:230][X[:230] % 3 == 0])}, grid=4, numbers=(I32(230),), const=("x",), sorts=True)  # fmt: skip
+
+program("scan_of_a_block", """
+__global__ void KERNEL(const long long *x, long long *out, int n)
+{
+    __shared__ long long sums[3];
+    int t = threadIdx.x;
+    int lane = t % 32;
+    long long value = 0;
+    if (t < n)
+        value = x[t];
+    for (int step = 1; step < 32; step *= 2) {
+        long long other = __shfl_up_sync(0xffffffffu, value, step);
+        if (lane >= step)
+            value += other;
+    }
+    if (lane == 31)
+        sums[t / 32] = value;
+    __syncthreads();
+    if (t < 3) {
+        long long sum = sums[t];
+        for (int step = 1; step < 3; step *= 2) {
+            long long other = __shfl_up_sync(7u, sum, step);
+            if (t >= step)
+                sum += other;
+        }
+        sums[t] = sum;
+    }
+    __syncthreads();
+    if (t >= 32)
+        value += sums[t / 32 - 1];
+    if (t < n)
+        out[t] = value;
+}
+""", {"x": X[:90].astype(np.int64), "out": np.zeros(90, np.int64)}, {"out": np.cumsum(X[:90]).astype(np.int64)},
+    block=96, numbers=(I32(90),), const=("x",))  # fmt: skip
+
+program("histogram_of_warps", """
+__global__ void KERNEL(const int *x, int *bins, int n)
+{
+    __shared__ int own[3][8];
+    int warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32;
+    if (lane < 8)
+        own[warp][lane] = 0;
+    __syncwarp();
+    for (int i = blockIdx.x * 96 + threadIdx.x; i < n; i += 192)
+        atomicAdd(&own[warp][x[i] % 8], 1);
+    __syncthreads();
+    if (threadIdx.x < 8) {
+        int sum = 0;
+        for (int w = 0; w < 3; ++w)
+            sum += own[w][threadIdx.x];
+        atomicAdd(&bins[threadIdx.x], sum);
+    }
+}
+""", {"x": X, "bins": zeros(8)}, {"bins": np.bincount(X % 8, minlength=8).astype(I32)}, grid=2, block=96,
+    numbers=(I32(256),), const=("x",))  # fmt: skip
+
+_PLANE = X[:240].reshape(15, 16)
+program("transpose_padded", """
+__global__ void KERNEL(const int *x, int *out, int rows, int cols)
+{
+    __shared__ int tile[8][9];
+    int col = blockIdx.x * 8 + threadIdx.x;
+    for (int row = threadIdx.y; row < 8; row += blockDim.y) {
+        if (blockIdx.y * 8 + row < rows && col < cols)
+            tile[row][threadIdx.x] = x[(blockIdx.y * 8 + row) * cols + col];
+    }
+    __syncthreads();
+    int to = blockIdx.y * 8 + threadIdx.x;
+    for (int row = threadIdx.y; row < 8; row += blockDim.y) {
+        if (to < rows && blockIdx.x * 8 + row < cols)
+            out[(blockIdx.x * 8 + row) * rows + to] = tile[threadIdx.x][row];
+    }
+}
+""", {"x": _PLANE.ravel(), "out": zeros(240)}, {"out": np.ascontiguousarray(_PLANE.T).ravel()}, grid=2, block=8,
+    extents=(2, 4), numbers=(I32(15), I32(16)), const=("x",))  # fmt: skip
+
+_A, _B = X[:64].reshape(8, 8), X[64:192].reshape(8, 16)
+program("product_of_two_buffers", """
+__global__ void KERNEL(const int *a, const int *b, int *out)
+{
+    __shared__ int left[2][8][4];
+    __shared__ int right[2][4][8];
+    int row = threadIdx.y;
+    int col = threadIdx.x;
+    int now = 0;
+    if (col < 4)
+        left[0][row][col] = a[row * 8 + col];
+    if (row < 4)
+        right[0][row][col] = b[row * 16 + blockIdx.x * 8 + col];
+    int sum = 0;
+    for (int part = 0; part < 2; ++part) {
+        __syncthreads();
+        if (part == 0) {
+            if (col < 4)
+                left[1 - now][row][col] = a[row * 8 + 4 + col];
+            if (row < 4)
+                right[1 - now][row][col] = b[(row + 4) * 16 + blockIdx.x * 8 + col];
+        }
+        for (int k = 0; k < 4; ++k)
+            sum += left[now][row][k] * right[now][k][col];
+        now = 1 - now;
+    }
+    out[row * 16 + blockIdx.x * 8 + col] = sum;
+}
+""", {"a": _A.ravel(), "b": _B.ravel(), "out": zeros(128)}, {"out": (_A @ _B).ravel()}, grid=2, block=8,
+    extents=(1, 8), const=("a", "b"))  # fmt: skip
+
+program("last_block_of_warps", """
+__global__ void KERNEL(const int *x, int *parts, unsigned *count, int *out, int n)
+{
+    __shared__ int sums[2];
+    __shared__ bool is_last;
+    int i = blockIdx.x * 64 + threadIdx.x;
+    int sum = 0;
+    if (i < n)
+        sum = x[i];
+    for (int step = 16; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = sums[0] + sums[1];
+        __threadfence();
+        is_last = atomicInc(count, gridDim.x - 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!is_last)
+        return;
+    if (threadIdx.x == 0) {
+        __threadfence();
+        int total = 0;
+        for (int block = 0; block < gridDim.x; ++block)
+            total += parts[block];
+        out[0] = total;
+    }
+}
+""", {"x": X[:250], "parts": zeros(4), "count": np.zeros(1, np.uint32), "out": zeros(1)},
+    {"out": X[:250].sum(keepdims=True).astype(I32), "count": np.zeros(1, np.uint32)}, grid=4, numbers=(I32(250),),
+    const=("x",))  # fmt: skip
+
+program("locks_of_buckets", """
+__global__ void KERNEL(const int *x, int *locks, int *counts, int *sums, int n)
+{
+    int i = blockIdx.x * 32 + threadIdx.x;
+    if (i >= n)
+        return;
+    int bucket = x[i] % 4;
+    bool is_done = false;
+    while (!is_done) {
+        if (atomicCAS(&locks[bucket], 0, 1) == 0) {
+            __threadfence();
+            counts[bucket] += 1;
+            sums[bucket] += x[i];
+            __threadfence();
+            atomicExch(&locks[bucket], 0);
+            is_done = true;
+        }
+    }
+}
+""", {"x": X[:60], "locks": zeros(4), "counts": zeros(4), "sums": zeros(4)},
+    {"counts": np.bincount(X[:60] % 4, minlength=4).astype(I32),
+     "sums": np.bincount(X[:60] % 4, X[:60], minlength=4).astype(I32), "locks": zeros(4)}, grid=2, block=32,
+    numbers=(I32(60),), const=("x",))  # fmt: skip
+
+program("look_back_by_flags", """
+__global__ void KERNEL(const int *x, int *next, volatile int *flags, int *totals, int *before, int *out)
+{
+    __shared__ int tile;
+    __shared__ int begin;
+    __shared__ int part[32];
+    int t = threadIdx.x;
+    if (t == 0)
+        tile = atomicAdd(next, 1);
+    __syncthreads();
+    part[t] = x[tile * 32 + t];
+    __syncthreads();
+    if (t == 0) {
+        int own = 0;
+        for (int k = 0; k < 32; ++k)
+            own += part[k];
+        totals[tile] = own;
+        __threadfence();
+        flags[tile] = 1;
+        int sum = 0;
+        for (int other = tile - 1; other >= 0; --other) {
+            int flag = 0;
+            do {
+                flag = flags[other];
+            } while (flag == 0);
+            __threadfence();
+            if (flag == 2) {
+                sum += before[other];
+                break;
+            }
+            sum += totals[other];
+        }
+        before[tile] = sum + own;
+        __threadfence();
+        flags[tile] = 2;
+        begin = sum;
+    }
+    __syncthreads();
+    int value = begin;
+    for (int k = 0; k <= t; ++k)
+        value += part[k];
+    out[tile * 32 + t] = value;
+}
+""", {"x": X[:128], "next": zeros(1), "flags": zeros(4), "totals": zeros(4), "before": zeros(4), "out": zeros(128)},
+    {"out": np.cumsum(X[:128]).astype(I32)}, grid=4, block=32, const=("x",))  # fmt: skip
+
+_PAIRS = np.stack([X[:128].reshape(2, 64), np.arange(128).reshape(2, 64)])
+_ORDER = np.argsort(_PAIRS[0] * 128 + _PAIRS[1], axis=1)
+program("bitonic_sort_of_pairs", """
+__global__ void KERNEL(int *keys, int *ranks)
+{
+    __shared__ int own[64];
+    __shared__ int number[64];
+    int t = threadIdx.x;
+    int base = blockIdx.x * 64;
+    for (int i = t; i < 64; i += 32) {
+        own[i] = keys[base + i] * 128 + ranks[base + i];
+        number[i] = ranks[base + i];
+    }
+    for (int size = 2; size <= 64; size *= 2) {
+        for (int stride = size / 2; stride > 0; stride /= 2) {
+            __syncthreads();
+            int at = 2 * t - t % stride;
+            bool is_up = (at & size) == 0;
+            if ((own[at] > own[at + stride]) == is_up) {
+                int key = own[at];
+                int rank = number[at];
+                own[at] = own[at + stride];
+                number[at] = number[at + stride];
+                own[at + stride] = key;
+                number[at + stride] = rank;
+            }
+        }
+    }
+    __syncthreads();
+    for (int i = t; i < 64; i += 32) {
+        keys[base + i] = own[i] / 128;
+        ranks[base + i] = number[i];
+    }
+}
+""", {"keys": _PAIRS[0].ravel().astype(I32), "ranks": _PAIRS[1].ravel().astype(I32)},
+    {"keys": np.take_along_axis(_PAIRS[0], _ORDER, 1).ravel().astype(I32),
+     "ranks": np.take_along_axis(_PAIRS[1], _ORDER, 1).ravel().astype(I32)}, grid=2, block=32)  # fmt: skip
+
+_PADDED = np.concatenate([zeros(3), X[:120], zeros(3)])
+program("stencil_with_halo", """
+__global__ void KERNEL(const int *x, int *out, int n)
+{
+    __shared__ int own[38];
+    int t = threadIdx.x;
+    int i = blockIdx.x * 32 + t;
+    own[t + 3] = 0;
+    if (i < n)
+        own[t + 3] = x[i];
+    if (t < 3) {
+        own[t] = 0;
+        if (i >= 3)
+            own[t] = x[i - 3];
+        own[t + 35] = 0;
+        if (i + 32 < n)
+            own[t + 35] = x[i + 32];
+    }
+    __syncthreads();
+    if (i < n) {
+        int sum = 0;
+        for (int k = 0; k < 7; ++k)
+            sum += own[t + k] * (k + 1);
+        out[i] = sum;
+    }
+}
+""", {"x": X[:120], "out": zeros(120)},
+    {"out": np.sum([_PADDED[k:k + 120] * (k + 1) for k in range(7)], axis=0).astype(I32)}, grid=4, block=32, numbers=(I32(120),),
+    const=("x",))  # fmt: skip
+
+program("ring_queue", """
+__global__ void KERNEL(const int *x, int *out, int n)
+{
+    __shared__ int slots[4];
+    __shared__ volatile int head;
+    __shared__ volatile int tail;
+    if (threadIdx.x == 0) {
+        head = 0;
+        tail = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < n; ++i) {
+            while (i - head >= 4)
+                ;
+            __threadfence_block();
+            slots[i % 4] = x[blockIdx.x * n + i];
+            __threadfence_block();
+            tail = i + 1;
+        }
+    }
+    if (threadIdx.x == 32) {
+        for (int i = 0; i < n; ++i) {
+            while (tail <= i)
+                ;
+            __threadfence_block();
+            out[blockIdx.x * n + i] = slots[i % 4] * 2;
+            __threadfence_block();
+            head = i + 1;
+        }
+    }
+}
+""", {"x": X[:40], "out": zeros(40)}, {"out": X[:40] * 2}, grid=2, numbers=(I32(20),), const=("x",))  # fmt: skip
+
+
+def _turn(values: Array) -> Array:
+    """The next element within each warp."""
+    return np.concatenate([np.roll(values[begin : begin + 32], -1) for begin in range(0, 90, 32)])
+
+
+program("warps_that_leave_early", """
+__global__ void KERNEL(const int *x, int *out, int n)
+{
+    __shared__ int own[64];
+    int t = threadIdx.x;
+    int i = blockIdx.x * 64 + t;
+    unsigned mask = __ballot_sync(0xffffffffu, i < n);
+    if (i >= n)
+        return;
+    int count = __popc(mask);
+    own[t] = x[i];
+    __syncwarp(mask);
+    int next = own[t / 32 * 32 + (t + 1) % 32 % count];
+    __syncwarp(mask);
+    own[t] = next + x[i];
+    __syncwarp(mask);
+    out[i] = own[t / 32 * 32 + (t + 1) % 32 % count] + __reduce_add_sync(mask, 1);
+}
+""", {"x": X[:90], "out": zeros(90)},
+    {"out": (_turn(_turn(X[:90]) + X[:90]) + np.array([32] * 64 + [26] * 26)).astype(I32)}, grid=2, numbers=(I32(90),),
+    const=("x",))  # fmt: skip
+
+program("mean_of_the_grid", """
+__global__ void KERNEL(const int *x, int *sums, int *out)
+{
+    cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+    int i = grid.thread_rank();
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&sums[blockIdx.x], x[i]);
+    grid.sync();
+    int total = 0;
+    for (int block = 0; block < gridDim.x; ++block)
+        total += sums[block];
+    out[i] = x[i] - total / (int)grid.size();
+    grid.sync();
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+""", {"x": X[:96], "sums": zeros(3), "out": zeros(96)},
+    {"out": (X[:96] - X[:96].sum() // 96).astype(I32), "sums": np.full(3, X[:96].sum(), I32)}, grid=3, block=32,
+    const=("x",), is_cooperative=True)  # fmt: skip
+
+_F = (X[:64] - 25).astype(np.float32) / 3
+program("bits_of_floats", """
+namespace SPACE { union Bits { float value; int whole; struct { unsigned short low, high; }; }; }
+__global__ void KERNEL(const float *x, int *most, unsigned short *high, int n)
+{
+    __shared__ int own;
+    if (threadIdx.x == 0)
+        own = 0x80000000;
+    __syncthreads();
+    SPACE::Bits bits;
+    bits.whole = 0;
+    if (threadIdx.x < n)
+        bits.value = x[threadIdx.x];
+    int key = bits.whole ^ (bits.whole >> 31 & 0x7fffffff);
+    if (threadIdx.x < n) {
+        atomicMax(&own, key);
+        high[threadIdx.x] = bits.high;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        most[0] = own;
+}
+""", {"x": _F[:60], "most": zeros(1), "high": np.zeros(60, np.uint16)},
+    {"most": _F[:60].max().reshape(1).view(I32), "high": (_F[:60].view(np.uint32) >> 16).astype(np.uint16)},
+    numbers=(I32(60),), const=("x",))  # fmt: skip
+
+program("pointers_in_a_struct", """
+namespace SPACE {
+struct Job { const int *x; int *out; int *count; int n; };
+__device__ __noinline__ int step(Job job, int i)
+{
+    int value = 0;
+    if (i < job.n) {
+        value = job.x[i] * 3;
+        job.out[i] = value;
+    }
+    return value;
+}
+}
+__global__ void KERNEL(const int *x, int *out, int *count, int n)
+{
+    SPACE::Job job = {x, out, count, n};
+    int sum = 0;
+    for (int i = blockIdx.x * 32 + threadIdx.x; i < 128; i += 64)
+        sum += SPACE::step(job, i);
+    atomicAdd(job.count, sum);
+}
+""", {"x": X[:100], "out": zeros(100), "count": zeros(1)},
+    {"out": X[:100] * 3, "count": X[:100].sum(keepdims=True).astype(I32) * 3}, grid=2, block=32, numbers=(I32(100),),
+    const=("x",))  # fmt: skip

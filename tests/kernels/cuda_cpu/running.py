@@ -108,7 +108,7 @@ def headers() -> tuple[str, ...]:
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")
 
 
-def compile_cuda(source: str, *options: str, arch: str = "compute_80") -> str:
+def compile_cuda(source: str, *options: str, arch: str = "compute_90") -> str:
     """The PTX of CUDA C++."""
     from xferlib.backends.cuda.compiler import compile_source
 

@@ -43,7 +43,7 @@ class Case:
     dynamic: int = 0
     tolerance: float = 0
     options: tuple[str, ...] = ()
-    arch: str = "compute_80"
+    arch: str = "compute_90"
     cooperative: bool = False
     printed: str = ""
     kernel: str = "k"

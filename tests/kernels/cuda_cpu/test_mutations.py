@@ -55,6 +55,27 @@ EQUIVALENT = {
     "look_back:3 guard deleted `if (threadIdx.x == 0) {`": "each thread computes the same states",
     "until_stable:6 barrier moved down `__syncthreads();`": _OWN_REGISTER,
     "until_stable:20 barrier moved up `__syncthreads();`": "the barriers before and behind are left",
+    "aggregated_atomics:10 initialisation deleted `int begin = 0;`": _NOT_READ,
+    "scan_of_a_block:6 initialisation deleted `long long value = 0;`": _NOT_READ,
+    "transpose_padded:9 barrier moved down `__syncthreads();`": _OWN_REGISTER,
+    "product_of_two_buffers:10 guard deleted `if (row < 4)`": "the second buffer is filled later",
+    "product_of_two_buffers:14 barrier moved down `__syncthreads();`": "a buffer is filled once",
+    "product_of_two_buffers:15 guard deleted `if (part == 0) {`": "the first buffer is not used again",
+    "last_block_of_warps:11 guard deleted `if (threadIdx.x % 32 == 0)`": _SAME_VALUE,
+    "last_block_of_warps:22 guard deleted `if (threadIdx.x == 0) {`": _SAME_VALUE,
+    "last_block_of_warps:23 fence moved down `__threadfence();`": _OWN_REGISTER,
+    "look_back_by_flags:21 initialisation deleted `int flag = 0;`": _NOT_READ,
+    "bitonic_sort_of_pairs:13 barrier moved down `__syncthreads();`": _OWN_REGISTER,
+    "ring_queue:6 guard deleted `if (threadIdx.x == 0) {`": _SAME_VALUE,
+    "mean_of_the_grid:5 guard deleted `if (threadIdx.x == 0)`": _SAME_VALUE,
+    "mean_of_the_grid:8 atomic narrowed `atomicAdd(&sums[blockIdx.x], x[i]);`": "each block has a sum of its own",
+    "mean_of_the_grid:9 barrier moved down `grid.sync();`": _OWN_REGISTER,
+    "mean_of_the_grid:14 barrier moved up `grid.sync();`": _OWN_WORDS,
+    "mean_of_the_grid:15 guard deleted `if (threadIdx.x == 0)`": _SAME_VALUE,
+    "bits_of_floats:5 guard deleted `if (threadIdx.x == 0)`": _SAME_VALUE,
+    "bits_of_floats:7 barrier moved down `__syncthreads();`": _OWN_REGISTER,
+    "bits_of_floats:10 guard deleted `if (threadIdx.x < n)`": "the compiler reads where the value is used",
+    "bits_of_floats:18 guard deleted `if (threadIdx.x == 0)`": _SAME_VALUE,
 }
 """Mutants that mean the same."""
 
@@ -68,8 +89,13 @@ VALUES = {
     "local_arrays:13 guard deleted `if (firsts[value] < 0)`",
     "plain_behind_flag:3 guard deleted `if (blockIdx.x == 0) {`",
     "look_back:13 guard deleted `if (state >> 32 == 2)`",
+    "scan_of_a_block:11 guard deleted `if (lane >= step)`",
+    "scan_of_a_block:21 guard deleted `if (t >= step)`",
+    "look_back_by_flags:30 index widened `totals[other]`",
+    "bitonic_sort_of_pairs:16 guard deleted `if ((own[at] > own[at + stride]) == is_up) {`",
 }
-"""Guards that decide what is computed: without them the result is another one, by accesses that are all in order."""
+"""Guards, and an index of a way that few runs take, that decide what is computed: without them the result is another
+one, by accesses that are all in order."""
 
 
 @pytest.fixture(scope="module")

@@ -112,10 +112,16 @@ struct Checks {
     u32 *long_sites, short_count;
 };
 
+/* Which bytes of shared or local memory have a value. */
+typedef struct {
+    u64 *initialised; /* a bit a byte */
+    u32 *doubts; /* by word: what its bytes without a value have received; NULL where none has */
+} Values;
+
 struct BlockChecks {
     u32 name, first_name; /* 0: the names are used up, and no races are looked for */
     u32 interval;
-    u64 *initialised; /* of the shared window, a bit a byte */
+    Values values; /* of the shared window */
     Area shared;
     u32 last_variable;
     u16 *lanes; /* by warp, lane and lane: clocks that a lane knows of another */
@@ -142,7 +148,7 @@ typedef struct Suspicion {
 typedef struct Frame {
     u64 begin;
     u32 nbytes, room;
-    u64 *initialised;
+    Values values;
 } Frame;
 
 /* --- reports */
@@ -262,8 +268,21 @@ static int is_unwritten(const u64 *bits, u64 first, u32 count, u32 flags) {
     return 0;
 }
 
-static int must_be_written(const Access *access) {
-    return (access->flags & (XF_READ | XF_COPY)) == XF_READ;
+/* Why a byte among some has no value; 0 where it is that nothing has written it. */
+static u32 find_doubt(const Values *values, u64 first, u32 count) {
+    for (u64 byte = first; values->doubts && byte < first + count; byte++)
+        if (!(values->initialised[byte / 64] >> byte % 64 & 1) && values->doubts[byte / 4]) return values->doubts[byte / 4];
+    return 0;
+}
+
+static _Noreturn void refuse_doubt(Thread *thread, u32 doubt, u32 site) {
+    xf_report report = {.kind = XF_UNINITIALISED, .region = -3, .variable = -1, .other = {.site = (u32)NO_SITE}};
+    fill_place(&report.here, thread, site, 0);
+    if (doubt != XF_UNSET) {
+        report.other.site = (doubt >> XF_DOUBT_SITE) - 1;
+        snprintf(report.text, sizeof report.text, "%u", doubt & XF_DOUBT_LANE);
+    }
+    fail(thread, &report);
 }
 
 static void set_bits(u64 *bits, u64 first, u32 count) {
@@ -635,6 +654,13 @@ static void shade(Access *access, Area *area, u64 address, u32 nbytes) {
 
 /* --- one access */
 
+/* Bytes without a value are read: refused if nothing has written them, or if the use of what they hold is not checked. */
+static void refuse_unwritten(const Access *access, const Values *values, u64 first, u32 count) {
+    u32 doubt = find_doubt(values, first, count);
+    if (!doubt) refuse_access(access, XF_UNINITIALISED);
+    if (!(access->flags & XF_COPY)) refuse_doubt(access->thread, doubt, access->site);
+}
+
 static void check_shared(Access *access, u64 offset, u32 nbytes) {
     Thread *thread = access->thread;
     Block *block = thread->block;
@@ -662,11 +688,12 @@ static void check_shared(Access *access, u64 offset, u32 nbytes) {
         locate_shared(block, (u32)offset, access->report);
         require_alignment(access, offset, nbytes);
     }
-    if (must_be_written(access) && offset >= XF_SHARED_BEGIN && is_unwritten(own->initialised, offset, nbytes, access->flags)) {
+    if (access->flags & XF_READ && offset >= XF_SHARED_BEGIN &&
+        is_unwritten(own->values.initialised, offset, nbytes, access->flags)) {
         locate_shared(block, (u32)offset, access->report);
-        refuse_access(access, XF_UNINITIALISED);
+        refuse_unwritten(access, &own->values, offset, nbytes);
     }
-    if (access->flags & XF_WRITE) set_bits(own->initialised, offset, nbytes);
+    if (access->flags & XF_WRITE) set_bits(own->values.initialised, offset, nbytes);
     if (!access->stamp) return;
     access->is_shared = 1;
     access->report->region = -1;
@@ -686,9 +713,9 @@ static void check_local(Access *access, u64 address, u32 nbytes) {
             access->report->region = -2;
             access->report->offset = (s64)offset;
             require_alignment(access, address, nbytes);
-            if (must_be_written(access) && is_unwritten(frame->initialised, offset, nbytes, access->flags))
-                refuse_access(access, XF_UNINITIALISED);
-            if (access->flags & XF_WRITE) set_bits(frame->initialised, offset, nbytes);
+            if (access->flags & XF_READ && is_unwritten(frame->values.initialised, offset, nbytes, access->flags))
+                refuse_unwritten(access, &frame->values, offset, nbytes);
+            if (access->flags & XF_WRITE) set_bits(frame->values.initialised, offset, nbytes);
             return;
         }
         u64 end = frame->begin + frame->nbytes;
@@ -727,7 +754,8 @@ static int check_heap(Access *access, u64 address, u32 nbytes) {
         refuse_access(access, XF_OUT_OF_BOUNDS);
     }
     require_alignment(access, address, nbytes);
-    if (access->flags & XF_READ && is_unwritten(block->initialised, offset, nbytes, access->flags)) {
+    if (access->flags & XF_READ && is_noted(block) &&
+        is_unwritten(block->initialised, offset, nbytes, access->flags)) {
         snprintf(report->text, sizeof report->text, "memory of %llu bytes in the device's heap", block->nbytes);
         refuse_access(access, XF_UNINITIALISED);
     }
@@ -1106,12 +1134,14 @@ void begin_local(xf_thread *t, char *memory, u32 nbytes) {
     Frame *frame = &thread->frames[thread->frame_count];
     u32 words = nbytes / 64 + 1;
     if (frame->room < words) {
-        u64 *larger = realloc(frame->initialised, words * sizeof(u64));
+        u64 *larger = realloc(frame->values.initialised, words * sizeof(u64));
         if (!larger) fail_at(thread, XF_OUT_OF_MEMORY, (u32)NO_SITE, "the shadow of local memory");
-        frame->initialised = larger;
+        frame->values.initialised = larger;
         frame->room = words;
     }
-    memset(frame->initialised, 0, words * sizeof(u64));
+    memset(frame->values.initialised, 0, words * sizeof(u64));
+    free(frame->values.doubts);
+    frame->values.doubts = NULL;
     frame->begin = (u64)(uintptr_t)memory;
     frame->nbytes = nbytes;
     thread->frame_count++;
@@ -1127,38 +1157,52 @@ void end_local(xf_thread *t, char *memory, u32 nbytes) {
 
 /* --- registers */
 
-void refuse_unset(xf_thread *t, u32 site) {
-    if (!is_checked(as_thread(t)->worker->launch)) return;
-    fail_at(as_thread(t), XF_UNINITIALISED, site, "a variable");
+void refuse_unset(xf_thread *t, u32 doubt, u32 site) {
+    if (is_checked(as_thread(t)->worker->launch)) refuse_doubt(as_thread(t), doubt, site);
 }
 
-/* The bits of shared or local memory at an address, and the first of them; NULL for other memory. */
-static u64 *find_bits(Thread *thread, u64 address, u32 nbytes, u32 flags, u64 *first) {
+/* The values of shared or local memory at an address, the first of its bytes in them, and how many there are; NULL for
+   other memory. */
+static Values *find_values(Thread *thread, u64 address, u32 nbytes, u32 flags, u64 *first, u32 *count) {
     const Launch *launch = thread->worker->launch;
-    if (!is_checked(launch)) return NULL;
     int is_shared = (flags & XF_SHARED) != 0;
     u64 offset = is_shared ? (u32)address : address - thread->seen.shared;
     if (is_shared || (!(flags & XF_LOCAL) && offset < launch->shared_nbytes)) {
         *first = offset;
-        return offset < launch->shared_nbytes ? thread->block->checks->initialised : NULL;
+        *count = launch->shared_nbytes;
+        return offset < launch->shared_nbytes ? &thread->block->checks->values : NULL;
     }
     for (u32 i = thread->frame_count; i-- > 0;) {
-        const Frame *frame = &thread->frames[i];
+        Frame *frame = &thread->frames[i];
         *first = address - frame->begin;
-        if (is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) return frame->initialised;
+        *count = frame->nbytes;
+        if (is_within(address, nbytes, frame->begin, frame->begin + frame->nbytes)) return &frame->values;
     }
     return NULL;
 }
 
-/* Bytes that have received what has no value. */
-void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
-    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
-    for (u64 bit = first; bits && bit < first + nbytes; bit++) bits[bit / 64] &= ~(1ull << bit % 64);
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 doubt, u32 site) {
+    Thread *thread = as_thread(t);
+    if (!is_checked(thread->worker->launch)) return;
+    u64 first = 0;
+    u32 count = 0;
+    Values *values = find_values(thread, address, nbytes, flags, &first, &count);
+    if (!values) refuse_doubt(thread, doubt, site);
+    if (!values->doubts && !(values->doubts = calloc(count / 4 + 2, sizeof(u32))))
+        fail_at(thread, XF_OUT_OF_MEMORY, site, "the shadow of checked execution");
+    for (u64 byte = first; byte < first + nbytes; byte++) {
+        values->initialised[byte / 64] &= ~(1ull << byte % 64);
+        values->doubts[byte / 4] = doubt;
+    }
 }
 
 u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags) {
-    u64 first = 0, *bits = find_bits(as_thread(t), address, nbytes, flags, &first);
-    return bits && is_unwritten(bits, first, nbytes, flags);
+    Thread *thread = as_thread(t);
+    if (!is_checked(thread->worker->launch)) return 0;
+    u64 first = 0;
+    u32 count = 0;
+    const Values *values = find_values(thread, address, nbytes, flags, &first, &count);
+    return values && is_unwritten(values->initialised, first, nbytes, flags) ? find_doubt(values, first, nbytes) : 0;
 }
 
 void refuse_overflow(xf_thread *t, s64 value, u32 site) {
@@ -1374,7 +1418,9 @@ void begin_block_checks(Block *block) {
     Checks *checks = block->worker->launch->checks;
     own->name = own->first_name = new_name(checks, block->number);
     own->interval = 1;
-    memset(own->initialised, 0, block->worker->launch->shared_nbytes / 8 + 8);
+    memset(own->values.initialised, 0, block->worker->launch->shared_nbytes / 8 + 8);
+    free(own->values.doubts);
+    own->values.doubts = NULL;
     memset(block->shared + RESERVED_BEGIN, 0, XF_SHARED_BEGIN - RESERVED_BEGIN);
     memset(own->lanes_interval, 0, block->warp_count * sizeof(u32));
     forget_order(&checks->pool, own);
@@ -1386,10 +1432,10 @@ int open_block_checks(Block *block) {
     const Launch *launch = block->worker->launch;
     struct BlockChecks *own = block->checks = calloc(1, sizeof *own);
     if (!own) return 0;
-    own->initialised = calloc(launch->shared_nbytes / 64 + 2, sizeof(u64));
+    own->values.initialised = calloc(launch->shared_nbytes / 64 + 2, sizeof(u64));
     own->lanes = malloc((size_t)block->warp_count * WARP * WARP * sizeof(u16));
     own->lanes_interval = calloc(block->warp_count, sizeof(u32));
-    return own->initialised && own->lanes && own->lanes_interval && open_area(&own->shared, 0, launch->shared_nbytes);
+    return own->values.initialised && own->lanes && own->lanes_interval && open_area(&own->shared, 0, launch->shared_nbytes);
 }
 
 void close_block_checks(Block *block) {
@@ -1402,7 +1448,10 @@ void close_block_checks(Block *block) {
         discard(pool, thread->for_strong);
         drop_release(pool, thread);
         clear_suspicions(thread, 0, ~0ull);
-        for (u32 j = 0; j < thread->frame_room; j++) free(thread->frames[j].initialised);
+        for (u32 j = 0; j < thread->frame_room; j++) {
+            free(thread->frames[j].values.initialised);
+            free(thread->frames[j].values.doubts);
+        }
         thread->frame_room = 0;
     }
     for (u32 i = 0; i < BARRIERS; i++) discard(pool, block->barriers[i].knowledge);
@@ -1410,7 +1459,8 @@ void close_block_checks(Block *block) {
     clear_points(pool, &own->points);
     free(own->points.points);
     close_area(&own->shared);
-    free(own->initialised);
+    free(own->values.initialised);
+    free(own->values.doubts);
     free(own->lanes);
     free(own->lanes_interval);
     free(own);

@@ -177,7 +177,9 @@ static void finish_shuffle(Warp *warp, u32 lanes) {
         Thread *thread = warp->lanes[lane];
         u32 source = lane_of_shuffle(thread->mode, lane, thread->b, thread->c, &thread->second_result);
         /* The value of a lane that takes no part is undefined; an H200 gives 0. */
-        thread->result = lanes & bit(source) ? (u32)warp->lanes[source]->value : 0;
+        int takes_part = (lanes & bit(source)) != 0;
+        thread->result = takes_part ? (u32)warp->lanes[source]->value : 0;
+        thread->doubt = takes_part ? warp->lanes[source]->seen.doubt : (thread->site + 1) << XF_DOUBT_SITE | source;
     }
 }
 
@@ -281,7 +283,9 @@ u32 shuffle(xf_thread *t, u32 mode, u32 value, u32 b, u32 c, u32 mask, u32 *in_r
     thread->value = value;
     thread->b = b;
     thread->c = c;
+    thread->site = site;
     meet(thread, MEET_SHUFFLE, mask, site);
+    t->doubt = thread->doubt;
     if (in_range) *in_range = thread->second_result;
     return thread->result;
 }

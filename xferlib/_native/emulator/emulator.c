@@ -24,6 +24,7 @@ enum {
     MOST_RESIDENT_THREADS = 1 << 18,
     OUTPUT_NBYTES = 1 << 16,
     MOST_IDLE_POLLS = 2000000,
+    MOST_FIRST_BLOCKS = 4,
     ASK_NS = 20000000
 };
 
@@ -469,6 +470,14 @@ static void run_fiber(void *argument) {
     }
 }
 
+/* Some at a time in a random order: what a block does while another one is half done shows only so. */
+static u32 count_first_blocks(Worker *worker) {
+    const Launch *launch = worker->launch;
+    if (launch->given->schedule != XF_RANDOM) return 1;
+    u32 most = MOST_RESIDENT_THREADS / launch->thread_count, count = 1 + (u32)(draw(&worker->random) % MOST_FIRST_BLOCKS);
+    return count < most ? count : most ? most : 1;
+}
+
 /* The calling context is the worker's own. */
 static void run_fibers(Worker *worker) {
     Launch *launch = worker->launch;
@@ -478,13 +487,13 @@ static void run_fibers(Worker *worker) {
             if (!admit(worker, number)) return fail_worker(worker, XF_OUT_OF_MEMORY);
     while (!has_failed(launch)) {
         if (worker->output.nbytes) print_output(worker);
-        int is_wanted = !worker->resident_count;
+        u32 wanted = worker->resident_count ? 0 : count_first_blocks(worker);
         if (worker->is_admitting) {
             worker->is_admitting = 0;
-            is_wanted |= worker->resident_count * (u64)launch->thread_count < MOST_RESIDENT_THREADS;
+            wanted = worker->resident_count * (u64)launch->thread_count < MOST_RESIDENT_THREADS;
             if (!worker->is_alone) sched_yield(); /* what they poll for may be another worker's */
         }
-        if (is_wanted && take_block(worker, &number)) {
+        while (wanted-- && take_block(worker, &number)) {
             if (is_stopped(worker, NULL)) return fail_worker(worker, XF_STOPPED);
             if (!admit(worker, number)) return fail_worker(worker, XF_OUT_OF_MEMORY);
         }
@@ -770,6 +779,7 @@ u32 xf_run_launch(const xf_launch *given, xf_report *report) {
     for (u32 i = 1; i < started; i++) pthread_join(workers[i]->os_thread, NULL);
     for (u32 i = 0; i < count; i++) free_worker(workers[i]);
     if (launch.checks) close_checks(&launch);
+    if (!is_checked(&launch)) note_unwatched();
     pthread_cond_destroy(&launch.ended);
     pthread_mutex_destroy(&launch.lock);
     return launch.fault;

@@ -23,7 +23,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32 };
+enum { XF_SHARED_BEGIN = 1024, XF_JOINS = 32, XF_PASSED = 8 };
 
 /* What an access is: flags of `access`, `store` and `atomic`. */
 enum {
@@ -40,7 +40,7 @@ enum {
     XF_DATA = 1024,   /* a volatile write, or a volatile read of more than a flag: its value is computed with */
     XF_GUARDED = 2048, /* a plain read that decides only whether its thread writes there, or that write */
     XF_NUMBER = 4096, /* a read of a number that is computed with: it has no padding */
-    XF_COPY = 8192    /* a read of what may have no value: `lacks` tells, and its use is checked */
+    XF_COPY = 8192    /* a read of what may have received no value: `lacks` tells, and its use is checked */
 };
 
 enum { XF_SHFL_UP, XF_SHFL_DOWN, XF_SHFL_BFLY, XF_SHFL_IDX };
@@ -51,6 +51,10 @@ enum { XF_BAR_SYNC, XF_BAR_ARRIVE, XF_BAR_POPC, XF_BAR_AND, XF_BAR_OR, XF_BAR_UN
 enum { XF_ADD, XF_MIN, XF_MAX, XF_INC, XF_DEC, XF_AND, XF_OR, XF_XOR, XF_EXCH, XF_CAS };
 enum { XF_U16, XF_U32, XF_U64, XF_S32, XF_S64, XF_F16, XF_F16X2, XF_BF16, XF_BF16X2, XF_F32, XF_F64, XF_B128 };
 enum { XF_FENCE_BLOCK, XF_FENCE_DEVICE, XF_FENCE_SYSTEM };
+
+/* Checked execution: why a register has no value. 0: it has one; XF_UNSET: nothing has set it; else it is of a shuffle,
+ * from a lane that took no part: the lane in the lower bits, and above them the shuffle's site, from 1 on. */
+enum { XF_UNSET = 1, XF_DOUBT_LANE = 31, XF_DOUBT_SITE = 5 };
 
 typedef struct xf_thread xf_thread;
 typedef struct xf_run xf_run;
@@ -66,6 +70,8 @@ struct xf_thread {
     u32 dynamic_nbytes;
     s32 budget;        /* counted down at each backward branch; at 0 the kernel calls run->tick, which refills it */
     u32 bypass;        /* while it waits at a barrier in a branch: its number in `joins`, from 1 on */
+    u32 doubt;         /* checked execution: that of the value which a shuffle takes, and afterwards of what it gives */
+    u32 doubts[XF_PASSED]; /* of a function's first arguments at its begin, and of what it returns at its end */
     const xf_run *run;
     const xf_math *math;
     u32 joins[XF_JOINS]; /* checked execution: how often the thread has passed the end of the branch of each barrier */
@@ -106,10 +112,10 @@ struct xf_run {
     u64 (*global_timer)(xf_thread *t); /* nanoseconds */
     u64 (*environment)(xf_thread *t, u32 number); /* %envreg<number>: 1 and 2 address the grid's barrier workspace */
     void (*unsupported)(xf_thread *t, u32 site);
-    /* Checked execution of registers: a value is used that nothing has set; shared or local memory has received such
-       a value, or has none; an index does not fit in 32 bits. */
-    void (*unset)(xf_thread *t, u32 site);
-    void (*forget)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+    /* Checked execution of registers: one without a value is used, or stored, which only shared and local memory may
+       receive; the doubt of what memory holds; an index does not fit in 32 bits. */
+    void (*unset)(xf_thread *t, u32 doubt, u32 site);
+    void (*forget)(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 doubt, u32 site);
     u32 (*lacks)(xf_thread *t, u64 address, u32 nbytes, u32 flags);
     void (*overflow)(xf_thread *t, s64 value, u32 site);
 };

@@ -68,6 +68,7 @@ struct Thread {
     u32 mask;
     u32 polls;    /* atomics and volatile accesses */
     u32 result, second_result; /* of a barrier or warp operation */
+    u32 doubt; /* of a shuffle's result */
     u64 value;
     u32 b, c;
     u64 ticks;
@@ -261,6 +262,8 @@ void run_trap(xf_thread *t, u32 site);
 void refuse_instruction(xf_thread *t, u32 site);
 u64 allocate_memory(xf_thread *t, u64 nbytes, u32 site);
 void free_memory(xf_thread *t, u64 address, u32 site);
+/* A launch without checks has ended. */
+void note_unwatched(void);
 u64 read_clock(xf_thread *t);
 u64 read_global_timer(xf_thread *t);
 u64 read_environment(xf_thread *t, u32 number);
@@ -307,8 +310,8 @@ char *check_access(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 site);
 void check_store(xf_thread *t, u64 address, u32 nbytes, u32 flags, const void *value, u32 site);
 void begin_local(xf_thread *t, char *memory, u32 nbytes);
 void end_local(xf_thread *t, char *memory, u32 nbytes);
-void refuse_unset(xf_thread *t, u32 site);
-void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
+void refuse_unset(xf_thread *t, u32 doubt, u32 site);
+void forget_value(xf_thread *t, u64 address, u32 nbytes, u32 flags, u32 doubt, u32 site);
 u32 lacks_value(xf_thread *t, u64 address, u32 nbytes, u32 flags);
 void refuse_overflow(xf_thread *t, s64 value, u32 site);
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from xferlib.kernels.cuda_cpu.ptx import (
     Address,
@@ -160,6 +161,10 @@ class ValueFlow:
                 if item.guard is not None:
                     self.guards[item.guard.number].append(item)
 
+    @cached_property
+    def blocks(self) -> _Blocks:
+        return _Blocks(self)
+
     def follow(self, results: set[int]) -> tuple[set[int], bool]:
         """The registers that depend on some, and whether any reaches memory, an address or another thread."""
         found, waiting, escapes = set(results), list(results), False
@@ -280,6 +285,7 @@ class _Blocks:
     """The basic blocks of a function; sets of them are integers with a bit for each."""
 
     def __init__(self, flow: ValueFlow) -> None:
+        self.body = flow.body
         self.starts = [0]
         for index, item in enumerate(flow.body):
             is_end = isinstance(item, Instruction) and item.opcode in ("bra", "brx", "ret", "exit", "trap")
@@ -320,6 +326,31 @@ class _Blocks:
     def find(self, index: int) -> int:
         return bisect_right(self.starts, index) - 1
 
+    def find_nearest(self, own: int, is_wanted: Callable[[int], bool]) -> int | None:
+        """The first block that every path from another one to the end passes, among those wanted."""
+        wanted = (
+            number for number in range(len(self.starts))
+            if number != own and self.post_dominators[own] >> number & 1 and is_wanted(number)
+        )  # fmt: skip
+        return max(wanted, key=lambda number: self.post_dominators[number].bit_count(), default=None)
+
+    def reach(self, begin: int, end: int | None) -> set[int]:
+        """The blocks on the ways from one to another."""
+        found, waiting = set(), [begin]
+        while waiting:
+            number = waiting.pop()
+            if number not in found and number != end:
+                found.add(number)
+                waiting += self.after[number]
+        return found
+
+    def find_first(self, number: int) -> int:
+        """The index of a block's first instruction."""
+        at = self.starts[number]
+        while at + 1 < len(self.body) and isinstance(self.body[at], PtxLabel):
+            at += 1
+        return at
+
 
 def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
     """Barriers of all threads that a thread may pass by, and where it has passed them: the end of the branch.
@@ -333,20 +364,14 @@ def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
     ]  # fmt: skip
     if not barriers:
         return {}
-    blocks = _Blocks(flow)
+    blocks = flow.blocks
     joins: dict[int, int] = {}
     for barrier in barriers:
         own = blocks.find(barrier)
-        behind = [
-            number for number in range(len(blocks.starts))
-            if blocks.post_dominators[own] >> number & 1 and not blocks.dominators[number] >> own & 1
-        ]  # fmt: skip
-        nearest = max(behind, key=lambda number: blocks.post_dominators[number].bit_count(), default=None)
+        nearest = blocks.find_nearest(own, lambda number, own=own: not blocks.dominators[number] >> own & 1)  # type: ignore[misc]
         if nearest is None:
             continue
-        at = blocks.starts[nearest]
-        while at + 1 < len(flow.body) and isinstance(flow.body[at], PtxLabel):
-            at += 1
+        at = blocks.find_first(nearest)
         item = flow.body[at]
         if isinstance(item, Instruction) and item.opcode not in ("ret", "exit") and len(joins) < most:
             joins[barrier] = at
@@ -361,13 +386,81 @@ def may_be_kept(item: Instruction) -> bool:
     return not {"global", "const", "param"} & set(item.modifiers)
 
 
-def find_doubtful(flow: ValueFlow, unwritten: set[int]) -> set[int]:
-    """Registers that may have no value, from those that may be read before they are written.
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The effects of a branch."""
+
+    join: int | None  # the index at which its ways meet again
+    results: set[int]  # registers that are set on the ways, and used behind them
+    writes: set[int]  # the indices of stores and atomics on them
+    is_of_write: bool  # its outcome alone decides whether one of these is executed
+
+
+_MOST_BLOCKS = 1000  # in a function whose decisions are looked for, which takes their square
+_MOST_DECISIONS = 64
+
+
+def find_doubtful(
+    flow: ValueFlow, unwritten: set[int], loops: Iterable[tuple[int, int]]
+) -> tuple[set[int], dict[int, Decision]]:
+    """Registers that may have no value, from those that may be read before they are written, and those of shuffles.
 
     Where such a one is stored, what is loaded may have none either: kernels store a row of values of which they use
-    the first ones.
+    the first ones. Also returns what branches decide by such registers, by the branch's index.
     """
-    found = _spread_doubts(flow, unwritten)
+    shuffles = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "shfl")
+    found = _spread_doubts(flow, unwritten.union(*map(find_results, shuffles)))
+    decisions: dict[int, Decision] = {}
+    while found:
+        found = _add_stored(flow, found)
+        for index, item in enumerate(flow.body):
+            if (
+                isinstance(item, Instruction) and item.opcode == "bra" and item.guard is not None
+                and item.guard.number in found and index not in decisions and len(decisions) < _MOST_DECISIONS
+                and len(flow.blocks.starts) < _MOST_BLOCKS
+            ):  # fmt: skip
+                decisions[index] = _find_decision(flow, index, loops)
+        more = found.union(*(each.results for each in decisions.values()))
+        if more == found:
+            break
+        found = _spread_doubts(flow, more)
+    return found, decisions
+
+
+def _find_decision(flow: ValueFlow, index: int, loops: Iterable[tuple[int, int]]) -> Decision:
+    """The effects of the branch at an index.
+
+    A compiler moves a condition out of a loop, and then both ways have the loop: its writes do not count.
+    """
+    blocks = flow.blocks
+    own = blocks.find(index)
+    join = blocks.find_nearest(own, lambda _: True)
+    ways = [blocks.reach(each, join) for each in blocks.after[own] if each != join]
+    both = set[int]().union(*ways)
+    results: set[int] = set()
+    used: set[int] = set()
+    writes: set[int] = set()
+    in_loops: set[int] = set()
+    for at, item in enumerate(flow.body):
+        if isinstance(item, PtxLabel):
+            continue
+        if blocks.find(at) not in both:
+            used |= find_sources(item) | ({item.guard.number} if item.guard is not None else set())
+            continue
+        results |= find_results(item)
+        is_write = item.opcode in ("atom", "red") or (item.opcode == "st" and "global" in item.modifiers)
+        if is_write:
+            is_near = all(begin <= index <= end for begin, end in loops if begin <= at <= end)
+            (writes if is_near else in_loops).add(at)
+    if len(ways) < 2 or any(way.isdisjoint(map(blocks.find, in_loops)) for way in ways):
+        writes |= in_loops
+    behind = [blocks.post_dominators[each] for each in blocks.after[own] if each != join]
+    is_of_write = any(each >> blocks.find(at) & 1 for each in behind for at in writes)
+    return Decision(None if join is None else blocks.find_first(join), results & used, writes, is_of_write)
+
+
+def _add_stored(flow: ValueFlow, found: set[int]) -> set[int]:
+    """Registers that may have no value, with those that are loaded where such have been stored."""
     is_stored = any(
         isinstance(item, Instruction) and item.opcode == "st" and may_be_kept(item)
         and find_registers(item.operands[1:]) & found
@@ -377,6 +470,23 @@ def find_doubtful(flow: ValueFlow, unwritten: set[int]) -> set[int]:
         return found
     loads = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "ld" and may_be_kept(item))
     return _spread_doubts(flow, found.union(*map(find_results, loads)))
+
+
+def find_parts(flow: ValueFlow) -> set[int]:
+    """Registers that hold part of a value beside zeros: `or` puts such together, and else combines whole values."""
+    found: set[int] = set()
+    waiting = [
+        item for item in flow.body
+        if isinstance(item, Instruction) and (
+            item.opcode in ("shl", "bfi", "prmt")
+            or (item.opcode == "and" and isinstance(item.operands[-1], Immediate))
+        )
+    ]  # fmt: skip
+    while waiting:
+        more = find_results(waiting.pop()) - found
+        found |= more
+        waiting += [user for number in more for user in flow.users[number] if user.opcode in ("or", "mov", "cvt")]
+    return found
 
 
 def _spread_doubts(flow: ValueFlow, unwritten: set[int]) -> set[int]:

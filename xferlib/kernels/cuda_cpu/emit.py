@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from xferlib.kernels.cuda_cpu import dataflow
 from xferlib.kernels.cuda_cpu.assembler import assemble
 from xferlib.kernels.cuda_cpu.c_helpers import choose_helpers, read_headers
 from xferlib.kernels.cuda_cpu.c_values import UNSIGNED
 from xferlib.kernels.cuda_cpu.function_writer import FunctionWriter, UncoveredError
 from xferlib.kernels.cuda_cpu.instructions import HANDLERS
 from xferlib.kernels.cuda_cpu.layout import ModuleLayout, align_up
-from xferlib.kernels.cuda_cpu.ptx import Module, PtxError, PtxFunction, PtxVariable
+from xferlib.kernels.cuda_cpu.ptx import Instruction, Module, PtxError, PtxFunction, PtxVariable
 from xferlib.kernels.cuda_cpu.translation import (
     SHARED_BEGIN,
     FaultSite,
@@ -66,6 +67,16 @@ class _ModuleWriter:
         ]  # fmt: skip
         self.optional = [name for name in self.layout.reach(named) if name not in required]
         self.required = [name for name in module.functions if name in required]
+        self.passes_doubts = checked and self.finds_doubts()
+
+    def finds_doubts(self) -> bool:
+        """Whether a function may give another one what has no value."""
+        functions = [self.module.functions[name] for name in (*self.required, *self.optional)]
+        return not all(function.is_entry for function in functions) and any(
+            dataflow.find_unwritten(function)
+            or any(isinstance(item, Instruction) and item.opcode == "shfl" for item in function.body or ())
+            for function in functions
+        )
 
     def write(self) -> TranslatedModule:
         bodies, failures = {}, {}
@@ -75,7 +86,10 @@ class _ModuleWriter:
             function = self.module.functions[name]
             mark = len(self.sites)
             try:
-                writer = FunctionWriter(self.layout, function, HANDLERS, self.sites, finds_overflow=self.finds_overflow)
+                writer = FunctionWriter(
+                    self.layout, function, HANDLERS, self.sites, finds_overflow=self.finds_overflow,
+                    passes_doubts=self.passes_doubts,
+                )  # fmt: skip
                 bodies[name] = writer.write()
             except UncoveredError as error:
                 if name in self.required and not self.partial:
@@ -95,6 +109,8 @@ class _ModuleWriter:
                     uncovered[entry.name] = str(failures[name])
                     bodies.pop(entry.name, None)
         declarations = [self.layout.declare(self.module.functions[name]) + ";" for name in bodies]
+        if any(writer.calls_pointers for writer in facts.values()):
+            declarations.append(self.layout.write_functions(bodies.keys()))
         text = "\n".join([*declarations, *bodies.values(), self.write_init(bodies.keys())])
         kernels = {
             entry.name: self.describe_kernel(entry, local, facts) for entry in self.entries if entry.name in bodies
@@ -154,7 +170,7 @@ class _ModuleWriter:
                 elif isinstance(target, PtxFunction) and target.body is not None:
                     if target.name not in written:  # a kernel that was left out
                         continue
-                    address = f"(u64){self.layout.name_function(target.name)}"
+                    address = f"{self.layout.locate_function(target)}ull"
                 else:
                     raise PtxError(
                         f"variable '{variable.name}' holds the address of '{relocation.target}', which is not defined"

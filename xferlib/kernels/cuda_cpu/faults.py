@@ -40,6 +40,7 @@ _REMEDIES = {
     "misaligned": "let each access begin at a multiple of its own size",
     "uninitialised": "write the memory first, in every thread that reads it",
     "unset": "give it a value where it is declared",
+    "lane": "name in the mask the lanes that call the shuffle, and use values of these alone",
     "race": "separate the two with __syncthreads() in a block, or use atomics",
     "race between blocks": (
         "give each element to one block, use atomics, or __threadfence() before a flag is set and after it is read"
@@ -88,7 +89,10 @@ def raise_fault(
     bytes_of = f"{report.nbytes} byte{'s' * (report.nbytes != 1)}"
     is_race_of_blocks = kind == "race" and tuple(here.ctaid) != tuple(other.ctaid)
     is_register = kind == "uninitialised" and not here.flags
-    remedy = _REMEDIES["race between blocks" if is_race_of_blocks else "unset" if is_register else kind]
+    is_of_lane = is_register and other.site != runtime.NOWHERE
+    remedy = _REMEDIES[
+        "race between blocks" if is_race_of_blocks else "lane" if is_of_lane else "unset" if is_register else kind
+    ]
     if kind == "out of bounds" and report.region == _NOWHERE:
         remedy = _REMEDIES["segmentation fault"]
     elif kind == "out of bounds" and report.region == _SHARED and report.offset >= _find_end(shared):
@@ -97,7 +101,10 @@ def raise_fault(
         "out of bounds": f"{does} {bytes_of} out of bounds, {where}",
         "misaligned": f"{does} {bytes_of} at an address that is not a multiple of {report.nbytes}, {where}",
         "uninitialised": (
-            "uses a variable that nothing has set"
+            f"uses the value of lane {report.text.decode()}, which takes no part in the shuffle at "
+            f"{_find_words(other, sites)}"
+            if is_of_lane
+            else "uses a variable that nothing has set"
             if is_register
             else f"reads {bytes_of} that nothing has written, {where}"
         ),
@@ -125,7 +132,7 @@ def raise_fault(
     if kind == "race":
         also = _OPERATIONS[bool(other.flags & runtime.WRITE)]
         fact += f", which {_describe_thread(other)} {also} at {_find_words(other, sites)} without order between them"
-    elif other.site != runtime.NOWHERE:
+    elif other.site != runtime.NOWHERE and not is_of_lane:
         fact += f" ({_describe_thread(other)}, {_find_words(other, sites)})"
     is_known = here.site < len(sites)  # without checks neither the place nor the thread
     where_at = f", {_find_words(here, sites)}: {_describe_thread(here)}" if is_known else ": a thread"

@@ -40,6 +40,7 @@ from xferlib.kernels.cuda_cpu.ptx import (
     PtxError,
     PtxFunction,
     PtxLabel,
+    PtxVariable,
     Register,
     Special,
     Symbol,
@@ -52,6 +53,7 @@ from xferlib.kernels.cuda_cpu.translation import (
 )
 
 _MOST_JOINS = 32  # XF_JOINS
+_MOST_PASSED = 8  # XF_PASSED
 _MOST_LOCAL_NBYTES = 512 << 10  # of one thread, as on every GPU
 _NEEDS_FIBERS = {"bar", "barrier", "shfl", "vote", "match", "redux", "activemask", "elect", "nanosleep"}
 # Instructions that make a canonical NaN of every NaN, so that it does not matter which one they are given.
@@ -101,6 +103,12 @@ Handler = Callable[["FunctionWriter", Instruction], None]
 _NO_INSTRUCTION = Instruction("", (), [], None, False, None, 0, "")
 
 
+def _join_doubts(*doubts: str) -> str:
+    """The first doubt of some that is one."""
+    *first, last = [each for each in doubts if each != "0"] or ["0"]
+    return f"({''.join(f'{each} ? {each} : ' for each in first)}{last})" if first else last
+
+
 class FunctionWriter:
     """Writes one function.
 
@@ -110,6 +118,7 @@ class FunctionWriter:
         handlers: Of its instructions, by opcode.
         sites: Those of the module, which grow by those of the function.
         finds_overflow: As of `emit.translate`.
+        passes_doubts: A function of the module may give another one what has no value.
     """
 
     def __init__(
@@ -120,6 +129,7 @@ class FunctionWriter:
         sites: list[FaultSite],
         *,
         finds_overflow: bool,
+        passes_doubts: bool,
     ) -> None:
         self.layout = layout
         self.function = function
@@ -127,6 +137,7 @@ class FunctionWriter:
         self.sites = sites
         self._handlers = handlers
         self._finds_overflow = finds_overflow
+        self._passes_doubts = passes_doubts
         self.local_nbytes = 0
         self.needs_fibers = self.is_cooperative = self.calls_pointers = False
 
@@ -165,6 +176,8 @@ class FunctionWriter:
             if register := function.param_registers.get(variable.number):
                 self.instruction = _NO_INSTRUCTION
                 self.assign(register, variable.type, f"*({name_c_type(variable.type)} *)i{number}")
+        if not function.is_entry:
+            self.put_passed(function.params, "{name} = t->doubts[{number}];")
         body = function.body or []
         for index, item in enumerate(body):
             if isinstance(item, PtxLabel):
@@ -173,6 +186,8 @@ class FunctionWriter:
             self.index, self.instruction, self.site_number = index, item, None
             for number in self.passed.get(index, ()):
                 self.put(f"t->joins[{number}]++;")
+            for branch in self.decided.get(index, ()):
+                self.put_decided(branch)
             self.write_instruction(item)
         self.leave("0")
         return self.assemble()
@@ -397,8 +412,13 @@ class FunctionWriter:
             ]
             head.append(f"{kind} {', '.join(declared)};")
         if self.doubtful:
-            initial = (f"u_{number} = {int(number in self.zeroed)}" for number in sorted(self.doubtful))
+            unset = dict.fromkeys(self.zeroed, "XF_UNSET")
+            initial = (f"u_{number} = {unset.get(number, '0')}" for number in sorted(self.doubtful))
             head.append(f"u32 {', '.join(initial)};")
+        if passed := sorted(set(re.findall(r"\bp_\w+", body))):
+            head.append(f"u32 {', '.join(f'{name} = 0' for name in passed)};")
+        if self.decisions:
+            head.append(f"u32 {', '.join(f'd_{branch} = 0' for branch in self.decisions)};")
         if self.exact:
             head.append(f"u64 {', '.join(f'e_{number} = 0' for number in sorted(self.exact))};")
         if re.search(r"\bcc\b", body):
@@ -441,9 +461,15 @@ class FunctionWriter:
         handler = self._handlers.get(item.opcode)
         if handler is None:
             self.refuse()
-        if self.doubtful and item.guard is not None and item.guard.number in self.doubtful:
-            self.put_doubt_of_guard(item)
+        guard = f"u_{item.guard.number}" if item.guard is not None and item.guard.number in self.doubtful else ""
+        decided = dataflow.find_results(item) & self.doubtful if guard else set()
+        if guard and not decided and item.opcode not in ("bra", "exit", "ret"):
+            self.refuse_doubts([guard])
+        if (decision := self.decisions.get(self.index)) is not None:
+            self.refuse_doubts([guard] if decision.is_of_write else [])
+            self.put(f"d_{self.index} = {_join_doubts(guard, f'd_{self.index}')};")
         begin = len(self.lines)
+        self.refuse_doubts([f"d_{branch}" for branch, each in self.decisions.items() if self.index in each.writes])
         if self.doubtful:
             self.put_doubts(item)
         if self.exact:
@@ -451,20 +477,26 @@ class FunctionWriter:
         handler(self, item)
         if self.doubtful and item.opcode == "st" and dataflow.may_be_kept(item):
             self.put_forgotten(item)
+        if self.checked and item.opcode == "shfl":
+            self.put_doubt_of_shuffle(item)
         if self.exact and not dataflow.is_exact_step(item):
             for number in sorted(dataflow.find_results(item) & self.exact):
                 self.put(f"e_{number} = (u64)(s64)(s32){self.names[number][0]};")
         if item.guard is not None:
-            guard = self.read_register(item.guard, "pred")
+            condition = self.read_register(item.guard, "pred")
             body = " ".join(self.lines[begin:])
             del self.lines[begin:]
-            self.put(f"if ({'!' if item.negated else ''}{guard}) {{ {body} }}")
+            self.put(f"if ({'!' if item.negated else ''}{condition}) {{ {body} }}")
+            for number in sorted(decided - {item.guard.number}):
+                self.put(f"u_{number} = {_join_doubts(f'u_{number}', guard)};")
 
     # What is checked of registers
 
     def find_meanings(self) -> None:
         self.meanings: dict[int, str] = {}
         self.doubtful: set[int] = set()
+        self.decisions: dict[int, dataflow.Decision] = {}  # of branches by registers that may have no value
+        self.decided: dict[int, list[int]] = {}  # where their ways meet, those branches
         self.exact: set[int] = set()
         self.widenings: set[int] = set()
         self.bypasses: dict[int, int] = {}  # of barriers that may be passed by, their numbers
@@ -478,28 +510,64 @@ class FunctionWriter:
             self.bypasses = {barrier: number for number, barrier in enumerate(joins)}
             for number, join in enumerate(joins.values()):
                 self.passed.setdefault(join, []).append(number)
-        if self.zeroed:
-            self.doubtful = dataflow.find_doubtful(flow, self.zeroed)
+        self.parts = dataflow.find_parts(flow)
+        unset = self.zeroed | self.find_received()
+        self.doubtful, self.decisions = dataflow.find_doubtful(flow, unset, self.loops)
+        for branch, decision in self.decisions.items():
+            if decision.join is not None:
+                self.decided.setdefault(decision.join, []).append(branch)
         if self._finds_overflow:
             self.exact, self.widenings = dataflow.find_indices(flow)
+
+    def may_pass_doubt(self, variable: object) -> bool:
+        """Whether the doubt of a parameter, or of what a call returns, goes with it: of numbers, in some modules."""
+        return (
+            self._passes_doubts and isinstance(variable, PtxVariable) and variable.space == "param"
+            and 0 < variable.nbytes <= 8
+            and not (self.function.is_entry and any(variable is each for each in self.function.params))
+        )  # fmt: skip
+
+    def find_passed(self, operand: Operand) -> PtxVariable | None:
+        """The variable at an address, if its doubt goes with it."""
+        base = operand.base if isinstance(operand, Address) else None
+        target = base.target if isinstance(base, Symbol) else None
+        return target if isinstance(target, PtxVariable) and self.may_pass_doubt(target) else None
+
+    def find_received(self) -> set[int]:
+        """Registers that may have received no value from another function."""
+        loads = (each for each in self.function.body or () if isinstance(each, Instruction) and each.opcode == "ld")
+        return set[int]().union(*(dataflow.find_results(each) for each in loads if self.find_passed(each.operands[1])))
+
+    def put_passed(self, variables: Iterable[object], text: str) -> None:
+        """Give the doubts of some variables to another function, or take them, as `text` says."""
+        for number, variable in enumerate(variables):
+            if number < _MOST_PASSED and self._passes_doubts:
+                name = f"p_{self.arrays[id(variable)]}" if self.may_pass_doubt(variable) else ""
+                if name or "= {name}" in text:
+                    self.put(text.format(number=number, name=name or "0"))
 
     def find_doubts(self, operands: Iterable[Operand]) -> list[str]:
         """Conditions that registers among operands have no value."""
         found = find_registers(operands, with_addresses=True) & self.doubtful
         return [f"u_{number}" for number in sorted(found)]
 
-    def refuse_doubts(self, doubts: list[str], operator: str = " | ") -> None:
+    def refuse_doubts(self, doubts: list[str], operator: str = " || ") -> None:
         if doubts:
-            self.put(f"if ({operator.join(doubts)}) run->unset(t, {self.site});")
+            self.put(f"if ({operator.join(doubts)}) run->unset(t, {_join_doubts(*doubts)}, {self.site});")
 
-    def put_doubt_of_guard(self, item: Instruction) -> None:
-        assert item.guard is not None
-        guard = f"u_{item.guard.number}"
-        results = dataflow.find_results(item) & self.doubtful
-        if not results and item.opcode not in ("bra", "exit", "ret"):
-            self.refuse_doubts([guard])
-        for number in sorted(results):
-            self.put(f"u_{number} |= {guard};")
+    def put_decided(self, branch: int) -> None:
+        """Where the ways of a branch that was decided without a value meet, what they have set has none."""
+        doubts = (
+            f"u_{number} = {_join_doubts(f'u_{number}', f'd_{branch}')};" for number in self.decisions[branch].results
+        )
+        self.put(f"if (d_{branch}) {{ {' '.join(sorted(doubts))} d_{branch} = 0; }}")
+
+    def put_doubt_of_shuffle(self, item: Instruction) -> None:
+        """Of the value that it has given, and not of whether the lane is in the range."""
+        target = item.operands[0]
+        value = target.first if isinstance(target, Pair) else target
+        for number in sorted(dataflow.find_results(item) & self.doubtful):
+            self.put(f"u_{number} = {'t->doubt' if number in find_registers([value]) else '0'};")
 
     def put_doubts(self, item: Instruction) -> None:
         """Registers without a value make others so, until they reach memory, an address or another thread.
@@ -515,59 +583,57 @@ class FunctionWriter:
             return
         if opcode in ("ld", "ldu", "call"):
             self.refuse_doubts(self.find_doubts(operands[1:]) if opcode != "call" else [])
-            expression = "0"
+            received = self.find_passed(operands[1]) if opcode == "ld" else None
+            expression = "0" if received is None else f"p_{self.arrays[id(received)]}"
         elif opcode == "st":
             self.refuse_doubts(self.find_doubts(operands[:1]))
             values = operands[1].items if isinstance(operands[1], Vector) else operands[1:2]
             doubts = [self.find_doubts([value]) for value in values]
+            if (passed := self.find_passed(operands[0])) is not None:
+                given = _join_doubts(*(each for doubt in doubts for each in doubt))
+                self.put(f"p_{self.arrays[id(passed)]} = {given};")
             # Of a struct that is copied, some members may have no value.
             if all(doubts) and "global" in item.modifiers:
-                self.refuse_doubts([each for doubt in doubts for each in doubt], " & ")
+                self.refuse_doubts([each for doubt in doubts for each in doubt], " && ")
             return
         elif opcode in ("atom", "red", "vote", "match", "redux", "bar", "barrier"):
             self.refuse_doubts(self.find_doubts(operands[dataflow.has_target(item) :]))
             expression = "0"
-        elif opcode == "shfl" and len(operands) == 5:
+        elif opcode == "shfl":
             self.refuse_doubts(self.find_doubts(operands[2:]))
-            (value,) = self.find_doubts(operands[1:2]) or ["0"]
-            if value == "0":
-                expression = "0"
-            else:
-                mode = next(word for word in ("up", "down", "bfly", "idx") if word in item.modifiers)
-                b, c, mask = (self.read(operand, "u32") for operand in operands[2:])
-                self.put("{ u32 p;")
-                expression = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {value}, {b}, {c}, {mask}, &p, {self.site})"
+            self.put(f"t->doubt = {_join_doubts(*self.find_doubts(operands[1:2]))};")
+            return
         else:
             expression = self.combine_doubts(item)
         for number in results:
             self.put(f"u_{number} = {expression};")
-        if expression.startswith("run->shuffle"):
-            self.put("}")
 
     def combine_doubts(self, item: Instruction) -> str:
         operands, opcode = item.operands, item.opcode
         sources = [self.find_doubts([operand]) for operand in operands[1:]]
         if not any(sources):
             return "0"
-        each = [" | ".join(source) or "0" for source in sources]
+        each = [_join_doubts(*source) for source in sources]
         if opcode == "selp":
-            return f"{each[2]} | ({self.read(operands[3], 'pred')} ? {each[0]} : {each[1]})"
-        if opcode in ("and", "or") and item.modifiers == ("pred",):  # the other one may decide
-            a, b = (("" if opcode == "and" else "!") + self.read(operand, "pred") for operand in operands[1:3])
-            return f"(({each[0]}) & ({each[1]})) | (({each[0]}) & {b}) | (({each[1]}) & {a})"
-        is_pack = opcode in ("or", "bfi", "prmt") or (opcode == "mov" and isinstance(operands[1], Vector))
+            return _join_doubts(each[2], f"({self.read(operands[3], 'pred')} ? {each[0]} : {each[1]})")
+        if opcode == "and" or (opcode == "or" and item.modifiers == ("pred",)):  # the other one may decide
+            sign = "" if opcode == "and" else "!"
+            a, b = (f"{sign}{self.read(operand, item.modifiers[0])}" for operand in operands[1:3])
+            return f"{each[0]} && ({each[1]} || {b}) ? {each[0]} : {each[1]} && {a} ? {each[1]} : 0"
+        is_pack = opcode in ("bfi", "prmt") or (opcode == "mov" and isinstance(operands[1], Vector))
+        is_pack = is_pack or (opcode == "or" and bool(find_registers(operands[1:3]) & self.parts))
         if is_pack:  # of members, some of which may have no value
             parts = operands[1].items if isinstance(operands[1], Vector) else operands[1:3]
-            doubts = [self.find_doubts([part]) for part in parts]
-            return " & ".join(doubt for part in doubts for doubt in part) if all(doubts) else "0"
-        return " | ".join(dict.fromkeys(doubt for source in sources for doubt in source))
+            doubts = [_join_doubts(*self.find_doubts([part])) for part in parts]
+            return f"{' && '.join(doubts)} ? {doubts[0]} : 0"
+        return _join_doubts(*dict.fromkeys(doubt for source in sources for doubt in source))
 
     def put_forgotten(self, item: Instruction) -> None:
         """Shared and local memory may receive what has no value, if no thread uses it then."""
         values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
         for value, place in zip(values, self.list_places(item, 0), strict=False):
             for doubt in self.find_doubts([value]):
-                self.put(f"if ({doubt}) run->forget(t, {place});")
+                self.put(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
 
     def put_lacks(self, item: Instruction) -> None:
         target = item.operands[0]
@@ -616,6 +682,7 @@ class FunctionWriter:
             for name, offset, nbytes in reversed(self.watched):
                 self.put(f"run->local_end(t, {name} + {offset}, {nbytes});")
         if not self.function.is_entry:
+            self.put_passed(self.function.returns, "t->doubts[{number}] = {name};")
             for number, variable in enumerate(self.function.returns):
                 if register := self.function.param_registers.get(variable.number):
                     value = self.read_register(register, variable.type)
@@ -681,7 +748,7 @@ class FunctionWriter:
         if isinstance(found, PtxFunction):
             if found.body is None:
                 self.refuse(f"the address of '{found.name}', which is not defined,")
-            return f"(u64){self.layout.name_function(found.name)}"
+            return write_integer(self.layout.locate_function(found), "u64")
         if found is None:
             if isinstance(target, str) and target.startswith("%"):
                 self.refuse(f"the register '{target}'")

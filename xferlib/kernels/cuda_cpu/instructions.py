@@ -1383,7 +1383,7 @@ def _call(writer: FunctionWriter, item: Instruction) -> None:
         if known is None:
             writer.fail("a call by address needs a prototype")
         types = ", ".join(["xf_thread *", *["char *"] * (len(known.returns) + len(known.params))])
-        pointer = f"((u32 (*)({types})){writer.read_register(target, 'u64')})"
+        pointer = f"((u32 (*)({types}))xf_function({writer.read_register(target, 'u64')}))"
         _call_function(writer, pointer, known.returns, known.params, returns, arguments, may_end=True)
     else:
         writer.fail("a call of what is not a function")
@@ -1412,12 +1412,17 @@ def _call_function(
             results.append((actual, formal.type, temporary))
         passed.append(f"(char *)&{temporary}")
     call = f"{name}({', '.join(['t', *passed])})"
+    given, received = (
+        [each.target if isinstance(each, Symbol) else None for each in operands] for operands in (arguments, returns)
+    )
+    writer.put_passed(given, "t->doubts[{number}] = {name};")
     if may_end:
         writer.put(f"if ({call}) {{")
         writer.leave("1")
         writer.put("}")
     else:
         writer.put(f"{call};")
+    writer.put_passed(received, "{name} = t->doubts[{number}];")
     for actual, ptx_type, temporary in results:
         writer.assign(actual, ptx_type, temporary)
     writer.put("}")

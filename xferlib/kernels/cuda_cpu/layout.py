@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from xferlib.kernels.cuda_cpu.ptx import (
     Address,
@@ -20,6 +20,8 @@ from xferlib.kernels.cuda_cpu.ptx import (
 from xferlib.kernels.cuda_cpu.translation import REDZONE, SHARED_BEGIN, ModuleVariable
 
 _MOST_BLOCK_NBYTES = 4 << 30
+_FUNCTIONS_BEGIN = 0xF0F << 52
+"""An address that no machine has."""
 
 
 def align_up(value: int, align: int) -> int:
@@ -32,7 +34,7 @@ class ModuleLayout:
     def __init__(self, module: Module, *, checked: bool) -> None:
         self.module = module
         self.checked = checked
-        self.gap = REDZONE if checked else 0
+        self.gap = REDZONE if checked else 0  # in shared memory
         self.variables: dict[str, ModuleVariable] = {}
         self.offsets: dict[int, int] = {}  # by the identity of the variable
         self.relocations: list[tuple[int, PtxVariable]] = []
@@ -95,7 +97,7 @@ class ModuleLayout:
         for function in self.module.functions.values():
             everything.extend(variable for variable in function.variables if variable.space in ("global", "const"))
         everything.sort(key=lambda variable: variable.space)  # the constants first, together: isspacep.const
-        at = self.gap
+        at = REDZONE  # in unchecked code too: both kinds may use the same memory
         for variable in everything:
             if variable.is_extern:
                 continue
@@ -108,7 +110,7 @@ class ModuleLayout:
             )
             if variable.relocations:
                 self.relocations.append((at, variable))
-            at += variable.nbytes + self.gap
+            at += variable.nbytes + REDZONE
             if variable.space == "const":
                 self.const_end = at
         self.block_nbytes = max(align_up(at, 16), 16)
@@ -189,6 +191,10 @@ class ModuleLayout:
                 return ends
             ends |= more
 
+    def locate_function(self, function: PtxFunction) -> int:
+        """The address of a function as kernels have it: the same in checked and unchecked code, and none of memory."""
+        return _FUNCTIONS_BEGIN + 16 * self.numbers[function.name]
+
     def name_function(self, name: str) -> str:
         return f"xf_k{self.numbers[name]}" if self.module.functions[name].is_entry else f"xf_fn{self.numbers[name]}"
 
@@ -199,3 +205,14 @@ class ModuleLayout:
             f"char *i{n}" for n in range(len(function.params))
         ]
         return f"static u32 {self.name_function(function.name)}({', '.join(['xf_thread *t', *params])})"
+
+    def write_functions(self, written: Collection[str]) -> str:
+        """The function that finds the C function at an address."""
+        names = (f"(u64){self.name_function(name)}" if name in written else "0" for name in self.numbers)
+        return "\n".join([
+            "static u64 xf_function(u64 a) {",
+            f"    const u64 all[] = {{{', '.join(names)}}};",
+            f"    const u64 i = a - {_FUNCTIONS_BEGIN}ull;",
+            "    return i % 16 == 0 && i / 16 < sizeof all / sizeof *all ? all[i / 16] : a;",
+            "}",
+        ])  # fmt: skip
