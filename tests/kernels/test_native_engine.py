@@ -617,7 +617,7 @@ def run():
 
 def _run_program(text: str, **variables: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + text],
+        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", PROGRAM + text],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,

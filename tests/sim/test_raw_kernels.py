@@ -434,6 +434,7 @@ def test_what_a_kernel_did_before_its_fault_counts(k: Kernels) -> None:
         k.module.get_function("fill")(1, 2 * N, (x, 0, 2 * N, 1, 1.0), stream=k.a)
     with fails(Hazard.READ_AFTER_WRITE, "first: +fill on"):
         xl.to_host(x, stream=k.b)
+    xl.synchronize()  # before the array dies
 
 
 def test_a_fault_that_may_follow_from_a_race_is_its_cause(k: Kernels) -> None:

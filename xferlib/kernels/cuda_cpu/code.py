@@ -10,7 +10,7 @@ import contextlib
 import ctypes
 import functools
 import os
-import pickle
+import struct
 import threading
 import weakref
 import zlib
@@ -23,7 +23,7 @@ from xferlib._runtime import process
 from xferlib.errors import KernelCompileError
 from xferlib.kernels import cuda_engine as cache
 from xferlib.kernels import host_compiler
-from xferlib.kernels.cuda_cpu.translation import TranslatedModule
+from xferlib.kernels.cuda_cpu.translation import TranslatedModule, pack, unpack
 
 _OPTIONS = (
     "-O1",
@@ -139,8 +139,8 @@ def _read(name: str, *, is_checked: bool) -> CpuCode | None:
     payload = cache.read(name)
     if payload is None:
         return None
-    # It is what was written, by this user, whose machine code is in it too.
-    translation, content = pickle.loads(payload)  # noqa: S301
+    (length,) = struct.unpack_from("<q", payload)
+    translation, content = unpack(payload[8 : 8 + length]), payload[8 + length :]
     try:
         library = host_compiler.load_library(name, content)
     except KernelCompileError:  # the cache was filled under another C library
@@ -164,7 +164,8 @@ def _make(name: str, texts: tuple[str, ...], *, is_checked: bool, finds_overflow
             translation.unset = unset.find_unset(ptx.parse(debug_text), _SOURCE)
     content = host_compiler.compile_c(translation.text, flags=list_c_options())
     translation.text = ""
-    payload = pickle.dumps((translation, content), protocol=pickle.HIGHEST_PROTOCOL)
+    packed = pack(translation)
+    payload = struct.pack("<q", len(packed)) + packed + content
     cache.write(name, payload)
     library = host_compiler.load_library(name, content)
     return CpuCode(translation, library, is_checked=is_checked, nbytes=len(payload))

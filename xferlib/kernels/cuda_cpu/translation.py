@@ -5,9 +5,10 @@ It is kept on disk, so that a module that was translated once is loaded without 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 SHARED_BEGIN = 1024
 """Where shared memory begins in the window, as `kernel.h` has it."""
@@ -130,3 +131,43 @@ class TranslatedModule:
         for variable in self.variables.values():
             data[variable.offset : variable.offset + len(variable.initial)] = variable.initial
         return bytes(data)
+
+
+def pack(module: TranslatedModule) -> bytes:
+    """A module as JSON, without its text."""
+    variables = [[*each[:-1], each.initial.hex()] for each in module.variables.values()]
+    kernels, unset = [*module.kernels.values()], module.unset
+    numbers = module.block_nbytes, module.block_align, module.capability
+    return json.dumps([kernels, variables, numbers, module.sites, module.uncovered, unset]).encode()
+
+
+def unpack(data: bytes) -> TranslatedModule:
+    """The module that `pack` was given."""
+    kernels, variables, (block_nbytes, block_align, capability), sites, uncovered, unset = json.loads(data)
+    return TranslatedModule(
+        text="",
+        kernels={each[0]: _make_kernel(each) for each in kernels},
+        variables={each[0]: ModuleVariable(*each)._replace(initial=bytes.fromhex(each[-1])) for each in variables},
+        block_nbytes=block_nbytes,
+        block_align=block_align,
+        sites=[_make_site(each) for each in sites],
+        uncovered=uncovered,
+        capability=capability,
+        unset={name: _make_site(each) for name, each in unset.items()},
+    )
+
+
+def _make_kernel(values: list[Any]) -> Kernel:
+    found = Kernel(*values)
+    return found._replace(
+        params=tuple([KernelParameter(*each) for each in found.params]),
+        shared=tuple([SharedVariable(*each) for each in found.shared]),
+        maxntid=tuple(found.maxntid),
+        reqntid=tuple(found.reqntid),
+    )
+
+
+def _make_site(values: list[Any]) -> FaultSite:
+    found = FaultSite(*values)
+    inlined = tuple([InlinedCall(*each) for each in found.inlined])
+    return found._replace(inlined=inlined, source_lines=tuple(found.source_lines))
