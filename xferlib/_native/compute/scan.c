@@ -134,6 +134,7 @@ enum {
     {                                                                                                                         \
         typedef NAME##_packet V;                                                                                              \
         V none[STATE];                                                                                                        \
+        memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                             \
         for (int k = 0; k < STATE * (WIDTH); ++k)                                                                             \
             ((T *)(void *)none)[k] = NEUTRAL;                                                                                 \
         for (Py_ssize_t r = 0; r < d && r < n; r += WIDTH) {                                                                  \
