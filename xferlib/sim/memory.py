@@ -469,7 +469,7 @@ class AddressSpace:
         self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
             maxlen=_FREED_REMEMBERED
         )
-        self._piece_at = _PIECE_NBYTES
+        self._piece_at = 0
         """The bytes of it that are in use."""
         self._host_starts: list[int] = []
         self._host: dict[int, Block] = {}
@@ -484,10 +484,9 @@ class AddressSpace:
             memory = _make_uninitialised(nbytes, device)
         else:
             at = self._piece_at
-            if at + nbytes > _PIECE_NBYTES:
+            if self._piece is None or at + nbytes > _PIECE_NBYTES:
                 self._typed, at = {}, 0
                 self._piece = _make_uninitialised(_PIECE_NBYTES, device)
-            assert self._piece is not None
             memory = self._piece
             self._piece_at = at + (nbytes + _ALIGNED_TO - 1) // _ALIGNED_TO * _ALIGNED_TO
         return Block(memory, at, nbytes, None, device, stream, location, self)
