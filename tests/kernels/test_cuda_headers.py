@@ -52,6 +52,11 @@ def test_a_header_that_is_not_cudas_is_seen_however_it_is_written(source: str, f
     assert not cuda_headers.has_only_own(source, (), [folder])
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "own.h/x", "sub"])
+def test_a_name_that_no_file_has_is_no_header_of_cudas(name: str, folder: Path) -> None:
+    assert not cuda_headers.has_only_own(f"#include <{name}>", (), [folder])
+
+
 @pytest.mark.parametrize("source", OTHERS)
 def test_the_compiler_reads_a_header_in_each_of_these(
     source: str, folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -195,3 +195,13 @@ def test_against_many_digits(name: str, seed: int) -> None:
     (x,) = (each[:16] for each in ulp_oracle.inputs_of(name, "float64", 16 * 8, seed))
     x = x[np.isfinite(x) & np.isfinite(run(name, x)) & (run(name, x) != 0)]
     assert all(exact_error(name, *each) <= ULP64 for each in zip(x.tolist(), run(name, x).tolist(), strict=True))
+
+
+@given(st.lists(st.tuples(*[st.integers(0, (1 << 52) - 1)] * 2), min_size=1))
+def test_a_subnormal_length_is_rounded_once(multiples: list[tuple[int, int]]) -> None:
+    """Multiples of the least number, so that the exact result is the root of an integer."""
+    least = 5e-324
+    found = run("hypot", *np.array(multiples, np.float64).T.copy() * least)
+    for (x, y), own in zip(multiples, (found / least).tolist(), strict=True):
+        length, bound = 100 * int(own), 51
+        assert max(0, length - bound) ** 2 <= 100**2 * (x * x + y * y) <= (length + bound) ** 2

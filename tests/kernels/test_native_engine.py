@@ -129,6 +129,35 @@ def test_an_output_that_is_an_input_is_read_before_it_is_written() -> None:
             assert same_bits(two, expected[1])
 
 
+_ONE = elementwise(lambda x: x + 1, name="one")
+_TWO = elementwise(lambda x, y: (x + y, x * y), name="two")
+_TO_GIVEN = elementwise("float *x, float *y", "y[i] = x[i] * 2", name="to_given")
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("kernel", [_ONE, _TWO, _TO_GIVEN], ids=lambda kernel: str(kernel.name))
+def test_outputs_do_not_stand_in_for_inputs(kernel: Any, library: str) -> None:
+    """Any number of arguments, and of outputs among them or in ``out=``."""
+    make = pytest.importorskip("torch").tensor if library == "torch" else np.array
+
+    def outcome(count: int, more: int | None) -> tuple[Any, ...]:
+        arrays = [make(np.full(3, each, "f4")) for each in range(1, count + 1)]
+        outs = [make(np.zeros(3, "f4")) for _ in range(more or 1)]
+        try:
+            found = kernel(*arrays, **({} if more == 0 else {"out": outs[0] if more is None else tuple(outs)}))
+        except (KernelTypeError, LayoutError) as error:
+            return str(error), *map(str, arrays + outs)
+        return str(found), *map(str, arrays + outs)
+
+    calls = list(itertools.product(range(6), (0, None, 1, 2, 3)))
+    with configured(cpu="numpy"):
+        expected = [outcome(*each) for each in calls]
+    with configured(cpu="native"):
+        for _ in range(3):
+            outcome(len(kernel.definition.names), 0)  # C takes such calls by the third
+        assert [outcome(*each) for each in calls] == expected
+
+
 def function_texts() -> list[str]:
     """Calls of functions for random programs: those that have the same bits on every engine."""
     calls = {name: TABLE[entry] for name, entry in FLOAT_FUNCTIONS.items() if entry in (*CALLS, *PAIRS, "hypot")}

@@ -386,6 +386,24 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@settings(max_examples=30)
+@given(data=st.data())
+def test_empty_arrays_are_reduced_alike_whether_compiled_or_not(data):
+    """Without elements, without results, and without both, in the strides of a part of any array."""
+    rank = data.draw(st.integers(1, 4))
+    extents = [data.draw(st.sampled_from([0, 1, 2, 9])) for _ in range(rank)]
+    extents[data.draw(st.integers(0, rank - 1))] = 0
+    whole = np.ones([each + data.draw(st.integers(0, 2)) for each in extents], np.float32)
+    x = whole[tuple(map(slice, extents))].transpose(data.draw(st.permutations(range(rank))))
+    axes = tuple(data.draw(st.sets(st.integers(0, rank - 1), min_size=1)))
+    found = []
+    for engine in ("numpy", "native"):
+        with configured(cpu=engine):
+            found += [np.asarray(reductions.sum(x, axis=axes)) for _ in range(2)]
+    assert all(same_bits(each, found[0]) and each.shape == found[0].shape for each in found)
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("function", ["sin", "cos", "exp", "log", "tanh", "atan2", "pow", "fmod", "floor", "sqrt"])
 def test_a_compiled_reduction_may_map_by_a_function(function):
     """The text of the functions and that of the reduction share no name."""

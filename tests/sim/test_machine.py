@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.sim.random_programs import initialise
 from xferlib import sim
 from xferlib.errors import DeviceMemoryError
-from xferlib.sim.detector import Hazard, SimError, WrongDeviceError
+from xferlib.sim.detector import Hazard, Mode, SimError, WrongDeviceError
 from xferlib.sim.machine import Machine
 from xferlib.sim.memory import POISON, Span
 from xferlib.sim.model import SimStream, StreamKind
+from xferlib.sim.schedules import Lazy, Settings
 from xferlib.sim.timing import Lane
 
 Make = Callable[..., Machine]
@@ -321,3 +324,14 @@ def test_memory_stays_bounded_over_many_operations_streams_and_arrays(make_machi
     assert len(machine.streams[device].every) < 200
     assert len(machine.hosts.main.clock) < 200
     assert machine.memory.used[device.index] == 1 << 20
+
+
+@given(st.lists(st.sampled_from([0, 0, 1, 255, 256, 257, 4096, 16384, 16385, 65536]), min_size=1, max_size=40))
+def test_blocks_of_any_sizes_in_any_order_share_no_bytes(sizes: list[int]) -> None:
+    machine = Machine(Settings(devices=1, mode=Mode.LOG), Lazy())
+    blocks = [machine.allocate(nbytes, machine.streams[machine.devices[0]].legacy).block for nbytes in sizes]
+    for number, block in enumerate(blocks):
+        block.data[...] = number
+    for number, block in enumerate(blocks):
+        assert block.data.size == sizes[number]
+        assert (block.data == number).all()

@@ -7,6 +7,7 @@ where each header is one of CUDA's own; the key then has their folders, with the
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -80,9 +81,13 @@ def has_only_own(source: str, options: Sequence[str], folders: Sequence[Path]) -
     names = _OWN.findall(text)
     # Any other word is an #include by a macro, one in quotes, or a question whether a file exists.
     return len(_WORD.findall(text)) == len(names) and all(
-        ".." not in Path(name).parts and any(Path(folder, name).is_file() for folder in folders)
+        ".." not in Path(name).parts and any(_is_readable(Path(folder, name)) for folder in folders)
         for name in map(str.strip, names)
     )
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK) and path.is_file()  # which raises for a name that is too long
 
 
 def _strip(source: str) -> str | None:

@@ -481,8 +481,8 @@ def _rare_hypot(x: Real, y: Real) -> Real:
     factor, back = x.of(2.0**600).where(is_small, 2.0**-600), x.of(2.0**-600).where(is_small, 2.0**600)
     root, rest, _ = _length(a * factor, c * factor)
     # A subnormal result is rounded once: the last bit of this sum is the subnormal numbers'.
-    total, error = sum_of(x.of(1.5 * 2.0**-422), root)
-    subnormal = (total + (error + rest)) - 1.5 * 2.0**-422
+    total, error = sum_of(x.of(2.0**-422), root)
+    subnormal = (total + (error + rest)) - 2.0**-422
     found = subnormal.where(_both(x, is_small, root.compare("lt", 2.0**-422)), root + rest) * back
     is_infinite = _either(x, a.compare("eq", _INFINITY), c.compare("eq", _INFINITY))
     return x.of(_INFINITY).where(is_infinite, found)

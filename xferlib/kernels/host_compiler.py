@@ -105,7 +105,8 @@ def _find_program(name: str) -> str | None:
     """As `shutil.which`, which imports several modules of compression."""
     folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
     paths = (Path(folder, name) for folder in folders)
-    return next((str(path) for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+    # The access first: is_file raises for a folder that this user may not read, and for a name that is too long.
+    return next((str(path) for path in paths if os.access(path, os.X_OK) and path.is_file()), None)
 
 
 def _identify(program: str) -> str:

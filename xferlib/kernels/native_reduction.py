@@ -958,9 +958,9 @@ class NativeReduction(native_engine.NativeKernel):
         self.spec = spec
         self.why_not = self.why_not or find_uncovered(self._programs)
 
-    def takes(self, count: int) -> bool:
-        """Whether it reduces this number of elements to one."""
-        return count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
+    def takes(self, rows: int, count: int) -> bool:
+        """Whether it computes ``rows`` results, each of ``count`` elements."""
+        return rows > 0 and count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
 
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.spec)
@@ -1084,8 +1084,6 @@ class NativeReductionPlan:
 
     def run(self, operands: Sequence[int], outputs: Sequence[A]) -> None:
         """Reduce the arrays and scalars at these addresses to contiguous arrays of as many elements as results."""
-        if self._rows == 0:
-            return
         geometry, step, parts, helpers = self._divide(most_threads())
         pointers = self._pointers(*operands, *[each.__array_interface__["data"][0] for each in outputs])
         reduce, rows, along = self.kernel.reduce, self._rows, self._along

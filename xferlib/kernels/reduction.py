@@ -277,7 +277,7 @@ class HostReductionCall(ReductionCall):
         self._functions = functions
         self._numpy: NumpyReduction | None = None
         is_able = all(info.dtype.isnative for info in self.infos.values())
-        is_able = is_able and native is not None and native.takes(self._shape[1])
+        is_able = is_able and native is not None and native.takes(*self._shape)
         self._native = native if is_able else None
         self._plan: NativeReductionPlan | None = None
         self.direct: Callable[[tuple[Any, ...]], Any] | None = None

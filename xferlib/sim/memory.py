@@ -475,7 +475,7 @@ class AddressSpace:
         self._freed: deque[tuple[int, int, Device, CodeLocation, SimStream, CodeLocation]] = deque(
             maxlen=_FREED_REMEMBERED
         )
-        self._piece_at = _PIECE_NBYTES
+        self._piece_at = 0
         """The bytes of it that are in use."""
         self._host_starts: list[int] = []
         self._host: dict[int, Block] = {}

@@ -374,11 +374,11 @@ static int compute(const host_call *h, char *const *p, const view *views, const 
     return found ? -1 : 0;
 }
 
-/* The arguments of a call, its outputs behind them or in `out`: how many, or -1 for too many. */
+/* The arguments of a call, its outputs behind them or in `out`: how many, or -1 where outputs stand in for inputs, or are too many. */
 static int collect(const host_call *h, PyObject *args, PyObject *out, PyObject **values)
 {
     Py_ssize_t count = PyTuple_Size(args), more = out == Py_None ? 0 : PyTuple_CheckExact(out) ? PyTuple_Size(out) : 1;
-    if (count + more > h->count)
+    if (count + more > h->count || (more && (more != h->outputs || count + more != h->count)))
         return -1;
     for (Py_ssize_t i = 0; i < count; ++i)
         values[i] = PyTuple_GetItem(args, i);
