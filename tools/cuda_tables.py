@@ -8,7 +8,6 @@ A pair of floats holds a value to some 48 bits; the integers of the careful step
 
 from __future__ import annotations
 
-import argparse
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.kernel_polynomials import mp, rewritten
+from tools.kernel_polynomials import mp, run
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "cuda_functions.cu"
 _LN2 = mp.log(2)
@@ -188,17 +187,5 @@ def tables() -> dict[str, str]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
-    before = FILE.read_text(encoding="utf-8")
-    after = rewritten(before, tables(), FILE.name)
-    if options.check:
-        return int(before != after)
-    FILE.write_text(after, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, FILE, tables))

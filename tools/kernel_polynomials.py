@@ -171,17 +171,18 @@ def rewritten(text: str, found: dict[str, str], name: str) -> str:
     return result
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run(description: str | None, file: Path, make: Callable[[], dict[str, str]]) -> int:
+    """The command of such a tool: write the constants into the file, or with ``--check`` tell whether it has them."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    before = FILE.read_text(encoding="utf-8")
-    after = rewritten(before, constants(), FILE.name)
+    before = file.read_text(encoding="utf-8")
+    after = rewritten(before, make(), file.name)
     if options.check:
         return int(before != after)
-    FILE.write_text(after, encoding="utf-8")
+    file.write_text(after, encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, FILE, constants))
