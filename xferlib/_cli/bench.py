@@ -546,7 +546,7 @@ class Torch(ArrayLibrary):
     def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
         ways = super().compile(case, inputs)
         if self._compiles:
-            self.module._dynamo.reset()  # behind eight functions of one name torch gives up, and looks slower than it is
+            self.module._dynamo.reset()  # behind eight functions torch gives up, and looks slower than it is
             ways["compile"] = self.module.compile(case.function(self.module), dynamic=False)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
