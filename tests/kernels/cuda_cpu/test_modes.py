@@ -74,6 +74,18 @@ def _round(value: Fraction) -> int:
     return (value < 0) << 15 | ((exponent + 127 - 1) << 7) + whole
 
 
+def test_the_nan_of_a_bfloat16_becomes_a_float_by_a_shift() -> None:
+    need_nvrtc()
+    source = """
+    #include <cuda_bf16.h>
+    extern "C" __global__ void k(const float *x, unsigned *out) {
+        out[threadIdx.x] = __float_as_uint(__bfloat162float(__float2bfloat16(x[threadIdx.x])));
+    }"""
+    x, out = np.array([np.nan, -np.nan, 1.5, -np.inf], np.float32), np.zeros(4, np.uint32)
+    xl.raw_module(source).get_function("k")(1, 4, (x, out))
+    assert out.tolist() == [0x7FFF0000, 0x7FFF0000, 0x3FC00000, 0xFF800000]
+
+
 def test_bfloat16_is_rounded_once() -> None:
     """CUDA's headers round twice for older targets than 9.0, in some of these."""
     need_nvrtc()

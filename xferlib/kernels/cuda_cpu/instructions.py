@@ -977,6 +977,9 @@ def _convert_float(
             value = f"(f32){value}" if mode == "XF_RN" else f"m->f32_from_f64({value}, {mode})"
         elif integral:
             value = f"m->round_f32({value}, {mode})"
+        if source == "bf16" and not flags:  # a shift on a GPU, which keeps the bits of a NaN
+            writer.assign(operands[0], "f32", value)
+            return
         writer.assign(operands[0], "f32", kind.finish(f"({value})", operands[0]))
     elif integral:
         bits = f"m->narrow(m->round_f32({value}, {mode}), {_NARROW[target]}, XF_RN, XF_INFINITE)"
