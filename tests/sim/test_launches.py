@@ -223,8 +223,9 @@ def test_memory_of_many_operations_does_not_grow() -> None:
             return len(gc.get_objects())
 
         before = count(1000)
+        used = machine().memory.used[0]  # by arrays of other tests too
         assert count(2000) - before < 200
-        assert machine().memory.used[0] < 1 << 20
+        assert machine().memory.used[0] - used < 1 << 16
 
 
 def test_an_address_is_given_when_it_is_asked_for_and_none_twice() -> None:
