@@ -48,6 +48,10 @@ Place = tuple[str, int, str]
 """A line of the simulator's code: the file, its number, and the function."""
 
 
+COMPUTATION = frozenset({"SimCall._run", "SimCall._run_apart", "SimCall._run_in_place"})
+"""What a kernel computes, at any time and in any thread: an error there is one of that work, which then has no values."""
+
+
 class Strike:
     """Raises an error the n-th time, from 0 on, that the calling thread comes to a line of the simulator's code."""
 
@@ -66,6 +70,8 @@ class Strike:
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
         if self.has_struck or not frame.f_code.co_filename.startswith(ROOT) or _is_final(frame):
+            return None
+        if frame.f_code.co_qualname in COMPUTATION:
             return None
         return self._look
 
