@@ -49,7 +49,7 @@ Place = tuple[str, int, str]
 
 
 COMPUTATION = frozenset({"SimCall._run", "SimCall._run_apart", "SimCall._run_in_place"})
-"""What a kernel computes, at any time and in any thread: an error there is one of that work, which then has no values."""
+"""The work of a kernel, at any time and in any thread: an error there is one of that work, which has no values then."""
 
 
 class Strike:
