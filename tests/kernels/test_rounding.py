@@ -176,7 +176,7 @@ def test_no_engine_calls_the_platform(name):
         unroll=1,
         is_wide=False,
         accesses=(OperandAccess("unit", True, 8),) * 2,
-        board=None,
+        tile=None,
         raw_ranks=(),
         raw_words=(),
     )

@@ -370,6 +370,20 @@ class Backend(ABC):
         """
         return None
 
+    def repeat_call(
+        self,
+        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any,
+        arguments: bytes, offsets: tuple[int, ...], outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]], *,
+        device: Device,
+    ) -> Callable[..., Any] | None:  # fmt: skip
+        """A function that makes the outputs of a checked call and launches it in one step; None, as by default, where
+        Python must do it step by step.
+
+        It takes the arguments, and returns the outputs, or `NotImplemented` with nothing done. ``arguments`` is the
+        block of the kernel's arguments, ``offsets`` are theirs in it; each output has a shape, a dtype and an offset.
+        """
+        return None
+
     # --- streams
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:

@@ -410,7 +410,7 @@ def _kind(
         unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
-        board=_board(layout, elements, infos),
+        tile=_find_tile(layout, elements, infos),
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
         raw_words=raw_words,
         threads=threads,
@@ -445,8 +445,8 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
     return True
 
 
-def _board(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
-    """The board for operands that have gaps of over a sector along the last axis, and none along another."""
+def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
+    """The tile for operands that have gaps of over a sector along the last axis, and none along another."""
     last = len(layout.shape) - 1
     across = None
     widths = []
@@ -508,9 +508,9 @@ def _geometry(
     vectors = row_vectors * math.prod(outer)
     tiles = bands = 0
     blocks = -(-vectors // (kind.threads * kind.unroll))
-    if kind.board is not None:
-        across, bands = kind.board.axis, -(-layout.shape[kind.board.axis] // kind.board.rows)
-        tiles = -(-inner // kind.board.columns)
+    if kind.tile is not None:
+        across, bands = kind.tile.axis, -(-layout.shape[kind.tile.axis] // kind.tile.rows)
+        tiles = -(-inner // kind.tile.columns)
         blocks = tiles * bands * (math.prod(outer) // layout.shape[across])
     values = [layout.size, vectors]
     if kind.rank > 1:

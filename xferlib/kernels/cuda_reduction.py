@@ -910,7 +910,7 @@ class CudaReduction:
         kernel = "groups" if self._rest else self._choose(infos, same)
         make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
-        shifts = kernel == "rows" and width > 1 and width > self._vector_width(infos, same, self._reduced, self._kept)
+        shifts = kernel == "rows" and self._row_width(infos, same) is not None
         return ReductionKind(
             kernel=kernel,
             kept_rank=len(self._kept.shape),

@@ -710,7 +710,7 @@ class CallKind:
     """Offsets need 64 bits."""
     accesses: tuple[OperandAccess, ...]
     """For each element-wise operand, in parameter order."""
-    board: SharedTile | None
+    tile: SharedTile | None
     raw_ranks: tuple[int, ...]
     """For each raw operand: the dimensions that remain after collapsing."""
     raw_words: tuple[int, ...]
@@ -738,11 +738,9 @@ class _ElementwiseWriter:
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
         self.facts = facts(program)
-        board = shape.board
-        self.boarded = (
-            {n: width for n, width in zip(self.elements, board.widths, strict=True) if width} if board else {}
-        )
-        """The operands that pass through the board, with the elements of an access."""
+        tile = shape.tile
+        self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
+        """The operands that pass through the tile, with the elements of an access."""
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
@@ -760,7 +758,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         rank, operands = self.shape.rank, len(self.elements)
         fields = ["count", "vectors"]
         if rank > 1:
-            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]  # the last two of a board
+            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]  # the last two for a tile
         if operands:
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
@@ -784,8 +782,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     # --- the body
     def _body(self) -> str:
         unroll = self.shape.unroll
-        if self.shape.board is not None:
-            return "\n".join(self._board_body(self.shape.board)) + "\n"
+        if self.shape.tile is not None:
+            return "\n".join(self._tile_body(self.shape.tile)) + "\n"
         lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
         if unroll > 1:
             lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
@@ -816,13 +814,13 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._flush(number)
         return lines
 
-    def _board_body(self, board: SharedTile) -> list[str]:
-        """The body whose block fills the board, computes its elements row by row, and empties it."""
+    def _tile_body(self, tile: SharedTile) -> list[str]:
+        """The body whose block fills the tile, computes its elements row by row, and empties it."""
         index, rank, width, threads = self.index, self.shape.rank, self.shape.width, self.shape.threads
-        across, rows, columns = board.axis, board.rows, board.columns
+        across, rows, columns = tile.axis, tile.rows, tile.columns
         lines = [
             f"  __shared__ {storage_type(self._dtype(number))} b{number}[{columns * (rows + 1)}];"
-            for number in self.boarded
+            for number in self.passed
         ]
         lines += [
             f"  {index} at = (long long)blockIdx.x / g.tiles, place = 0, step = 1, row_step = 1;",
@@ -840,9 +838,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
                 lines.append(f"  {{ const {index} now = at % {extent}; at /= {extent}; place += now * step;")
                 lines.append("    " + " ".join(steps) + " }")
             lines.append(f"  step *= {extent};")
-        for number in self.boarded:
+        for number in self.passed:
             if number in self.program.reads:
-                lines += self._pass_board(board, number, is_load=True)
+                lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
         lines.append(
             f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {rows * columns // width}; e += {threads}) {{"
@@ -857,31 +855,31 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         for k, number in enumerate(self.elements):
             lines.append(f"  const {index} f{number} = d{number} + row * g.stride[{k}][{across}];")
         lines += [*self._vector_body(), "  }"]
-        outputs = [number for number in self.boarded if number in self.program.writes]
+        outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
         for number in outputs:
-            lines += self._pass_board(board, number, is_load=False)
+            lines += self._pass_tile(tile, number, is_load=False)
         return lines
 
-    def _pass_board(self, board: SharedTile, number: int, *, is_load: bool) -> list[str]:
-        """Move an operand's elements between memory and the board, ``width`` of a column together."""
+    def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
+        """Move an operand's elements between memory and the tile, ``width`` of a column together."""
         k, width, rows, size = (
             self.elements.index(number),
-            self.boarded[number],
-            board.rows,
+            self.passed[number],
+            tile.rows,
             self._dtype(number).itemsize,
         )
-        last, count = self.shape.rank - 1, rows // width * board.columns
+        last, count = self.shape.rank - 1, rows // width * tile.columns
         cell = f"b{number}[at_column * {rows + 1} + here + v]"
         address = f"p{number} + from + v * {size}"
         each = f"{cell} = {self._fetch(number, address)};" if is_load else self._store(number, address, cell)
-        single = f"for (int v = 0; v < {width}; ++v) if (row + v < g.extent[{board.axis}]) {each}"
+        single = f"for (int v = 0; v < {width}; ++v) if (row + v < g.extent[{tile.axis}]) {each}"
         lines = [
             f"  #pragma unroll 4\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
             f"  const int at_column = e / {rows // width}, here = e % {rows // width} * {width};",
             f"  const {self.index} row = first_row + here, column = first_column + at_column;",
-            f"  if (row >= g.extent[{board.axis}] || column >= g.extent[{last}]) continue;",
+            f"  if (row >= g.extent[{tile.axis}] || column >= g.extent[{last}]) continue;",
             f"  const {self.index} from = d{number} + column * g.stride[{k}][{last}] + row * {size};",
         ]
         if width > 1:
@@ -889,7 +887,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             local = f"__align__(16) {storage_type(self._dtype(number))} w[{width}];"
             copy = f"for (int v = 0; v < {width}; ++v) " + (f"{cell} = w[v];" if is_load else f"w[v] = {cell};")
             whole = f"{local} {moves} {copy}" if is_load else f"{local} {copy} {moves}"
-            single = f"if (row + {width} <= g.extent[{board.axis}]) {{ {whole} }} else {{ {single} }}"
+            single = f"if (row + {width} <= g.extent[{tile.axis}]) {{ {whole} }} else {{ {single} }}"
         return [*lines, f"  {single}", "  }"]
 
     def _offsets(self) -> list[str]:
@@ -935,7 +933,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         name = f"l{number}"
         # What is behind the end is computed too, and a function may branch on it.
         lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
-        if number in self.boarded:
+        if number in self.passed:
             return [*lines, f"  for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {self._cell(number)};"]
         each = self._fetch(number, self._address(number, "column + j"))
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
@@ -952,13 +950,13 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return lines
 
     def _cell(self, number: int) -> str:
-        """The element ``j`` of the vector on the board."""
-        assert self.shape.board is not None
-        return f"b{number}[(at_column + j) * {self.shape.board.rows + 1} + here]"
+        """The element ``j`` of the vector on the tile."""
+        assert self.shape.tile is not None
+        return f"b{number}[(at_column + j) * {self.shape.tile.rows + 1} + here]"
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
-        if number in self.boarded:
+        if number in self.passed:
             return [f"  for (int j = 0; j < {width}; ++j) if (j < left) {self._cell(number)} = o{number}[j];"]
         each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"

@@ -271,7 +271,7 @@ class Builder:
         return self.emit("gather", self.params[param].dtype, args, param)
 
     def lookup(self, column: Column, row: Node) -> Node:
-        """A constant of a table; ``row`` is in range whatever the operands are."""
+        """A constant of a table; ``row`` is in range for all operands."""
         assert row.dtype == UINT64
         return self.emit("lookup", column.dtype, (row,), column)
 

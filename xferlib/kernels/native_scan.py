@@ -38,6 +38,7 @@ def _text(program: Program, itemsize: int) -> str:
         return f"{{ const {kind} a = {left}, b = {right}; {body} {to} = {to_memory(results[0], dtype)}; }}"
 
     return f"""{support_text([program])}
+typedef {kind} T;
 enum {{ GROUP = 64, STEP = {_STEP_NBYTES // itemsize}, TILE = 4 * STEP, WIDTH = {_LINE_NBYTES // itemsize} }};
 static void xf_pass(T *v, long long n, long long distance) {{
   long long i = n;
@@ -78,7 +79,7 @@ XF_EXPORT void {ENTRY}(const T *x, T *out, long long count, const char *begins, 
     xf_row(x + at, out + at, n, room);
   }}
 }}
-""".replace("T *", f"{kind} *").replace("T made", f"{kind} made")
+"""
 
 
 class NativeScan(native_engine.NativeKernel):

@@ -1521,6 +1521,11 @@ def _shuffle(writer: FunctionWriter, item: Instruction) -> None:
     mask = _write_lane_mask(writer, item, 4)
     call = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {a}, {b}, {c}, {mask}, &p, {writer.site})"
     writer.put(f"{{ u32 p; const u32 r = {call};")
+    _assign_with_predicate(writer, d)
+
+
+def _assign_with_predicate(writer: FunctionWriter, d: Operand) -> None:
+    """Assign ``r``, and ``p`` where the instruction has a predicate, and close the block that has them."""
     if isinstance(d, Pair):
         writer.assign(d.first, "b32", "r")
         writer.assign(d.second, "pred", "(p != 0)")
@@ -1550,12 +1555,7 @@ def _match(writer: FunctionWriter, item: Instruction) -> None:
     writer.put(
         f"{{ u32 p; const u32 r = run->match(t, {mode}, {value}, {writer.read(mask, 'u32')}, &p, {writer.site});"
     )
-    if isinstance(d, Pair):
-        writer.assign(d.first, "b32", "r")
-        writer.assign(d.second, "pred", "(p != 0)")
-    else:
-        writer.assign(d, "b32", "r")
-    writer.put("}")
+    _assign_with_predicate(writer, d)
 
 
 @_covers("redux")
