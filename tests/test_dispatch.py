@@ -357,7 +357,8 @@ def _answer(function: Find, arrays: list[Any]) -> Any:
 @given(st.lists(st.sampled_from(sorted(SOME)), max_size=5))
 def test_the_compiled_function_and_the_python_one_are_one(kinds: list[str]) -> None:
     given_ = [SOME[kind]() for kind in kinds]
-    in_c, plain = xl.get_array_module, in_python(xl.get_array_module)
+    in_c: Any = xl.get_array_module
+    plain = in_python(in_c)
     for first, second in ((in_c, plain), (plain, in_c)):
         with fresh_registry():  # where the first one learns the types
             expected = _answer(first, given_)

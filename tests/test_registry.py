@@ -114,7 +114,7 @@ def test_a_library_that_fails_in_any_way_is_unavailable_and_the_next_one_is_take
                     xl.zeros(2)
             assert xl.get_backend().name == "numpy"
             assert type(xl.to_device(X)) is np.ndarray
-            assert xl.get_array_module(X) is np
+            assert xl.get_array_module(X).__name__ == "numpy"
     assert "BaseException: of its own" in found["cupy"].reason
 
 
@@ -256,7 +256,7 @@ def _undisturbed(name: str, stranger: Any) -> None:
         with pytest.raises(UnsupportedArrayError):
             xl.get_array_module(stranger)
         assert xl.tree.to_device({"x": X, "stranger": stranger})["stranger"] is stranger
-        assert xl.get_array_module(X) is np
+        assert xl.get_array_module(X).__name__ == "numpy"
         with xl.Device("sim:sim:1"):
             assert xl.device_of(xl.to_device(X)) is xl.Device("sim:sim:1")
 

@@ -6,6 +6,8 @@ import itertools
 import operator
 import os
 import threading
+import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -277,3 +279,50 @@ WHERE_TOLD: list[tuple[dict[str, str], str, int]] = [
 def test_torch_by_the_variable_alone_is_told_once_where_numbers_promote_otherwise() -> None:
     found = printed("-c", TOLD.format(cases=[case[:2] for case in WHERE_TOLD]))
     assert [int(each) for each in found.split()] == [case[2] for case in WHERE_TOLD]
+
+
+# --- warnings
+
+
+WARNED: list[tuple[str, int]] = [
+    ("integers * 0.5", 1), ("integers / 2", 1), ("integers + floats", 0), ("integers + singles", 1),
+    ("integers + 1", 0),
+    ("singles * 0.5", 0), ("flags + flags", 0), ("0.5 * integers", 1), ("-integers", 0), ("integers < 0.5", 0),
+    ("singles.max(0)", 1), ("singles.max()", 0), ("singles.std()", 1), ("singles.std(correction=0)", 0),
+    ("singles.var(unbiased=True)", 0), ("torch.std(singles)", 0), ("xp.std(singles)", 0), ("singles.sum(0)", 0),
+    ("torch.nn.functional.gumbel_softmax(singles, hard=True)", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "count"), WARNED, ids=[line for line, _ in WARNED])
+def test_a_setting_warns_once_for_each_line_where_numpys_result_is_another(line: str, count: int) -> None:
+    """Of the program's own lines: torch's functions mean what they say."""
+    values = {
+        "integers": torch.arange(4), "floats": torch.ones(4, dtype=torch.float64), "singles": torch.ones(4),
+        "flags": torch.ones(4, dtype=torch.bool), "torch": torch, "xp": xp,
+    }  # fmt: skip
+    code = compile(line, f"<{line}, {uuid.uuid4()}>", "eval")
+
+    def work() -> list[str]:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            xl.get_array_module(values["floats"])
+            for _ in range(2):
+                eval(code, values)
+        return [str(each.message) for each in found]
+
+    with configured(torch_operators="warn"), ThreadPoolExecutor(1) as new_thread:
+        found = new_thread.submit(work).result()
+    assert len(found) == count, found
+
+
+def test_numpys_numbers_are_assigned_where_operators_warn() -> None:
+    def work() -> list[float]:
+        x = torch.zeros(3)
+        xl.get_array_module(x)
+        x[1] = np.float32(2.5)
+        x[2] = np.int64(3)
+        return list(x.tolist())
+
+    with configured(torch_operators="warn"), ThreadPoolExecutor(1) as new_thread:
+        assert new_thread.submit(work).result() == [0.0, 2.5, 3.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import itertools
 import json
 import re
@@ -10,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -111,3 +112,34 @@ def test_members_of_the_protocol_give_the_same_on_every_backend(name: str) -> No
             assert one.shape == other.shape, each
             assert one.dtype == other.dtype or (each, dtype) == ("sum", "uint8"), each
             assert np.array_equal(one, other), each
+
+
+@pytest.mark.parametrize("backend", ["numpy", "sim"])
+def test_the_type_of_namespaces_lists_what_they_have(backend: str) -> None:
+    """Each function with the parameters of the one that xferlib wrote; NumPy's own have the same names."""
+    xp: Any = xl.get_array_module(xl.zeros(1, backend=backend))
+    parts = get_type_hints(xl.ArrayModule)
+    for listed, found in ((xl.ArrayModule, xp), (parts["linalg"], xp.linalg), (parts["fft"], xp.fft)):
+        functions = {name: each for name, each in vars(listed).items() if inspect.isfunction(each) and name[0] != "_"}
+        assert functions.keys() <= set(dir(found))
+        if backend == "sim":
+            assert functions.keys() == {n for n in dir(found) if inspect.isfunction(getattr(found, n)) and n[0] != "_"}
+            for name, each in functions.items():
+                expected = [(p.name, p.kind) for p in inspect.signature(getattr(found, name)).parameters.values()]
+                own = [(p.name, p.kind) for p in inspect.signature(each).parameters.values()][1:]
+                assert [p for p in own if p[1] != 0] == [p for p in expected if p[1] != 0], name
+                assert len(own) == len(expected), name
+
+
+def test_an_array_is_an_instance_of_the_type() -> None:
+    x = np.ones(3)
+    for each in (x, xl.zeros(3, backend="sim")):
+        assert xl.is_array(each)
+        assert isinstance(each, xl.DeviceArray)
+    for other in ([1.0], 2.5, np.float64(2.5), None, xl.Stream):
+        assert not xl.is_array(other)
+        assert not isinstance(other, xl.DeviceArray)
+    assert issubclass(np.ndarray, xl.DeviceArray)
+    assert not issubclass(list, xl.DeviceArray)
+    with xl.use_backend("sim"):
+        assert xl.namespace() is xl.get_array_module(xl.zeros(1))

@@ -28,6 +28,22 @@ scaled(x)
 scaled(xl.zeros(3, backend="sim"))
 scaled(xl.asarray([1, 2, 3], device=xl.device_of(x)))
 
+xp = xl.get_array_module(x)
+reveal_type(xp.mean(x))  # is xferlib._api.device_array.DeviceArray
+xl.namespace().linalg.norm(x)  # error: attr-defined
+xp.concatenate([x, x])  # error: attr-defined
+xp.mean(x, axes=0)  # error: call-arg
+
+
+def standardized(a: xl.DeviceArray, np: xl.ArrayModule) -> xl.DeviceArray:
+    return (a - np.mean(a)) / np.std(a)
+
+
+standardized(x, xp)
+standardized(xl.zeros(3, backend="sim"), xl.namespace())
+
+if isinstance(x, xl.DeviceArray):
+    scaled(x)
 xl.to_devcie(x)  # error: attr-defined
 xl.sim.checked()  # error: attr-defined
 xl.zeros(3, device=1.5)  # error: call-overload

@@ -54,8 +54,8 @@ NOTE = "\n<!-- Written by tools/make_reference.py from the code; edit the docstr
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Choosing a backend": (
-        "use_backend", "available_backends", "BackendStatus", "get_backend", "get_array_module", "get_exact_module",
-        "configure",
+        "use_backend", "available_backends", "BackendStatus", "get_backend", "get_array_module", "namespace",
+        "ArrayModule", "is_array", "get_exact_module", "configure",
     ),
     "Devices": ("Device", "get_device", "device_of", "synchronize"),
     "Transfers": (

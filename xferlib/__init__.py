@@ -16,13 +16,14 @@ torch_compile.keep_tracer_out()
 # for type checkers, which tools/make_stub.py writes from these names and the signatures of their functions.
 _PUBLIC: dict[str, tuple[str, ...]] = {
     "xferlib": ("distributed", "kernels", "random", "sim", "tree"),
+    "xferlib._api.array_module": ("ArrayModule",),
     "xferlib._api.creation": (
         "arange", "array_over", "asarray", "common", "concat", "empty", "empty_like", "eye", "full", "full_like",
-        "get_array_module", "get_backend", "linspace", "ones", "ones_like", "pin", "pinned_array",
+        "get_array_module", "get_backend", "linspace", "namespace", "ones", "ones_like", "pin", "pinned_array",
         "pinned_empty", "pinned_empty_like", "pinned_pool", "pinned_zeros", "synchronize", "trim", "zeros",
         "zeros_like",
     ),
-    "xferlib._api.device_array": ("DeviceArray",),
+    "xferlib._api.device_array": ("DeviceArray", "is_array"),
     "xferlib._api.diagnose": ("Calibration", "Explanation", "calibrate", "explain"),
     "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
     "xferlib._arrays.namespace": ("get_exact_module",),

@@ -13,10 +13,12 @@ from xferlib import kernels as kernels
 from xferlib import random as random
 from xferlib import sim as sim
 from xferlib import tree as tree
+from xferlib._api.array_module import ArrayModule as ArrayModule
 from xferlib._api.creation import Shape
 from xferlib._api.creation import common as common
 from xferlib._api.creation import get_array_module as get_array_module
 from xferlib._api.creation import get_backend as get_backend
+from xferlib._api.creation import namespace as namespace
 from xferlib._api.creation import pin as pin
 from xferlib._api.creation import pinned_array as pinned_array
 from xferlib._api.creation import pinned_empty as pinned_empty
@@ -26,6 +28,7 @@ from xferlib._api.creation import pinned_zeros as pinned_zeros
 from xferlib._api.creation import synchronize as synchronize
 from xferlib._api.creation import trim as trim
 from xferlib._api.device_array import DeviceArray as DeviceArray
+from xferlib._api.device_array import is_array as is_array
 from xferlib._api.diagnose import Calibration as Calibration
 from xferlib._api.diagnose import Explanation as Explanation
 from xferlib._api.diagnose import calibrate as calibrate
@@ -73,6 +76,7 @@ _A = TypeVar("_A")
 __version__: str
 
 __all__ = [
+    "ArrayModule",
     "BackendStatus",
     "Calibration",
     "Device",
@@ -117,9 +121,11 @@ __all__ = [
     "get_backend",
     "get_device",
     "get_exact_module",
+    "is_array",
     "kernels",
     "linspace",
     "load",
+    "namespace",
     "ones",
     "ones_like",
     "pin",

@@ -155,7 +155,7 @@ def test_torch_takes_a_capsule_that_is_handed_out_once(version: Any) -> None:
         def __dlpack_device__(self) -> tuple[int, int]:
             return 1, 0
 
-    found = xl.get_array_module(tensor).from_dlpack(Once())
+    found: Any = xl.get_array_module(tensor).from_dlpack(Once())
     assert found.data_ptr() == tensor.data_ptr()
     assert found.tolist() == tensor.tolist()
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from xferlib._transfer.describe import CopySource, CopyTarget
 from xferlib.errors import ArgumentError, LayoutError, OutOfMemoryError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
+    from xferlib._api.array_module import ArrayModule
     from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
@@ -55,7 +56,7 @@ def empty(
     owner = registry.part_of(place)
     owner.attach(place)
     made = check_dtype(dtype, what="dtype")
-    owner.hand_out(made)
+    owner.hand_out()
     return owner.empty(shape_of(shape), made, device=place, stream=owner.stream_current(place))
 
 
@@ -267,7 +268,7 @@ def synchronize(device: DeviceSpec = None) -> None:
 # From arrays to what serves them: their namespace, their backend, and one backend for all.
 
 
-def get_array_module(*arrays: Any) -> ModuleType:
+def get_array_module(*arrays: Any) -> ArrayModule:
     """Return the Array-API namespace of the arrays' backend; NumPy's for Python scalars alone, and for nothing.
 
     Args:
@@ -289,8 +290,8 @@ def get_array_module(*arrays: Any) -> ModuleType:
         decides = cls
     else:
         if decides in registry.namespaces:
-            return registry.namespaces[decides]
-    return _find_namespace(*arrays)
+            return cast("ArrayModule", registry.namespaces[decides])
+    return cast("ArrayModule", _find_namespace(*arrays))
 
 
 def _find_namespace(*arrays: Any) -> ModuleType:
@@ -299,11 +300,28 @@ def _find_namespace(*arrays: Any) -> ModuleType:
     if backend is None:
         return np
     namespace = backend.namespace()
-    backend.hand_out(None)
+    backend.hand_out()
     for array in arrays if not backend.asks_each_thread else ():
         if registry.owner_of(array) is backend:
             registry.namespaces[type(array)] = namespace
     return namespace
+
+
+def namespace() -> ArrayModule:
+    """Return the Array-API namespace of the default backend, for a program that has no array yet.
+
+    Example::
+
+        xp = xl.namespace()
+        x = xp.linspace(0, 1, 100)
+
+    Raises:
+        UnsupportedError: The backend has no namespace; the message names what works.
+    """
+    backend = registry.default_backend()
+    found = backend.namespace()
+    backend.hand_out()
+    return cast("ArrayModule", found)
 
 
 _get_array_module = get_array_module
@@ -489,7 +507,7 @@ def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: De
         device = place if place.kind != "cpu" else None
     made = transfers.to_device(x, backend=backend, device=device, dtype=dtype, copy=None)
     if registry.owner_of(x) is None and (owner := registry.owner_of(made)) is not None:
-        owner.hand_out(owner.view(made).dtype)
+        owner.hand_out()
     return made
 
 
@@ -670,5 +688,5 @@ def _upload_values(values: HostArray, backend: str | None, device: DeviceSpec) -
     made = transfers.to_device(values, backend=backend, device=device, copy=None)
     owner = registry.owner_of(made)
     assert owner is not None
-    owner.hand_out(values.dtype)
+    owner.hand_out()
     return made

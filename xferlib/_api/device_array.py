@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from xferlib._core import registry
 
 
-class DeviceArray(Protocol):  # noqa: PLW1641 - whether arrays have a hash depends on the library
+def is_array(x: Any) -> bool:
+    """Whether ``x`` is an array of some backend: not a list, a number, one of NumPy's included, or a transfer.
+
+    Example::
+
+        def total(x):
+            return xl.get_array_module(x).sum(x) if xl.is_array(x) else sum(x)
+    """
+    return _is_array_type(type(x))
+
+
+def _is_array_type(cls: type) -> bool:
+    return registry.is_array_type(cls) and not issubclass(cls, np.generic)
+
+
+if TYPE_CHECKING:
+    _Arrays = type
+else:
+
+    class _Arrays(type(Protocol)):
+        """Asks the backends: a class belongs to one by its name, while members are shared by other classes as well."""
+
+        def __instancecheck__(cls, x: Any) -> bool:
+            return _is_array_type(type(x))
+
+        def __subclasscheck__(cls, other: type) -> bool:
+            return _is_array_type(other)
+
+
+@runtime_checkable
+class DeviceArray(Protocol, metaclass=_Arrays):  # noqa: PLW1641 - whether arrays have a hash depends on the library
     """The type of an array whose backend is chosen when the program runs: the members that all backends have.
 
     Name the backend, as in ``to_device(x, backend="torch")``, and type checkers know the library's own class instead.
-    Everything beyond these members is in the namespace that `get_array_module` returns.
+    Everything beyond these members is in the namespace that `get_array_module` returns. `is_array` is what
+    ``isinstance(x, xl.DeviceArray)`` answers.
 
         def scaled(x: xl.DeviceArray) -> xl.DeviceArray:
             return (x - 1) / 2

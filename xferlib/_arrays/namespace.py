@@ -23,6 +23,7 @@ from xferlib._runtime.checks import ARRAY_NAMES
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
+    from xferlib._api.array_module import ArrayModule
     from xferlib._core.backend import Backend
 
 
@@ -498,7 +499,7 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     return _over("xferlib.exact", {**found, "linalg": linalg}, library)
 
 
-def get_exact_module(*arrays: Any) -> ModuleType:
+def get_exact_module(*arrays: Any) -> ArrayModule:
     """Return a namespace as `get_array_module` does, whose functions give the same bits on every backend.
 
     Libraries differ in the last digits of ``exp`` or ``sum``. Here functions of elements, reductions, cumulative sums

@@ -197,8 +197,8 @@ class Backend(ABC):
         """Whether each thread has to ask for the namespace, since that does something to the thread."""
         return False
 
-    def hand_out(self, dtype: np.dtype[Any] | None) -> None:
-        """Note that the program is given an array of a dtype; None: the namespace, or a first device in a thread."""
+    def hand_out(self) -> None:
+        """Note that the program is given an array, the namespace, or a first device in a thread."""
 
     def device_of(self, array: Array) -> Device:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""

@@ -1046,7 +1046,7 @@ def current_device(backend: Backend) -> Device:
         mine.seen.add(backend.name)
         _join(backend)
         if backend.asks_each_thread:
-            backend.hand_out(None)
+            backend.hand_out()
     return backend.device_current()
 
 

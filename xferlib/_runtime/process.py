@@ -173,9 +173,10 @@ class Config:
         "Floats that the namespace of tensors makes where no dtype is given: float64 as NumPy, or torch's own default.",
     )  # fmt: skip
     torch_operators: str | None = _variable(
-        "XFERLIB_TORCH_OPERATORS", _one_of("numpy", "torch"), None,
-        "'numpy': tensors have NumPy's operators and indexing in each thread that uses xferlib; 'torch': their own. "
-        "Unset: their own, and a warning once where torch is the default and no line of the program names it.",
+        "XFERLIB_TORCH_OPERATORS", _one_of("numpy", "torch", "warn"), None,
+        "'numpy': tensors have NumPy's operators and indexing in each thread that uses xferlib; 'torch': their own; "
+        "'warn': their own, and a warning for each line of the program where NumPy's result has another dtype. Unset: "
+        "'warn' where torch is the default backend and no line of the program names it, else 'torch'.",
     )  # fmt: skip
     sim: str = _variable(
         "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",

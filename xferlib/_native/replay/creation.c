@@ -136,10 +136,9 @@ static int is_usual_call(PyObject *const *given, Py_ssize_t count, PyObject *nam
 }
 
 /* Tell the library that the program gets an array of its: 0 with an error, which comes once, as a warning does. */
-static int is_handed_out(const device_entry *e, const description *d)
+static int is_handed_out(const device_entry *e)
 {
-    PyObject *dtype = replay.elements[d->element].dtype;
-    return !e->hand_out || is_done(PyObject_CallFunctionObjArgs(e->hand_out, dtype, NULL));
+    return !e->hand_out || is_done(PyObject_CallNoArgs(e->hand_out));
 }
 
 static PyObject *create(int kind, PyObject *const *given, Py_ssize_t count, PyObject *names)
@@ -163,7 +162,7 @@ static PyObject *create(int kind, PyObject *const *given, Py_ssize_t count, PyOb
         Py_DECREF(made);
         made = NULL;
     }
-    if (made && !is_handed_out(e, &d)) {
+    if (made && !is_handed_out(e)) {
         Py_DECREF(made);
         return NULL;
     }
@@ -215,7 +214,7 @@ static PyObject *arange(PyObject *self, PyObject *const *given, Py_ssize_t count
     (void)self;
     if (is_usual_call(given, count, names, 3, &o) && count && (!o.dtype || o.dtype == Py_None || o.dtype == replay.int64))
         made = make_range(given, count, &o, &d, &e);
-    if (made && !is_handed_out(e, &d)) {
+    if (made && !is_handed_out(e)) {
         Py_DECREF(made);
         return NULL;
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,6 @@ from xferlib._core.arrays import Array, ArrayInfo
 from xferlib._core.backend import Backend
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._runtime import process
-from xferlib._runtime.checks import user_site
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 from xferlib.backends.torch.tensors import (
     OTHER_DTYPES,
@@ -35,50 +33,33 @@ from xferlib.backends.torch.tensors import (
     steps,
     view,
 )
-from xferlib.errors import XferWarning
 
 _new_tensor = maker("cpu")
 
 
-_is_told = False
-
-
 def asks_each_thread() -> bool:
-    """Whether tensors are to have NumPy's operators, which torch knows for one thread at a time."""
-    return process.get().torch_operators == "numpy"
+    """Whether a mode gives tensors other operators or warnings: torch has modes for one thread at a time."""
+    return (process.get().torch_operators or _by_default()) != "torch"
 
 
-def hand_out(dtype: np.dtype[Any] | None) -> None:
-    """Give the thread the operators of the setting, or tell once that they are torch's: see `Backend.hand_out`.
+def _by_default() -> str:
+    """The operators where the setting is absent: a program that never names torch is written for every backend."""
+    return "warn" if registry.is_unnamed("torch") else "torch"
 
-    Python numbers promote otherwise beside tensors of integers and of bool, to which a namespace leads.
-    """
-    global _is_told
-    wanted = process.get().torch_operators
-    if wanted == "numpy":
+
+def hand_out() -> None:
+    """Give the thread the operators of the setting: see `Backend.hand_out`."""
+    if asks_each_thread():
         from xferlib.backends.torch import operators
 
         operators.begin()
-    elif wanted is None and not _is_told and (dtype is None or dtype.kind in "biu"):
-        if not registry.is_unnamed("torch"):
-            return
-        _is_told = True
-        site = user_site()
-        warnings.warn_explicit(
-            "torch is the default backend without being named by the program, and tensors have torch's operators: a "
-            "tensor of integers * 0.5 is float32, where NumPy gives float64; set XFERLIB_TORCH_OPERATORS=numpy for "
-            "NumPy's operators in the whole program, or =torch to say that torch's are meant",
-            XferWarning,
-            site.file,
-            site.line,
-        )
 
 
 def _choose_again() -> None:
     """The setting has changed: no look-up of a tensor's namespace may pass `hand_out` by."""
     registry.forget_types(lambda found: found is not None and found.name == "torch")
     if asks_each_thread():
-        hand_out(None)
+        hand_out()
 
 
 process.watchers["torch_operators"] = _choose_again

@@ -116,8 +116,16 @@ _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
 _TAKE_NUMBERS = ("add", "subtract", "multiply", "divide", "pow")
 _ONE_DTYPE = ("hypot", "logaddexp", "nextafter")
 _SUMS = ("add", "subtract")
-_STRAIGHT, _IF_AXES, _PARTS = 1, 2, 3
-"""Torch does what NumPy does: always, where both arrays have axes or neither has, or with real and imaginary parts."""
+_OF_ANY_INTEGERS = (
+    "add", "subtract", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "bitwise_and", "bitwise_or", "bitwise_xor",
+)  # fmt: skip
+_STRAIGHT, _IF_AXES, _PARTS, _IF_SMALL = 1, 2, 3, 4
+"""Torch does what NumPy does: always, where both arrays have axes or neither has, with real and imaginary parts, or
+with a Python integer that every dtype of integers holds."""
+
+_LEAST_GREATEST = 127
+"""The greatest integer of int8, which all other dtypes of integers hold too."""
 
 
 def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], int]:
@@ -135,6 +143,8 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
         if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
             for number in (int, float, complex) if one.is_complex else (int, float):
                 found[one, number] = found[number, one] = _STRAIGHT
+        if name in _OF_ANY_INTEGERS and one in _INTEGERS:
+            found[one, int] = found[int, one] = _IF_SMALL
     return found
 
 
@@ -147,7 +157,11 @@ def binary(name: str) -> Callable[..., Tensor]:
         one = x1.dtype if isinstance(x1, Tensor) else type(x1)
         two = x2.dtype if isinstance(x2, Tensor) else type(x2)
         plan = plans.get((one, two))
-        if plan == _STRAIGHT or (plan == _IF_AXES and (x1.dim() == 0) is (x2.dim() == 0)):
+        if (
+            plan == _STRAIGHT
+            or (plan == _IF_AXES and (x1.dim() == 0) is (x2.dim() == 0))
+            or (plan == _IF_SMALL and 0 <= (x2 if two is int else x1) <= _LEAST_GREATEST)
+        ):
             try:
                 found: Tensor = compute(x1, x2, **options)
             except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16

@@ -7,8 +7,11 @@ program in the process. Torch offers a mode of its own for one thread and one bl
 from __future__ import annotations
 
 import operator
+import os
 import threading
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,14 @@ from torch import Tensor, overrides
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 
-from xferlib._core import arrays
+from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 from xferlib._runtime import process
-from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, shape_together
+from xferlib._runtime.checks import Site, user_site
+from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together
 from xferlib.backends.torch.elementwise import binary, unary
 from xferlib.backends.torch.extensions import product
-from xferlib.errors import ArgumentError, LayoutError
+from xferlib.errors import ArgumentError, LayoutError, XferError, XferWarning
 
 _HOLDS = {
     (one, two): np.can_cast(FROM_TORCH[one], FROM_TORCH[two], "same_kind") for one in FROM_TORCH for two in FROM_TORCH
@@ -160,7 +164,7 @@ def _as_integer(x: Tensor) -> int:
 _TORCHS = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg", "bitwise_invert": "bitwise_not",
 }  # fmt: skip
-"""The methods of tensors whose names are not those of the """
+"""The methods of tensors whose names are not those of the functions."""
 
 
 def _replacements() -> dict[Any, Callable[..., Any]]:
@@ -197,27 +201,127 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
             backwards = x[::-1]               # a copy: torch has no view of a negative step
 
     It holds for this thread, and for every tensor in it, those of other libraries' functions that the block calls
-    included. Each operation on a tensor costs some microseconds more.
+    included. Each operation on a tensor costs a microsecond more, most of it torch's own for any mode. Methods stay
+    torch's, whose own functions call them: `XferWarning` tells where one that the program calls differs from NumPy's.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         ours = _REPLACEMENTS.get(func)
         if ours is None or kwargs:
-            return func(*args, **(kwargs or {}))
+            found = func(*args, **(kwargs or {}))
+            if func in _METHODS:
+                _compare_method(func, found, args, kwargs or {})
+            return found
         return ours(*args)
 
 
-class _Setting(numpy_operators):
-    """Give a whole thread NumPy's operators, as long as the setting says so."""
+# --- warnings where the operators are torch's
+
+
+def _tell(text: str, remedy: str) -> None:
+    """Warn once for each line of the program; not for lines of torch, whose functions mean what they say."""
+    site = user_site()
+    if process.get().torch_operators is None and not registry.is_unnamed("torch"):
+        return  # the program names torch by now: its operators are meant
+    if site in _told or site.file.startswith(_TORCH_FOLDER):
+        return
+    _told.add(site)
+    warnings.warn_explicit(f"{text}; {remedy}", XferWarning, site.file, site.line)
+
+
+_told: set[Site] = set()
+_TORCH_FOLDER = str(Path(torch.__file__).parent) + os.sep
+_SETTING = (
+    "XFERLIB_TORCH_OPERATORS=numpy gives tensors NumPy's operators in the whole program, "
+    "=torch says that torch's are meant"
+)
+
+
+def _compare_dtypes(name: str) -> Callable[[Any, tuple[Any, ...]], None]:
+    """Compare the dtype of an operator's result with NumPy's."""
+    expected: dict[tuple[Any, ...], torch.dtype | None] = {}
+
+    def compare(found: Tensor, args: tuple[Any, ...]) -> None:
+        kinds = tuple(each.dtype if isinstance(each, Tensor) else type(each) for each in args)
+        try:
+            dtype = expected[kinds]
+        except KeyError:
+            try:
+                dtype = expected[kinds] = result(name, *(kind_of(name, each) for each in args))
+            except XferError:
+                dtype = expected[kinds] = None  # none of NumPy's: nothing to compare with
+        if dtype is not None and found.dtype is not dtype:
+            what = " and ".join(map(_describe, kinds))
+            _tell(f"{name}: {_name(found.dtype)} from {what}, where NumPy's is {_name(dtype)}", _SETTING)
+
+    return compare
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _describe(kind: Any) -> str:
+    return f"a tensor of {_name(kind)}" if isinstance(kind, torch.dtype) else f"a number ({kind.__name__})"
+
+
+def _compare_method(func: Any, found: Any, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Tell where a method that tensors share with NumPy's arrays does something else."""
+    name = func.__name__
+    if func in _EXTREMES:
+        if not isinstance(found, Tensor):
+            text = f"x.{name}(axis): a tensor gives values and indices, NumPy the values"
+            _tell(text, f"write xp.{name}(x, axis=axis)")
+    elif not {"correction", "unbiased"}.intersection(options) and not any(each is False for each in args[1:]):
+        text = f"x.{name}(): a tensor divides by one less than the number of elements, NumPy by that number"
+        _tell(text, f"write xp.{name}(x), or xp.{name}(x, correction=1)")
+
+
+_EXTREMES = frozenset({Tensor.max, Tensor.min})
+_METHODS = _EXTREMES | {Tensor.std, Tensor.var}
+
+_OPERATORS = {
+    getattr(Tensor, each): _compare_dtypes(name)
+    for table in (BINARY_OPERATORS, {"div": "divide"}, COMPARISONS, UNARY_OPERATORS)
+    for operation, name in table.items()
+    for each in (_TORCHS.get(name, name), f"__{operation}__", f"__r{operation}__")
+    if hasattr(Tensor, each)
+}
+
+
+class _Warning(TorchFunctionMode):  # type: ignore[misc]
+    """Torch's operators, and a warning for each line of the program where NumPy's give something else."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if process.get().torch_operators != "numpy":
+        if func is Tensor.__setitem__ and isinstance(args[2], np.generic):
+            return _write(*args)  # torch refuses NumPy's numbers: there is no other meaning to keep
+        found = func(*args, **(kwargs or {}))
+        compare = _OPERATORS.get(func)
+        if compare is not None and type(found) is Tensor and not kwargs:
+            compare(found, args)
+        elif func in _METHODS:
+            _compare_method(func, found, args, kwargs or {})
+        return found
+
+
+# --- the setting
+
+
+class _Setting(TorchFunctionMode):  # type: ignore[misc]
+    """Give a whole thread the operators of the setting, as long as it says so."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        mode = _SETTINGS.get(process.get().torch_operators)
+        if mode is None:
             return func(*args, **(kwargs or {}))
-        return super().__torch_function__(func, types, args, kwargs)
+        return mode.__torch_function__(func, types, args, kwargs)
+
+
+_SETTINGS: dict[str | None, Any] = {"numpy": numpy_operators(), "warn": _Warning(), None: _Warning()}
 
 
 def begin() -> None:
-    """Give this thread NumPy's operators for good.
+    """Give this thread the operators of the setting for good.
 
     The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
     that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
