@@ -104,8 +104,8 @@ class Fft(Protocol):
 class ArrayModule(Protocol):
     """What `get_array_module` returns: the functions of the Array API that all backends have.
 
-    Write the type where a namespace is passed on: ``def center(xp: xl.ArrayModule, x: xl.DeviceArray)``. What only one
-    library's module has is an error to type checkers: import that module for it.
+    Write the type where a namespace is passed on: ``def center(xp: xl.ArrayModule, x: xl.DeviceArray)``. Type checkers
+    refuse functions that only one library has: import its module for them.
     """
 
     __name__: str

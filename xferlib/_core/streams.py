@@ -8,7 +8,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -29,6 +29,7 @@ from xferlib._core.device import (
 )
 from xferlib._core.observe import Kind
 from xferlib._runtime import checks
+from xferlib._runtime.awaiting import wait_for
 from xferlib._runtime.checks import refuse_no_flag
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import deferred
@@ -195,7 +196,7 @@ def copy_behind(
 
 
 class Event(ProcessBound):
-    """A point in a stream's work.
+    """A point in a stream's work. ``await event`` waits for it as `synchronize`, while the event loop runs other tasks.
 
     Args:
         timing: Whether `elapsed_ms` can be asked; recording is a little cheaper without.
@@ -280,6 +281,9 @@ class Event(ProcessBound):
         self._refuse_captured("Event.synchronize")
         if self._backend is not None:
             self._await(self._backend)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return wait_for(self.synchronize)
 
     @observe.user_call(lambda self, backend: (backend, 0))
     def _await(self, backend: Backend) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
 from xferlib._runtime import process
+from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
 from xferlib._transfer import describe, plan
@@ -43,6 +44,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
     one before has not taken; the first goes on behind what ``next`` has taken. Over an iterator ``for`` goes on with
     the rest; when there is none, it raises ClosedError.
 
+    ``async for`` takes the batches in a task of asyncio: threads wait for them and read the source, one at a time.
     Dropping the prefetcher ends it, too.
     """
 
@@ -74,6 +76,9 @@ class Prefetcher(ProcessBound, Iterator[Any]):
             self._restart(self._again[1])
         self._is_iterated = True
         return _Iteration(self, self._feed)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return iterate(self)
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)

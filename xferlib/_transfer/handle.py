@@ -24,6 +24,7 @@ import numbers
 import os
 import threading
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -31,6 +32,7 @@ from xferlib._core import observe
 from xferlib._core import streams as pending
 from xferlib._core.streams import PendingTransfer, Result_co, Stream
 from xferlib._memory import lifetimes as in_flight
+from xferlib._runtime.awaiting import wait_for
 from xferlib._runtime.threads import Job, deferred, workers
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, ForkError, StreamTypeError, TransferError, TransferTimeoutError, quote
@@ -64,6 +66,8 @@ class TransferStats:
 
 class Transfer(PendingTransfer, Generic[Result_co]):
     """A copy in progress. Owns source, destination and event: dropping any handle is safe.
+
+    ``await transfer`` gives `result`, while the event loop runs other tasks.
 
     Attributes:
         is_upload: Host to device; the result is then a device array, else a NumPy array.
@@ -312,6 +316,9 @@ class Transfer(PendingTransfer, Generic[Result_co]):
             else:
                 self._await_host(timeout)
         return self._result  # type: ignore[no-any-return]
+
+    def __await__(self) -> Generator[Any, None, Result_co]:
+        return wait_for(self.result)
 
     def _event_device(self) -> Device:
         assert self._device is not None
