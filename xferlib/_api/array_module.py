@@ -102,7 +102,7 @@ class Fft(Protocol):
 
 
 class ArrayModule(Protocol):
-    """What `get_array_module` returns: the functions of the Array API that all backends have.
+    """The functions of the Array API that all backends have: `get_array_module` returns them.
 
     Write the type where a namespace is passed on: ``def center(xp: xl.ArrayModule, x: xl.DeviceArray)``. Type checkers
     refuse functions that only one library has: import its module for them.
