@@ -35,14 +35,15 @@ from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, Direct, ParameterBlock, kernel_for, repeat_call
 from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
 from xferlib.kernels.ir import (
-    INT64,
     Builder,
     CallLayout,
     DType,
     Param,
+    Program,
     ReductionSpec,
     collapse,
     is_order_free,
+    program_of_few,
     store_all,
     word_of,
 )
@@ -159,6 +160,9 @@ class ReductionWriter:
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
         self.dtypes = spec.accumulators
+        self.varying = [(k, number) for k, number in enumerate(self.arrays) if not shape.same[k]]
+        self.constant = [(k, number) for k, number in enumerate(self.arrays) if shape.same[k]]
+        """Of one value for all elements of a result, which is loaded once."""
 
     def _needs_parts(self) -> bool:
         """Whether the elements of an array are not aligned."""
@@ -235,7 +239,7 @@ class ReductionWriter:
     # --- parts of a kernel's body
     def _parameters(self) -> str:
         return ", ".join([
-            *(f"const char* __restrict__ p{number}" for number in self.arrays),
+            *(f"const char* __restrict__ p{number}" for number in self.arrays if number < self.spec.arguments),
             *(f"char* o{number}" for number in range(self.spec.outputs)),
             *(f"char* to{number}" for number in range(len(self.dtypes))),
             "unsigned int* counters",
@@ -250,24 +254,31 @@ class ReductionWriter:
 
     def _row_pointers(self) -> str:
         lines = [
-            f"const char* q{number} = p{number} + xf_kept_offset(g, {k}, row);" for k, number in enumerate(self.arrays)
+            f"const char* q{number} = p{self.spec.sources[number]} + xf_kept_offset(g, {k}, row);"
+            for k, number in enumerate(self.arrays)
         ]
         if self.shape.shifts:
-            lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for number in self.arrays]
+            lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for _, number in self.varying]
+        for k, number in self.constant:
+            memory = storage_type(self._dtype(number))
+            if self.shape.kernel == "columns" and self.shape.width > 1:
+                lines.append(self._vector_load(number, memory, self.shape.width, f"q{number}"))
+            else:
+                lines.append(
+                    f"const {memory} l{number} = {fetch(f'q{number}', self._dtype(number), self.shape.words[k])};"
+                )
         return "\n  ".join(lines)
 
     def _place(self, k: int, number: int, element: str) -> str:
         """The address of an element of the result in array ``number``, the ``k``-th."""
-        if self.shape.same[k]:
-            return f"q{number}"
         if self.shape.kernel == "rows" and self.shape.width > 1 and self.shape.reduced_rank == 1:
             return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
         return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
 
     def _map_element(self, element: str) -> str:
         """The accumulator of one element, which is loaded singly."""
-        values = {}
-        for k, number in enumerate(self.arrays):
+        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        for k, number in self.varying:
             dtype = self._dtype(number)
             place = self._place(k, number, element)
             values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
@@ -298,18 +309,16 @@ class ReductionWriter:
 
     def _loads(self) -> str:
         """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
-        lines = []
-        for k, number in enumerate(self.arrays):
-            memory, width = storage_type(self._dtype(number)), self.shape.width
-            if self.shape.same[k] and self.shape.kernel == "rows":
-                loads = ", ".join([fetch(f"q{number}", self._dtype(number), self.shape.words[k])] * width)
-                lines.append(f"{memory} l{number}[{width}] = {{{loads}}};")
-            else:
-                lines.append(self._vector_load(number, memory, width, self._place(k, number, "k")))
-        return " ".join(lines)
+        return " ".join(
+            self._vector_load(number, storage_type(self._dtype(number)), self.shape.width, self._place(k, number, "k"))
+            for k, number in self.varying
+        )
 
     def _vector_arguments(self) -> str:
-        return self._arguments({number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays})
+        values = {number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays}
+        if self.shape.kernel == "rows" or self.shape.width == 1:
+            values |= {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        return self._arguments(values)
 
     def text(self) -> str:
         """The whole source, of the kernel ``xf_{shape.kernel}``."""
@@ -647,7 +656,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         rank, steps = self.shape.reduced_rank, self.shape.steps
         outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
         across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
-        varying = [(k, number) for k, number in enumerate(self.arrays) if not self.shape.same[k]]
 
         def stride(k: int, axis: int) -> str:
             return f"g.reduced_stride[{k}][{axis}]" if axis >= 0 else "0ll"
@@ -655,17 +663,17 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         def advance(axis: int, less: str = "0ll") -> str:
             """Go on along an axis, from the element ``less`` of the one behind it."""
             behind = axis + 1 if axis + 1 < rank else axis
-            return " ".join(f"w{n} += {stride(k, axis)} - {less} * {stride(k, behind)};" for k, n in varying)
+            return " ".join(f"w{n} += {stride(k, axis)} - {less} * {stride(k, behind)};" for k, n in self.varying)
 
         starts = " ".join(
             f"const char* w{number} = q{number} + o * {stride(k, rank - 3)} + b * {stride(k, rank - 2)} "
             f"+ c * {stride(k, rank - 1)};"
-            for k, number in varying
+            for k, number in self.varying
         )
-        values = {}
-        for k, number in enumerate(self.arrays):
-            place = f"q{number}" if self.shape.same[k] else f"w{number}"
-            values[number] = to_register(fetch(place, self._dtype(number), self.shape.words[k]), self._dtype(number))
+        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        for k, number in self.varying:
+            dtype = self._dtype(number)
+            values[number] = to_register(fetch(f"w{number}", dtype, self.shape.words[k]), dtype)
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
@@ -700,16 +708,13 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
     def _groups_of_tile(self) -> str:
         """The same where the columns are short: a block reads ``width`` of them to shared memory, as they lie."""
         width, across, along = self.shape.width, "g.reduced_extent[0]", "(int)g.reduced_extent[1]"
-        varying = [(k, number) for k, number in enumerate(self.arrays) if not self.shape.same[k]]
-        cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in varying)
-        boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in varying)
-        loads, values = [], {}
-        for k, number in enumerate(self.arrays):
+        cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying)
+        boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
+        loads = []
+        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        for k, number in self.varying:
             dtype, word = self._dtype(number), self.shape.words[k]
             values[number] = to_register(f"t{number}[c * {width + 1} + b]", dtype)
-            if self.shape.same[k]:
-                values[number] = to_register(fetch(f"q{number}", dtype, word), dtype)
-                continue
             stride = f"g.reduced_stride[{k}]"
             place = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]"
             loads.append(f"t{number}[c * {width + 1} + b] = {fetch(place, dtype, word)};")
@@ -808,13 +813,14 @@ class CudaReduction:
         self._acquire, self._release = self._lock.acquire, self._lock.release  # half of what ``with`` costs
         self._kept_scratch: Any = None
         """The scratch memory to which calls in one step have the address."""
-        self._fill: CudaPlan | None = None
+        self._plan: CudaPlan | None = None
+        """Of results of one element each, or of none, which no kernel here computes as fast."""
         self._scratch_nbytes = 0
         self._launch: Callable[[int], None] | None = None
         if self._rows == 0:
             return
-        if self._count == 0:
-            self._fill = self._plan_fill(kept, infos[arrays:])
+        if self._count <= 1 and (program := program_of_few(spec, self._count)) is not None:
+            self._plan = self._plan_few(program, kept, infos)
             return
         if self._takes_groups(infos[:arrays]):
             self._kept = kept.with_axes()  # rows in order
@@ -843,7 +849,7 @@ class CudaReduction:
         last = self._rows * parts * self._accumulators[-1].itemsize
         self._scratch_nbytes = self._offsets[-1] + last if parts > 1 else 0
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if param.is_scalar]
-        pointers = len(infos) + len(self._accumulators) + 1
+        pointers = len(infos) - len(spec.firsts) + len(self._accumulators) + 1
         self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
         kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
         self._launches = kernel, grid, BLOCK
@@ -851,15 +857,16 @@ class CudaReduction:
             kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
         )
 
-    def _plan_fill(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaPlan:
-        """The plan for the results of no elements: the final program, run on the identity."""
-        post, count = self._spec.post, len(self._accumulators)
-        params = [replace(param, is_scalar=number < count + 2) for number, param in enumerate(post.params)]
-        pairs = zip(outputs, kept.strides[-len(outputs) :], strict=True)
+    def _plan_few(self, program: Program, kept: CallLayout, infos: Sequence[ArrayInfo]) -> CudaPlan:
+        pairs = zip(infos, kept.strides, strict=True)
         seen = [info._replace(shape=kept.shape, strides=strides) for info, strides in pairs]
-        program = replace(post, params=tuple(params))
-        infos = dict(enumerate(seen, count + 2))
-        return CudaPlan(self._backend, self._device, program, kept.shape, infos, is_aliased=False)
+        outputs, firsts = self._spec.outputs, len(self._spec.firsts)
+        del seen[-outputs - firsts : -outputs]
+        numbers = [number for number, param in enumerate(program.params) if not param.is_scalar]
+        found = dict(zip(numbers, seen, strict=True))
+        plan = CudaPlan(self._backend, self._device, program, kept.shape, found, is_aliased=False)
+        self._places = [numbers.index(number) for number in plan.array_order]
+        return plan
 
     # --- planning
     def _takes_groups(self, infos: Sequence[ArrayInfo]) -> bool:
@@ -881,7 +888,7 @@ class CudaReduction:
         parts, count, dtypes = -(-self._count // GROUP), len(self._accumulators), self._accumulators
         b = Builder([Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)])
         same = store_all(b, "acc", [b.load(k) for k in range(count)])
-        spec = replace(self._spec, map_program=same, inputs=count)
+        spec = replace(self._spec, map_program=same, inputs=count, firsts=())
         rows = [math.prod(kept.shape[axis + 1 :]) * parts for axis in range(len(kept.shape))]
         strides = [tuple(each * dtype.itemsize for each in rows) for dtype in dtypes]
         apart = CallLayout(kept.shape, (*strides, *kept.strides[-len(outputs) :]))
@@ -971,7 +978,7 @@ class CudaReduction:
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring elements of a result in one access of at most 16 bytes: a power of two."""
-        width = self._vector_width(infos, same, self._reduced, self._kept)
+        width = self._vector_width(infos, self._reduced, self._kept, skipped=same)
         if (shifted := self._row_width(infos, same)) is not None:
             return shifted
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
@@ -980,31 +987,30 @@ class CudaReduction:
 
     def _row_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int | None:
         """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
-        sizes = {info.dtype.itemsize for info in infos}
-        strides = {each for k in range(len(infos)) for each in self._reduced.strides[k]}
-        is_aligned = all(math.gcd(info.pointer, 16, *self._kept.strides[k]) == 16 for k, info in enumerate(infos))
-        if any(same) or is_aligned or len(sizes) > 1 or strides != sizes or len(self._reduced.shape) > 1:
+        varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        sizes = {info.dtype.itemsize for info, _ in varying}
+        strides = {each for _, k in varying for each in self._reduced.strides[k]}
+        is_aligned = all(math.gcd(info.pointer, 16, *self._kept.strides[k]) == 16 for info, k in varying)
+        if is_aligned or len(sizes) > 1 or strides != sizes or len(self._reduced.shape) > 1:
             return None
         width = 16 // sizes.pop()
         return width if 1 < width <= self._count else None
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
-        if any(same):
-            return 1
         held = sum(dtype.itemsize for dtype in self._accumulators)
-        width = min(_power(max(1, 32 // held), 16), self._vector_width(infos, same, self._kept, self._reduced))
+        width = min(_power(max(1, 32 // held), 16), self._vector_width(infos, self._kept, self._reduced))
         while self._kept.shape[-1] % width:
             width //= 2
         return width
 
     def _vector_width(
-        self, infos: Sequence[ArrayInfo], same: tuple[bool, ...], along: CallLayout, across: CallLayout
+        self, infos: Sequence[ArrayInfo], along: CallLayout, across: CallLayout, skipped: Sequence[bool] = ()
     ) -> int:
         """The elements of one access along the last axis of ``along``, by the alignment of every array."""
         width = 16
         for k, info in enumerate(infos):
-            if same[k]:
+            if skipped and skipped[k]:
                 continue
             *others, last = along.strides[k]
             if last != info.dtype.itemsize:
@@ -1024,9 +1030,9 @@ class CudaReduction:
     # --- running
     def run(self, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream) -> None:
         """Launch on ``stream``; the addresses are those of the inputs, then of the outputs."""
-        if self._launch is None:  # of no elements, or no results
-            if self._fill is not None:
-                self._run_filling(self._fill, pointers, stream)
+        if self._launch is None:  # of one element each, or of none; or no results
+            if self._plan is not None:
+                self._run_few(self._plan, pointers, scalars, stream)
             return
         if self._scratch_nbytes:
             base, _kept = self._find_scratch(stream)  # to the end: what is freed is reused in stream order
@@ -1056,15 +1062,17 @@ class CudaReduction:
             shape: The outputs'.
             stream: The current stream.
         """
+        dtypes = [param.dtype for param in self._spec.map_program.params]
+        new = [(shape, dtype) for dtype in self._spec.output_dtypes]
+        arguments = [*zip(given, dtypes, pointers, strict=False)]
+        if self._plan is not None and not stream.handle:
+            return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
         if self._launch is None or self._rest or stream.handle or not self._shares_scratch(stream):
             return None
         into = self._nowhere
         if self._scratch_nbytes:
             base, self._kept_scratch = self._find_scratch(stream)
             into = [*(base + offset for offset in self._offsets), base]
-        dtypes = [param.dtype for param in self._spec.map_program.params]
-        new = [(shape, dtype) for dtype in self._spec.output_dtypes]
-        arguments = [*zip(given, dtypes, pointers, strict=False)]
         with self._lock:
             self._parameters.patch([*pointers, *into])
             return repeat_call(
@@ -1096,14 +1104,13 @@ class CudaReduction:
             kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
         return kept[1], kept[2]
 
-    def _run_filling(self, fill: CudaPlan, pointers: Sequence[int], stream: RawStream) -> None:
-        assert self._spec.identity is not None
-        dtypes = (*self._spec.accumulators, INT64, INT64)
-        values = [dtype.type(value) for dtype, value in zip(dtypes, (*self._spec.identity, 0, self._rows), strict=True)]
+    def _run_few(
+        self, plan: CudaPlan, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream
+    ) -> None:
         self._acquire()
         try:
-            fill.bind(pointers[len(pointers) - self._spec.outputs :], values)
-            fill.launch(stream.handle)
+            plan.bind([pointers[place] for place in self._places], scalars)
+            plan.launch(stream.handle)
         finally:
             self._release()
 

@@ -731,10 +731,18 @@ class ReductionSpec:
     postmap: Postmap | None = None
     """The kernel that runs last; the outputs of ``post`` are the accumulators then."""
 
+    firsts: tuple[int, ...] = ()
+    """Of the last inputs, which are no arguments: the arguments of which each result takes its first element."""
+
     @property
     def arguments(self) -> int:
         """The number of arguments of a call."""
-        return self.inputs if self.premap is None else self.premap.inputs
+        return self.inputs - len(self.firsts) if self.premap is None else self.premap.inputs
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """For each input the argument from whose memory it comes."""
+        return (*range(self.inputs - len(self.firsts)), *self.firsts)
 
     @property
     def accumulators(self) -> tuple[DType, ...]:
@@ -754,6 +762,7 @@ def build_reduction(
     identity: tuple[Any, ...] | int | None,
     shortcut: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None,
     chooses: str = "",
+    firsts: tuple[int, ...] = (),
     math: str = "exact",
 ) -> ReductionSpec:
     """Build a specification from functions on nodes.
@@ -766,6 +775,7 @@ def build_reduction(
         identity: The accumulator of no elements; a number, where zeros follow it; or None.
         shortcut: NumPy's own reduction along the last axis, where the result does not depend on the order.
         chooses: ``min`` or ``max``, where the accumulators are the first such element and its number.
+        firsts: As `ReductionSpec.firsts`.
         math: ``"exact"`` or ``"fast"``.
     """
     b = Builder(inputs, math=math)
@@ -789,7 +799,35 @@ def build_reduction(
         identity=identity,
         shortcut=shortcut,
         chooses=chooses,
+        firsts=firsts,
     )
+
+
+def program_of_few(spec: ReductionSpec, count: int) -> Program | None:
+    """The element-wise program for results of one element each, or of none; None for a map or an end with loops."""
+    arguments, held = spec.arguments, len(spec.accumulators)
+    if any(node.op == "loop" for node in (*spec.map_program.nodes, *spec.post.nodes)):
+        return None  # whose bodies may ask for the number of the element, or of all
+    b = Builder([*spec.map_program.params[:arguments], *spec.post.params[held + 2 :]], math=spec.map_program.math)
+
+    def copy(program: Program, leaf: Callable[[Node], Node]) -> list[Node]:
+        """What it stores, in the order of its parameters."""
+        copies: dict[int, Node] = {}
+        for node in program.nodes:
+            is_leaf = node.op in LEAVES and node.op != "const"
+            args = tuple(copies[id(each)] for each in node.args)
+            copies[id(node)] = leaf(node) if is_leaf else b.emit(node.op, node.dtype, args, node.attr)
+        return [copies[id(store.value)] for store in sorted(program.stores, key=lambda store: store.param)]
+
+    if count:
+        one = {"index": b.const(0, INT64), "size": b.const(1, INT64)}
+        found = copy(spec.map_program, lambda node: one.get(node.op) or b.load(spec.sources[node.attr]))
+    else:
+        assert spec.identity is not None
+        found = [b.const(value, dtype) for value, dtype in zip(spec.identity, spec.accumulators, strict=True)]
+    sizes = [b.size() if count else b.const(0, INT64), b.size()]
+    finished = copy(spec.post, lambda node: [*found, *sizes][node.attr])
+    return b.program([Store(param=arguments + number, value=node) for number, node in enumerate(finished)])
 
 
 EXTREMA = ("min", "max")

@@ -1065,14 +1065,14 @@ class NativeReductionPlan:
         """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to."""
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
-        if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.inputs:
+        if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.arguments:
             return None
         address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
         settings = ctypes.addressof(native_engine._settings)
         extents = struct.pack(f"{len(result_shape)}n", *result_shape)
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
-            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays),
+            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
             tuple(spec.output_dtypes), extents, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 

@@ -81,7 +81,7 @@ class ReductionCall:
         )
         self._labels = [names[number] for number in infos]
         self._output_dtypes = spec.output_dtypes
-        params = enumerate(spec.map_program.params[: spec.inputs])
+        params = enumerate(spec.map_program.params[: spec.arguments])
         self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
@@ -122,7 +122,7 @@ class ReductionCall:
         ]
 
     def layouts(self, everything: Sequence[ArrayInfo]) -> tuple[CallLayout, CallLayout]:
-        """The kept and the reduced axes, with the strides of the inputs and then of the outputs."""
+        """The kept and the reduced axes, with the strides of the arrays of all inputs and then of the outputs."""
         kept: list[tuple[int, ...]] = []
         reduced: list[tuple[int, ...]] = []
         arrays = len(self.infos)
@@ -130,6 +130,9 @@ class ReductionCall:
             strides = broadcast_strides(self.shape, info.shape, info.strides)
             kept.append(tuple(strides[axis] for axis in self.kept))
             reduced.append(tuple(strides[axis] for axis in self.axes))
+        for number in self.spec.firsts:
+            kept.append(kept[number])
+            reduced.append((0,) * len(self.axes))
         for info in everything[arrays:]:
             own = info.strides if len(info.shape) == len(self.kept) else tuple(info.strides[axis] for axis in self.kept)
             kept.append(own)
@@ -146,7 +149,7 @@ class CudaReductionCall(ReductionCall):
     ) -> None:
         super().__init__(*args, keepdims=keepdims)
         self._arrays = sorted(self.infos)
-        self._takes_all = len(self._arrays) == self.spec.inputs
+        self._takes_all = len(self._arrays) == self.spec.arguments
         self._find_plan = find_plan
         self._plans: dict[Any, CudaReduction] = {}
         """For new outputs, by the alignment of all addresses."""
@@ -271,6 +274,8 @@ class HostReductionCall(ReductionCall):
         self._order = (*self.kept, *self.axes)
         self._shape = (math.prod(self.kept_shape), math.prod(self.shape[axis] for axis in self.axes))
         self._is_in_order = self._order == tuple(range(len(self._order)))
+        self._first = tuple(slice(0, 1) if axis in self.axes else slice(None) for axis in range(len(self.shape)))
+        """The index of the first element of each result."""
         self._whole = frozenset(
             number for number, info in self.infos.items() if info.shape == self.shape and info.dtype.isnative
         )
@@ -302,6 +307,7 @@ class HostReductionCall(ReductionCall):
         given = [
             host_view(each) if number in self.infos else np.array(next(scalars)) for number, each in enumerate(args)
         ]
+        given += [np.broadcast_to(given[number], self.shape)[self._first] for number in self.spec.firsts]
         targets = [host_view(each) for each in results]
         if all(each.flags.c_contiguous for each in targets):
             self._reduce(given, targets)
@@ -326,7 +332,8 @@ class HostReductionCall(ReductionCall):
         if self._numpy is None:
             self._numpy = NumpyReduction(self.spec, *self._shape, self._functions)
         rows = self._shape[0]
-        operands = [self._operand(number, each) if number in self.infos else each for number, each in enumerate(given)]
+        scalars = frozenset(number for number, _ in self._scalar_params)
+        operands = [each if number in scalars else self._operand(number, each) for number, each in enumerate(given)]
         self._numpy.run(operands, [each.reshape(rows) for each in targets])
 
     def _operand(self, number: int, array: A) -> A:
@@ -854,6 +861,8 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         plan = self._plans.get(key)
         if plan is None:
             kept, reduced = call.layouts(infos)
+            arrays = len(infos) - call.spec.outputs
+            infos = [*infos[:arrays], *(infos[number] for number in call.spec.firsts), *infos[arrays:]]
             plan = CudaReduction(call.owner, call.device, call.spec, kept, reduced, infos)
             self._plans.keep(key, plan)
         return plan

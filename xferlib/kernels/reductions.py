@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, quote
-from xferlib.kernels import arguments, autograd, tracking
+from xferlib.kernels import autograd, tracking
 from xferlib.kernels import complex_formulas as lower_complex
 from xferlib.kernels import formulas as lower
 from xferlib.kernels.definitions import ArgumentKind
@@ -37,7 +37,7 @@ from xferlib.kernels.ir import (
     is_float,
     part_dtype,
 )
-from xferlib.kernels.reduction import Axis, ReductionKernel, check_axes
+from xferlib.kernels.reduction import Axis, ReductionKernel
 
 __all__ = [
     "all", "any", "argmax", "argmin", "dot", "max", "mean", "min", "norm", "prod", "subset_dot", "subset_max",
@@ -107,6 +107,7 @@ def _accumulate(
     combining: Callable[[Builder, Nodes, Nodes], Nodes] = _add,
     start: int = 0,
     shortcut: Any = None,
+    firsts: tuple[int, ...] = (),
 ) -> ReductionSpec:
     """The accumulation, from ``start``, of what is mapped from inputs that are converted to ``wide`` before."""
     inputs = [Param(name=name, dtype=dtype) for name, dtype in zip(names, dtypes, strict=True)]
@@ -117,6 +118,7 @@ def _accumulate(
         lambda b, a, n, m: [finishing(b, a, n, m)],
         identity=start,
         shortcut=shortcut,
+        firsts=firsts,
     )
 
 
@@ -222,7 +224,7 @@ def _make_spread(ddof: int) -> Maker:
                 squares = b.op("add", squares, b.op("sub", each, each))
             return _divide_squares(b, squares, n, m, ddof, result)
 
-        return _accumulate(dtypes, wide, start, finish, names=("x", "first"), combining=join)
+        return _accumulate(dtypes * 2, wide, start, finish, names=("x", "first"), combining=join, firsts=(0,))
 
     return make
 
@@ -327,28 +329,11 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
     if found is None:
         evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
         slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
-        found = _spreads.setdefault(ddof, (_kernel("var", _make_spread(ddof), "biufc", ("x", "first")), slope))
+        found = _spreads.setdefault(ddof, (_kernel("var", _make_spread(ddof), "biufc"), slope))
     spread, slope = found
     if tracking.needs_gradient((x,)):
         return slope(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
-    return spread(x, _first_along(x, axis), axis=axis, keepdims=keepdims, out=out)
-
-
-def _first_along(x: Any, axis: Axis) -> Any:
-    """The first element along some axes, which stay; ``x`` where it is no array, or has none."""
-    if not arguments.is_array(x) or not x.shape:
-        return x
-    given = axis if type(axis) is tuple else (axis,)
-    is_plain = axis is None or {*map(type, given)} <= {int}  # a stranger's object is not hashed
-    return x[(_known_index if is_plain else _first_index)(axis, len(x.shape))]
-
-
-def _first_index(axis: Axis, rank: int) -> tuple[slice, ...]:
-    axes = check_axes("var", axis, rank)
-    return tuple([slice(0, 1) if each in axes else slice(None) for each in range(rank)])
-
-
-_known_index = functools.lru_cache(_first_index)
+    return spread(x, axis=axis, keepdims=keepdims, out=out)
 
 
 @functools.cache

@@ -28,7 +28,8 @@ typedef struct {
     const Py_ssize_t *extents; /* of an output */
     Py_ssize_t extents_nbytes;
     long long rows;
-    int along, keeps_lock, inputs, outputs;
+    int along, keeps_lock, inputs, firsts, outputs;
+    int sources[MOST_ARRAYS]; /* the inputs of which the `firsts` behind them take a first element */
     operand operands[MOST_ARRAYS];
 } fold_call;
 
@@ -65,13 +66,15 @@ static PyObject *fold(PyObject *self, PyObject *arguments)
             Py_RETURN_NOTIMPLEMENTED;
         p[i] = ((const ndarray *)value)->data;
     }
+    for (int i = 0; i < f->firsts; ++i)
+        p[f->inputs + i] = p[f->sources[i]];
     for (; count < f->outputs; ++count) {
         PyObject *dtype = Py_NewRef(PyTuple_GetItem(f->dtypes, count));
         int rank = (int)(f->extents_nbytes / (Py_ssize_t)sizeof *f->extents);
         made[count] = f->new_array(f->ndarray_type, dtype, rank, f->extents, NULL, NULL, 0, NULL);
         if (!made[count])
             goto done;
-        p[f->inputs + count] = ((const ndarray *)made[count])->data;
+        p[f->inputs + f->firsts + count] = ((const ndarray *)made[count])->data;
     }
     if (f->keeps_lock)
         f->reduce(0, f->rows, 0, f->along, f->geometry, p, NULL);
@@ -86,13 +89,13 @@ done:
 
 static PyMethodDef one_fold = {"fold", fold, METH_O, NULL};
 
-/* (reduce, address of the settings, geometry as bytes, rows, whether along rows, whether the GIL is kept, inputs, dtypes of
-   the outputs, extents of an output as bytes, NumPy's type and its C API, what else is held) -> fold; an input is (dtype,
-   extents and strides as bytes). */
+/* (reduce, address of the settings, geometry as bytes, rows, whether along rows, whether the GIL is kept, inputs, the
+   numbers of those whose first elements follow, dtypes of the outputs, extents of an output as bytes, NumPy's type and its
+   C API, what else is held) -> fold; an input is (dtype, extents and strides as bytes). */
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, settings;
-    PyObject *inputs, *held, *numpy, *capsule, *made = NULL;
+    PyObject *inputs, *sources, *held, *numpy, *capsule, *made = NULL;
     const char *geometry, *extents;
     Py_ssize_t nbytes;
     void **table;
@@ -106,9 +109,9 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         return NULL;
     }
     f->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "KKy#LiiO!O!y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
-                         &f->keeps_lock, &PyTuple_Type, &inputs, &PyTuple_Type, &f->dtypes, &extents, &f->extents_nbytes,
-                         &f->ndarray_type, &numpy, &held) &&
+    if (PyArg_ParseTuple(arguments, "KKy#LiiO!O!O!y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
+                         &f->keeps_lock, &PyTuple_Type, &inputs, &PyTuple_Type, &sources, &PyTuple_Type, &f->dtypes, &extents,
+                         &f->extents_nbytes, &f->ndarray_type, &numpy, &held) &&
         (table = xf_numpy_functions(numpy))) {
         memcpy(&f->new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
         f->reduce = (reduce_function)(uintptr_t)address;
@@ -116,8 +119,9 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         f->geometry = (const long long *)geometry; /* the memory of bytes is aligned as any */
         f->extents = (const Py_ssize_t *)extents;
         f->inputs = (int)PyTuple_Size(inputs);
+        f->firsts = (int)PyTuple_Size(sources);
         f->outputs = (int)PyTuple_Size(f->dtypes);
-        if (f->inputs > MOST_ARRAYS || f->outputs > MOST_ARRAYS) {
+        if (f->inputs + f->firsts > MOST_ARRAYS || f->outputs > MOST_ARRAYS) {
             made = Py_NewRef(Py_None);
         } else {
             for (int i = 0; i < f->inputs; ++i) {
@@ -125,6 +129,8 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
                 if (!PyArg_ParseTuple(PyTuple_GetItem(inputs, i), "Oy#", &own->dtype, &own->layout, &own->nbytes))
                     break;
             }
+            for (int i = 0; i < f->firsts; ++i)
+                f->sources[i] = (int)PyLong_AsLong(PyTuple_GetItem(sources, i));
             made = PyErr_Occurred() ? NULL : PyCFunction_NewEx(&one_fold, capsule, NULL);
         }
     }
