@@ -607,6 +607,7 @@ class CudaCall(Prepared):
         self._bound: list[Any] | None = None
         self._repeats = not self._omitted or bool(self._written) or self._order is not None
         """Whether it is known if C can do a whole call."""
+        self._bound_plan: CudaPlan | None = None
         self._last_plan: CudaPlan | None = None
         self._numbers: list[Any] = []
         self._launch: Callable[[int], None]
@@ -631,6 +632,8 @@ class CudaCall(Prepared):
                 self._bind(pointers, numbers, results)
             elif any(map(operator.is_not, numbers, self._numbers)):
                 self._bind_numbers(numbers)
+            if not self._repeats:
+                self._find_direct(results, pointers)
             if (recorder := observe.active) is None:
                 self._launch(handle)
             else:
@@ -655,11 +658,19 @@ class CudaCall(Prepared):
                 self._infos[number] = self.backend.view(results[number])
         plan = self._plan({number: pointers[number] for number in self._everything})
         plan.bind([pointers[number] for number in plan.array_order], scalars)
-        if not self._repeats and self._last_plan is plan:  # the second call: the first one should not wait for this
+        self._bound_plan = plan
+        self._launch, self._set_numbers, self._numbers, self._bound = plan.launch, plan.set_scalars, numbers, pointers
+
+    def _find_direct(self, results: Sequence[Any], pointers: Sequence[Any]) -> None:
+        """Let C take whole calls from the second one by the same plan on, so that the first one does not wait for it.
+
+        Not where addresses are bound: new outputs often lie where those before were, and nothing is bound again.
+        """
+        plan = self._bound_plan
+        if plan is not None and plan is self._last_plan:
             self._repeats = True
             self.direct = self._make_direct(plan, results, pointers)
         self._last_plan = plan
-        self._launch, self._set_numbers, self._numbers, self._bound = plan.launch, plan.set_scalars, numbers, pointers
 
     def _make_direct(self, plan: CudaPlan, results: Sequence[Any], pointers: Sequence[Any]) -> Direct | None:
         arrays, params = frozenset(self._arrays), self.program.params

@@ -26,7 +26,15 @@ from xferlib._runtime import own_folder
 from xferlib.errors import KernelCompileError, KernelTypeError
 from xferlib.kernels import cuda_source
 from xferlib.kernels.arguments import HALF, find_code
-from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess, SharedTile, elementwise_source
+from xferlib.kernels.cuda_source import (
+    ENTRY,
+    OPTIONS,
+    SHIFTED,
+    CallKind,
+    OperandAccess,
+    SharedTile,
+    elementwise_source,
+)
 from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
@@ -141,6 +149,10 @@ USUAL_SHARED_NBYTES = 48 << 10
 UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
+_LEAST_LED = 4
+"""Vectors of a row from which on it is worth that the first and the last are not whole."""
+_TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
+"""Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
 _TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
 """The sides of tiles in shared memory."""
 _ALIGNMENT = 15
@@ -282,7 +294,7 @@ class CudaPlan:
             for number, each in zip(raw, raw_layouts, strict=True)
         )
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
-        kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
+        kind = _kind(layout, program, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
@@ -389,7 +401,7 @@ def _raw_layout(info: ArrayInfo) -> CallLayout:
 
 def _kind(
     layout: CallLayout,
-    elements: Sequence[int],
+    program: Program,
     raw_layouts: Sequence[CallLayout],
     raw_words: tuple[int, ...],
     infos: dict[int, ArrayInfo],
@@ -397,37 +409,70 @@ def _kind(
     is_aliased: bool,
     threads: int,
 ) -> CallKind:
-    width = _width(layout, elements, infos)
+    elements = program.elements
+    tile, width = _find_tile(layout, elements, infos), _width(layout, elements, infos)
+    leader = _leader(layout, program, infos, tile)
+    if leader is not None:
+        width = _leaders_width(layout, elements, infos, tile)
     accesses = []
     for number, strides in zip(elements, layout.strides, strict=True):
         is_restrict = not is_aliased
         info = infos[number]
         word = word_of(info.pointer, strides, info.dtype.itemsize)
-        accesses.append(OperandAccess(_access(info, strides, width, layout.shape), is_restrict, word))
+        behind = None if leader is None else (infos[elements[leader]], layout.strides[leader])
+        access = _access(info, strides, width, layout.shape, behind, is_read=number not in program.writes)
+        accesses.append(OperandAccess(access, is_restrict, word))
     return CallKind(
         rank=len(layout.shape),
         width=width,
         unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
-        tile=_find_tile(layout, elements, infos),
+        tile=tile,
         raw_ranks=tuple(len(each.shape) for each in raw_layouts),
         raw_words=raw_words,
         threads=threads,
+        leader=leader,
     )
+
+
+def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile | None) -> int | None:
+    """The place of the operand where whose memory is aligned vectors begin: an output, or else an input.
+
+    Rows at odd addresses would otherwise be read and written element by element. None where they are at others, or too
+    short for it.
+    """
+    elements = program.elements
+    width = _leaders_width(layout, elements, infos, tile)
+    if width == 1 or layout.shape[-1] < _LEAST_LED * width or _is_aligned(layout, elements, infos, width):
+        return None
+    found = [
+        place
+        for place, (number, strides) in enumerate(zip(elements, layout.strides, strict=True))
+        if strides[-1] == (size := infos[number].dtype.itemsize)
+        and word_of(infos[number].pointer, strides, size) == size
+        and not (tile is not None and tile.widths[place])
+    ]
+    return min(found, key=lambda place: elements[place] not in program.writes, default=None)
+
+
+def _leaders_width(
+    layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], tile: SharedTile | None
+) -> int:
+    """Elements of a thread where vectors begin at aligned memory: fewer in a tile, whose rows have two ends each."""
+    return max(1, (16 if tile is None else _LED_IN_TILE_NBYTES) // _widest(layout, elements, infos))
+
+
+def _widest(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """The bytes of an element of the widest operand that is contiguous along the rows; 16 where none is."""
+    sizes = [infos[number].dtype.itemsize for number in elements]
+    return max((size for size, strides in zip(sizes, layout.strides, strict=True) if strides[-1] == size), default=16)
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
     """Elements of a thread: 16 bytes of the widest operand that is contiguous along the rows."""
     inner = layout.shape[-1]
-    sizes = [
-        infos[number].dtype.itemsize
-        for number, strides in zip(elements, layout.strides, strict=True)
-        if strides[-1] == infos[number].dtype.itemsize
-    ]
-    if not sizes:
-        return 1
-    width = max(1, 16 // max(sizes))
+    width = max(1, 16 // _widest(layout, elements, infos))
     while width > inner or (width > _MOST_SINGLE and not _is_aligned(layout, elements, infos, width)):
         width //= 2
     return width
@@ -449,7 +494,7 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
     """The tile for operands that have gaps of over a sector along the last axis, and none along another."""
     last = len(layout.shape) - 1
     across = None
-    widths = []
+    widths, skips = [], []
     for number, strides in zip(elements, layout.strides, strict=True):
         itemsize = infos[number].dtype.itemsize
         axes = [axis for axis in range(last) if strides[axis] == itemsize and layout.shape[axis] > 1]
@@ -457,8 +502,10 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
             across = axes[-1]
             others = [stride for axis, stride in enumerate(strides) if axis != across]
             aligned = math.gcd(infos[number].pointer, 16, *others)
-            widths.append(max(1, aligned // itemsize))
+            skips.append(itemsize <= aligned < _TILE_ACCESS_NBYTES)
+            widths.append((_TILE_ACCESS_NBYTES if skips[-1] else aligned) // itemsize or 1)
         else:
+            skips.append(False)
             widths.append(0)
     if across is None:
         return None
@@ -474,18 +521,34 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
     if not choices:
         return None
     rows, columns = max(choices, key=fill)
-    return SharedTile(across, rows, columns, tuple(min(width, rows) for width in widths))
+    return SharedTile(across, rows, columns, tuple(min(width, rows) for width in widths), tuple(skips))
 
 
-def _access(info: ArrayInfo, strides: tuple[int, ...], width: int, shape: tuple[int, ...]) -> str:
+def _access(
+    info: ArrayInfo,
+    strides: tuple[int, ...],
+    width: int,
+    shape: tuple[int, ...],
+    leader: tuple[ArrayInfo, tuple[int, ...]] | None,
+    *,
+    is_read: bool,
+) -> str:
+    """The kind of `OperandAccess`; ``leader`` and its strides, where vectors begin at aligned memory of that."""
     if strides[-1] == 0:
         return "same"
     itemsize = info.dtype.itemsize
     if strides[-1] != itemsize:
         return "strided"
     nbytes = min(16, width * itemsize)
-    is_aligned = info.pointer % nbytes == 0 and all(stride % nbytes == 0 for stride in strides[:-1])
-    return "vector" if is_aligned and shape[-1] >= width else "unit"
+    from_leader = [info.pointer, *strides[:-1]]
+    if leader is not None:
+        if leader[0].dtype.itemsize != itemsize:
+            return "shifted" if is_read and width * itemsize in SHIFTED else "unit"
+        from_leader = [mine - its for mine, its in zip(from_leader, (leader[0].pointer, *leader[1][:-1]), strict=True)]
+    is_aligned = all(each % nbytes == 0 for each in from_leader)
+    if is_aligned and shape[-1] >= width:
+        return "vector"
+    return "shifted" if leader is not None and is_read and width * itemsize in SHIFTED else "unit"
 
 
 def _is_wide(layout: CallLayout) -> bool:
@@ -504,7 +567,7 @@ def _geometry(
 ) -> tuple[bytes, int]:
     """The bytes of ``xf_geometry``, and the number of blocks."""
     *outer, inner = layout.shape
-    row_vectors = -(-inner // kind.width)
+    row_vectors = -(-inner // kind.width) if kind.leader is None else -(-(inner - 1) // kind.width) + 1
     vectors = row_vectors * math.prod(outer)
     tiles = bands = 0
     blocks = -(-vectors // (kind.threads * kind.unroll))

@@ -33,7 +33,17 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import CudaPlan, Direct, ParameterBlock, kernel_for, repeat_call
-from xferlib.kernels.cuda_source import PARTS, c_type, fetch, prelude, storage_type, store, to_memory, to_register
+from xferlib.kernels.cuda_source import (
+    PARTS,
+    c_type,
+    fetch,
+    prelude,
+    shifted_load,
+    storage_type,
+    store,
+    to_memory,
+    to_register,
+)
 from xferlib.kernels.ir import (
     Builder,
     CallLayout,
@@ -95,29 +105,6 @@ template <typename T> __device__ __forceinline__ T xf_fetch_part(const T* from) 
 """
 """Reads what another block has written: the first-level cache may hold the line from before."""
 
-SHIFT = """\
-__device__ __forceinline__ void xf_load_shifted(void* to, const char* from, int shift) {
-  const uint4 a = *(const uint4*)(from - shift);
-  const uint4 b = shift ? *(const uint4*)(from - shift + 16) : a;  // else it may lie beyond the memory
-  const unsigned int w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-  unsigned int* r = (unsigned int*)to;
-  const int bits = 8 * (shift & 3);
-  #define XF_WORDS(k) for (int i = 0; i < 4; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & 7], bits)
-  switch (shift >> 2) {
-    case 0: XF_WORDS(0); break;
-    case 1: XF_WORDS(1); break;
-    case 2: XF_WORDS(2); break;
-    default: XF_WORDS(3);
-  }
-  #undef XF_WORDS
-}
-"""
-"""Loads 16 bytes from an address that is ``shift`` bytes behind a multiple of 16.
-
-Both accesses have a byte that is wanted, so that none leaves the memory's aligned 16 bytes. The shift is that of a row,
-one for all its accesses: the branch is the same for a whole section.
-"""
-
 SHUFFLE = """\
 template <typename T> __device__ __forceinline__ T xf_shuffle(T v, int step) {
   if (sizeof(T) < 4) return (T)__shfl_xor_sync(0xffffffffu, (int)v, step);
@@ -163,6 +150,7 @@ class ReductionWriter:
         self.varying = [(k, number) for k, number in enumerate(self.arrays) if not shape.same[k]]
         self.constant = [(k, number) for k, number in enumerate(self.arrays) if shape.same[k]]
         """Of one value for all elements of a result, which is loaded once."""
+        self.counting = _find_counting(spec)
 
     def _needs_parts(self) -> bool:
         """Whether the elements of an array are not aligned."""
@@ -178,10 +166,12 @@ class ReductionWriter:
             for number, dtype in enumerate(self.dtypes)
             for part in ((".x", ".y") if dtype.kind == "c" else ("",))
         ]
-        moves = " ".join(f"r.{name} = xf_shuffle(a.{name}, step);" for name in names)
-        return (
-            f"struct xf_acc {{ {fields} }};\n"
-            f"__device__ __forceinline__ xf_acc xf_swap(xf_acc a, int step) {{ xf_acc r; {moves} return r; }}\n"
+        moves = {name: f"r.{name} = xf_shuffle(a.{name}, step);" for name in names}
+        whole = moves | {f"v{number}": f"r.v{number} = a.v{number};" for number in self.counting}
+        return f"struct xf_acc {{ {fields} }};\n" + "".join(
+            f"__device__ __forceinline__ xf_acc {name}(xf_acc a, int step) {{ xf_acc r; {' '.join(each.values())} "
+            "return r; }\n"
+            for name, each in (("xf_swap", moves), ("xf_swap_whole", whole))
         )
 
     def _combine(self) -> str:
@@ -300,7 +290,7 @@ class ReductionWriter:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
         if self.shape.shifts:
-            return f"__align__(16) {memory} l{number}[{width}]; xf_load_shifted(l{number}, {place}, shift{number});"
+            return f"__align__(16) {memory} l{number}[{width}]; xf_load_shifted_16(l{number}, {place}, shift{number});"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
@@ -326,7 +316,7 @@ class ReductionWriter:
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
             PARTS if self._needs_parts() else "",
-            SHIFT if self.shape.shifts else "",
+            shifted_load(16) if self.shape.shifts else "",
             SHUFFLE,
             L2,
             self._accumulator(),
@@ -514,6 +504,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
           {self._join_in_thread("m", width, "at + {step} < left" if checks else "")}
           r[j] = m[0];
         }}""")
+        swap = "xf_swap" if checks else "xf_swap_whole"
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
         for level in range(levels):
             count //= 2
@@ -531,7 +522,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
             )
             lines.append(
                 f'        _Pragma("unroll") {loop} {{ const xf_acc mine = {mine}, give = {give}, '
-                f"other = xf_swap(give, {1 << level}); {chosen} }} }}"
+                f"other = {swap}(give, {1 << level}); {chosen} }} }}"
             )
         held = max(1, count)  # nodes of neighbouring accesses are left in each lane, further ones in others
         place = f"(held + {{place}}) * {lanes * width} < left" if checks else ""
@@ -543,7 +534,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
             joined = "xf_combine(upper ? other : r[0], upper ? r[0] : other)"
             chosen = f"if ({right}) r[0] = {joined}; else if (upper) r[0] = other;" if checks else f"r[0] = {joined};"
             lines.append(
-                f"        {{ const xf_acc other = xf_swap(r[0], {1 << level}); const bool upper = lane >> {level} & 1; "
+                f"        {{ const xf_acc other = {swap}(r[0], {1 << level}); const bool upper = lane >> {level} & 1; "
                 f"{chosen} }}"
             )
         return "\n".join(lines)
@@ -570,6 +561,10 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         combine = [f"{each} m[{j}][v] = xf_combine(m[{j}][v], m[{k}][v]);" for j, k in joins]
         whole = " ".join(combine)
         rest = " ".join(f"if (at + {k} < n) {{ {line} }}" for (_, k), line in zip(joins, combine, strict=True))
+        weights = " ".join(
+            f"counter[level][v].v{number} = m[0][v].v{number} = {one} * ({loads} << level);"
+            for number, one in self.counting.items()
+        )
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
@@ -590,20 +585,12 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         #pragma unroll
         for (int j = 0; j < {loads}; ++j) {{ {load} }}
         {whole}
+        {self._count_on(levels, weights)}
       }} else {{
         #pragma unroll
         for (int j = 0; j < {loads}; ++j) if (at + j < n) {{ {load} }}
         {rest}
-      }}
-      bool is_open = true;
-      #pragma unroll
-      for (int level = 0; level <= {levels}; ++level) {{
-        if (is_open && turn >> level & 1) {{
-          {each} m[0][v] = xf_combine(counter[level][v], m[0][v]);
-        }} else if (is_open) {{
-          {each} counter[level][v] = m[0][v];
-          is_open = false;
-        }}
+        {self._count_on(levels)}
       }}
     }}
     bool is_empty = true;
@@ -648,6 +635,22 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
   }}
 }}
 """
+
+    def _count_on(self, levels: int, weights: str = "") -> str:
+        """Add the node ``m[0]`` to the binary counter; ``weights`` sets what is known of nodes of a level."""
+        each = f'_Pragma("unroll") for (int v = 0; v < {self.shape.width}; ++v)'
+        return f"""{{
+          bool is_open = true;
+          #pragma unroll
+          for (int level = 0; level <= {levels}; ++level) {{
+            if (is_open && turn >> level & 1) {{
+              {each} {{ {weights} m[0][v] = xf_combine(counter[level][v], m[0][v]); }}
+            }} else if (is_open) {{
+              {each} counter[level][v] = m[0][v];
+              is_open = false;
+            }}
+          }}
+        }}"""
 
     def _groups(self) -> str:
         """The kernel whose threads combine `GROUP` elements in turn: see `CudaReduction._group_plan`."""
@@ -1113,6 +1116,23 @@ class CudaReduction:
             plan.launch(stream.handle)
         finally:
             self._release()
+
+
+def _find_counting(spec: ReductionSpec) -> dict[int, str]:
+    """The accumulators that are the sum of one constant over the elements, and that constant: they count.
+
+    Nodes that lack no element have equal ones, so that they need no exchange, and what is computed of both is constant:
+    the variance takes no division there.
+    """
+    count, found = len(spec.accumulators), {}
+    mapped = {each.param - spec.inputs: each.value for each in spec.map_program.stores}
+    joined = {each.param - 2 * count: each.value for each in spec.combine.stores}
+    for number, one in mapped.items():
+        loads = sorted(each.attr for each in joined[number].args if each.op == "load")
+        is_sum = joined[number].op == "add" and loads == [number, count + number]
+        if is_sum and one.op == "const" and one.dtype.kind == "f" and one.attr == 1:
+            found[number] = cuda_source.constant(one.attr, one.dtype)
+    return found
 
 
 def _is_order_free(spec: ReductionSpec) -> bool:

@@ -669,12 +669,43 @@ def update_statement(what: ElementUpdate, dtype: DType, address: str, args: list
     return f"{name} = {to_register(f'xf_update<{memory}>({address}, {function})', dtype)};"
 
 
+SHIFTED = (4, 8, 16)
+"""The bytes that one of these functions loads."""
+
+
+def shifted_load(nbytes: int) -> str:
+    """The device function ``xf_load_shifted_N``: load N bytes from ``shift`` bytes behind a multiple of N.
+
+    Both accesses have a byte that is wanted, so that none leaves the memory's aligned N bytes. The shift is often that
+    of a row, one for all its accesses: then the branch is the same for a whole warp.
+    """
+    count, mask = nbytes // 4, nbytes // 2 - 1
+    word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
+    cases = " ".join(f"case {k}: XF_WORDS({k}); break;" for k in range(count - 1))
+    return f"""\
+__device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* from, int shift) {{
+  __align__({nbytes}) unsigned int w[{2 * count}];
+  (({word}*)w)[0] = *(const {word}*)(from - shift);
+  (({word}*)w)[1] = shift ? *(const {word}*)(from - shift + {nbytes}) : (({word}*)w)[0];  // else beyond the memory
+  unsigned int* r = (unsigned int*)to;
+  const int bits = 8 * (shift & 3);
+  #define XF_WORDS(k) \\
+    for (int i = 0; i < {count}; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & {mask}], bits)
+  switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}
+  #undef XF_WORDS
+}}
+"""
+
+
 ENTRY = "xf_kernel"
 
 
 @dataclass(frozen=True, slots=True)
 class OperandAccess:
-    """How an operand's elements are addressed: ``vector``, ``unit``, ``strided``, or ``same`` for the whole row."""
+    """How an operand's elements are addressed: ``vector``, ``shifted``, ``unit``, ``strided``, or ``same`` for the row.
+
+    A ``shifted`` one is contiguous, and its vectors begin anywhere: each is made of two aligned accesses.
+    """
 
     kind: str
     is_restrict: bool
@@ -697,6 +728,8 @@ class SharedTile:
     """Of the tile, along the last axis; powers of two."""
     widths: tuple[int, ...]
     """For each operand the elements of an access along the rows; 0: it does not pass through the tile."""
+    skips: tuple[bool, ...]
+    """For each operand: whether accesses begin where its memory is aligned, so that the first holds elements before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -717,6 +750,8 @@ class CallKind:
     """For each raw operand: as `OperandAccess.word`."""
     threads: int = 256
     """Of a block."""
+    leader: int | None = None
+    """The place of the operand where whose memory is aligned vectors begin; None: they begin with the rows."""
 
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
@@ -724,7 +759,8 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
     program = CUDA.expand(program)
     writer = _ElementwiseWriter(program, shape)
     functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
-    return prelude([program]) + (PARTS if writer.needs_parts() else "") + functions + writer.kernel()
+    parts = PARTS if writer.needs_parts() else ""
+    return prelude([program]) + parts + writer.shifted_loads() + functions + writer.kernel()
 
 
 class _ElementwiseWriter:
@@ -741,10 +777,17 @@ class _ElementwiseWriter:
         tile = shape.tile
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
         """The operands that pass through the tile, with the elements of an access."""
+        self.leads = shape.leader is not None
+        self.exists = "j >= lead && j < left" if self.leads else "j < left"
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
         return any(word < self._dtype(number).itemsize for number, word in self.words.items())
+
+    def shifted_loads(self) -> str:
+        """The functions that load shifted operands."""
+        shifted = [number for number, access in self.access.items() if access.kind == "shifted"]
+        return "".join(shifted_load(nbytes) for nbytes in sorted({self._nbytes(number) for number in shifted}))
 
     def kernel(self) -> str:
         body = self._body()
@@ -795,9 +838,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return "\n".join(lines) + "\n"
 
     def _vector_body(self) -> list[str]:
-        """Compute the elements of a vector, from ``column`` on, of which ``left`` remain in the row."""
+        """Compute the elements of a vector, from ``column`` on: from the ``lead``-th on, of ``left``."""
         width = self.shape.width
-        lines = [f"  const bool is_full = left >= {width};"]
+        lines = [f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {width};"]
         for number in self.elements:
             lines += self._load(number)
         for number in self._outputs():
@@ -806,7 +849,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
         has_loop = any(node.op == "loop" for node in self.program.nodes)
         if has_loop or self.raw or any(each.index is not None for each in self.program.stores):
-            lines.append("    if (j >= left) break;")
+            lines.append(f"    if (!({self.exists})) continue;")
         lines += self._nodes()
         lines += self._stores()
         lines.append("  }")
@@ -842,19 +885,31 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        lines.append(
-            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {rows * columns // width}; e += {threads}) {{"
-        )
+        per_row, last = columns // width + self.leads, f"g.extent[{rank - 1}]"
         lines += [
-            f"  const int here = e / {columns // width}, at_column = e % {columns // width} * {width};",
-            f"  const {index} row = first_row + here, column = first_column + at_column;",
-            f"  if (row >= g.extent[{across}] || column >= g.extent[{rank - 1}]) continue;",
-            f"  const {index} first = (place + row * row_step) * g.extent[{rank - 1}] + column;",
-            f"  const {index} left = g.extent[{rank - 1}] - column;",
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {rows * per_row}; e += {threads}) {{",
+            f"  const int here = e / {per_row};",
+            f"  int at_column = e % {per_row} * {width};",
+            f"  const {index} row = first_row + here;",
+            f"  if (row >= g.extent[{across}] || first_column + at_column >= {last} + {width * self.leads}) continue;",
         ]
         for k, number in enumerate(self.elements):
             lines.append(f"  const {index} f{number} = d{number} + row * g.stride[{k}][{across}];")
-        lines += [*self._vector_body(), "  }"]
+        if self.leads:
+            lines += [
+                f"  at_column -= {self._skip('first_column')};",
+                f"  const {index} behind = {last} - first_column;",
+                f"  const int lead = -at_column, left = (behind < {columns} ? (int)behind : {columns}) - at_column;",
+                "  if (left <= 0) continue;",
+            ]
+        else:
+            lines.append(f"  const {index} left = {last} - first_column - at_column;")
+        lines += [
+            f"  const {index} column = first_column + at_column;",
+            f"  const {index} first = (place + row * row_step) * {last} + column;",
+            *self._vector_body(),
+            "  }",
+        ]
         outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
@@ -864,30 +919,33 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
         """Move an operand's elements between memory and the tile, ``width`` of a column together."""
-        k, width, rows, size = (
-            self.elements.index(number),
-            self.passed[number],
-            tile.rows,
-            self._dtype(number).itemsize,
-        )
-        last, count = self.shape.rank - 1, rows // width * tile.columns
+        k, width, size, index = self.elements.index(number), self.passed[number], self._size(number), self.index
+        rows, last, extent = tile.rows, self.shape.rank - 1, f"g.extent[{tile.axis}]"
+        per_column = rows // width + tile.skips[k]
         cell = f"b{number}[at_column * {rows + 1} + here + v]"
         address = f"p{number} + from + v * {size}"
         each = f"{cell} = {self._fetch(number, address)};" if is_load else self._store(number, address, cell)
-        single = f"for (int v = 0; v < {width}; ++v) if (row + v < g.extent[{tile.axis}]) {each}"
+        exists, is_whole, skip = f"row + v < {extent}", f"row + {width} <= {extent}", "0"
+        if tile.skips[k]:
+            exists += f" && here + v >= 0 && here + v < {rows}"
+            is_whole += f" && here >= 0 && here + {width} <= {rows}"
+            skip = f"(int)((size_t)(p{number} + start + first_row * {size}) / {size} % {width})"
+        single = f"for (int v = 0; v < {width}; ++v) if ({exists}) {each}"
         lines = [
-            f"  #pragma unroll 4\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
-            f"  const int at_column = e / {rows // width}, here = e % {rows // width} * {width};",
-            f"  const {self.index} row = first_row + here, column = first_column + at_column;",
-            f"  if (row >= g.extent[{tile.axis}] || column >= g.extent[{last}]) continue;",
-            f"  const {self.index} from = d{number} + column * g.stride[{k}][{last}] + row * {size};",
+            "  #pragma unroll 4",
+            f"  for (int e = threadIdx.x; e < {per_column * tile.columns}; e += {self.shape.threads}) {{",
+            f"  const int at_column = e / {per_column};",
+            f"  const {index} column = first_column + at_column, start = d{number} + column * g.stride[{k}][{last}];",
+            f"  const int here = e % {per_column} * {width} - {skip};",
+            f"  const {index} row = first_row + here, from = start + row * {size};",
+            f"  if (row >= {extent} || column >= g.extent[{last}]) continue;",
         ]
         if width > 1:
             moves = _vector_moves(width * size, "w", f"p{number} + from", is_load=is_load)
             local = f"__align__(16) {storage_type(self._dtype(number))} w[{width}];"
             copy = f"for (int v = 0; v < {width}; ++v) " + (f"{cell} = w[v];" if is_load else f"w[v] = {cell};")
             whole = f"{local} {moves} {copy}" if is_load else f"{local} {copy} {moves}"
-            single = f"if (row + {width} <= g.extent[{tile.axis}]) {{ {whole} }} else {{ {single} }}"
+            single = f"if ({is_whole}) {{ {whole} }} else {{ {single} }}"
         return [*lines, f"  {single}", "  }"]
 
     def _offsets(self) -> list[str]:
@@ -895,7 +953,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         width, rank, index = self.shape.width, self.shape.rank, self.index
         if rank <= 1:
             lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
-            return lines + [f"  {index} f{number} = 0;" for number in self.elements]
+            return [*lines, *(f"  {index} f{number} = 0;" for number in self.elements), *self._find_start()]
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
             f"  {index} first = row * g.extent[{rank - 1}] + column, left = g.extent[{rank - 1}] - column;",
@@ -909,7 +967,30 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
                 lines.append(f"  {{ {index} at = row;")
             steps = [f"f{number} += at * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
             lines.append("    " + " ".join(steps) + " }")
-        return lines
+        return lines + self._find_start()
+
+    def _find_start(self) -> list[str]:
+        """Move the vectors of a row to where the leader's memory is aligned."""
+        if not self.leads:
+            return []
+        return [
+            f"  {{ const int skip = {self._skip('0')}; column -= skip; first -= skip; left += skip; }}",
+            f"  const {self.index} lead = -column;",
+        ]
+
+    def _skip(self, column: str) -> str:
+        """How many elements before that column the leader's memory is aligned."""
+        assert self.shape.leader is not None
+        number = self.elements[self.shape.leader]
+        size = self._size(number)
+        return f"(int)((size_t)(p{number} + f{number} + {column} * {size}) / {size} % {self.shape.width})"
+
+    def _size(self, number: int) -> int:
+        return self._dtype(number).itemsize
+
+    def _nbytes(self, number: int) -> int:
+        """Of a vector."""
+        return self.shape.width * self._size(number)
 
     def _dtype(self, number: int) -> DType:
         return self.program.params[number].dtype
@@ -923,7 +1004,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         size = self._dtype(number).itemsize
         if kind == "same":
             return f"p{number} + f{number}"
-        step = f"{size}" if kind in ("vector", "unit") else f"g.stride[{self.elements.index(number)}][{axis}]"
+        step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind == "strided" else f"{size}"
         return f"p{number} + f{number} + ({element}) * {step}"
 
     def _load(self, number: int) -> list[str]:
@@ -934,10 +1015,14 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         # What is behind the end is computed too, and a function may branch on it.
         lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
         if number in self.passed:
-            return [*lines, f"  for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {self._cell(number)};"]
+            return [*lines, f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {self._cell(number)};"]
         each = self._fetch(number, self._address(number, "column + j"))
-        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {name}[j] = {each};"
-        if self.access[number].kind == "vector" and width > 1:
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
+        if self.access[number].kind == "shifted":
+            nbytes, place = self._nbytes(number), self._address(number, "column")
+            moves = f"const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, (int)((size_t)at % {nbytes}));"
+            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+        elif self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
@@ -957,9 +1042,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
         if number in self.passed:
-            return [f"  for (int j = 0; j < {width}; ++j) if (j < left) {self._cell(number)} = o{number}[j];"]
+            return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {self._cell(number)} = o{number}[j];"]
         each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
-        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if (j < left) {each}"
+        loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
             moves = _vector_moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
