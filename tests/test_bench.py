@@ -76,9 +76,9 @@ def test_a_sweep_checks_and_times_cases_that_a_seed_repeats(tmp_path: Path, caps
     assert "behind by over 10 %" in out
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert found["machine"]["seed"] == 11
-    assert {each["kind"] for each in found["cases"]} == {"transfer", "kernel"}
+    assert {each["kind"] for each in found["cases"]} == set(bench._KINDS)
     assert {(each["kind"], each["regime"]) for each in found["summaries"]} == set(
-        itertools.product(("transfer", "kernel"), ("hot", "cold"))
+        itertools.product(bench._KINDS, ("hot", "cold"))
     )
     for each in found["cases"]:
         assert each["problem"] == ""
@@ -105,7 +105,7 @@ def test_the_usual_transfers_are_printed_and_written(tmp_path: Path, capsys: pyt
         assert each["nbytes"] in (512, 1024), each["case"]
 
 
-@pytest.mark.parametrize("kind", ["transfer", "kernel"])
+@pytest.mark.parametrize("kind", ["transfer", "kernel", "reduction"])
 def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     send, define = xl.to_device, xl.elementwise
 
@@ -119,7 +119,9 @@ def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys:
 
         return run
 
-    if kind == "transfer":
+    if kind == "reduction":
+        monkeypatch.setattr(xl, "to_host", lambda x: np.asarray(x) == 0)
+    elif kind == "transfer":
         monkeypatch.setattr(xl, "to_device", lambda x, **options: send(np.zeros(x.shape, x.dtype), **options))
     else:
         monkeypatch.setattr(xl, "elementwise", wrong)
@@ -140,6 +142,35 @@ def test_each_expression_is_computed_alike_by_numpy_and_by_a_kernel(dtype: str) 
         own = [run for key, run in trial.ways.items() if key.library == trial.subject]
         assert own
         assert all(trial.find_problem(run()) == "" for run in own), str(case)
+
+
+def test_each_reduction_is_computed_by_all_libraries() -> None:
+    drawn = {
+        case.reduction: case
+        for case in (bench.ReductionCase.draw(3, n, ("numpy",), 1 << 12) for n in range(400))
+        if case.inputs[0].layout != "reversed"
+    }  # which no tensor is
+    peers = bench.Peers(libraries={"numpy": bench.Numpy(), "torch": bench.Torch("cpu")}, is_gpu=False, absent={})
+    assert set(drawn) == set(bench._REDUCTIONS)
+    for case in drawn.values():
+        trial = bench.try_reduction(case, peers)
+        assert case.reduction == "prod" or not trial.absent, str(case)  # torch's is along one axis, or all
+        results = {key.library: run() for key, run in trial.ways.items()}
+        assert trial.find_problem(results[trial.subject]) == "", str(case)
+        found, *others = [np.asarray(results[name]) for name in (trial.subject, *peers.libraries) if name in results]
+        assert all(np.allclose(found, each, rtol=1e-2, equal_nan=True) for each in others), str(case)
+
+
+def test_a_part_of_many_results_is_reduced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "_RECOMPUTED", 100)
+    given = bench.DrawnArray(shape=(40, 30), dtype="float32", variant=3)
+    case = bench.ReductionCase(name="reduction:0:0", library="numpy", reduction="sum", inputs=(given,), axes=(1,))
+    trial = bench.try_reduction(case, bench.Peers(libraries={"numpy": bench.Numpy()}, is_gpu=False, absent={}))
+    right = next(run for key, run in trial.ways.items() if key.library == trial.subject)()
+    wrong = right.copy()
+    wrong[1] += 1
+    assert (trial.find_problem(right), trial.find_problem(wrong)) == ("", "the bits differ from the CPU's")
+    assert "float32 (40, 1)" in trial.find_problem(right[:, None])
 
 
 class FakeClock:

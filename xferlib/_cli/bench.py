@@ -1,4 +1,4 @@
-"""``xferlib bench``: transfers and kernels beside the best ways of the other libraries.
+"""``xferlib bench``: transfers, kernels and reductions beside the best ways of the other libraries.
 
 `bench transfer` measures the usual copies at fixed sizes, `bench sweep` cases that it draws. Both time in the same way:
 hot, the same call in a loop, and cold, each call after other work.
@@ -39,6 +39,7 @@ from xferlib._cli.main import Command, align, argument, output_file, parse_size,
 from xferlib._core.arrays import copy_into
 from xferlib._runtime import threads
 from xferlib.errors import ArgumentError, TransferError, XferError, quote
+from xferlib.kernels import reductions
 from xferlib.kernels.functions import guarantee
 
 HostArray: TypeAlias = np.ndarray[Any, Any]
@@ -56,7 +57,7 @@ _PERIOD = 65_537
 _LEAST_ARRAY, _MOST_ARRAY = 4 << 10, 256 << 20
 """Bytes of the arrays of transfers."""
 _LEAST, _MOST = 1 << 10, 64 << 20
-"""Elements of the arrays that kernels take."""
+"""Elements of the arrays that kernels and reductions take."""
 _DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int64", "bool", "int16", "complex64")
 _WIDENED = {"uint8": "float32", "float16": "float32", "float32": "float64", "int16": "float32"}
 _NARROWED = {"float64": "float32", "float32": "float16", "int64": "float32", "int32": "float32"}
@@ -75,6 +76,12 @@ _EXPRESSIONS = {
 }  # fmt: skip
 """By the kind of dtype, expressions in the words of NumPy and torch, and but for two of C. A divisor and what is under
 a root is at least 1, and an exponent negative, so that rounding errors stay small."""
+_REDUCED_DTYPES = ("float32", "float32", "float32", "float16", "float64", "int32", "int64", "uint8")
+_REDUCTIONS = ("sum", "mean", "max", "min", "argmax", "any", "prod", "var", "norm")
+_OF_FLOATS, _OF_ONE_AXIS = ("mean", "var", "norm"), ("argmax", "prod")
+"""Those that torch has for floats alone, and for one axis or all."""
+_TORCHS = {"min": "amin", "max": "amax"}
+"""Its names for those of NumPy."""
 _FUNCTIONS = ("abs", "cos", "exp", "log1p", "maximum", "minimum", "sin", "sqrt", "tanh")
 
 
@@ -284,6 +291,74 @@ class KernelCase:
         return re.sub(r"\b(max|min)imum\b", r"\1", self.expression)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReductionCase:
+    """A reduction of one array along some axes, to a new array."""
+
+    name: str
+    library: str
+    """The backend of the array that xferlib takes."""
+    reduction: str
+    """Its name in `xferlib.kernels.reductions`."""
+    inputs: tuple[DrawnArray]
+    axes: Shape
+
+    c_text = None
+    """No expression in CUDA C++."""
+
+    @property
+    def axis(self) -> Shape | int | None:
+        """The axes as libraries take them: all are None, and one is a number."""
+        if len(self.axes) == len(self.inputs[0].shape):
+            return None
+        return self.axes[0] if len(self.axes) == 1 else self.axes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read."""
+        return math.prod(self.inputs[0].shape) * np.dtype(self.inputs[0].dtype).itemsize
+
+    def __str__(self) -> str:
+        (x,) = self.inputs
+        return (
+            f"{self.reduction} along {self.axes}, {size_text(self.nbytes)} {x.dtype}, {x.shape} {x.layout}, "
+            f"{self.library}"
+        )
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> ReductionCase:
+        """Draw a reduction of 1 Ki elements to 64 Mi, or to ``most`` bytes, along any of the axes of up to four."""
+        chance = np.random.default_rng([seed, number, 3])
+        library, dtype = libraries[number % len(libraries)], str(chance.choice(_REDUCED_DTYPES))
+        words = [word for word in _REDUCTIONS if word not in _OF_FLOATS or dtype.startswith("float")]
+        word, rank = str(chance.choice(words)), int(chance.integers(1, 5))
+        room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
+        size = _draw_size(_LEAST, room, chance)
+        shape = tuple(max(1, round(size**share)) for share in chance.dirichlet(np.full(rank, 0.8)))
+        axes = chance.permutation(rank)[: int(chance.integers(1, rank + 1))].tolist()
+        if word in _OF_ONE_AXIS and len(axes) < rank:
+            del axes[1:]
+        given = DrawnArray.draw(chance, shape, dtype, library)
+        return cls(
+            name=f"reduction:{seed}:{number}", library=library, reduction=word, inputs=(given,),
+            axes=tuple(sorted(axes)),
+        )  # fmt: skip
+
+    def function(self, module: Any) -> Callable[[Any], Any]:
+        """The reduction by the functions of a module."""
+        axis, word = self.axis, self.reduction
+        if module.__name__ == "torch":
+            found = module.linalg.vector_norm if word == "norm" else getattr(module, _TORCHS.get(word, word))
+            options: dict[str, Any] = {"correction": 0} if word == "var" else {}
+            options |= {} if axis is None and word in _OF_ONE_AXIS else {"dim": self.axes if axis is None else axis}
+            return partial(found, **options)
+        if word != "norm":
+            return partial(getattr(module, word), axis=axis)
+        if isinstance(axis, tuple):  # which `linalg.norm` takes for a matrix
+            return lambda x: module.sqrt(module.sum(x * x, axis=axis))
+        return partial(module.linalg.norm, axis=axis)
+
+
 def _draw_broadcast(chance: np.random.Generator, shape: Shape) -> Shape:
     """A shape that broadcasts to it: without its first axes, or with extents of 1."""
     if len(shape) > 1 and chance.random() < 0.5:
@@ -369,11 +444,11 @@ class ArrayLibrary:
         view.of(memory)[...] = values
         return self.permute(self.array(memory), view.axes)[view.index]
 
-    def kernels(self, case: KernelCase, inputs: list[Any]) -> Runs:
-        """Ways to compute an expression, each until the result is there."""
+    def kernels(self, case: KernelCase | ReductionCase, inputs: list[Any]) -> Runs:
+        """Ways to compute an expression or a reduction, each until the result is there."""
         return {name: self.wait_after(partial(run, *inputs)) for name, run in self.compile(case, inputs).items()}
 
-    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+    def compile(self, case: KernelCase | ReductionCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
         """The functions that compute it, of which one is a call of the library for each step."""
         return {"eager": case.function(self.module)}
 
@@ -480,7 +555,9 @@ class Cupy(ArrayLibrary):
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
 
-    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+    def compile(self, case: KernelCase | ReductionCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+        if isinstance(case, ReductionCase):
+            return super().compile(case, inputs)
         parameters = ", ".join(f"T {name}" for name in case.names)
         kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
         return {**super().compile(case, inputs), "ElementwiseKernel": kernel}
@@ -543,7 +620,7 @@ class Torch(ArrayLibrary):
     def permute(self, array: Any, axes: Shape) -> Any:
         return array.permute(axes)
 
-    def compile(self, case: KernelCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
+    def compile(self, case: KernelCase | ReductionCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
         ways = super().compile(case, inputs)
         if self._compiles:
             self.module._dynamo.reset()  # behind eight functions torch gives up, and looks slower than it is
@@ -612,9 +689,11 @@ def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peer
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
 
-Case: TypeAlias = TransferCase | KernelCase
+Case: TypeAlias = TransferCase | KernelCase | ReductionCase
 _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
+_RECOMPUTED = 1 << 24
+"""Elements that a CPU reduces again, or those of one result, if they are more."""
 _ROOM = 64
 """How many ulp a result may be away from NumPy's: each step errs by some, of numbers from 0 to 12."""
 
@@ -685,14 +764,49 @@ def try_transfer(case: TransferCase, peers: Peers) -> Trial:
 def try_kernel(case: KernelCase, peers: Peers) -> Trial:
     """Make ready a kernel on arrays that stay as they are: its time does not depend on them."""
     kernel = xl.elementwise(case.function(np), name="sweep")
-    own, host = Xferlib(case.library), [each.host_array() for each in case.inputs]
-    trial = Trial(subject=own.name, find_problem=partial(_find_difference, case, kernel, host))
+    host = [each.host_array() for each in case.inputs]
+    return _try_computation(case, peers, host, {"elementwise": kernel}, partial(_find_difference, case, kernel, host))
+
+
+def try_reduction(case: ReductionCase, peers: Peers) -> Trial:
+    """Make ready a reduction of an array that stays as it is."""
+    reduce = partial(getattr(reductions, case.reduction), axis=case.axis)
+    host = [each.host_array() for each in case.inputs]
+    return _try_computation(case, peers, host, {"reductions": reduce}, partial(_find_other_bits, case, reduce, *host))
+
+
+def _find_other_bits(case: ReductionCase, reduce: Callable[..., Any], host: HostArray, result: Any) -> str:
+    """Compare some results with the CPU's bits."""
+    arrived, index = xl.to_host(result), [slice(0, extent) for extent in host.shape]
+    kept = [axis for axis in range(host.ndim) if axis not in case.axes]
+    while kept and math.prod(each.stop for each in index) > _RECOMPUTED:
+        longest = max(kept, key=lambda axis: index[axis].stop)
+        if index[longest].stop == 1:
+            break
+        index[longest] = slice(0, index[longest].stop // 2)
+    expected = np.asarray(reduce(host[tuple(index)]))
+    if arrived.ndim != len(kept) or arrived.shape != tuple(host.shape[axis] for axis in kept):
+        return f"the result is {arrived.dtype} {arrived.shape}"
+    found = np.ascontiguousarray(arrived[tuple(index[axis] for axis in kept)])
+    return "" if found.tobytes() == expected.tobytes() else "the bits differ from the CPU's"
+
+
+def _try_computation(
+    case: KernelCase | ReductionCase,
+    peers: Peers,
+    host: list[HostArray],
+    ways: dict[str, Callable[..., Any]],
+    find_problem: Callable[[Any], str],
+) -> Trial:
+    """The trial of what xferlib does in these ``ways``, beside the peers'."""
+    own = Xferlib(case.library)
+    trial = Trial(subject=own.name, find_problem=find_problem)
 
     def make(library: ArrayLibrary) -> Runs:
         """The library's own ways; and xferlib's, if these are its arrays."""
         inputs = [library.operand(each, values) for each, values in zip(case.inputs, host, strict=True)]
         if library.name == case.library:
-            trial.add(own.name, lambda: {"elementwise": own.wait_after(partial(kernel, *inputs))})
+            trial.add(own.name, lambda: {name: own.wait_after(partial(way, *inputs)) for name, way in ways.items()})
         return library.kernels(case, inputs)
 
     for library in sorted(peers.libraries.values(), key=lambda each: each.name != case.library):
@@ -832,6 +946,7 @@ _BEHIND = 1 / 1.1
 _KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
     "transfer": (TransferCase.draw, try_transfer),
     "kernel": (KernelCase.draw, try_kernel),
+    "reduction": (ReductionCase.draw, try_reduction),
 }
 """How the cases of each kind are drawn, and made ready."""
 
@@ -1133,7 +1248,7 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 _JSON = argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
 _OF_KINDS = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
-_LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
+_LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, others 2**26 elements; 32MiB on a CPU)"
 _WITHOUT = "leave out torch.compile, which takes seconds for each kernel"
 
 COMMANDS = {
@@ -1148,7 +1263,7 @@ COMMANDS = {
     ),
     "bench sweep": Command(
         run_sweep,
-        "Random transfers and kernels by xferlib, beside the fastest of the other libraries' ways.",
+        "Random transfers, kernels and reductions by xferlib, beside the fastest of the other libraries' ways.",
         lambda: (
             argument("--seed", type=int, help="of the cases (default: from the clock)"),
             argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)"),

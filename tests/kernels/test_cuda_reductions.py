@@ -1,0 +1,117 @@
+"""The CUDA source of reductions, run on the CPU: the bits are those of the CPU's engines."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.kernels.bits import same_bits
+from tests.kernels.emulated import Emulator, info_of
+from xferlib.backends.base import RawStream
+from xferlib.kernels import reductions
+from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter
+from xferlib.kernels.ir import ReductionSpec
+from xferlib.kernels.reduction import ReductionCall
+
+pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+
+def spec_of(name: str, dtype: str) -> ReductionSpec:
+    if name == "var":
+        reductions.var(np.ones(1))
+        kernel = reductions._spreads[0][0]
+    else:
+        kernel = getattr(reductions, name)
+    return kernel.definition.specialize((np.dtype(dtype),), frozenset())
+
+
+class Call(ReductionCall):
+    """What a plan takes from a call of one array."""
+
+    def __init__(self, spec: ReductionSpec, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> None:
+        self.spec, self.shape, self.axes, self.infos = spec, x.shape, axes, {0: info_of(x)}
+        self.kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
+        self.kept_shape = tuple(x.shape[axis] for axis in self.kept)
+
+
+def reduce_on_cuda(name: str, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> tuple[Any, CudaReduction]:
+    """The result of the CUDA source, and its plan."""
+    spec, emulator = spec_of(name, x.dtype.name), Emulator()
+    call = Call(spec, x, axes)
+    out = np.zeros(call.kept_shape, spec.output_dtypes[0])
+    kept, reduced = call.layouts([info_of(x), info_of(out)])
+    vars(emulator).update(
+        operands=lambda arrays: [each.ctypes.data for each in arrays],
+        empty=lambda shape, dtype, **_: np.zeros(shape, dtype),
+    )
+    inputs = [info_of(x)] * (1 + len(spec.firsts))
+    plan = CudaReduction(emulator, None, spec, kept, reduced, [*inputs, info_of(out)])  # type: ignore[arg-type]
+    plan.run([x.ctypes.data, out.ctypes.data], [], RawStream(0, None))
+    assert not emulator.misaligned
+    return out, plan
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
+    """An array of some layout, and the axes to reduce; extents of 1 are frequent."""
+    rank = draw(st.integers(1, 3))
+    extents = st.sampled_from((1, 1, 2, 3, 7, 17, 40, 300))
+    shape = draw(st.lists(extents, min_size=rank, max_size=rank).filter(lambda found: math.prod(found) < 5000))
+    order, axes = draw(st.permutations(range(rank))), draw(st.sets(st.integers(0, rank - 1), min_size=1))
+    gap, start = draw(st.integers(0, 2)), draw(st.integers(0, 3))
+    memory = [shape[axis] for axis in order]
+    memory[-1] += gap
+    numbers = np.random.default_rng(draw(st.integers(0, 99))).normal(size=math.prod(memory) + start) * 9
+    dtype = draw(st.sampled_from(("float32", "float16", "int8", "float64")))
+    view = numbers.astype(dtype)[start:].reshape(memory)[..., : memory[-1] - gap]
+    return view.transpose(np.argsort(order)), tuple(sorted(axes))
+
+
+@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays())
+@settings(max_examples=10, deadline=None)
+def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]]) -> None:
+    x, axes = drawn
+    if name == "argmax" and len(axes) < x.ndim:
+        axes = axes[:1]
+    if x.dtype.kind == "i" and name == "var":
+        x = x.astype("float32")
+    found, _ = reduce_on_cuda(name, x, axes)
+    axis = None if len(axes) == x.ndim else axes if len(axes) > 1 else axes[0]
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axis)))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "argmax", "var", "any", "norm"])
+def test_results_of_one_element_each_are_an_element_wise_kernel(name: str) -> None:
+    x = np.array([[[0.5, -0.0, np.nan]], [[np.inf, 1e30, -3]]], "float32")
+    found, plan = reduce_on_cuda(name, x, (1,))
+    assert not hasattr(plan, "source")  # of a kernel of reductions
+    with np.errstate(all="ignore"):
+        assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=1)))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((16, 2000), (1,)), ((300, 64), (0,))])
+def test_a_variance_reads_several_elements_at_a_time(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    x = np.ones(shape, "float32")
+    plan = reduce_on_cuda("var", x, axes)[1]
+    assert "(const uint4*)" in plan.source or "(const uint2*)" in plan.source
+
+
+def test_only_what_is_the_same_constant_for_each_element_counts() -> None:
+    def counted(spec: ReductionSpec) -> set[int]:
+        return set(ReductionWriter(spec, replace_kind()).counting)
+
+    def replace_kind() -> Any:
+        return type("Kind", (), {"same": (False, True), "kernel": "rows", "words": (4, 4, 4), "width": 1})()
+
+    assert counted(spec_of("var", "float32")) == {0}
+    assert counted(spec_of("sum", "float32")) == set()
+    ones = xl.reduction("T x", "T y", map_expr="1", reduce_expr="a * b", identity="1")
+    assert counted(ones.definition.specialize((np.dtype("float32"),), frozenset())) == set()
+    twos = xl.reduction("T x", "T y", map_expr="2", reduce_expr="a + b", identity="0")
+    assert counted(twos.definition.specialize((np.dtype("float32"),), frozenset())) == set()
