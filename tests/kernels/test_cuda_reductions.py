@@ -51,7 +51,7 @@ def reduce_on_cuda(name: str, x: np.ndarray[Any, Any], axes: tuple[int, ...]) ->
         empty=lambda shape, dtype, **_: np.zeros(shape, dtype),
     )
     inputs = [info_of(x)] * (1 + len(spec.firsts))
-    plan = CudaReduction(emulator, None, spec, kept, reduced, [*inputs, info_of(out)])  # type: ignore[arg-type]
+    plan = CudaReduction(emulator, None, spec, kept, reduced, [*inputs, info_of(out)])
     plan.run([x.ctypes.data, out.ctypes.data], [], RawStream(0, None))
     assert not emulator.misaligned
     return out, plan

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import itertools
 import math
 import operator
 import struct
@@ -153,8 +154,12 @@ _LEAST_LED = 4
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
 _TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
 """Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
-_TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
-"""The sides of tiles in shared memory."""
+_RUNS = (8, 16, 32, 64, 128)
+"""The elements that operands want to be contiguous in a box in shared memory."""
+_LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 12
+"""The least elements of a box, and the best number; the longest axis of which it always has the whole."""
+_SECTOR_NBYTES, _LONG_NBYTES = 32, 256
+"""What memory moves at a time, and runs of which longer ones are no faster."""
 _ALIGNMENT = 15
 """The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
@@ -414,6 +419,8 @@ def _kind(
     leader = _leader(layout, program, infos, tile)
     if leader is not None:
         width = _leaders_width(layout, elements, infos, tile)
+    while tile is not None and leader is None and tile.sides[-1] % width:
+        width //= 2
     accesses = []
     for number, strides in zip(elements, layout.strides, strict=True):
         is_restrict = not is_aliased
@@ -444,7 +451,10 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     """
     elements = program.elements
     width = _leaders_width(layout, elements, infos, tile)
-    if width == 1 or layout.shape[-1] < _LEAST_LED * width or _is_aligned(layout, elements, infos, width):
+    row = layout.shape[-1] if tile is None else tile.sides[-1]
+    if width == 1 or row < _LEAST_LED * width or (tile is not None and row % width):
+        return None
+    if _is_aligned(layout, elements, infos, width):
         return None
     found = [
         place
@@ -491,37 +501,80 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
 
 
 def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
-    """The tile for operands that have gaps of over a sector along the last axis, and none along another."""
-    last = len(layout.shape) - 1
-    across = None
-    widths, skips = [], []
-    for number, strides in zip(elements, layout.strides, strict=True):
-        itemsize = infos[number].dtype.itemsize
-        axes = [axis for axis in range(last) if strides[axis] == itemsize and layout.shape[axis] > 1]
-        if axes and abs(strides[last]) > 32 and across in (None, axes[-1]):
-            across = axes[-1]
-            others = [stride for axis, stride in enumerate(strides) if axis != across]
-            aligned = math.gcd(infos[number].pointer, 16, *others)
-            skips.append(itemsize <= aligned < _TILE_ACCESS_NBYTES)
-            widths.append((_TILE_ACCESS_NBYTES if skips[-1] else aligned) // itemsize or 1)
-        else:
-            skips.append(False)
-            widths.append(0)
-    if across is None:
+    """The box for operands that have gaps of over a sector along the last axis, and none along another.
+
+    Each operand wants runs of its memory within the box, which is as large in other directions as others want it.
+    """
+    rank, last = len(layout.shape), len(layout.shape) - 1
+    sizes = [infos[number].dtype.itemsize for number in elements]
+    runs = [_contiguous_axes(layout.shape, strides, size) for strides, size in zip(layout.strides, sizes, strict=True)]
+    passes = [
+        bool(run) and run[0] != last and abs(strides[last]) > _SECTOR_NBYTES
+        for run, strides in zip(runs, layout.strides, strict=True)
+    ]
+    if not any(passes):
         return None
-    nbytes = sum(infos[number].dtype.itemsize for number, width in zip(elements, widths, strict=True) if width)
-    extents = layout.shape[across], layout.shape[last]
+    held = sum(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
 
-    def fill(sides: tuple[int, int]) -> tuple[float, int]:
-        """The share of such tiles that has elements, and their size."""
-        padded = math.prod(-(-extent // side) * side for extent, side in zip(extents, sides, strict=True))
-        return round(math.prod(extents) / padded, 1), math.prod(sides)
+    def sides_for(wanted: Sequence[int]) -> tuple[int, ...]:
+        """The least box in which the run of each operand has so many elements."""
+        sides = [1] * rank
+        for run, least in zip(runs, wanted, strict=True):
+            found = 1
+            for axis in run:
+                extent = layout.shape[axis]
+                need = min(extent, -(-least // found))
+                sides[axis] = max(sides[axis], extent if extent <= _WHOLE else 1 << (need - 1).bit_length())
+                found *= sides[axis]
+                if found >= least:
+                    break
+        return tuple(sides)
 
-    choices = [sides for sides in _TILES if nbytes * (sides[0] + 1) * sides[1] <= USUAL_SHARED_NBYTES]
+    def cost(sides: tuple[int, ...]) -> tuple[float, float]:
+        """The bytes moved for an element, in sectors as far as runs fill them; and how far it is from the best size."""
+        padded = math.prod(-(-extent // side) * side for extent, side in zip(layout.shape, sides, strict=True))
+        moved = 0.0
+        for run, size in zip(runs, sizes, strict=True):
+            length = 1
+            for axis in run:
+                length *= min(sides[axis], layout.shape[axis])
+                if sides[axis] < layout.shape[axis]:
+                    break
+            nbytes = min(length * size, _LONG_NBYTES)
+            moved += size * (nbytes + _SECTOR_NBYTES - size) / nbytes if run else size
+        return round(moved * (padded / layout.size) ** 0.5, 1), abs(math.log2(math.prod(sides) / _BEST_TILE))
+
+    choices = {
+        sides
+        for direct, passed in itertools.product(_RUNS, _RUNS)
+        if math.prod(sides := sides_for([passed if each else direct for each in passes])) >= _LEAST_TILE
+        and held * (sides[last] + 4) * math.prod(sides[:last]) <= USUAL_SHARED_NBYTES
+    }
     if not choices:
         return None
-    rows, columns = max(choices, key=fill)
-    return SharedTile(across, rows, columns, tuple(min(width, rows) for width in widths), tuple(skips))
+    sides = min(choices, key=cost)
+    axes = [axis for axis in range(rank) if sides[axis] > 1]
+    orders, widths, skips = [], [], []
+    for number, strides, run, is_passed, size in zip(elements, layout.strides, runs, passes, sizes, strict=True):
+        others = [stride for axis, stride in enumerate(strides) if not run or axis != run[0]]
+        aligned = math.gcd(infos[number].pointer, 16, *others)
+        skips.append(is_passed and size <= aligned < _TILE_ACCESS_NBYTES)
+        width = (_TILE_ACCESS_NBYTES if skips[-1] else aligned) // size or 1
+        widths.append(min(width, 1 << (sides[run[0]].bit_length() - 1)) if is_passed else 0)
+        orders.append(tuple(sorted(axes, key=lambda axis: (abs(strides[axis]), -axis))) if is_passed else ())
+    return SharedTile(sides, tuple(orders), tuple(widths), tuple(skips))
+
+
+def _contiguous_axes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> list[int]:
+    """The axes along which an operand's memory has no gap, the one of its neighbours first."""
+    found: list[int] = []
+    step = itemsize
+    while True:
+        axes = [axis for axis, stride in enumerate(strides) if stride == step and shape[axis] > 1 and axis not in found]
+        if not axes:
+            return found
+        found.append(axes[-1])
+        step *= shape[axes[-1]]
 
 
 def _access(
@@ -569,15 +622,14 @@ def _geometry(
     *outer, inner = layout.shape
     row_vectors = -(-inner // kind.width) if kind.leader is None else -(-(inner - 1) // kind.width) + 1
     vectors = row_vectors * math.prod(outer)
-    tiles = bands = 0
+    tiles = [0] * kind.rank
     blocks = -(-vectors // (kind.threads * kind.unroll))
     if kind.tile is not None:
-        across, bands = kind.tile.axis, -(-layout.shape[kind.tile.axis] // kind.tile.rows)
-        tiles = -(-inner // kind.tile.columns)
-        blocks = tiles * bands * (math.prod(outer) // layout.shape[across])
+        tiles = [-(-extent // side) for extent, side in zip(layout.shape, kind.tile.sides, strict=True)]
+        blocks = math.prod(tiles)
     values = [layout.size, vectors]
     if kind.rank > 1:
-        values += [*layout.shape, row_vectors, tiles, bands]
+        values += [*layout.shape, row_vectors, *tiles]
     for strides in layout.strides:
         values += strides
     raw_values: list[int] = []

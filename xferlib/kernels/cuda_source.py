@@ -17,6 +17,7 @@ The text is part of the disk cache's key: any change of it, a blank too, compile
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -715,19 +716,18 @@ class OperandAccess:
 
 @dataclass(frozen=True, slots=True)
 class SharedTile:
-    """A tile in shared memory, through which operands pass that are contiguous along another axis than the last.
+    """A box of elements in shared memory, through which operands pass that are not contiguous along the last axis.
 
-    Read and written where they lie, each warp would touch 32 sectors for 32 elements; through the tile both sides move
-    in whole lines.
+    Read and written where they lie, each warp would touch 32 sectors for 32 elements; through the box each operand
+    moves in whole lines, in the order of its own memory.
     """
 
-    axis: int
-    """The axis along which those operands are contiguous: the rows of the tile."""
-    rows: int
-    columns: int
-    """Of the tile, along the last axis; powers of two."""
+    sides: tuple[int, ...]
+    """Along each axis; 1 where it is no axis of the box."""
+    orders: tuple[tuple[int, ...], ...]
+    """For each operand that passes through the box its axes, the one along which its memory is contiguous first."""
     widths: tuple[int, ...]
-    """For each operand the elements of an access along the rows; 0: it does not pass through the tile."""
+    """For each operand the elements of an access along that axis; 0: it does not pass through the box."""
     skips: tuple[bool, ...]
     """For each operand: whether accesses begin where its memory is aligned, so that the first holds elements before."""
 
@@ -801,7 +801,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         rank, operands = self.shape.rank, len(self.elements)
         fields = ["count", "vectors"]
         if rank > 1:
-            fields += [f"extent[{rank}]", "row_vectors", "tiles", "bands"]  # the last two for a tile
+            fields += [f"extent[{rank}]", "row_vectors", f"tiles[{rank}]"]  # the last for a box in shared memory
         if operands:
             fields.append(f"stride[{operands}][{max(rank, 1)}]")
         for number, raw_rank in zip(self.raw, self.shape.raw_ranks, strict=True):
@@ -858,55 +858,52 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return lines
 
     def _tile_body(self, tile: SharedTile) -> list[str]:
-        """The body whose block fills the tile, computes its elements row by row, and empties it."""
-        index, rank, width, threads = self.index, self.shape.rank, self.shape.width, self.shape.threads
-        across, rows, columns = tile.axis, tile.rows, tile.columns
+        """The body whose block fills the box, computes its elements row by row, and empties it."""
+        index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
+        inner = [axis for axis in range(rank - 1) if sides[axis] > 1]
         lines = [
-            f"  __shared__ {storage_type(self._dtype(number))} b{number}[{columns * (rows + 1)}];"
+            f"  __shared__ {storage_type(self._dtype(number))} b{number}[{self._cells(number)}];"
             for number in self.passed
         ]
-        lines += [
-            f"  {index} at = (long long)blockIdx.x / g.tiles, place = 0, step = 1, row_step = 1;",
-            f"  const {index} first_column = (blockIdx.x - at * g.tiles) * {columns};",
-            f"  const {index} first_row = at % g.bands * {rows};",
-            "  at /= g.bands;",
-        ]
-        lines += [f"  {index} d{number} = 0;" for number in self.elements]
-        for axis in range(rank - 2, -1, -1):
-            extent = f"g.extent[{axis}]"
-            if axis == across:
-                lines.append("  row_step = step;")
-            else:
-                steps = [f"d{number} += now * g.stride[{k}][{axis}];" for k, number in enumerate(self.elements)]
-                lines.append(f"  {{ const {index} now = at % {extent}; at /= {extent}; place += now * step;")
-                lines.append("    " + " ".join(steps) + " }")
-            lines.append(f"  step *= {extent};")
+        lines.append(f"  {index} at = blockIdx.x;")
+        for axis in reversed(range(rank)):
+            now = f"at % g.tiles[{axis}]" if axis else "at"
+            lines.append(f"  const {index} n{axis} = {now}{f' * {sides[axis]}' if sides[axis] > 1 else ''};")
+            lines.append(f"  at /= g.tiles[{axis}];" if axis else "")
+        for k, number in enumerate(self.elements):
+            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(rank - (number not in self.passed))]
+            lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
         for number in self.passed:
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        per_row, last = columns // width + self.leads, f"g.extent[{rank - 1}]"
+        per_row, last = sides[-1] // width + self.leads, f"g.extent[{rank - 1}]"
+        count = math.prod(sides[:-1]) * per_row
         lines += [
-            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {rows * per_row}; e += {threads}) {{",
-            f"  const int here = e / {per_row};",
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
             f"  int at_column = e % {per_row} * {width};",
-            f"  const {index} row = first_row + here;",
-            f"  if (row >= g.extent[{across}] || first_column + at_column >= {last} + {width * self.leads}) continue;",
+            *self._find_places(inner, f"e / {per_row}"),
+            f"  if ({self._beyond(inner)}n{rank - 1} + at_column >= {last} + {width * self.leads}) continue;",
         ]
         for k, number in enumerate(self.elements):
-            lines.append(f"  const {index} f{number} = d{number} + row * g.stride[{k}][{across}];")
+            steps = [f" + h{axis} * g.stride[{k}][{axis}]" for axis in inner]
+            lines.append(f"  const {index} f{number} = d{number}{''.join(steps)};")
         if self.leads:
             lines += [
-                f"  at_column -= {self._skip('first_column')};",
-                f"  const {index} behind = {last} - first_column;",
-                f"  const int lead = -at_column, left = (behind < {columns} ? (int)behind : {columns}) - at_column;",
+                f"  at_column -= {self._skip(f'n{rank - 1}')};",
+                f"  const {index} behind = {last} - n{rank - 1};",
+                "  const int lead = -at_column;",
+                f"  const int left = (behind < {sides[-1]} ? (int)behind : {sides[-1]}) - at_column;",
                 "  if (left <= 0) continue;",
             ]
         else:
-            lines.append(f"  const {index} left = {last} - first_column - at_column;")
+            lines.append(f"  const {index} left = {last} - n{rank - 1} - at_column;")
+        rows = "0"
+        for axis in range(rank - 1):
+            rows = f"({rows} * g.extent[{axis}] + n{axis}{f' + h{axis}' if axis in inner else ''})"
         lines += [
-            f"  const {index} column = first_column + at_column;",
-            f"  const {index} first = (place + row * row_step) * {last} + column;",
+            f"  const {index} column = n{rank - 1} + at_column;",
+            f"  const {index} first = {rows} * {last} + column;",
             *self._vector_body(),
             "  }",
         ]
@@ -917,28 +914,60 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._pass_tile(tile, number, is_load=False)
         return lines
 
+    def _find_places(self, axes: Sequence[int], index: str) -> list[str]:
+        """Define ``h*``, the places within the box along some axes, the last one fastest, from a number."""
+        assert self.shape.tile is not None
+        lines, sides = [f"  int rest = {index};"], self.shape.tile.sides
+        for axis in reversed(axes):
+            lines += [f"  const int h{axis} = rest % {sides[axis]};", f"  rest /= {sides[axis]};"]
+        return lines
+
+    def _beyond(self, axes: Iterable[int]) -> str:
+        return "".join(f"n{axis} + h{axis} >= g.extent[{axis}] || " for axis in axes)
+
+    def _cell_steps(self, number: int) -> dict[int, int]:
+        """The elements between neighbours along each axis of the box; a gap behind each row parts them into banks."""
+        assert self.shape.tile is not None
+        sides = self.shape.tile.sides
+        steps, step = {}, 1
+        for axis in reversed(range(len(sides))):
+            steps[axis] = step
+            step *= sides[axis]
+            if axis == len(sides) - 1:
+                step += max(1, 4 // self._size(number))
+        return steps
+
+    def _cells(self, number: int) -> int:
+        assert self.shape.tile is not None
+        return self._cell_steps(number)[0] * self.shape.tile.sides[0]
+
     def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
-        """Move an operand's elements between memory and the tile, ``width`` of a column together."""
+        """Move an operand's elements between memory and the box, ``width`` neighbours together."""
         k, width, size, index = self.elements.index(number), self.passed[number], self._size(number), self.index
-        rows, last, extent = tile.rows, self.shape.rank - 1, f"g.extent[{tile.axis}]"
-        per_column = rows // width + tile.skips[k]
-        cell = f"b{number}[at_column * {rows + 1} + here + v]"
+        along, *others = tile.orders[k]
+        extent, side, steps = f"g.extent[{along}]", tile.sides[along], self._cell_steps(number)
+        per_run = -(-side // width) + tile.skips[k]
+        cell = " + ".join(f"h{axis} * {steps[axis]}" for axis in (along, *others))
+        cell = f"b{number}[{cell} + v * {steps[along]}]"
         address = f"p{number} + from + v * {size}"
         each = f"{cell} = {self._fetch(number, address)};" if is_load else self._store(number, address, cell)
-        exists, is_whole, skip = f"row + v < {extent}", f"row + {width} <= {extent}", "0"
+        at = f"n{along} + h{along}"
+        exists, is_whole, skip = f"{at} + v < {extent}", f"{at} + {width} <= {extent}", "0"
+        if tile.skips[k] or side % width:
+            exists += f" && h{along} + v >= 0 && h{along} + v < {side}"
+            is_whole += f" && h{along} >= 0 && h{along} + {width} <= {side}"
         if tile.skips[k]:
-            exists += f" && here + v >= 0 && here + v < {rows}"
-            is_whole += f" && here >= 0 && here + {width} <= {rows}"
-            skip = f"(int)((size_t)(p{number} + start + first_row * {size}) / {size} % {width})"
+            skip = f"(int)((size_t)(p{number} + start) / {size} % {width})"
         single = f"for (int v = 0; v < {width}; ++v) if ({exists}) {each}"
+        count = per_run * math.prod(tile.sides[axis] for axis in others)
+        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in others)
         lines = [
-            "  #pragma unroll 4",
-            f"  for (int e = threadIdx.x; e < {per_column * tile.columns}; e += {self.shape.threads}) {{",
-            f"  const int at_column = e / {per_column};",
-            f"  const {index} column = first_column + at_column, start = d{number} + column * g.stride[{k}][{last}];",
-            f"  const int here = e % {per_column} * {width} - {skip};",
-            f"  const {index} row = first_row + here, from = start + row * {size};",
-            f"  if (row >= {extent} || column >= g.extent[{last}]) continue;",
+            f"  #pragma unroll 4\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
+            *self._find_places([*reversed(others)], f"e / {per_run}"),
+            f"  const {index} start = d{number}{offset};",
+            f"  const int h{along} = e % {per_run} * {width} - {skip};",
+            f"  const {index} from = start + h{along} * {size};",
+            f"  if ({self._beyond(others)}{at} >= {extent}) continue;",
         ]
         if width > 1:
             moves = _vector_moves(width * size, "w", f"p{number} + from", is_load=is_load)
@@ -1035,9 +1064,11 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return lines
 
     def _cell(self, number: int) -> str:
-        """The element ``j`` of the vector on the tile."""
+        """The element ``j`` of the vector in the box."""
         assert self.shape.tile is not None
-        return f"b{number}[(at_column + j) * {self.shape.tile.rows + 1} + here]"
+        inner = [axis for axis, side in enumerate(self.shape.tile.sides[:-1]) if side > 1]
+        steps = self._cell_steps(number)
+        return f"b{number}[{' + '.join(f'h{axis} * {steps[axis]}' for axis in inner)} + at_column + j]"
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
