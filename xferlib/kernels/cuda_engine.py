@@ -156,7 +156,7 @@ _TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
 """Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
 _RUNS = (8, 16, 32, 64, 128)
 """The elements that operands want to be contiguous in a box in shared memory."""
-_LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 12
+_LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
 _SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """What memory moves at a time, and runs of which longer ones are no faster."""
@@ -522,9 +522,10 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
         for run, least in zip(runs, wanted, strict=True):
             found = 1
             for axis in run:
-                extent = layout.shape[axis]
-                need = min(extent, -(-least // found))
-                sides[axis] = max(sides[axis], extent if extent <= _WHOLE else 1 << (need - 1).bit_length())
+                unit = (
+                    16 if axis == last else 8
+                )  # of which any access along it is a part; else each shape had its kernel
+                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
                 found *= sides[axis]
                 if found >= least:
                     break
@@ -563,6 +564,15 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
         widths.append(min(width, 1 << (sides[run[0]].bit_length() - 1)) if is_passed else 0)
         orders.append(tuple(sorted(axes, key=lambda axis: (abs(strides[axis]), -axis))) if is_passed else ())
     return SharedTile(sides, tuple(orders), tuple(widths), tuple(skips))
+
+
+def _side(extent: int, least: int, unit: int) -> int:
+    """A side of about ``least`` elements, a multiple of ``unit``, with few beyond the extent; all of a short axis."""
+    if extent <= _WHOLE:
+        return extent
+    parts = max(1, round(extent / least))
+    side = -(-extent // parts) if parts < 8 else least
+    return -(-side // unit) * unit
 
 
 def _contiguous_axes(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> list[int]:
