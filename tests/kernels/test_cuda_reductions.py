@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,26 +26,18 @@ pytestmark = pytest.mark.usefixtures("kernels_apart")
 def spec_of(name: str, dtype: str) -> ReductionSpec:
     if name == "var":
         reductions.var(np.ones(1))
-        kernel = reductions._spreads[0][0]
+        kernel = reductions._spreads[0]
     else:
         kernel = getattr(reductions, name)
     return kernel.definition.specialize((np.dtype(dtype),), frozenset())
 
 
-class Call(ReductionCall):
-    """What a plan takes from a call of one array."""
-
-    def __init__(self, spec: ReductionSpec, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> None:
-        self.spec, self.shape, self.axes, self.infos = spec, x.shape, axes, {0: info_of(x)}
-        self.kept = tuple(axis for axis in range(x.ndim) if axis not in axes)
-        self.kept_shape = tuple(x.shape[axis] for axis in self.kept)
-
-
 def reduce_on_cuda(name: str, x: np.ndarray[Any, Any], axes: tuple[int, ...]) -> tuple[Any, CudaReduction]:
     """The result of the CUDA source, and its plan."""
     spec, emulator = spec_of(name, x.dtype.name), Emulator()
-    call = Call(spec, x, axes)
-    out = np.zeros(call.kept_shape, spec.output_dtypes[0])
+    library: Any = SimpleNamespace(at=lambda device: None)
+    call = ReductionCall(name, library, library, spec, x.shape, axes, {0: info_of(x)}, ("x",), keepdims=False)
+    out = np.zeros(call.result_shape, spec.output_dtypes[0])
     kept, reduced = call.layouts([info_of(x), info_of(out)])
     vars(emulator).update(
         operands=lambda arrays: [each.ctypes.data for each in arrays],

@@ -373,14 +373,15 @@ class Backend(ABC):
     def repeat_call(
         self,
         kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any,
-        arguments: bytes, offsets: tuple[int, ...], outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]], *,
-        device: Device,
+        arguments: bytes, offsets: tuple[int, ...],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int]], *, device: Device,
     ) -> Callable[..., Any] | None:  # fmt: skip
         """A function that makes the outputs of a checked call and launches it in one step; None, as by default, where
         Python must do it step by step.
 
         It takes the arguments, and returns the outputs, or `NotImplemented` with nothing done. ``arguments`` is the
-        block of the kernel's arguments, ``offsets`` are theirs in it; each output has a shape, a dtype and an offset.
+        block of the kernel's arguments, ``offsets`` are theirs in it; each output has a shape, a dtype, the order of
+        its axes in memory as for `empty_permuted`, or None for C order, and an offset.
         """
         return None
 

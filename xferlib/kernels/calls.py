@@ -605,7 +605,7 @@ class CudaCall(Prepared):
         lock = threading.Lock()
         self._acquire, self._release = lock.acquire, lock.release  # half of what ``with`` costs
         self._bound: list[Any] | None = None
-        self._repeats = not self._omitted or bool(self._written) or self._order is not None
+        self._repeats = not self._omitted or bool(self._written)
         """Whether it is known if C can do a whole call."""
         self._bound_plan: CudaPlan | None = None
         self._last_plan: CudaPlan | None = None
@@ -683,7 +683,7 @@ class CudaCall(Prepared):
         ]
         if not all(address for number, (_, _, address) in enumerate(given) if number in arrays):
             return None  # an empty array, which a raw one may be
-        return plan.repeat(given, {number: (self.shape, params[number].dtype) for number in self._omitted})
+        return plan.repeat(given, {n: (self.shape, params[n].dtype, self._order) for n in self._omitted})
 
     def _bind_numbers(self, numbers: list[Any]) -> None:
         """Make `_launch` use these numbers, with the addresses that it has."""

@@ -215,6 +215,9 @@ class ParameterBlock:
         ctypes.memmove(self._start + self._scalar_offsets[number], value, len(value))
 
 
+NewOutput = tuple[tuple[int, ...], DType, tuple[int, ...] | None]
+"""Shape, dtype, and the order of the axes in memory, or None for C order."""
+
 Direct = Callable[..., Any]
 """A whole call in one step: it takes the arguments, and returns the outputs or `NotImplemented`."""
 
@@ -225,8 +228,8 @@ def repeat_call(
     launch: tuple[Any, int, int],
     block: ParameterBlock,
     given: Sequence[tuple[Any, DType, int | None]],
-    new: Sequence[tuple[tuple[int, ...], DType]],
-    places: Sequence[int],
+    new: Sequence[NewOutput],
+    places: Sequence[int | None],
 ) -> Direct | None:
     """A function that makes the outputs of a checked call and launches it, in C; None where Python does it in steps.
 
@@ -236,11 +239,12 @@ def repeat_call(
         launch: The kernel, and the numbers of blocks and of threads in each.
         block: The arguments of the kernel, with which it was launched.
         given: The arguments of the call: each with its dtype, and with its address if it is an array.
-        new: The shape and the dtype of each output.
-        places: The number of the kernel's argument for each of these, the outputs last.
+        new: The outputs.
+        places: The number of the kernel's argument for each of these, the outputs last; None where it has none.
     """
     fields = []
-    offsets = [block.offsets[place] for place in places]
+    behind = -(-len(block.content) // 8) * 8  # no argument of the kernel
+    offsets = [behind if place is None else block.offsets[place] for place in places]
     for (value, dtype, address), offset in zip(given, offsets, strict=False):
         code = "N" if address else find_code(dtype, value)
         if code is None or code == HALF:
@@ -311,13 +315,11 @@ class CudaPlan:
             kernel, (blocks, 1, 1), (threads, 1, 1), self._block.address, device=device
         )
 
-    def repeat(
-        self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, tuple[tuple[int, ...], DType]]
-    ) -> Direct | None:
+    def repeat(self, given: Sequence[tuple[Any, DType, int | None]], new: Mapping[int, NewOutput]) -> Direct | None:
         """As `repeat_call`, for all parameters that are ``given`` and the ``new`` outputs behind them."""
-        if self._block is None or not self._places.keys() >= set(range(len(given))):  # an argument that is not used
+        if self._block is None:
             return None
-        places = [self._places[number] for number in (*range(len(given)), *new)]
+        places = [self._places.get(number) for number in (*range(len(given)), *new)]
         return self._repeat(self._launches, self._block, given, list(new.values()), places)
 
     def bind(self, pointers: Sequence[int], scalars: Sequence[np.generic] = ()) -> None:

@@ -151,6 +151,7 @@ class ReductionWriter:
         self.constant = [(k, number) for k, number in enumerate(self.arrays) if shape.same[k]]
         """Of one value for all elements of a result, which is loaded once."""
         self.counting = _find_counting(spec)
+        self.is_free = _is_order_free(spec)
 
     def _needs_parts(self) -> bool:
         """Whether the elements of an array are not aligned."""
@@ -331,44 +332,50 @@ class ReductionWriter:
 
     # --- kernels
     def _rows(self) -> str:
-        """The kernel whose sections of ``steps`` tiles take ``threads`` lanes each; a row has ``sections`` of a block.
+        """The kernel whose tiles take ``threads`` lanes each; ``sections`` of them in a block take turns of one row.
 
-        In a tile, lane l loads the ``width`` elements from (j * threads + l) * width, for each j below ``loads``.
+        In a tile, lane l loads the ``width`` elements from (j * threads + l) * width, for each j below ``loads``. The
+        sections of a row take neighbouring tiles in each of their ``steps`` turns, so that a block reads one stretch.
         """
         shape = self.shape
         lanes, sections, tile = shape.threads, shape.sections, shape.threads * shape.width * shape.loads
         per_block = BLOCK // lanes
-        whole, rest = self._tile(checks=False), self._tile(checks=True)
+        write_tile = self._free_tile if self.is_free else self._tile
+        whole, rest = write_tile(checks=False), write_tile(checks=True)
         body = f"if (start + {tile} <= g.count) {{\n{whole}\n      }} else {{\n{rest}\n      }}"
-        if shape.steps > 1:  # a section is one warp's
-            joins = self._join_lanes("kept", shape.steps.bit_length() - 1, f"{tile}")
+        keeps = "" if self.is_free else f"if (lane == 0) shared[group + turn * {sections} + member] = r[0];"
+        if shape.steps > 1:
             body = f"""\
-xf_acc kept;
-    for (int turn = 0; turn < {shape.steps}; ++turn) {{
-      const long long start = section + turn * (long long){tile};
+for (int turn = 0; turn < {shape.steps}; ++turn) {{
+      const long long start = base + (turn * {sections} + member) * (long long){tile};
       if (start >= g.count) break;
       {body}
-      if (lane == turn || turn == 0) kept = r[0];
-    }}
-    {joins}
-    total = kept;"""
+      {keeps}
+    }}"""
         else:
-            body = f"const long long start = section;\n      {body}\n    total = r[0];"
+            keeps = f"const int turn = 0; {keeps}" if sections > 1 else ""
+            body = f"const long long start = base + member * (long long){tile};\n      {body}\n    {keeps}"
+        ends = self._join_free_lanes() if self.is_free else "total = r[0];"
+        held = 1 if self.is_free else shape.steps
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
-  __shared__ xf_acc shared[{BLOCK // 32}];
-  const int lane = threadIdx.x % {lanes};
-  const long long at = (long long)blockIdx.x * {per_block} + threadIdx.x / {lanes};
-  const long long per_row = g.parts * {sections}, wanted = at / per_row, member = at - wanted * per_row;
-  const long long section = member * {tile * shape.steps}, row = wanted < g.rows ? wanted : 0;  // shuffles need all
+  __shared__ xf_acc shared[{BLOCK // 32 * held}];
+  const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
+  const int group = threadIdx.x / {lanes * sections} * {sections * held};
+  const long long at = (long long)blockIdx.x * {per_block // sections} + threadIdx.x / {lanes * sections};
+  const long long wanted = at / g.parts, part = at - wanted * g.parts;
+  const long long row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
+  const long long base = part * {tile * shape.steps * sections};
   {self._row_pointers()}
   xf_acc total, r[{shape.loads}];
+  {"bool has = false;" if self.is_free else ""}
   {{
     {body}
+    {ends}
   }}
-{self._join_sections() if sections > 1 else ""}
+{self._join_sections(sections * held) if sections > 1 else ""}
 {self._join_parts_of_row() if sections * lanes == BLOCK else ""}
-  if (lane == 0 && member % {sections} == 0 && wanted < g.rows) {{ {self._finish_call("total")} }}
+  if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call("total")} }}
 }}
 """
 
@@ -421,12 +428,12 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
     def _join_parts_of_row(self) -> str:
         return f"""\
   if (g.parts > 1) {{
-    const long long part = member / {self.shape.sections}, base = row * g.parts;
-    if (threadIdx.x == 0) {{ {self._keep("base + part", "total")} }}
+    const long long first = row * g.parts;
+    if (threadIdx.x == 0) {{ {self._keep("first + part", "total")} }}
 {self._await_others("row", BLOCK)}
     const long long mine = threadIdx.x * per, left = g.parts - mine;
     const int count = left < 0 ? 0 : (int)(left < per ? left : per);
-    total = {self._walk_call("base + mine", "1")};
+    total = {self._walk_call("first + mine", "1")};
     #pragma unroll
     for (int level = 0; level < 5; ++level) {{
       const xf_acc other = xf_swap(total, 1 << level);
@@ -446,35 +453,70 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
     total = s[0];
   }}"""
 
-    def _join_sections(self) -> str:
-        """Combine the sections of one row in a block, one a warp."""
-        sections, length = self.shape.sections, self.shape.threads * self.shape.width * self.shape.loads
-        reach = length * self.shape.steps
+    def _join_sections(self, count: int) -> str:
+        """Combine the ``count`` nodes of tiles of one row in a block, which lie in shared memory in order."""
+        tile = self.shape.threads * self.shape.width * self.shape.loads
+        lanes = min(count, 32)
+        per = count // lanes
         return f"""\
-  if (lane == 0) shared[threadIdx.x / 32] = total;
+  {"if (lane == 0) shared[group + member] = total;" if self.is_free else ""}
   __syncthreads();
-  if (lane == 0 && member % {sections} == 0) {{
-    xf_acc s[{sections}];
+  if (member == 0) {{
+    xf_acc s[{per}];
     #pragma unroll
-    for (int j = 0; j < {sections}; ++j) s[j] = shared[threadIdx.x / 32 + j];
-    #pragma unroll
-    for (int step = 1; step < {sections}; step *= 2)
-      #pragma unroll
-      for (int j = 0; j + step < {sections}; j += 2 * step)
-        if (section + (j + step) * (long long){reach} < g.count) s[j] = xf_combine(s[j], s[j + step]);
+    for (int j = 0; j < {per}; ++j) {{
+      const int node = lane * {per} + j;
+      if (lane < {lanes} && base + node * (long long){tile} < g.count) s[j] = shared[group + node];
+    }}
+    {self._join_in_thread("s", per, f"base + (lane * {per} + {{step}}) * (long long){tile} < g.count")}
     total = s[0];
+    #pragma unroll
+    for (int level = 0; level < {lanes.bit_length() - 1}; ++level) {{
+      const xf_acc other = xf_swap(total, 1 << level);
+      const bool upper = lane >> level & 1;
+      if (base + (((long long)lane >> level | 1) << level) * {per * tile} < g.count)
+        total = xf_combine(upper ? other : total, upper ? total : other);
+      else if (upper) total = other;
+    }}
   }}"""
 
-    def _join_lanes(self, name: str, levels: int, length: str) -> str:
-        """Combine the nodes of 2^levels lanes, which start ``length`` elements apart."""
+    def _free_tile(self, *, checks: bool) -> str:
+        """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
+        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
+        take = "total = has ? xf_combine(total, now) : now; has = true;"
+        if checks:
+            single = f"{{ const xf_acc now = {self._map_element('(k + v)')}; {take} }}"
+            return f"""\
+        #pragma unroll 1
+        for (int j = 0; j < {count}; ++j) {{
+          {place}
+          for (int v = 0; v < {width}; ++v) if (k + v < g.count) {single}
+        }}"""
+        return f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j) {{
+          {place}
+          xf_acc m[{width}];
+          {self._loads()} {each} m[v] = xf_map({self._vector_arguments()}, k + v, g.count);
+          {self._join_in_thread("m", width, "")}
+          r[j] = m[0];
+        }}
+        {self._join_in_thread("r", count, "")}
+        const xf_acc now = r[0];
+        {take}"""
+
+    def _join_free_lanes(self) -> str:
+        """Combine what the lanes of a tile have, in any order."""
         return f"""\
 #pragma unroll
-    for (int level = 0; level < {levels}; ++level) {{
-      const xf_acc other = xf_swap({name}, 1 << level);
-      const bool upper = lane >> level & 1;
-      if (section + (((long long)lane >> level | 1) << level) * {length} < g.count)
-        {name} = xf_combine(upper ? other : {name}, upper ? {name} : other);
-      else if (upper) {name} = other;
+    for (int step = 1; step < {self.shape.threads}; step *= 2) {{
+      const xf_acc other = xf_swap(total, step);
+      if (__shfl_xor_sync(0xffffffffu, has, step)) {{
+        total = has ? xf_combine(total, other) : other;
+        has = true;
+      }}
     }}"""
 
     def _tile(self, *, checks: bool) -> str:
@@ -1055,7 +1097,12 @@ class CudaReduction:
             self._rest.run([*into[:-1], *pointers[-self._spec.outputs :]], (), stream)
 
     def repeat(
-        self, given: Sequence[Any], pointers: Sequence[int], shape: tuple[int, ...], stream: RawStream
+        self,
+        given: Sequence[Any],
+        pointers: Sequence[int],
+        shape: tuple[int, ...],
+        order: tuple[int, ...] | None,
+        stream: RawStream,
     ) -> Direct | None:
         """A function that does a call like this one, with new outputs, in one step; None where Python must.
 
@@ -1063,10 +1110,11 @@ class CudaReduction:
             given: The arrays of the call.
             pointers: Their addresses, and those of the outputs behind them.
             shape: The outputs'.
+            order: Of their axes in memory; None is C order.
             stream: The current stream.
         """
         dtypes = [param.dtype for param in self._spec.map_program.params]
-        new = [(shape, dtype) for dtype in self._spec.output_dtypes]
+        new = [(shape, dtype, order) for dtype in self._spec.output_dtypes]
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None and not stream.handle:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))

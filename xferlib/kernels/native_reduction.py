@@ -1060,20 +1060,30 @@ class NativeReductionPlan:
         return self._divided[1:]
 
     def bind(
-        self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...]
+        self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...], order: tuple[int, ...] | None
     ) -> Callable[[tuple[Any, ...]], Any] | None:
-        """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to."""
+        """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to.
+
+        Its results have the axes in this ``order`` in memory, the outermost first; None is C order.
+        """
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
         if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.arguments:
             return None
         address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
         settings = ctypes.addressof(native_engine._settings)
-        extents = struct.pack(f"{len(result_shape)}n", *result_shape)
+        extents, strides = struct.pack(f"{len(result_shape)}n", *result_shape), b""
+        if order is not None:
+            if spec.outputs > 1:
+                return None
+            step, found = spec.output_dtypes[0].itemsize, dict.fromkeys(range(len(order)), 0)
+            for axis in reversed(order):
+                found[axis], step = step, step * result_shape[axis]
+            strides = struct.pack(f"{len(order)}n", *found.values())
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
             address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
-            tuple(spec.output_dtypes), extents, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
+            tuple(spec.output_dtypes), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:

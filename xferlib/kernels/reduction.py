@@ -21,7 +21,15 @@ from xferlib.kernels.autograd import Make, Pullback, sum_along, sum_to
 from xferlib.kernels.backend_engine import engine_of
 from xferlib.kernels.definitions import ArgumentKind, FixedDefinition, ReductionDefinition, SnippetReduction
 from xferlib.kernels.elementwise import ElementwiseKernel, find_by_name
-from xferlib.kernels.ir import CallLayout, Param, ReductionSpec, broadcast_shape, broadcast_strides, is_float
+from xferlib.kernels.ir import (
+    CallLayout,
+    Param,
+    ReductionSpec,
+    broadcast_shape,
+    broadcast_strides,
+    is_float,
+    order_of_result,
+)
 from xferlib.kernels.native_reduction import NativeReduction, NativeReductionPlan
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
@@ -74,11 +82,18 @@ class ReductionCall:
         self.axes = axes
         self.owner = backend.at(device)
         self.infos = infos
-        self.kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        of_result = _order_of_kept(shape, kept, [*infos.values()])
+        self.kept = kept if of_result is None else tuple(kept[place] for place in of_result)
+        """The axes that are kept, in the order of new results in memory: that of the arguments, as of NumPy's sums."""
         self.kept_shape = tuple(shape[axis] for axis in self.kept)
-        self.result_shape = (
-            tuple(1 if axis in axes else extent for axis, extent in enumerate(shape)) if keepdims else self.kept_shape
+        self.result_shape = tuple(
+            1 if axis in axes else extent for axis, extent in enumerate(shape) if keepdims or axis not in axes
         )
+        self.order = of_result if of_result is None or not keepdims else (*axes, *self.kept)
+        """Of the axes of new results, the outermost first; None is C order."""
+        self._places = {axis: place for place, axis in enumerate(kept)}
+        """Of the axes that are kept, in results without the others."""
         self._labels = [names[number] for number in infos]
         self._output_dtypes = spec.output_dtypes
         params = enumerate(spec.map_program.params[: spec.arguments])
@@ -90,8 +105,10 @@ class ReductionCall:
 
     def _new_outputs(self) -> list[Any]:
         owner = self.owner
-        at = owner.stream_current(self.device)
-        return [owner.empty(self.result_shape, dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
+        at, make = owner.stream_current(self.device), functools.partial(owner.empty, self.result_shape)
+        if self.order is not None:
+            make = functools.partial(owner.empty_permuted, self.result_shape, self.order)
+        return [make(dtype, device=self.device, stream=at) for dtype in self._output_dtypes]
 
     def _check_out(self, args: Sequence[Any], out: Any) -> list[Any]:
         """The arrays given for the results, which may not share memory with an input or each other, told of a write."""
@@ -133,9 +150,9 @@ class ReductionCall:
         for number in self.spec.firsts:
             kept.append(kept[number])
             reduced.append((0,) * len(self.axes))
+        places = [*range(len(self.shape))] if len(self.result_shape) == len(self.shape) else self._places
         for info in everything[arrays:]:
-            own = info.strides if len(info.shape) == len(self.kept) else tuple(info.strides[axis] for axis in self.kept)
-            kept.append(own)
+            kept.append(tuple(info.strides[places[axis]] for axis in self.kept))
             reduced.append((0,) * len(self.axes))
         reduced_shape = tuple(self.shape[axis] for axis in self.axes)
         return CallLayout(self.kept_shape, tuple(kept)), CallLayout(reduced_shape, tuple(reduced))
@@ -170,7 +187,9 @@ class CudaReductionCall(ReductionCall):
                 known = self._known = self._know(results)
             plans = {} if known is None else known.plans
         stream = owner.stream_current(device)
-        if out is None:
+        if out is None and self.order is not None:
+            results = self._new_outputs()
+        elif out is None:
             shape, empty = self.result_shape, owner.empty
             results = [empty(shape, dtype, device=device, stream=stream) for dtype in self._output_dtypes]
         everything = [*given, *results]
@@ -183,7 +202,7 @@ class CudaReductionCall(ReductionCall):
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
         elif self.direct is None and out is None and self._takes_all:  # the second call
-            self.direct = plan.repeat(given, pointers, self.result_shape, stream)
+            self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream)
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)
@@ -203,6 +222,16 @@ class CudaReductionCall(ReductionCall):
         low, high = _span(self.owner.view(results[0]))
         spans = [_span(self.infos[number]) for number in self._arrays]
         return _KnownOutput(matcher(results), [(first - high, end - low) for first, end in spans], {})
+
+
+def _order_of_kept(shape: tuple[int, ...], kept: tuple[int, ...], infos: Sequence[ArrayInfo]) -> tuple[int, ...] | None:
+    """The order of the kept axes in memory, by their places among these; None for C order."""
+    strides = [broadcast_strides(shape, info.shape, info.strides) for info in infos]
+    own = tuple(shape[axis] for axis in kept)
+    views = zip(infos, strides, strict=True)
+    return order_of_result(
+        own, [i._replace(shape=own, strides=tuple(each[axis] for axis in kept)) for i, each in views]
+    )
 
 
 def _span(info: ArrayInfo) -> tuple[int, int]:
@@ -308,7 +337,7 @@ class HostReductionCall(ReductionCall):
             host_view(each) if number in self.infos else np.array(next(scalars)) for number, each in enumerate(args)
         ]
         given += [np.broadcast_to(given[number], self.shape)[self._first] for number in self.spec.firsts]
-        targets = [host_view(each) for each in results]
+        targets = [self._in_memory_order(host_view(each)) for each in results]
         if all(each.flags.c_contiguous for each in targets):
             self._reduce(given, targets)
             return
@@ -316,6 +345,12 @@ class HostReductionCall(ReductionCall):
         self._reduce(given, buffers)
         for target, buffer in zip(targets, buffers, strict=True):
             target[...] = buffer
+
+    def _in_memory_order(self, result: A) -> A:
+        """A result without the reduced axes, and the others in the order that they have in new results."""
+        if len(self.result_shape) == len(self.shape):
+            result = result[(*(0 if axis in self.axes else slice(None) for axis in range(result.ndim)), ...)]
+        return result if self.order is None else result.transpose([self._places[axis] for axis in self.kept])
 
     def _reduce(self, given: list[A], targets: Sequence[A]) -> None:
         """Reduce to contiguous arrays, on the engine that is chosen and there."""
@@ -326,7 +361,7 @@ class HostReductionCall(ReductionCall):
                 self._plan = NativeReductionPlan(native, kept, reduced)
                 if self._engine is None and self.backend.name == "numpy":
                     inputs = [(info.dtype, _layout_bytes(info)) for _, info in sorted(self.infos.items())]
-                    self.direct = self._plan.bind(inputs, self.result_shape)
+                    self.direct = self._plan.bind(inputs, self.result_shape, self.order)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
@@ -607,6 +642,8 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         self.definition = definition
         self._evaluate = evaluate or self
         """Computes the value of a call that torch follows; the definition gives its derivative."""
+        self.follow: Callable[..., Any] = self._with_gradient
+        """Runs a call on tensors that torch follows; set where another kernel has the derivative."""
         self.name = definition.name
         self._inputs: int = getattr(definition, "inputs", len(definition.names))  # outputs come behind them
         self._specs: dict[Any, ReductionSpec] = {}
@@ -679,7 +716,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
                 return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             keepdims = flag(keepdims, f"{self.name}(): keepdims")
             if tracking.needs_gradient(args):
-                return self._with_gradient(args, axis, out, keepdims=keepdims)
+                return self.follow(args, axis, out, keepdims=keepdims)
             run = self._prepare(args, axis, self._open_kinds(out), keepdims=keepdims)
             if key is not None and not tracking.requires_gradient(args):  # else no_grad() would hide a gradient later
                 self._ready.keep(key, run)

@@ -15,7 +15,7 @@ import numpy as np
 
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, quote
-from xferlib.kernels import autograd, tracking
+from xferlib.kernels import autograd
 from xferlib.kernels import complex_formulas as lower_complex
 from xferlib.kernels import formulas as lower
 from xferlib.kernels.definitions import ArgumentKind
@@ -306,8 +306,8 @@ dot = _kernel("dot", _make_dot, "biufc", ("x", "y"))
 
 autograd.sum_by(sum)
 
-_spreads: dict[int, tuple[ReductionKernel, ReductionKernel]] = {}
-"""For each ``ddof`` the kernel of `_make_spread`, and that of `_make_slope` for tensors that torch follows."""
+_spreads: dict[int, ReductionKernel] = {}
+"""By ``ddof``."""
 
 
 def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out: Any = None) -> Any:
@@ -327,13 +327,19 @@ def var(x: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, out
         ddof = number
     found = _spreads.get(ddof)
     if found is None:
-        evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
-        slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
-        found = _spreads.setdefault(ddof, (_kernel("var", _make_spread(ddof), "biufc"), slope))
-    spread, slope = found
-    if tracking.needs_gradient((x,)):
-        return slope(x, mean(x, axis=axis, keepdims=True), axis=axis, keepdims=keepdims, out=out)
-    return spread(x, axis=axis, keepdims=keepdims, out=out)
+        found = _spreads.setdefault(ddof, _make_var(ddof))
+    return found(x, axis=axis, keepdims=keepdims, out=out)
+
+
+def _make_var(ddof: int) -> ReductionKernel:
+    """The variance in one pass, which is that from the mean for tensors that torch follows."""
+    evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
+    slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
+    spread = _kernel("var", _make_spread(ddof), "biufc")
+    spread.follow = lambda args, axis, out, keepdims: slope(
+        *args, *(mean(x, axis=axis, keepdims=True) for x in args), axis=axis, keepdims=keepdims, out=out
+    )
+    return spread
 
 
 @functools.cache

@@ -26,7 +26,8 @@ typedef struct {
     PyObject *ndarray_type, *dtypes;      /* NumPy's type; those of the outputs */
     PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
     const Py_ssize_t *extents; /* of an output */
-    Py_ssize_t extents_nbytes;
+    Py_ssize_t extents_nbytes, strides_nbytes;
+    const Py_ssize_t *strides; /* of an output; NULL: C order */
     long long rows;
     int along, keeps_lock, inputs, firsts, outputs;
     int sources[MOST_ARRAYS]; /* the inputs of which the `firsts` behind them take a first element */
@@ -71,7 +72,7 @@ static PyObject *fold(PyObject *self, PyObject *arguments)
     for (; count < f->outputs; ++count) {
         PyObject *dtype = Py_NewRef(PyTuple_GetItem(f->dtypes, count));
         int rank = (int)(f->extents_nbytes / (Py_ssize_t)sizeof *f->extents);
-        made[count] = f->new_array(f->ndarray_type, dtype, rank, f->extents, NULL, NULL, 0, NULL);
+        made[count] = f->new_array(f->ndarray_type, dtype, rank, f->extents, f->strides, NULL, 0, NULL);
         if (!made[count])
             goto done;
         p[f->inputs + f->firsts + count] = ((const ndarray *)made[count])->data;
@@ -90,13 +91,13 @@ done:
 static PyMethodDef one_fold = {"fold", fold, METH_O, NULL};
 
 /* (reduce, address of the settings, geometry as bytes, rows, whether along rows, whether the GIL is kept, inputs, the
-   numbers of those whose first elements follow, dtypes of the outputs, extents of an output as bytes, NumPy's type and its
-   C API, what else is held) -> fold; an input is (dtype, extents and strides as bytes). */
+   numbers of those whose first elements follow, dtypes of the outputs, extents and strides of an output as bytes, of
+   which the latter may be none, NumPy's type and its C API, what else is held) -> fold; an input is (dtype, extents and strides as bytes). */
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, settings;
     PyObject *inputs, *sources, *held, *numpy, *capsule, *made = NULL;
-    const char *geometry, *extents;
+    const char *geometry, *extents, *strides;
     Py_ssize_t nbytes;
     void **table;
     fold_call *f = PyMem_Calloc(1, sizeof *f);
@@ -109,15 +110,16 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         return NULL;
     }
     f->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "KKy#LiiO!O!O!y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
+    if (PyArg_ParseTuple(arguments, "KKy#LiiO!O!O!y#y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
                          &f->keeps_lock, &PyTuple_Type, &inputs, &PyTuple_Type, &sources, &PyTuple_Type, &f->dtypes, &extents,
-                         &f->extents_nbytes, &f->ndarray_type, &numpy, &held) &&
+                         &f->extents_nbytes, &strides, &f->strides_nbytes, &f->ndarray_type, &numpy, &held) &&
         (table = xf_numpy_functions(numpy))) {
         memcpy(&f->new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
         f->reduce = (reduce_function)(uintptr_t)address;
         f->settings = (const long long *)(uintptr_t)settings;
         f->geometry = (const long long *)geometry; /* the memory of bytes is aligned as any */
         f->extents = (const Py_ssize_t *)extents;
+        f->strides = f->strides_nbytes ? (const Py_ssize_t *)strides : NULL;
         f->inputs = (int)PyTuple_Size(inputs);
         f->firsts = (int)PyTuple_Size(sources);
         f->outputs = (int)PyTuple_Size(f->dtypes);

@@ -1037,17 +1037,17 @@ class CudaBackend(Backend, FastPath):
         fields: tuple[LaunchField, ...],
         arguments: bytes,
         offsets: tuple[int, ...],
-        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], int]],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int]],
         *,
         device: Device,
     ) -> Callable[[tuple[Any, ...], None], Any] | None:
         """A whole call of a kernel in one step, bound in C: see `xferlib._native.bind_new_launch`.
 
-        Each output is given by its shape, its dtype, and its offset in the block of ``arguments``.
+        Each output is given by its shape, its dtype, the order of its axes, and its offset in ``arguments``.
         """
         if self.address is None:
             return None
-        makers = tuple([(self._maker(shape, dtype, device), at) for shape, dtype, at in outputs])
+        makers = tuple([(self._maker(shape, dtype, order, device), at) for shape, dtype, order, at in outputs])
         is_current = None if len(self._devices) == 1 else self._is_ready
         config = bytes(self._config(grid, block, 0, None))
         matches = self.matcher(arrays)
@@ -1056,9 +1056,14 @@ class CudaBackend(Backend, FastPath):
             device, is_current
         )  # fmt: skip
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
-        """A function that makes an array on the default stream of the current device."""
-        return functools.partial(self._empty, shape, dtype, device)
+    def _maker(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> functools.partial[Array]:
+        """A function that makes an array on the default stream of the current device, which is its current one."""
+        if order is None:
+            return functools.partial(self._empty, shape, dtype, device)
+        stream = self.stream_current(device)
+        return functools.partial(self.empty_permuted, shape, order, dtype, device=device, stream=stream)
 
     def _is_ready(self, device: Device) -> bool:
         """Whether the library allocates on the device, and the driver launches there."""

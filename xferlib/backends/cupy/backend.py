@@ -105,8 +105,12 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype.char)
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
-        return functools.partial(make, shape, dtype.char)
+    def _maker(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> functools.partial[Array]:
+        if order is None:
+            return functools.partial(make, shape, dtype.char)
+        return super()._maker(shape, dtype, order, device)
 
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream

@@ -99,9 +99,8 @@ class Tensors(Backend):
         self, shape: tuple[int, ...], order: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream
     ) -> torch.Tensor:
         made = self.empty(shape, dtype, device=device, stream=stream)
-        strides = dict(zip(order, steps(tuple(shape[axis] for axis in order)), strict=True))
         # Not a view: torch refuses to write into one that a custom function has returned.
-        return made.as_strided_(shape, tuple(strides[axis] for axis in range(len(shape))))
+        return made.as_strided_(shape, steps(shape, order))
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data_ptr() for each in arrays]

@@ -114,10 +114,12 @@ class TorchCuda(Tensors, CudaBackend):
             return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+    def _maker(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> functools.partial[Array]:
         if _new_tensor is None or 0 in shape:
-            return super()._maker(shape, dtype, device)
-        return functools.partial(_new_tensor, shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
+            return super()._maker(shape, dtype, order, device)
+        return functools.partial(_new_tensor, shape, tensors.steps(shape, order), tensors.TO_TORCH[dtype])
 
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream

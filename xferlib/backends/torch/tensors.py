@@ -427,6 +427,9 @@ def _views_apart() -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a contiguous tensor, in elements."""
-    return c_strides(shape, 1)
+def steps(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Strides, in elements, of a tensor without gaps, whose axes lie in this order, the outermost first, or in C's."""
+    if order is None:
+        return c_strides(shape, 1)
+    found = dict(zip(order, c_strides(tuple(shape[axis] for axis in order), 1), strict=True))
+    return tuple(found[axis] for axis in range(len(shape)))
