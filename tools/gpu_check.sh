@@ -5,7 +5,7 @@
 #
 #   tests      the test suite                         demo       the demo
 #   arrays     the tests of PyCUDA's namespace        bench      transfers and kernels beside other libraries'
-#   sweep      random transfers and kernels, 3 seeds  overlap    prefetch and stream_map
+#   sweep      random transfers, kernels and reductions, 3 seeds  overlap    prefetch and stream_map
 #   several    what needs two GPUs or more            suites     the peers' own tests, from checkouts under $PEERS
 #   trees      speed beside the tree of another commit in the folder $OTHER, in eight minutes or $TREES_SECONDS:
 #              git archive --prefix=other/ COMMIT | tar x;  OTHER=other tools/gpu_check.sh trees

@@ -552,3 +552,25 @@ def test_a_call_on_a_gpu_launches_what_the_source_computes(name, axes, monkeypat
     assert sum(each is x for each in gpu.uses) == 2
     with pytest.raises(KernelTypeError, match="overlaps|is an input"):
         again(x[:1].view(out.dtype), axis=(), out=x[:1].view(out.dtype))
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_results_lie_as_those_of_numpys_sums(data):
+    rank = data.draw(st.integers(1, 4))
+    shape = data.draw(st.lists(st.integers(2, 4), min_size=rank, max_size=rank))
+    x = np.arange(math.prod(shape), dtype="float32").reshape(shape).transpose(data.draw(st.permutations(range(rank))))
+    axes = tuple(data.draw(st.sets(st.integers(0, rank - 1), min_size=1)))
+    options = {"axis": axes, "keepdims": data.draw(st.booleans())}
+    expected = x.sum(**options)
+    for _ in range(3):  # in steps, and whole in C
+        found = reductions.sum(x, **options)
+        assert found.shape == expected.shape
+        steps = [
+            [s for s, extent in zip(each.strides, each.shape, strict=True) if extent > 1] for each in (found, expected)
+        ]
+        assert steps[0] == steps[1]
+        assert np.array_equal(found, expected)
+    given_ = np.full(expected.shape, -1, expected.dtype)
+    assert reductions.sum(x, **options, out=given_) is given_
+    assert np.array_equal(given_, expected)

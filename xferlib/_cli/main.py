@@ -157,7 +157,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry("demo", "train on handwritten digits on every backend"),
     "trace": CommandEntry("trace", "run a script and draw what it copies and computes, and when"),
     "bench transfer": CommandEntry("bench", "GB/s of transfers, beside the other libraries"),
-    "bench sweep": CommandEntry("bench", "random transfers and kernels, beside the best of others"),
+    "bench sweep": CommandEntry("bench", "random transfers, kernels and reductions, beside the best of others"),
     "cache info": CommandEntry("info", "where compiled kernels are kept, and how many"),
     "cache clear": CommandEntry("info", "delete the compiled kernels"),
     "completion": CommandEntry("", "print a script for the shell's completion"),

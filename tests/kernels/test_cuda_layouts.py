@@ -1,0 +1,106 @@
+"""How the CUDA source of kernels reads and writes arrays of other layouts than C order, run on the CPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.emulated import as_cuda, info_of
+from xferlib.kernels import cuda_engine, elementwise
+from xferlib.kernels.cuda_source import CallKind
+from xferlib.kernels.ir import layout_of_call
+
+pytestmark = pytest.mark.usefixtures("kernels_apart")
+
+ADD = elementwise("T x, T y", "T z", "z = x + y")
+ADD_BYTES = elementwise("T x, signed char y", "T z", "z = x + (T)y")
+
+
+class Placed:
+    """An array in the middle of memory, and a copy of the memory as it was."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str, order: tuple[int, ...], gap: int, start: int) -> None:
+        extents = [shape[axis] for axis in order]
+        extents[-1] += gap
+        self.memory = (np.arange(math.prod(extents) + start + 8) % 50).astype(dtype)
+        inner = self.memory[start : start + math.prod(extents)].reshape(extents)[..., : extents[-1] - gap]
+        self.array = inner.transpose(np.argsort(order))
+        self.before = self.memory.copy()
+
+    def has_kept_the_rest(self) -> bool:
+        """Whether what lies between and around the elements is as it was; forgets the elements."""
+        self.array[...] = 0
+        found = self.memory.copy()
+        self.memory[...] = self.before
+        self.array[...] = 0
+        return np.array_equal(found, self.memory)
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[Any, Placed, Placed, Placed]:
+    rank = draw(st.integers(1, 4))
+    extents = st.sampled_from((1, 2, 3, 5, 9, 17, 33, 70, 130))
+    shape = tuple(draw(st.lists(extents, min_size=rank, max_size=rank).filter(lambda s: 20 < math.prod(s) < 20_000)))
+    dtype = draw(st.sampled_from(("int8", "int8", "float16", "int16", "float32", "float64")))
+    kernel = draw(st.sampled_from((ADD, ADD, ADD_BYTES)))
+    orders = st.one_of(st.just(tuple(range(rank))), st.permutations(range(rank)).map(tuple))
+
+    def place(of: str) -> Placed:
+        return Placed(shape, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)))
+
+    return kernel, place(dtype), place("int8" if kernel is ADD_BYTES else dtype), place(dtype)
+
+
+@given(operands())
+@settings(max_examples=8, deadline=None)
+def test_random_layouts(drawn: tuple[Any, Placed, Placed, Placed]) -> None:
+    kernel, x, y, z = drawn
+    expected = x.array + y.array.astype(x.array.dtype)
+    assert not as_cuda(kernel, x.array, y.array, z.array)
+    assert np.array_equal(z.array, expected)
+    assert z.has_kept_the_rest()
+
+
+def kind_of(*arrays: np.ndarray[Any, Any]) -> CallKind:
+    """How a kernel of two inputs takes these."""
+    program = ADD.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program
+    infos = {number: info_of(each)._replace(pointer=0) for number, each in enumerate(arrays)}
+    layout = layout_of_call(program, arrays[-1].shape, infos).with_axes()
+    return cuda_engine._kind(layout, program, [], (), infos, is_aliased=False, threads=256)
+
+
+def permuted(shape: tuple[int, ...], *order: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
+    return np.empty([shape[axis] for axis in order], dtype).transpose(np.argsort(order))
+
+
+def test_rows_at_odd_addresses_are_written_in_whole_words() -> None:
+    cropped, plain = np.empty((100, 1003), "int8")[:, :999], np.empty((100, 999), "int8")
+    kind = kind_of(cropped, plain, plain)
+    assert (kind.leader, kind.width, [each.kind for each in kind.accesses]) == (2, 16, ["shifted", "vector", "vector"])
+    assert kind_of(plain, plain, plain).leader is None  # one row of memory
+
+
+def test_each_operand_moves_through_a_box_in_the_order_of_its_memory() -> None:
+    shape = (33, 1181, 342)
+    tile = kind_of(permuted(shape, 0, 2, 1), permuted(shape, 1, 2, 0), permuted(shape, 0, 1, 2)).tile
+    assert tile is not None
+    assert tile.orders == ((1, 2, 0), (0, 2, 1), ())
+    assert all(side >= 8 for side in tile.sides)
+
+
+def test_short_axes_are_in_a_box_as_a_whole() -> None:
+    shape = (62, 3387, 46, 6)
+    tile = kind_of(permuted(shape, 0, 1, 2, 3), permuted(shape, 3, 2, 0, 1), permuted(shape, 0, 1, 2, 3)).tile
+    assert tile is not None
+    assert tile.sides[-1] == 6
+    assert math.prod(tile.sides[1:]) >= 64  # of which the result has one run
+
+
+@pytest.mark.parametrize(("extent", "least", "side"), [(6, 64, 6), (70, 64, 72), (33, 32, 40), (5000, 64, 64)])
+def test_sides_leave_little_beyond_an_axis(extent: int, least: int, side: int) -> None:
+    assert cuda_engine._side(extent, least, 8) == side
