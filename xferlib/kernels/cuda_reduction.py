@@ -81,7 +81,8 @@ class ReductionKind:
     steps: int
     """Of ``rows`` the tiles of a section, of ``columns`` the elements of a thread: a power of two."""
     sections: int
-    """Of ``rows`` the sections of a block that belong to one result: a power of two."""
+    """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
+    that it takes, or 1."""
     is_short: bool
     """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
@@ -698,6 +699,8 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         """The kernel whose threads combine `GROUP` elements in turn: see `CudaReduction._group_plan`."""
         if self.shape.width > 1:
             return self._groups_of_tile()
+        if self.shape.sections > 1:
+            return self._groups_of_stretch()
         rank, steps = self.shape.reduced_rank, self.shape.steps
         outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
         across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
@@ -743,6 +746,57 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
         c = 0; {advance(rank - 2, along)}
         if (++b == {across}) {{ b = 0; ++o; {advance(rank - 3, across)} }}
       }}
+    }}
+    {self._join_in_thread("m", GROUP, "{step} < left")}
+    {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+  }}
+}}
+"""
+
+    def _groups_of_stretch(self) -> str:
+        """The same where few elements are adjacent: a block reads ``sections`` rows of these to shared memory.
+
+        They are those from which groups start, and 15 more; a group that goes on in the next column reads that one's
+        first elements where they lie.
+        """
+        rows, across, along = self.shape.sections, "(int)g.reduced_extent[0]", "g.reduced_extent[1]"
+        cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
+        boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
+        loads = []
+        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
+        for k, number in self.varying:
+            dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
+            place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
+            loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
+            held = f"t{number}[cell + cell / 32]"
+            apart = fetch(f"q{number} + (b + 1) * {stride}[0] + (c - {along}) * {stride}[1]", dtype, word)
+            values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
+        return f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
+  {boards}
+  const long long stretches = ({along} + {rows - 1}) / {rows}, row = blockIdx.x / stretches;
+  const long long first = (blockIdx.x - row * stretches) * {rows};
+  const int across = {across};
+  const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
+  {self._row_pointers()}
+  #pragma unroll 4
+  for (int i = threadIdx.x; i < found * across; i += {BLOCK}) {{
+    const int c = i / across, b = i - c * across;
+    {" ".join(loads)}
+  }}
+  __syncthreads();
+  for (int n = threadIdx.x; n < across * {rows // GROUP}; n += {BLOCK}) {{
+    const int b = n % across;
+    const long long e = ((b * {along} + first + {GROUP - 1}) / {GROUP} + n / across) * {GROUP};
+    const long long from = e - b * {along};
+    if (from >= {along} || from >= first + {rows}) continue;
+    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+    xf_acc m[{GROUP}];
+    #pragma unroll
+    for (int j = 0; j < {GROUP}; ++j) {{
+      const long long c = from + j;
+      const int cell = (int)(c - first) * across + b;
+      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
     }}
     {self._join_in_thread("m", GROUP, "{step} < left")}
     {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
@@ -806,6 +860,8 @@ _BLOCKS = 1024
 """Blocks that fill a large GPU: with more a thread takes several tiles, so that fewer parts are left to join."""
 _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, which hides the memory's latency on a large GPU."""
+_LEAST_STRETCH = 4096
+"""Elements of a result, of which few are adjacent, for which a block is worth its start."""
 _MOST_STEPS = 8
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
@@ -881,6 +937,8 @@ class CudaReduction:
             *outer, across, along = self._reduced.shape
             stretches = math.prod(outer) * -(-along // shape.steps)
             grid = self._rows * (-(-across // shape.width) if shape.width > 1 else stretches * -(-across // BLOCK))
+            if shape.sections > 1:
+                grid = self._rows * -(-along // shape.sections)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
@@ -925,8 +983,9 @@ class CudaReduction:
             strides = self._reduced.strides[k]
             least = min(abs(each) for each in (*self._kept.strides[k], *strides) if each)
             is_across &= abs(strides[-2]) == least < abs(strides[-1])
-        is_long = along >= (GROUP if len(self._reduced.shape) == 3 else 2)
-        return is_across and across >= 32 and is_long and self._rows * self._count >= _FULL
+        is_plane, is_wide = len(self._reduced.shape) == 2, across >= 32
+        is_long = along >= (GROUP if not is_plane else 2 if is_wide else _LEAST_STRETCH // across)
+        return is_across and is_long and (is_plane or is_wide) and self._rows * self._count >= _FULL
 
     def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
         """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
@@ -942,9 +1001,14 @@ class CudaReduction:
         return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._size)
 
     def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
-        """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread."""
+        """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread.
+
+        Of fewer columns than a warp has threads, a block takes as many rows as fit, the last number.
+        """
         *outer, across, along = self._reduced.shape
         nbytes = sum(info.dtype.itemsize for info, is_one in zip(infos, same, strict=True) if not is_one)
+        if across < 32:
+            return 1, 1, 1, 1, max(GROUP, TILE_NBYTES // (nbytes * across) // GROUP * GROUP - GROUP)
         width = 1 << (max(1, TILE_NBYTES // (nbytes * along) - 1).bit_length() - 1)
         if width >= 32 and not outer:
             return min(width, _power(across, 4096)), 1, 1, 1, 1
