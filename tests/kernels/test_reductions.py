@@ -501,7 +501,7 @@ def test_a_result_in_several_parts_on_a_gpu(data):
 @given(data=st.data())
 def test_elements_a_row_apart_in_the_order_on_a_gpu(data):
     """Groups of elements that cross rows and matrices, whose nodes a second launch combines."""
-    shape = data.draw(st.sampled_from([(40, 21), (33, 2), (70, 53), (300, 16), (64, 129)]))
+    shape = data.draw(st.sampled_from([(40, 21), (33, 2), (70, 53), (300, 16), (64, 129), (3, 1500), (13, 700)]))
     outer, kept = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 2]))
     dtype, name = data.draw(st.sampled_from(["f4", "f2", "f8"])), data.draw(st.sampled_from(["sum", "argmax", "var"]))
     x = np.random.default_rng(data.draw(st.integers(0, 9))).standard_normal((kept, outer, *shape[::-1])).astype(dtype)

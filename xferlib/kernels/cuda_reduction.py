@@ -8,12 +8,16 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
   memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
-  eight accesses of each lane take seven shuffles, not 40;
+  eight accesses of each lane take seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of
+  integers), lanes combine what they load, and exchange once;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
-  result's order. The threads of a warp take adjacent elements of the same columns, so that they share lines, and leave
-  the groups' nodes in scratch memory in order, for ``xf_rows``.
+  result's order. The threads of a warp take adjacent elements of the same columns, so that they share lines, or find
+  them in shared memory where columns or rows are short, and leave the groups' nodes in scratch memory in order, for
+  ``xf_rows``.
+
+Results of one element each are an element-wise kernel.
 
 A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
 memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
