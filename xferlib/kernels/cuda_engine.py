@@ -505,7 +505,7 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
 def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
     """The box for operands that have gaps of over a sector along the last axis, and none along another.
 
-    Each operand wants runs of its memory within the box, which is as large in other directions as others want it.
+    Each operand wants runs of its memory within the box, whose other sides are those that others want.
     """
     rank, last = len(layout.shape), len(layout.shape) - 1
     sizes = [infos[number].dtype.itemsize for number in elements]
@@ -519,7 +519,7 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
     held = sum(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
 
     def sides_for(wanted: Sequence[int]) -> tuple[int, ...]:
-        """The least box in which the run of each operand has so many elements."""
+        """The least box in which the run of each operand has the wanted number of elements."""
         sides = [1] * rank
         for run, least in zip(runs, wanted, strict=True):
             found = 1

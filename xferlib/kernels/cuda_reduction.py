@@ -42,7 +42,7 @@ from xferlib.kernels.cuda_source import (
     c_type,
     fetch,
     prelude,
-    shifted_load,
+    write_unaligned_load,
     storage_type,
     store,
     to_memory,
@@ -322,7 +322,7 @@ class ReductionWriter:
         parts = [
             prelude([spec.map_program, spec.combine, spec.post]),
             PARTS if self._needs_parts() else "",
-            shifted_load(16) if self.shape.shifts else "",
+            write_unaligned_load(16) if self.shape.shifts else "",
             SHUFFLE,
             L2,
             self._accumulator(),

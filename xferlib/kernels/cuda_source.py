@@ -674,7 +674,7 @@ SHIFTED = (4, 8, 16)
 """The bytes that one of these functions loads."""
 
 
-def shifted_load(nbytes: int) -> str:
+def write_unaligned_load(nbytes: int) -> str:
     """The device function ``xf_load_shifted_N``: load N bytes from ``shift`` bytes behind a multiple of N.
 
     Both accesses have a byte that is wanted, so that none leaves the memory's aligned N bytes. The shift is often that
@@ -760,7 +760,7 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
     writer = _ElementwiseWriter(program, shape)
     functions = UPDATE_FUNCTIONS if update_kinds([program]) - {"store"} else ""
     parts = PARTS if writer.needs_parts() else ""
-    return prelude([program]) + parts + writer.shifted_loads() + functions + writer.kernel()
+    return prelude([program]) + parts + writer.write_unaligned_loads() + functions + writer.kernel()
 
 
 class _ElementwiseWriter:
@@ -784,10 +784,10 @@ class _ElementwiseWriter:
         """Whether the elements of an operand are not aligned."""
         return any(word < self._dtype(number).itemsize for number, word in self.words.items())
 
-    def shifted_loads(self) -> str:
+    def write_unaligned_loads(self) -> str:
         """The functions that load shifted operands."""
         shifted = [number for number, access in self.access.items() if access.kind == "shifted"]
-        return "".join(shifted_load(nbytes) for nbytes in sorted({self._nbytes(number) for number in shifted}))
+        return "".join(write_unaligned_load(nbytes) for nbytes in sorted({self._nbytes(number) for number in shifted}))
 
     def kernel(self) -> str:
         body = self._body()

@@ -811,7 +811,7 @@ def program_of_few(spec: ReductionSpec, count: int) -> Program | None:
     b = Builder([*spec.map_program.params[:arguments], *spec.post.params[held + 2 :]], math=spec.map_program.math)
 
     def copy(program: Program, leaf: Callable[[Node], Node]) -> list[Node]:
-        """What it stores, in the order of its parameters."""
+        """The nodes that it stores, in the order of its parameters."""
         copies: dict[int, Node] = {}
         for node in program.nodes:
             is_leaf = node.op in LEAVES and node.op != "const"
