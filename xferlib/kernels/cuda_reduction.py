@@ -42,11 +42,11 @@ from xferlib.kernels.cuda_source import (
     c_type,
     fetch,
     prelude,
-    write_unaligned_load,
     storage_type,
     store,
     to_memory,
     to_register,
+    write_unaligned_load,
 )
 from xferlib.kernels.ir import (
     Builder,
