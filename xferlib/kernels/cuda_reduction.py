@@ -485,52 +485,9 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
     }}
   }}"""
 
-    def _free_tile(self, *, checks: bool) -> str:
-        """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
+    def _load_tile(self, *, checks: bool) -> str:
+        """From element ``start``: this lane's nodes of each access, in ``r``; ``checks`` finds what exists."""
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        place = f"const int at = (j * {lanes} + lane) * {width}; const long long k = start + at;"
-        take = "total = has ? xf_combine(total, now) : now; has = true;"
-        if checks:
-            single = f"{{ const xf_acc now = {self._map_element('(k + v)')}; {take} }}"
-            return f"""\
-        #pragma unroll 1
-        for (int j = 0; j < {count}; ++j) {{
-          {place}
-          for (int v = 0; v < {width}; ++v) if (k + v < g.count) {single}
-        }}"""
-        return f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j) {{
-          {place}
-          xf_acc m[{width}];
-          {self._loads()} {each} m[v] = xf_map({self._vector_arguments()}, k + v, g.count);
-          {self._join_in_thread("m", width, "")}
-          r[j] = m[0];
-        }}
-        {self._join_in_thread("r", count, "")}
-        const xf_acc now = r[0];
-        {take}"""
-
-    def _join_free_lanes(self) -> str:
-        """Combine what the lanes of a tile have, in any order."""
-        return f"""\
-#pragma unroll
-    for (int step = 1; step < {self.shape.threads}; step *= 2) {{
-      const xf_acc other = xf_swap(total, step);
-      if (__shfl_xor_sync(0xffffffffu, has, step)) {{
-        total = has ? xf_combine(total, other) : other;
-        has = true;
-      }}
-    }}"""
-
-    def _tile(self, *, checks: bool) -> str:
-        """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
-
-        A node is combined with its neighbour on the right where ``checks`` finds that one's first element to exist.
-        """
-        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        levels = lanes.bit_length() - 1
         lines = []
         if checks:
             tile = lanes * width * count
@@ -551,6 +508,41 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
           {self._join_in_thread("m", width, "at + {step} < left" if checks else "")}
           r[j] = m[0];
         }}""")
+        return "\n".join(lines)
+
+    def _free_tile(self, *, checks: bool) -> str:
+        """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
+        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
+        take = "total = has ? xf_combine(total, {now}) : {now}; has = true;"
+        if checks:
+            ends = f"""\
+        #pragma unroll
+        for (int j = 0; j < {count}; ++j)
+          if ((j * {lanes} + lane) * {width} < left) {{ {take.format(now="r[j]")} }}"""
+        else:
+            ends = f"        {self._join_in_thread('r', count, '')}\n        {take.format(now='r[0]')}"
+        return f"{self._load_tile(checks=checks)}\n{ends}"
+
+    def _join_free_lanes(self) -> str:
+        """Combine what the lanes of a tile have, in any order."""
+        return f"""\
+#pragma unroll
+    for (int step = 1; step < {self.shape.threads}; step *= 2) {{
+      const xf_acc other = xf_swap(total, step);
+      if (__shfl_xor_sync(0xffffffffu, has, step)) {{
+        total = has ? xf_combine(total, other) : other;
+        has = true;
+      }}
+    }}"""
+
+    def _tile(self, *, checks: bool) -> str:
+        """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
+
+        A node is combined with its neighbour on the right where ``checks`` finds that one's first element to exist.
+        """
+        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
+        levels = lanes.bit_length() - 1
+        lines = [self._load_tile(checks=checks)]
         swap = "xf_swap" if checks else "xf_swap_whole"
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
         for level in range(levels):

@@ -534,8 +534,12 @@ __device__ __forceinline__ float xf_max(float x, float y) {
 __device__ __forceinline__ float xf_min(float x, float y) { return x != x ? x : y != y ? y : fminf(x, y); }
 __device__ __forceinline__ float xf_max(float x, float y) { return x != x ? x : y != y ? y : fmaxf(x, y); }
 #endif
-__device__ __forceinline__ double xf_min(double x, double y) { return x != x ? x : y != y ? y : fmin(x, y); }
-__device__ __forceinline__ double xf_max(double x, double y) { return x != x ? x : y != y ? y : fmax(x, y); }
+__device__ __forceinline__ double xf_min(double x, double y) {
+  return x < y || (__double2hiint(x) < 0 && x <= y) || x != x ? x : y;
+}
+__device__ __forceinline__ double xf_max(double x, double y) {
+  return x > y || (__double2hiint(x) >= 0 && x >= y) || x != x ? x : y;
+}
 """
 
 _NARROW = """\
