@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.emulated import as_cuda, info_of
+from tests.kernels.emulated import Emulator, as_cuda, info_of
 from xferlib.kernels import cuda_engine, elementwise
+from xferlib.kernels.calls import CudaCall
 from xferlib.kernels.cuda_source import CallKind
 from xferlib.kernels.ir import layout_of_call
 
@@ -104,3 +105,44 @@ def test_short_axes_are_in_a_box_as_a_whole() -> None:
 @pytest.mark.parametrize(("extent", "least", "side"), [(6, 64, 6), (70, 64, 72), (33, 32, 40), (5000, 64, 64)])
 def test_sides_leave_little_beyond_an_axis(extent: int, least: int, side: int) -> None:
     assert cuda_engine._side(extent, least, 8) == side
+
+
+class Allocator(Emulator):
+    """A backend each of whose new arrays lies where the last one did, as in a loop that drops its results."""
+
+    has_made_streams, handle = False, 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[Any, np.ndarray[Any, Any]] = {}
+        self.whole: list[Any] = []
+        vars(self).update(
+            stream_current=lambda device: self,
+            stream_handle=lambda device: 0,
+            operands=lambda arrays: [each.ctypes.data for each in arrays],
+            view=info_of,
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, **_: Any) -> np.ndarray[Any, Any]:
+        return self.made.setdefault(shape, np.empty(shape, dtype))
+
+    def empty_permuted(self, shape: tuple[int, ...], order: tuple[int, ...], dtype: Any, **_: Any) -> Any:
+        return self.empty(tuple(shape[axis] for axis in order), dtype).transpose(np.argsort(order))
+
+    def repeat_call(self, *args: Any, **options: Any) -> Any:
+        self.whole.append(args[-1])
+        return lambda given, out: NotImplemented
+
+
+@pytest.mark.parametrize("order", [None, (1, 0)])
+def test_the_second_call_is_whole_in_c_where_results_lie_as_before(order: tuple[int, ...] | None) -> None:
+    x = np.ones((5, 7), "float32") if order is None else np.ones((7, 5), "float32").T
+    special, backend = ADD.definition.specialize((x.dtype, x.dtype, None), frozenset()), Allocator()
+    call = CudaCall("add", backend, None, special, x.shape, frozenset(), {0: info_of(x), 1: info_of(x)})
+    for number in range(3):
+        found = call.run_again([x, x], backend.operands([x, x]))  # type: ignore[attr-defined]
+        assert np.array_equal(found, x + x)
+        assert found.strides == x.strides
+        assert len(backend.whole) == min(number, 1)
+    assert call.direct is not None
+    assert backend.whole[0][0][:3] == ((5, 7), x.dtype, order)

@@ -432,6 +432,9 @@ class _Gpu(Emulator):
         self.capture = self.scratch = None
         self.is_lazy = lambda _: False
         self.empty = lambda shape, dtype, **_: np.empty(shape, dtype)
+        self.empty_permuted = lambda shape, order, dtype, **_: np.empty(
+            [shape[axis] for axis in order], dtype
+        ).transpose(np.argsort(order))
         self.operands = lambda arrays: [each.ctypes.data for each in arrays]
         self.note_write = lambda array, label: self.writes.append(label)
         self.consumed = lambda array, stream: self.uses.append(array)
