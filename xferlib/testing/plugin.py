@@ -38,10 +38,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="check every test on sim by itself, and guard the pages of pinned memory that its copies use (Linux)",
     )
     group.addoption(
+        "--pretend",
+        metavar="LIBRARY",
+        help="run tests that import cupy on the simulated device: --pretend=cupy",
+    )
+    group.addoption(
         "--xferlib-cuda-sync",
         action="store_true",
         help="synchronise CUDA after every test, so that an asynchronous error fails the test that caused it",
     )
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Pretend before a conftest.py imports the library."""
+    if library := early_config.known_args_namespace.pretend:
+        from xferlib.errors import ArgumentError
+        from xferlib.testing import pretend
+
+        try:
+            pretend.install(library)
+        except ArgumentError as error:
+            raise pytest.UsageError(f"--{error}") from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
