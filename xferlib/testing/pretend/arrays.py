@@ -11,7 +11,7 @@ import numpy as np
 import xferlib as xl
 from xferlib.errors import XferError
 from xferlib.testing.pretend import functions
-from xferlib.testing.pretend.devices import NumberedDevice, CupyMemoryPointer, own_stream
+from xferlib.testing.pretend.devices import CupyMemoryPointer, NumberedDevice, own_stream
 from xferlib.testing.pretend.functions import bare, by_numpy, to_numpy, to_pretended
 
 
