@@ -53,7 +53,7 @@ from xferlib.sim.model import (
     StreamKind,
 )
 from xferlib.sim.schedules import Point, Settings
-from xferlib.sim.timing import Lane
+from xferlib.sim.timing import Lane, seconds
 
 if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.module import EmulatedKernel
@@ -483,7 +483,7 @@ class SimBackend(Backend):
         self.machine.waits.synchronize(event)
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
-        return float(end.time_s - start.time_s) * 1e3
+        return float(end.time_ps - start.time_ps) * 1e-9
 
     # --- kernels
 
@@ -507,7 +507,7 @@ class SimBackend(Backend):
         return True
 
     def host_s(self) -> float:
-        return self.machine.hosts.current().time_s
+        return seconds(self.machine.hosts.current().time_ps)
 
 
 def _stream(stream: RawStream) -> SimStream:

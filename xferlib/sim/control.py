@@ -182,7 +182,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
         before = simulated.timeline
         simulated.waits.quiesce()
         self._outer.append(before)
-        simulated.timeline = Timeline(self._profile or before.profile, start_s=simulated.hosts.current().time_s)
+        simulated.timeline = Timeline(self._profile or before.profile, start_ps=simulated.hosts.current().time_ps)
         return simulated.timeline
 
     def __exit__(self, *exc_info: object) -> None:

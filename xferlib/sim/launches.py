@@ -130,7 +130,7 @@ class PreparedLaunch:
                 for each in given
             ]
             for new in self._makes:
-                host.time_s += timeline.enqueue_s
+                host.time_ps += timeline.enqueue_ps
                 block = memory.allocate(new.nbytes, self._device, stream, location)
                 allocation = Allocation(block, lifetimes.deaths)
                 if former is not None:
@@ -147,7 +147,7 @@ class PreparedLaunch:
                 else:
                     operands.append(memory.make_array(block, new.shape, new.dtype))
                 made.append(SimArray(allocation, None, new.kind, operands[-1]))
-            host.time_s += timeline.enqueue_s
+            host.time_ps += timeline.enqueue_ps
             is_alone = not (stream.others or stream.awaited)
             after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
             operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
@@ -171,7 +171,7 @@ class PreparedLaunch:
                 if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
                     operation.tick = 0
                 raise
-            stream.time_s = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_s)
+            stream.time_ps = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_ps)
             simulated.engine.add(operation)
         if not is_library:
             self._declare(given, stream, is_library=is_library)
@@ -242,8 +242,8 @@ def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None,
     """`Machine.order` for a stream that comes after no other, as most do."""
     if stream._seen.get(host.key) != host.version:
         stream.join(host)
-    if stream.time_s < host.time_s:
-        stream.time_s = host.time_s
+    if stream.time_ps < host.time_ps:
+        stream.time_ps = host.time_ps
     return (stream.tail,) if stream.last_wait is None else (stream.tail, stream.last_wait)
 
 
