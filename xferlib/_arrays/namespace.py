@@ -166,7 +166,7 @@ def install(
     found = {
         **operators(namespace, lambda name: primitives.in_place(lib, name)),
         **reductions(namespace),
-        **_make_shape_methods(lib, namespace),
+        **_make_shape_methods(lib, namespace, around),
         **_interfaces(lib, namespace),
         **_conversions(),
         **interfaces(namespace, refusal),
@@ -182,7 +182,7 @@ def install(
             setattr(cls, name, around(made) if is_own else made)
 
 
-def _make_shape_methods(lib: Primitives, namespace: Any) -> dict[str, Any]:
+def _make_shape_methods(lib: Primitives, namespace: Any, around: Callable[[Method], Method]) -> dict[str, Any]:
     """Views and copies, as methods and properties."""
 
     def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
@@ -233,14 +233,24 @@ def _make_shape_methods(lib: Primitives, namespace: Any) -> dict[str, Any]:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
         return extensions.dot(lib, self, other)
 
-    properties = {
-        "T": property(lambda self: _transpose(lib, self), doc="A view with the axes reversed."),
-        "mT": property(
-            lambda self: primitives.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
-        ),
-        "real": property(lambda self: primitives.real(lib, self), doc="A view of the real parts."),
-        "imag": property(lambda self: primitives.imag(lib, self), doc="The imaginary parts."),
-    }
+    def transposed(self: Array) -> Array:
+        """A view with the axes reversed."""
+        return _transpose(lib, self)
+
+    def matrix_transposed(self: Array) -> Array:
+        """A view with the last two axes exchanged."""
+        return primitives.matrix_transpose(lib, self)
+
+    def real(self: Array) -> Array:
+        """A view of the real parts."""
+        return primitives.real(lib, self)
+
+    def imag(self: Array) -> Array:
+        """The imaginary parts."""
+        return primitives.imag(lib, self)
+
+    parts = {"T": transposed, "mT": matrix_transposed, "real": real, "imag": imag}
+    properties = {name: property(around(function)) for name, function in parts.items()}
     methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
     return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
 

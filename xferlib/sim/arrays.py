@@ -11,10 +11,10 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
 from xferlib._core.device import Device, make_capture_error
 from xferlib.errors import quote
+from xferlib.kernels.plans import Plans
 from xferlib.sim import machine, model
-from xferlib.sim import memory as memory_module
 from xferlib.sim.detector import SimError
-from xferlib.sim.memory import Spans
+from xferlib.sim.memory import Span, Spans, find_extent
 from xferlib.sim.model import SimStream
 
 if TYPE_CHECKING:
@@ -72,16 +72,25 @@ _INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 class ArrayKind:
     """The shape, strides, dtype, device and writability of arrays: the same object for the same ones."""
 
-    __slots__ = ("facts",)
+    __slots__ = ("dtype", "facts", "form", "shape", "start", "stop", "strides")
 
     def __init__(self, facts: tuple[Any, ...]) -> None:
         self.facts = facts
         """Those of `ArrayInfo` behind the pointer."""
+        self.shape: tuple[int, ...] = facts[0]
+        self.strides: tuple[int, ...] = facts[1]
+        self.dtype: np.dtype[Any] = facts[2]
+        nothing: tuple[int, int, model.Form] = (0, 0, None)
+        extent = nothing if 0 in self.shape else find_extent(self.shape, self.strides, self.dtype.itemsize)
+        self.start, self.stop, self.form = extent
+        """The bytes that an array at address 0 would occupy, as of a span."""
 
 
-_MOST_KINDS = 4096
-_kinds: dict[tuple[Any, ...], ArrayKind] = {}
-"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal."""
+_kinds: Plans[ArrayKind] = Plans(4096)
+"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal.
+
+An array keeps its own: where it is dropped here it is not found again, and no other is taken for it.
+"""
 
 
 def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
@@ -89,9 +98,8 @@ def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
     key = (*facts, facts[2].char)
     found = _kinds.get(key)
     if found is None:
-        if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
-        found = _kinds.setdefault(key, ArrayKind(facts))
+        found = ArrayKind(facts)
+        _kinds.keep(key, found)
     return found
 
 
@@ -117,22 +125,23 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "_uses_whole", "allocation", "kind")
+    __slots__ = ("__weakref__", "_info", "_memory", "_offset", "_spans", "_uses_whole", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
     def __init__(
         self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: ArrayKind | None = None,
-        memory: HostArray | None = None,
+        memory: HostArray | None = None, offset: int | None = None,
     ) -> None:  # fmt: skip
         self.allocation = allocation
         self._info = info
         self.kind = kind
-        """Stands for all but the address, as `kind_of` gives it; without ``info`` it is that of the whole block."""
+        """Stands for all but the address, as `kind_of` gives it; without ``info`` and ``offset`` of the whole block."""
         self._memory = memory
+        self._offset = offset
         self._spans: Spans | None = None
-        self._uses_whole = True if info is None else None
+        self._uses_whole = True if info is None and offset is None else None
 
     # --- what it is
 
@@ -141,16 +150,25 @@ class SimArray(Declared):
         found = self._info
         if found is None:
             assert self.kind is not None
-            found = self._info = ArrayInfo(self.allocation.block.pointer, *self.kind.facts)
+            found = self._info = ArrayInfo(self.allocation.block.pointer + self.offset, *self.kind.facts)
+        return found
+
+    @property
+    def offset(self) -> int:
+        """Where its first element lies in its block."""
+        found = self._offset
+        if found is None:
+            info = self._info
+            found = self._offset = 0 if info is None else info.pointer - self.allocation.block.pointer
         return found
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.info.shape
+        return (self.kind or kind_of(self)).shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.info.dtype
+        return (self.kind or kind_of(self)).dtype
 
     @property
     def device(self) -> Device:
@@ -197,8 +215,8 @@ class SimArray(Declared):
         """The simulated device's memory, for operations to run on; the program must not read it."""
         found = self._memory
         if found is None:
-            info, block = self.info, self.allocation.block
-            found = np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+            kind, block = self.kind or kind_of(self), self.allocation.block
+            found = np.ndarray(kind.shape, kind.dtype, block.data, self.offset, kind.strides)
             self._memory = found
         return found
 
@@ -206,17 +224,18 @@ class SimArray(Declared):
         """The spans that the array occupies."""
         found = self._spans
         if found is None:
-            found = self._spans = memory_module.spans(self.info, self.allocation.block)
+            kind, offset = self.kind or kind_of(self), self.offset
+            start, stop = offset + kind.start, offset + kind.stop
+            found = self._spans = (Span(self.allocation.block, start, stop, kind.form),) if start < stop else ()
         return found
 
     def is_whole(self) -> bool:
         """Whether it occupies all bytes of its block."""
         found = self._uses_whole
         if found is None:
-            spans = self.spans()
-            nbytes = self.allocation.block.nbytes
-            found = bool(spans) and spans[0].form is None and spans[0].stop - spans[0].start >= nbytes
-            self._uses_whole = found
+            kind = self.kind or kind_of(self)
+            nbytes = kind.stop - kind.start
+            found = self._uses_whole = nbytes > 0 and kind.form is None and nbytes >= self.allocation.block.nbytes
         return found
 
     # --- interfaces

@@ -531,7 +531,8 @@ def borrow_memory(array: Any) -> Any:
     """An array over the same memory that does not keep it allocated; any other value unchanged."""
     if not isinstance(array, SimArray):
         return array
-    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # it frees no block
+    borrowed: Any = Borrowed(array.allocation.block)  # it frees no block
+    return SimArray(borrowed, None, kind_of(array), None, array.offset)
 
 
 class SimCall(HostCall):

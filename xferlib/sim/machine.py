@@ -855,7 +855,7 @@ class PostponedStaging:
         if machine.detector.is_on:
             machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
         self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
-        self._outcome = Handover(join_clocks(clock), 0.0, machine.participants)
+        self._outcome = Handover(join_clocks(clock), 0, machine.participants)
 
     def watch(self) -> None:
         """Take the checksum of the host's memory, a target's once it looks uninitialised."""
@@ -1490,8 +1490,9 @@ class Machine:
         stream = operation.participant
         assert isinstance(stream, SimStream)
         kind = "kernel" if lane is KERNELS else lane.value
-        device, times = f"sim:{stream.device.index}", map(seconds, timing)
-        listener(kind, operation.name, nbytes, device, stream.handle, *times, operation.location)
+        start_s, end_s = map(seconds, timing)
+        device = f"sim:{stream.device.index}"
+        listener(kind, operation.name, nbytes, device, stream.handle, start_s, end_s, operation.location)
 
     def is_known(self, action: Action) -> bool:
         """Whether everything still to come is ordered behind an action."""
@@ -1657,7 +1658,8 @@ class Machine:
             timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_ps)
             host.time_ps = timing[1]
             if self.listener is not None:
-                self.listener("staging", "stage", nbytes, "host", host.label, *map(seconds, timing), here())
+                start_s, end_s = map(seconds, timing)
+                self.listener("staging", "stage", nbytes, "host", host.label, start_s, end_s, here())
 
 
 class Explored(NamedTuple):

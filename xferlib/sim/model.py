@@ -367,7 +367,8 @@ class Hosts:
             host.outcome.time_ps = host.time_ps
             return host.outcome
         if isinstance(before, Handover):
-            return Handover(join_clocks(before.clock, host.clock), max(before.time_ps, host.time_ps), self._participants)
+            clock, time_ps = join_clocks(before.clock, host.clock), max(before.time_ps, host.time_ps)
+            return Handover(clock, time_ps, self._participants)
         return Handover(dict(host.clock), host.time_ps, self._participants)
 
     def act(self, stager: Stager, step: Callable[[], None]) -> None:
@@ -1109,6 +1110,15 @@ class History:
     def latest(self) -> list[Action]:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
+
+    def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
+        """Whether an action is ordered behind all accesses."""
+        own = action.participant.key
+        for key, accesses in self._accesses.items():
+            latest = accesses.latest
+            if key != own and latest.tick > clock.get(key, 0) and not latest.participant.is_retired:
+                return False
+        return True
 
     def find_conflict(
         self, span: Region[HasData], action: Action, clock: Clock | Joined, *, is_write: bool

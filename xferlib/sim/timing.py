@@ -171,8 +171,9 @@ PROFILES = {profile.name: profile for profile in (H200, LAPTOP)}
 
 # The virtual clock: the time at which each operation would run on the machine of a profile.
 #
-# It counts whole picoseconds. Sums of seconds are rounded, by how much depends on their order, and so does then which of
-# two operations that end together is the later one.
+# It counts whole picoseconds. Sums of seconds are rounded, by how much depends on their order, and with it which of two
+# operations that end together is the later one.
+
 
 def picoseconds(seconds: float) -> int:
     """Seconds as the virtual clock counts them."""
