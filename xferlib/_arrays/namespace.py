@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 # NumPy's functions and names on arrays of a device and in their namespace: they raise, naming the function to use.
 #
-# Only the operators of NumPy scalars work, for Python calls those first.
+# NumPy's own functions of elements are computed on the device, as CuPy does.
 
 _COMPARING = frozenset(COMPARISONS.values())
-_OPERATORS = frozenset(BINARY_OPERATORS.values()) | _COMPARING
 
 
 def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Callable[..., Any]]:
@@ -59,9 +58,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
 
     def array_ufunc(self: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Array:
         name = RENAMED.get(ufunc.__name__, ufunc.__name__)
-        if name in _OPERATORS and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
-            # `numpy.float64(2) + x`: the operator of a NumPy scalar calls this method.
-            return getattr(namespace, name)(inputs[0][()], inputs[1])
+        if name in getattr(namespace, "__all__", ()) and method == "__call__" and not kwargs:
+            # Also what `numpy.float64(2) + x` comes to: the operator of a NumPy scalar calls this method.
+            operands = [each if type(each) is type(self) else _number_of(each, name) for each in inputs]
+            if all(each is not None for each in operands):
+                return getattr(namespace, name)(*operands)
         remedy = instead_of(ufunc)
         if any(isinstance(each, np.ndarray) for each in inputs):
             remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
@@ -74,11 +75,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
     return {"__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getattr__": array_getattr}
 
 
-def _is_scalar(operand: Any, name: str) -> bool:
-    """Whether the left operand is a NumPy scalar, which NumPy converts to a 0-d array for a comparison."""
-    if name in _COMPARING and type(operand) is np.ndarray:
-        return operand.ndim == 0
-    return isinstance(operand, np.generic)
+def _number_of(operand: Any, name: str) -> Any:
+    """An operand as a number; None if it is none. NumPy makes a scalar on the left of a comparison a 0-d array."""
+    if name in _COMPARING and type(operand) is np.ndarray and operand.ndim == 0:
+        return operand[()]
+    return operand if isinstance(operand, (np.generic, int, float, complex)) else None
 
 
 # The names of the reductions, and the operators and methods that stand for functions of a namespace.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -13,7 +14,6 @@ from xferlib._core.device import Device, make_capture_error
 from xferlib.errors import quote
 from xferlib.kernels.plans import Plans
 from xferlib.sim import machine, model
-from xferlib.sim.detector import SimError
 from xferlib.sim.memory import Span, Spans, find_extent
 from xferlib.sim.model import SimStream
 
@@ -109,12 +109,6 @@ def kind_of(array: SimArray) -> ArrayKind:
     if found is None:
         found = array.kind = find_kind(array.info[1:])
     return found
-
-
-class ImplicitCopyError(SimError, TypeError):
-    """A call would have copied device data to the host implicitly."""
-
-    __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
 
 
 class SimArray(Declared):
@@ -261,51 +255,55 @@ class SimArray(Declared):
             return dlpack.host_capsule(self, stream, max_version, dl_device, copy)
         raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
 
-    # --- implicit copies to the host, refused
+    # --- implicit copies to the host
 
-    def _refuse(self, what: str, instead: str) -> NoReturn:
-        raise ImplicitCopyError(
-            f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
-            f"say so: {instead}"
-        )
+    def _convert(self, what: str, instead: str) -> HostArray:
+        """The values, for a use of the array that does not say that it copies them."""
+        from xferlib._api import transfers
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
+        machine.machine().implicit.convert(what, instead, self.nbytes, self.device)
+        values: HostArray = transfers.to_host(self)
+        return values
 
-    def item(self, *index: Any) -> NoReturn:
-        """Refused: it would copy to the host."""
-        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(quote, index))})")
+    def __array__(self, dtype: Any = None, copy: Any = None) -> HostArray:
+        found = self._convert("converting to a NumPy array", "xferlib.to_host(x)")
+        return found if dtype is None else found.astype(dtype, copy=False)
 
-    def tolist(self) -> NoReturn:
-        """Refused: it would copy to the host."""
-        self._refuse("x.tolist()", "xferlib.to_host(x).tolist()")
+    def item(self, *index: Any) -> Any:
+        """One element as a Python number: an implicit copy."""
+        return self._convert("x.item()", f"xferlib.to_host(x).item({', '.join(map(quote, index))})").item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists: an implicit copy."""
+        return self._convert("x.tolist()", "xferlib.to_host(x).tolist()").tolist()
 
     def __float__(self) -> float:
-        self._refuse("float(x)", "float(xferlib.to_host(x))")
+        return float(self._convert("float(x)", "float(xferlib.to_host(x))").item())
 
     def __int__(self) -> int:
-        self._refuse("int(x)", "int(xferlib.to_host(x))")
+        return int(self._convert("int(x)", "int(xferlib.to_host(x))").item())
 
     def __complex__(self) -> complex:
-        self._refuse("complex(x)", "complex(xferlib.to_host(x))")
+        return complex(self._convert("complex(x)", "complex(xferlib.to_host(x))").item())
 
-    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
-        self._refuse("bool(x), as in `if x:`", "bool(xferlib.to_host(x))")
+    def __bool__(self) -> bool:
+        return bool(self._convert("bool(x), as in `if x:`", "bool(xferlib.to_host(x))").item())
 
-    def __index__(self) -> int:  # noqa: PLE0305 - it raises
-        self._refuse("using x as an index", "int(xferlib.to_host(x))")
+    def __index__(self) -> int:
+        return operator.index(self._convert("using x as an index", "int(xferlib.to_host(x))").item())
 
     def __iter__(self) -> Iterator[SimArray]:
         """The parts along the first axis, each a view on the device, as in CuPy and torch."""
         return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: object) -> bool:
-        self._refuse("`value in x`", "value in xferlib.to_host(x)")
+        return value in self._convert("`value in x`", "value in xferlib.to_host(x)")
 
     def __format__(self, form: str) -> str:
-        if form:
-            self._refuse(f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})")
-        return str(self)
+        if not form:
+            return str(self)
+        what, instead = f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})"
+        return format(self._convert(what, instead), form)
 
     def __copy__(self) -> SimArray:
         return self.copy()
@@ -313,8 +311,8 @@ class SimArray(Declared):
     def __deepcopy__(self, memo: dict[int, Any]) -> SimArray:
         return self.copy()
 
-    def __reduce__(self) -> NoReturn:
-        self._refuse("pickling x", "pickle xferlib.to_host(x)")
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._convert("pickling x", "pickle xferlib.to_host(x)"), str(self.device))
 
     # --- operators and methods, which the maker of the namespace sets
 
@@ -333,6 +331,14 @@ class SimArray(Declared):
         def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+def _restore(values: HostArray, device: str) -> SimArray:
+    """The array on a device that a pickled one was."""
+    from xferlib._api import transfers
+
+    made: SimArray = transfers.to_device(values, device=device)
+    return made
 
 
 # Enqueues operations on arrays, with the stream and the bytes that they read and write.

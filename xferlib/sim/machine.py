@@ -41,6 +41,7 @@ from xferlib.sim.detector import (
     stream_names,
     waits_of_host,
 )
+from xferlib.sim.implicit import ImplicitCopies
 from xferlib.sim.memory import (
     AddressSpace,
     Block,
@@ -1234,6 +1235,7 @@ class Machine:
     Attributes:
         lock: Held by every call into the machine.
         guard: The page guard of a ``with`` block, or None.
+        implicit: What is done about implicit copies to the host, and those there were.
         listener: Is told of every operation and its time on the virtual clock.
         function: The function of `Stream.call` that runs now, in the thread that holds the lock.
         functions: Those that have been enqueued and have not run.
@@ -1249,6 +1251,7 @@ class Machine:
         self.hosts = Hosts(self.participants)
         self.memory = AddressSpace()
         self.detector = Detector(settings.mode)
+        self.implicit = ImplicitCopies(settings.implicit)
         self.engine = Engine(schedule or schedules.find_schedule(settings.schedule, settings.seed))
         self.guard: PageGuard | None = None
         self.faults = Faults()
