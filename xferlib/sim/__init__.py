@@ -8,6 +8,7 @@ from xferlib.sim.arrays import SimArray
 from xferlib.sim.control import check, faults, reads, timeline, writes
 from xferlib.sim.detector import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
 from xferlib.sim.implicit import ImplicitCopy, ImplicitCopyError
+from xferlib.sim.portable import NotPortableError
 from xferlib.sim.schedules import Fault, Plan, Point, explore
 from xferlib.sim.timing import H200, LAPTOP, Lane, Profile, Slice, Timeline
 
@@ -20,6 +21,7 @@ __all__ = [
     "ImplicitCopy",
     "ImplicitCopyError",
     "Lane",
+    "NotPortableError",
     "Plan",
     "Point",
     "Profile",

@@ -37,7 +37,7 @@ from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
-from xferlib.sim import launches, memory
+from xferlib.sim import launches, memory, portable
 from xferlib.sim import machine as machine_module
 from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
@@ -271,6 +271,7 @@ class SimBackend(Backend):
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
         SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
+        portable.switch(process.get().sim_strict == "1")
 
     def _show_implicit_copies(self) -> None:
         if found := self.machine.implicit.list():

@@ -10,7 +10,7 @@ import numpy as np
 
 from xferlib._core import streams as pending
 from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, quote
-from xferlib.sim import schedules
+from xferlib.sim import portable, schedules
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Detector, Mode, SimError
 from xferlib.sim.implicit import ImplicitCopies, ImplicitCopy, Reaction
@@ -36,6 +36,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         seed: Seed of a random schedule; one is drawn if omitted, and added to any error that leaves the block.
         implicit: ``"raise"``, ``"log"`` or ``"allow"`` copies to the host that no call asks for, such as ``float(x)``;
             as outside of the block if omitted. With ``"log"``, ``copies`` has them by line.
+        strict: Whether arrays refuse what is not the same on all backends; as outside of the block if omitted.
         guard: Guard the pages of pinned memory that copies in flight use, so that NumPy is caught at the
             line that touches them; 64-bit Linux only.
     """
@@ -47,6 +48,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         schedule: str | Schedule | None = None,
         seed: int | None = None,
         implicit: str | None = None,
+        strict: bool | None = None,
         guard: bool = False,
     ) -> None:
         if mode is not None and (not isinstance(mode, str) or mode not in [*Mode]):
@@ -63,6 +65,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
                 f"sim.check: implicit={quote(implicit)} is none of {', '.join(Reaction)}; give one of them"
             )
         self._implicit = None if implicit is None else ImplicitCopies(Reaction(implicit))
+        self._strict = strict
         self._name = schedule
         self._outer: list[tuple[Any, ...]] = []
         self.seed = seed
@@ -89,7 +92,10 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         # to be over before the block's detector and schedule take the place of the outer ones.
         pending.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
-        self._outer.append((simulated.detector, simulated.engine.schedule, simulated.guard, simulated.implicit))
+        before = simulated.detector, simulated.engine.schedule, simulated.guard, simulated.implicit, portable.is_on()
+        self._outer.append(before)
+        if self._strict is not None:
+            portable.switch(self._strict)
         name = self._name if self._name is not None else simulated.settings.schedule
         if name == "random" and self.seed is None:
             self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
@@ -112,7 +118,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         simulated = machine()
-        detector, schedule, guard, implicit = _leave_block(self._outer, "check")
+        detector, schedule, guard, implicit, was_strict = _leave_block(self._outer, "check")
         try:
             if error is None:
                 pending.settle_all()
@@ -126,6 +132,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         finally:
             # Whatever was raised above: a detector that stays would report the faults of later tests as this block's.
             simulated.detector, simulated.engine.schedule, simulated.implicit = detector, schedule, implicit
+            portable.switch(was_strict)
             if self._guard is not None:
                 simulated.guard = guard
                 self._guard.__exit__(None, None, None)

@@ -27,7 +27,7 @@ class ImplicitCopyError(SimError, TypeError):
 
 
 class Reaction(StrEnum):
-    """What is done about an implicit copy."""
+    """The reaction to an implicit copy."""
 
     RAISE = "raise"
     LOG = "log"
