@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import sim
-from xferlib.errors import ArgumentError
+from xferlib.errors import ArgumentError, LayoutError
 
 ROOT = Path(__file__).resolve().parents[2]
 X = np.array([3.5, -1.0, 0.0, 2.0])
@@ -160,3 +162,33 @@ def test_numpy_s_functions_of_elements_are_computed_on_the_device(name: str) -> 
         assert found.dtype == expected.dtype
         if ufunc.nin == 2:
             assert ufunc(xl.to_device(given[0]), 2).dtype == ufunc(given[0], 2).dtype
+
+
+@given(
+    st.sampled_from(["float32", "float64", "int16"]), st.sampled_from(["float32", "float64", "number"]),
+    st.floats(-100, 100, width=16), st.floats(-100, 100, width=16), st.integers(0, 9), st.booleans(),
+)  # fmt: skip
+def test_arrays_without_axes_are_the_ends_of_a_range(
+    one: str, two: str, start: float, stop: float, num: int, endpoint: bool
+) -> None:
+    first = np.asarray(start).astype(one)
+    last: Any = stop if two == "number" else np.asarray(stop).astype(two)
+    with sim.check(implicit="raise"):
+        x = xl.to_device(first)
+        xp = xl.get_array_module(x)
+        found = xp.linspace(x, last if two == "number" else xl.to_device(last), num, endpoint=endpoint)
+        expected = np.linspace(first, last, num, endpoint=endpoint)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(xl.to_host(found), expected)
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_an_array_without_axes_is_a_spacing(name: str, n: int) -> None:
+    spacing = np.random.default_rng().uniform(0.1, 3)
+    with sim.check(implicit="raise"):
+        x = xl.to_device(np.asarray(spacing))
+        found = getattr(xl.get_array_module(x).fft, name)(n, x)
+        np.testing.assert_array_equal(xl.to_host(found), getattr(np.fft, name)(n, spacing))
+        with pytest.raises(LayoutError, match=rf"{name}: an array of shape \(2,\) is no number"):
+            getattr(xl.get_array_module(x).fft, name)(n, xl.ones(2))
