@@ -190,5 +190,5 @@ def test_an_array_without_axes_is_a_spacing(name: str, n: int) -> None:
         x = xl.to_device(np.asarray(spacing))
         found = getattr(xl.get_array_module(x).fft, name)(n, x)
         np.testing.assert_array_equal(xl.to_host(found), getattr(np.fft, name)(n, spacing))
-        with pytest.raises(LayoutError, match=rf"{name}: an array of shape \(2,\) is no number"):
+        with pytest.raises(LayoutError, match=rf"{name}: an array of shape \(2,\) is not a number"):
             getattr(xl.get_array_module(x).fft, name)(n, xl.ones(2))

@@ -234,7 +234,7 @@ def number_on_device(lib: Primitives, name: str, value: Any, device: Any) -> Any
         return value
     info = lib.info(value)
     if info.shape:
-        raise LayoutError(f"{name}: an array of shape {info.shape} is no number; give one without axes, such as x[0]")
+        raise LayoutError(f"{name}: an array of shape {info.shape} is not a number; give one without axes, such as x[0]")
     if device is not None and (asked := lib.device(device)) != info.device:
         raise ArgumentError(f"{name}: device={asked}, and the number is on {info.device}; give that one, or none")
     arrays.check_conversion(info.dtype, _FLOAT)
@@ -272,9 +272,9 @@ class NamespaceInfo:
         """The current device."""
         return registry.current_device(registry.get(self._backend))
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> list[Device]:
         """All devices of the backend."""
-        return tuple(registry.get(self._backend).devices())
+        return list(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""
