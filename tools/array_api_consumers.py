@@ -2,7 +2,7 @@
 
 Usage: python tools/array_api_consumers.py scipy|sklearn|array_api_extra [arguments for pytest]
 
-The package is the one that is installed; its tests are named as for pytest, such as ``--pyargs scipy.fft``. Each package
+The package is the one that is installed; its tests are named as for pytest, such as ``--pyargs scipy.fft``. A package
 lists the namespaces that its tests run on. The lines that put `sim` on that list are here, as the package would have
 them; nothing of it is changed on disk.
 
@@ -16,7 +16,6 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VARIABLE = "XFERLIB_CONSUMER"
 
 
-def find_namespace() -> ModuleType:
+def find_namespace() -> Any:
     """The namespace of `sim`, which is the default backend of the run."""
     import xferlib as xl
 

@@ -182,6 +182,26 @@ def test_the_mode_ends_with_its_block() -> None:
         assert dict(vars(sim.SimArray)) == members
 
 
+AGAIN = """
+import xferlib as xl
+from xferlib.sim import SimArray, backend, portable
+
+xl.zeros(3, backend="sim")
+before = SimArray._namespace
+backend.SimBackend()
+assert SimArray._namespace is not before
+assert portable.is_on() and "size" not in vars(SimArray)
+portable.switch(False)
+assert SimArray.__add__ is SimArray._namespace.add
+assert "size" in vars(SimArray)
+"""
+
+
+def test_a_namespace_that_is_made_meanwhile_has_its_own_members() -> None:
+    environ = {"XFERLIB_SIM_STRICT": "1", "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", AGAIN], check=True, env=environ)
+
+
 PROGRAM = """
 import xferlib as xl
 x = xl.zeros(3, backend="sim")

@@ -234,7 +234,9 @@ def number_on_device(lib: Primitives, name: str, value: Any, device: Any) -> Any
         return value
     info = lib.info(value)
     if info.shape:
-        raise LayoutError(f"{name}: an array of shape {info.shape} is not a number; give one without axes, such as x[0]")
+        raise LayoutError(
+            f"{name}: an array of shape {info.shape} is not a number; give one without axes, such as x[0]"
+        )
     if device is not None and (asked := lib.device(device)) != info.device:
         raise ArgumentError(f"{name}: device={asked}, and the number is on {info.device}; give that one, or none")
     arrays.check_conversion(info.dtype, _FLOAT)

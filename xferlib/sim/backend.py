@@ -270,8 +270,10 @@ class SimBackend(Backend):
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
+        is_strict = portable.is_on() or process.get().sim_strict == "1"
+        portable.switch(False)  # the members that it would restore are those of a namespace before
         SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
-        portable.switch(process.get().sim_strict == "1")
+        portable.switch(is_strict)
 
     def _show_implicit_copies(self) -> None:
         if found := self.machine.implicit.list():

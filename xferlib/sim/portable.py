@@ -254,9 +254,11 @@ def is_on() -> bool:
 def switch(on: bool) -> None:
     """Refuse what is not portable from now on, or no longer."""
     global _original_isdtype
-    namespace: Any = SimArray._namespace
     with _lock:
-        if on and not _exchanged:
+        if on == is_on():
+            return
+        namespace: Any = SimArray._namespace
+        if on:
             members = dict(vars(SimArray))
             guards = _guard_members(members)
             _exchanged.update({name: members[name] for name in members.keys() & (guards.keys() | _INSTEAD.keys())})
@@ -266,7 +268,7 @@ def switch(on: bool) -> None:
                     setattr(SimArray, name, guards[name])
                 else:
                     delattr(SimArray, name)
-        elif not on and _exchanged:
+        else:
             namespace.isdtype = _original_isdtype
             for name, member in _exchanged.items():
                 setattr(SimArray, name, member)
