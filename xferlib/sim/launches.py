@@ -409,7 +409,7 @@ class KnownView(NamedTuple):
         return SimArray(array.allocation, None, self.kind, None, array.offset + self.offset)
 
 
-class Converted(NamedTuple):
+class ConvertedNumber(NamedTuple):
     """The number that a function is given, as one of a dtype."""
 
     place: int
@@ -418,13 +418,13 @@ class Converted(NamedTuple):
     """Whether the launch, which checks its range, makes the same of the number itself."""
 
 
-class Constant(NamedTuple):
+class KnownNumber(NamedTuple):
     """A number that the key decides."""
 
     value: Any
 
 
-Source = int | KnownView | Converted | Constant
+Source = int | KnownView | ConvertedNumber | KnownNumber
 """Where a step takes an argument from, and a function its result; a number alone is a place, as in `KnownView`."""
 
 
@@ -455,10 +455,10 @@ class KnownSteps:
 def _take(source: Source, args: Sequence[Any], made: Sequence[Any]) -> Any:
     if type(source) is KnownView:
         return source.over(args[source.place] if source.place >= 0 else made[~source.place])
-    if type(source) is Converted:
+    if type(source) is ConvertedNumber:
         value = args[source.place]
         return value if source.is_same else core.number(value, source.dtype)
-    if type(source) is Constant:
+    if type(source) is KnownNumber:
         return source.value
     assert isinstance(source, int)
     return args[source] if source >= 0 else made[~source]
@@ -555,8 +555,8 @@ class KnownCalls:
             return same_numbers[0] if len(same_numbers) == 1 else None
         if self.make_key is _make_key_of_assignment and type(args[-1]) in _NUMBERS:
             dtype = kind_of(args[0]).dtype
-            return Converted(len(args) - 1, dtype, _SAME.get(type(args[-1])) is dtype.type)
-        return Constant(value) if isinstance(value, (int, float, complex, np.generic)) else None
+            return ConvertedNumber(len(args) - 1, dtype, _SAME.get(type(args[-1])) is dtype.type)
+        return KnownNumber(value) if isinstance(value, (int, float, complex, np.generic)) else None
 
 
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
