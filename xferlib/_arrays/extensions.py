@@ -47,7 +47,7 @@ from xferlib.errors import (
     UnsupportedError,
     quote,
 )
-from xferlib.kernels import ReductionKernel, reduction
+from xferlib.kernels import ElementwiseKernel, ReductionKernel, elementwise, reduction
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -958,6 +958,11 @@ def _check_norm(call: str, norm: str | None) -> str:
     return choice(norm, ("backward", "ortho", "forward"), f"{call}: norm")
 
 
+@functools.cache
+def _frequencies_at() -> ElementwiseKernel:
+    return elementwise("double k, double spacing, double n", "double y", "y = k * (1 / (n * spacing));", name="fftfreq")
+
+
 def _frequencies(name: str) -> Callable[..., Array]:
     function = getattr(np.fft, name)
 
@@ -965,7 +970,12 @@ def _frequencies(name: str) -> Callable[..., Array]:
         lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
     ) -> Array:  # fmt: skip
         check_frequencies(name, n)
-        return lib.upload(function(n, d), device, check_dtype_argument(dtype))
+        if not lib.is_array(d):
+            return lib.upload(function(n, d), device, check_dtype_argument(dtype))
+        spacing = lib.copy(functions.number_on_device(lib, name, d, device), np.dtype(np.float64))
+        places = lib.upload(np.rint(function(n) * n), lib.info(d).device)
+        found: Array = _frequencies_at()(places, spacing, n)
+        return found if dtype is None else lib.copy(found, check_dtype_argument(dtype))
 
     return set_name(name, frequencies, _DOC)
 

@@ -180,12 +180,67 @@ def linspace(
     lib: Primitives, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: bool = True,
 ) -> Array:  # fmt: skip
-    """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
-    lib.refuse_arrays("linspace", start=start, stop=stop, num=num)
+    """``num`` values from ``start`` to ``stop``, evenly apart; arrays without axes stand for numbers.
+
+    Computed by the host, or on the device where one of the two is an array.
+    """
+    lib.refuse_arrays("linspace", num=num)
+    if lib.is_array(start) or lib.is_array(stop):
+        return _linspace_of_arrays(lib, start, stop, num, check_dtype_argument(dtype), device, endpoint=endpoint)
     if (wanted := check_dtype_argument(dtype)) is not None:
         arrays.check_conversion(np.result_type(start, stop, 0.0), wanted)
     shape_of(num, what="linspace: num")
     return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
+
+
+@functools.cache
+def _evenly() -> ElementwiseKernel:
+    """NumPy's operations, of which the first is another one where the step is too small to be a number."""
+    lines = (
+        "T step = (stop - start) / steps;",
+        "T at = step == 0 ? k / steps * (stop - start) : k * step;",
+        "y = is_stop ? stop : at + start;",
+    )
+    return elementwise("T start, T stop, T k, T steps, bool is_stop", "T y", " ".join(lines), name="linspace")
+
+
+def _linspace_of_arrays(
+    lib: Primitives, start: Any, stop: Any, num: int, wanted: np.dtype[Any] | None, device: Any, *, endpoint: bool
+) -> Array:
+    ends = [number_on_device(lib, "linspace", each, device) for each in (start, stop)]
+    dtype = np.result_type(*(lib.info(each).dtype if lib.is_array(each) else each for each in ends), 0.0)
+    (count,) = shape_of(num, what="linspace: num")
+    where = lib.info(next(each for each in ends if lib.is_array(each))).device
+    places = lib.upload(np.arange(count, dtype=dtype), where)
+    is_stop = lib.upload((np.arange(count) == count - 1) & bool(endpoint and count > 1), where)
+    ends = [lib.copy(each, dtype) if lib.is_array(each) else each for each in ends]
+    found: Array = _evenly()(*ends, places, max(count - endpoint, 1), is_stop)
+    if wanted is None or wanted == dtype:
+        return found
+    if wanted.kind in "iu":
+        found = primitives.unary(lib, "floor")(found)
+    return lib.copy(found, wanted)
+
+
+def number_on_device(lib: Primitives, name: str, value: Any, device: Any) -> Any:
+    """A real number, or an array without axes that stands for one.
+
+    Raises:
+        LayoutError: The array has axes.
+        UnsupportedDTypeError: It is complex.
+    """
+    if not lib.is_array(value):
+        arrays.check_conversion(np.result_type(value), _FLOAT)
+        return value
+    info = lib.info(value)
+    if info.shape:
+        raise LayoutError(
+            f"{name}: an array of shape {info.shape} is not a number; give one without axes, such as x[0]"
+        )
+    if device is not None and (asked := lib.device(device)) != info.device:
+        raise ArgumentError(f"{name}: device={asked}, and the number is on {info.device}; give that one, or none")
+    arrays.check_conversion(info.dtype, _FLOAT)
+    return value
 
 
 def eye(
@@ -219,9 +274,9 @@ class NamespaceInfo:
         """The current device."""
         return registry.current_device(registry.get(self._backend))
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> list[Device]:
         """All devices of the backend."""
-        return tuple(registry.get(self._backend).devices())
+        return list(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""

@@ -55,6 +55,11 @@ def is_own(file: str) -> bool:
     return file.startswith(_OURS) and (not file.startswith(_TESTING) or file.startswith(_PRETEND))
 
 
+def is_package(file: str) -> bool:
+    """Whether a file of code is xferlib's or NumPy's, those of xferlib's tools for tests among them."""
+    return file.startswith(_OURS)
+
+
 _RUNNERS = ("_pytest", "pluggy", "unittest", "IPython", "ipykernel")
 """Packages whose code calls the program's functions, or runs its cells."""
 
