@@ -27,6 +27,7 @@ changed by one thread of a feed.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -53,7 +54,7 @@ from xferlib._core.thresholds import (
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
 from xferlib._runtime.threads import Handed
-from xferlib._transfer import copies, describe, many, plan, staging
+from xferlib._transfer import copies, describe, many, plan, replay, staging
 from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import TransferPath
@@ -120,16 +121,16 @@ class SideStreamUploader:
     Args:
         backend: Serves ``device``.
         device: The target device.
-        carrier: The stream for the copies.
+        streams: Gives streams; the first is for the copies.
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_carrier", "_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
+    __slots__ = ("_streams", "_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
 
-    def __init__(self, backend: Backend, device: Device, carrier: RawStream, count: int) -> None:
+    def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
         self._device = device
-        self._carrier = carrier
+        self._streams = streams
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._depth = self._count = count
@@ -140,6 +141,10 @@ class SideStreamUploader:
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
+
+    @property
+    def _carrier(self) -> RawStream:
+        return self._streams()[0]
 
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
@@ -488,6 +493,13 @@ class PendingTreeUpload(_OnSideStream):
 # and address.
 
 
+AHEAD_FROM_NS = 60_000
+"""Time of copying an array that the consumer's own work, as long at least, would hide: then the side stream pays, whose
+steps take that long themselves."""
+_PACES = 2
+"""Batches in a row that must say so."""
+
+
 class Route(Enum):
     """The route of one batch."""
 
@@ -506,7 +518,7 @@ class Router:
         uploader: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_is_host", "_may_choose", "backend", "device", "transform", "uploader")
+    __slots__ = ("backend", "device", "hand_over", "is_host", "may_choose", "transform", "uploader")
 
     def __init__(
         self,
@@ -519,20 +531,21 @@ class Router:
         self.device = device
         self.transform = transform
         self.uploader = uploader
-        self._may_choose = uploader is not None and transform is None
-        self._is_host = not backend.capabilities.streams
+        self.may_choose = uploader is not None and transform is None
+        self.is_host = not backend.capabilities.streams
+        self.hand_over = replay.hand_over() if self.may_choose else None
 
     def route(self, host: Any) -> Route:
         """Choose the route of a batch that is read in the consumer's thread.
 
         Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
-        if not self._may_choose:
+        if not self.may_choose:
             return Route.OWN
-        if self._is_host:
+        if self.is_host:
             return Route.DIRECT
         if type(host) is np.ndarray:
-            if host.nbytes <= DIRECT_MOST and not self._is_pinned(host):
+            if host.nbytes <= DIRECT_MOST and not self.is_pinned(host):
                 return Route.DIRECT
             return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_one_copy(host) else Route.OWN
         leaves = flatten(host)[0]
@@ -545,13 +558,13 @@ class Router:
         is_few = many.is_few(len(leaves), len(large))
         return Route.AHEAD if is_few and all(map(self._is_one_copy, large)) else Route.OWN
 
-    def _is_pinned(self, leaf: Any) -> bool:
+    def is_pinned(self, leaf: Any) -> bool:
         """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
         return type(leaf) is np.ndarray and pinned.find(address(leaf), leaf.nbytes, self.backend) is not None
 
     def _is_one_copy(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is sent by one copy, which nothing but its source delays."""
-        return self._is_staged_whole(host) or (_is_plain(host) and self._is_pinned(host))
+        return self._is_staged_whole(host) or (_is_plain(host) and self.is_pinned(host))
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
@@ -573,7 +586,7 @@ class Router:
             return uploader.send(host)
         leaves, rebuild = flatten(host)
         uploader.share(len(leaves))
-        begin = lambda leaf: uploader.send(leaf) if leaf.nbytes > DIRECT_MOST or self._is_pinned(leaf) else leaf
+        begin = lambda leaf: uploader.send(leaf) if leaf.nbytes > DIRECT_MOST or self.is_pinned(leaf) else leaf
         return PendingTreeUpload(leaves, rebuild, begin, self.device)
 
     def may_wait(self, host: Any) -> bool:
@@ -592,16 +605,41 @@ class Router:
         if type(host) is np.ndarray:
             return transfers.to_device(host, device=self.device)
         # To wait until pinned memory has been read is to wait for the consumer's work; with a stream nothing waits.
-        is_awaited = not self._is_host and any(map(self._is_pinned, flatten(host)[0]))
+        is_awaited = not self.is_host and any(map(self.is_pinned, flatten(host)[0]))
         order = Stream._of(self.backend.stream_current(self.device), self.backend) if is_awaited else None
         return tree.to_device(host, device=self.device, stream=order)
+
+    def sends_at_once(self, host: Any) -> bool:
+        """Whether `send_read` copies an item: it is of medium size at most, and no device reads it by itself."""
+        if type(host) is np.ndarray:
+            return host.nbytes <= MEDIUM_NBYTES
+        try:
+            leaves = flatten(host)[0]
+        except Exception:  # an item that is no tree says so in its turn
+            return True
+        arrays = [leaf for leaf in leaves if registry.owner_of(leaf) is not None]
+        return sum(map(_tree_nbytes, arrays)) <= MEDIUM_NBYTES and not any(map(self.is_pinned, arrays))
+
+    def send_read(self, host: Any) -> Any:
+        """Copy a batch on the calling thread's current stream; it has been read on return.
+
+        Raises:
+            As `send`.
+        """
+        if type(host) is np.ndarray:
+            value = self.hand_over(host, self.device, 0, None) if self.hand_over is not None else None
+            if value is not None:
+                return value
+            if self.is_pinned(host):  # a copy of it would wait for the consumer's work
+                host = self._copy_array(host)
+        return send(host, self)
 
     def copy_on_host(self, host: Any) -> Any:
         """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.
 
         For a source that may fill the same memory again: cheaper than an upload and a wait for it.
         """
-        if self._is_host or not self._may_choose:
+        if self.is_host or not self.may_choose:
             return None
         leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
         nbytes = _nbytes(leaves)
@@ -619,7 +657,7 @@ class Router:
             UnsupportedDTypeError: No device holds it.
         """
         uploader = self.uploader
-        if uploader is None or self._is_host or not self._may_choose or plan.forced() is not None:
+        if uploader is None or self.is_host or not self.may_choose or plan.forced() is not None:
             return None
         if registry.owner_of(host) is not None:
             array = _host_array(host)
@@ -657,6 +695,46 @@ class Router:
         """Whether the transform may run on the stream of the copies: the library follows the current stream."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
+
+
+class Pace:
+    """What the consumer of a list does with its batches: whether copies beside its work gain time.
+
+    Args:
+        router: Knows the device.
+
+    Attributes:
+        direct_most: Bytes of the largest array that is copied on the consumer's stream, when it is handed out.
+    """
+
+    __slots__ = ("_left_ns", "_router", "_seen", "_work_ns", "direct_most")
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._work_ns = self._left_ns = self._seen = 0
+        self.direct_most = -1 if not router.may_choose else sys.maxsize if router.is_host else MEDIUM_NBYTES
+
+    def begin(self, nbytes: int) -> int:
+        """Note that the consumer asks for an array; returns when, or 0 for a small one, which is always sent at once."""
+        if nbytes <= DIRECT_MOST or self._router.is_host:
+            return 0
+        now = time.perf_counter_ns()
+        if self._left_ns:
+            is_hidden = min(self._work_ns, now - self._left_ns) > AHEAD_FROM_NS
+            self._seen = self._seen + 1 if is_hidden or self._is_device_busy() else 0
+            if self._seen >= _PACES:
+                self.direct_most = DIRECT_MOST
+        return now
+
+    def end(self, begun: int) -> None:
+        """Note that the array is handed out."""
+        self._left_ns = time.perf_counter_ns() if begun else 0
+        self._work_ns = self._left_ns - begun
+
+    def _is_device_busy(self) -> bool:
+        """Whether the consumer's work on the last array goes on, so that a copy on its stream would lengthen it."""
+        backend = self._router.backend
+        return not backend.stream_done(backend.stream_current(self._router.device))
 
 
 def _is_plain(host: HostArray) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import itertools
 import os
 import threading
+import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,14 +23,17 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
+from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
-from xferlib._pipeline.batches import Batch, Route, Router, send
+from xferlib._memory import lifetimes, pinned
+from xferlib._pipeline.batches import Batch, Pace, Route, Router, send
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
+    from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawEvent, RawStream
     from xferlib._pipeline.batches import AnyBatch
@@ -111,15 +116,17 @@ class Feed:
 
     Args:
         router: Chooses their route, and knows the device.
-        streams: One for each slot; the same stream may serve several.
+        count: The number of slots.
+        streams: Gives one for each slot, which may be the same, at the first need: to make some takes 100 to 500 us.
     """
 
-    def __init__(self, router: Router, streams: list[RawStream]) -> None:
+    def __init__(self, router: Router, count: int, streams: Callable[[], list[RawStream]]) -> None:
         self.pid = os.getpid()
         self._is_forked = False
         self._router = router
-        self._slots = [Slot(stream) for stream in streams]
-        self._count = len(streams)
+        self._make_streams = streams
+        self._made_slots: list[Slot] = []
+        self._count = count
         self._started = self._taken = self._returned = 0
         self._ready: deque[AnyBatch] = deque()
         self._end: BaseException | None = None
@@ -155,14 +162,15 @@ class Feed:
 
     def _give_back(self) -> None:
         """Record the slot's gate: the consumer has enqueued its work on the batch, and later copies go behind it."""
-        slot = self._slots[self._returned % self._count]
-        if not self._is_gated:
-            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
-        else:
-            backend = self._router.backend
+        if self._is_gated:
+            slot, backend = self._slots[self._returned % self._count], self._router.backend
             current = backend.stream_current(self._router.device)
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
-        slot.hand_on()
+            slot.hand_on()
+        elif self._made_slots:
+            slot = self._slots[self._returned % self._count]
+            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
+            slot.hand_on()
         self._returned = self._taken
 
     def _front(self) -> AnyBatch:
@@ -179,6 +187,12 @@ class Feed:
         self._is_gated = batch.has_slot
         self._taken += 1
         self._ready.popleft()
+
+    @property
+    def _slots(self) -> list[Slot]:
+        if not self._made_slots:
+            self._made_slots = [Slot(stream) for stream in self._make_streams()]
+        return self._made_slots
 
     @property
     def _next_slot(self) -> Slot:
@@ -283,32 +297,119 @@ class _Phase(Enum):
     ENDED = "has ended"
 
 
+# The obvious way is to start it at once. To start one takes 50 to 100 us, and where the source and its consumer both run
+# Python, the two threads wait for each other: 60 to 90 us for each batch (H200's host). So the consumer reads, as a plain
+# loop does, until reading and copying beside its work is seen to gain more than that. An item that is copied in any other
+# way than a plain loop's goes to the thread as well.
+
+THREAD_FROM_NS = 200_000
+"""Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays. Less
+than 0: it does from the first batch on."""
+
+
+def is_watched() -> bool:
+    """Whether a simulator looks at what threads hand to each other: its clocks know nothing of how long the source takes."""
+    return observe.listener is not None or is_followed()
+
+
 class ThreadedFeed(Feed):
-    """The batches of any source, read ahead.
+    """The batches of any source, read ahead where that pays.
 
     Args:
-        source: Asked for its items one by one, by this feed's thread.
-        router, streams: As for `Feed`.
+        source: Asked for its items one by one: by the consumer at first, and from the start of this feed's thread by that.
+        router, count, streams: As for `Feed`.
         is_stable: Items do not change while more are read; else each is copied before the next is requested.
+        is_dealt: The source waits for other threads to take theirs, or its consumer must not wait for it.
     """
 
-    def __init__(self, source: Iterator[Any], router: Router, streams: list[RawStream], *, is_stable: bool) -> None:
-        super().__init__(router, streams)
+    def __init__(
+        self, source: Iterator[Any], router: Router, count: int, streams: Callable[[], list[RawStream]],
+        *, is_stable: bool, is_dealt: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(router, count, streams)
         self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
+        self._is_ahead = is_stable or is_dealt or not router.may_choose
+        """Whether the thread reads."""
+        self._held: list[Any] = []
+        """The item that the consumer has read, until it is handed out."""
+        self._work_ns = self._left_ns = 0
+        """How long reading and copying the last batch took; when it was handed out."""
         self._trouble: BaseException | None = None
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.ENDED
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = checks.user_site()
         self._here = registry.current_device(router.backend)
-        context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
-        self.thread = OwnThread(functools.partial(context.run, self._run), "xferlib-feed")
+        self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
+        self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
 
     def start(self) -> None:
+        if self._is_ahead or THREAD_FROM_NS < 0 or is_watched():
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        """Let the thread read from here on, beginning with the item that is held."""
+        source = self._source
+        if source is None:
+            self._refuse_closed()
+        self._slots  # noqa: B018  made before two threads ask for them
         with deferred:  # a thread that runs keeps the feed
+            self._is_ahead = True
+            if self._held:
+                self._source, self._held = itertools.chain(self._held, source), []
             self._phase = _Phase.IDLE
             self.thread.start()
+
+    # --- the consumer that reads
+
+    def next(self) -> Any:
+        """Return the next batch, as `Feed.next` does."""
+        if not self._is_ahead and not self._is_forked:
+            process.gate()
+            with self._turn:
+                begun = time.perf_counter_ns()
+                if self._pays(begun) or not self._takes_here():
+                    self._start_thread()
+                elif not self._is_ahead:
+                    value = self._send_here()
+                    self._left_ns = time.perf_counter_ns()
+                    self._work_ns = self._left_ns - begun
+                    return value
+        return super().next()
+
+    def _pays(self, now_ns: int) -> bool:
+        """Whether the work of the last batch would have been hidden behind the consumer's, for long enough."""
+        return self._source is not None and min(self._work_ns, now_ns - self._left_ns) > THREAD_FROM_NS
+
+    def _takes_here(self) -> bool:
+        """Read an item, unless one is held; False where it is the thread's to copy."""
+        source = self._source
+        if self._is_closed:
+            self._refuse_closed()
+        if not self._held:
+            if source is None:
+                raise self._the_end()
+            try:
+                self._held = [self._context.run(next, source)]
+            except BaseException as error:
+                # Ctrl-C ends a generator, and what it would give next is a silent end.
+                if isinstance(error, Exception) or getattr(source, "gi_frame", self) is None:
+                    self._note_end(error)
+                    self._source = None
+                raise
+        if self._is_closed:
+            self._refuse_closed()
+        return self._router.sends_at_once(self._held[0])
+
+    def _send_here(self) -> Any:
+        """Copy the item that is held, which may be changed on return, and hand it out."""
+        value = self._router.send_read(self._held[0])
+        if self._is_closed:
+            self._refuse_closed()
+        self._held = []
+        self._started = self._taken = self._returned = self._taken + 1  # it had no slot
+        return value
 
     # --- the consumer
 
@@ -455,6 +556,8 @@ class ThreadedFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
+            if not self._is_ahead:
+                self._source, self._held = None, []
             self._changed.notify_all()
             return batches
 
@@ -475,7 +578,12 @@ class ThreadedFeed(Feed):
 # A small array would take its place in the queue, and leave it in the same call. That takes Python longer than the
 # copy, so where nothing is in the queue it is copied at once.
 
+# Nor does a larger one gain from a side stream and from threads that stage it, unless the consumer keeps the host or the
+# device busy meanwhile: so the first ones are copied at once, too, and `Pace` looks what the consumer does.
+
 _POLL_S = 200e-6
+_FOLLOWED_FROM = 64
+"""Pinned sources that share an event."""
 
 
 class ListFeed(Feed):
@@ -483,18 +591,24 @@ class ListFeed(Feed):
 
     Args:
         items: Read by index, so that one whose start was interrupted is read again.
-        router, streams: As for `Feed`.
+        router, count, streams: As for `Feed`.
     """
 
-    def __init__(self, items: Sequence[Any], router: Router, streams: list[RawStream]) -> None:
-        super().__init__(router, streams)
+    def __init__(
+        self, items: Sequence[Any], router: Router, count: int, streams: Callable[[], list[RawStream]]
+    ) -> None:
+        super().__init__(router, count, streams)
         self._items = items
+        self._pinned: list[Any] = []
+        """Sources whose copies no event follows yet, on `_stream`."""
+        self._stream: RawStream | None = None
+        self._pace = Pace(router)
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
         has_more = not self._ready and self._end is None and not self._is_forked
-        if not has_more or observe.listener is not None or is_followed():
+        if not has_more or is_watched():
             return super().next()
         process.gate()
         with self._turn:
@@ -504,13 +618,44 @@ class ListFeed(Feed):
             if self._ready or number >= len(self._items):
                 return super().next()
             host = self._items[number]
-            if self._router.route(host) is not Route.DIRECT:
-                return super().next()
-            value = send(host, self._router)
+            is_plain = type(host) is np.ndarray and host.nbytes <= self._pace.direct_most
+            value = self._send_in_one_call(host) if is_plain else None
+            if value is None:
+                if self._router.route(host) is not Route.DIRECT:
+                    return super().next()
+                value = send(host, self._router)
             if self._is_closed:
                 self._refuse_closed()
             self._started = self._taken = self._returned = number + 1  # it had no slot
         return value
+
+    def _send_in_one_call(self, host: HostArray) -> Any:
+        """Copy an array on the consumer's stream as a plain loop does; None, and nothing done, where C does not."""
+        router = self._router
+        if router.hand_over is None:
+            return None
+        begun = self._pace.begin(host.nbytes)
+        stream = self._stream
+        value = router.hand_over(host, router.device, 0 if stream is None else stream.handle, self._pinned)
+        if value is None and router.is_pinned(host):  # for the first time, or the consumer has gone to another stream
+            self._follow_pinned()
+            self._stream = router.backend.stream_current(router.device)
+            value = router.hand_over(host, router.device, self._stream.handle, self._pinned)
+        if len(self._pinned) >= _FOLLOWED_FROM:
+            self._follow_pinned()
+        self._pace.end(begun)
+        return value
+
+    def _follow_pinned(self) -> None:
+        """Put an event behind the copies of pinned sources, which live until then."""
+        sources, self._pinned = self._pinned, []
+        backend, stream = self._router.backend, self._stream
+        if not sources or stream is None or backend.stream_done(stream):
+            return
+        event = lifetimes.record(backend, stream)
+        for source in sources:
+            ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
+            lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
 
     def _front(self) -> AnyBatch:
         self._read()
@@ -584,4 +729,5 @@ class ListFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         self._items = ()
         self._watched.clear()
+        self._follow_pinned()
         return super()._drop()

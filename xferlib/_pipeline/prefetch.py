@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import weakref
@@ -360,7 +361,8 @@ def prefetch(
         try:
             for number, target in enumerate(targets):
                 part = dealer.part(number) if dealer is not None else items[number::count]
-                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=items is not None))
+                is_list = items is not None
+                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=is_list, is_dealt=not is_list))
         except BaseException:
             rotation.close(waits=False)
             raise
@@ -386,17 +388,18 @@ def _targets(device: Any, several: Any, stream: Any) -> list[Device]:
 
 def _feed_of(
     source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None,
-    *, is_list: bool,
+    *, is_list: bool, is_dealt: bool = False,
 ) -> Feed:  # fmt: skip
     """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
     backend = registry.part_of(target)
     count = ahead + 1
-    streams = [given] * count if given is not None else copy_streams(backend, target, count)
-    uploader = SideStreamUploader(backend, target, streams[0], count) if given is None else None
+    streams = functools.cache(lambda: [given] * count if given is not None else copy_streams(backend, target, count))
+    uploader = SideStreamUploader(backend, target, streams, count) if given is None else None
     router = Router(backend, target, transform, uploader)
     if is_list and not _needs_thread(source, backend, target):
-        return ListFeed(source, router, streams)
-    return ThreadedFeed(iter(source) if is_list else source, router, streams, is_stable=is_list)
+        return ListFeed(source, router, count, streams)
+    items = iter(source) if is_list else source
+    return ThreadedFeed(items, router, count, streams, is_stable=is_list, is_dealt=is_dealt)
 
 
 def _refuse_single(batches: Any) -> None:

@@ -159,6 +159,17 @@ def fetch_pinned(arrays: list[Array]) -> list[HostArray] | None:
     return found
 
 
+def hand_over() -> Callable[[Any, Device, int, list[Any] | None], Array | None] | None:
+    """A function that copies a NumPy array to a device on the current stream, as `to_device` does, in one call of C.
+
+    Its arguments are the array, the device, the address of the stream that the caller takes for the current one, and a
+    list. Pinned memory is not waited for: the list holds the array then, until the caller has put an event behind its
+    copy. It gives None, and has done nothing, where Python is to copy, and for pinned memory on another stream or without
+    a list. None without the C.
+    """
+    return _replay.hand_over if _replay is not None else None
+
+
 def _documentation(function: Any) -> str:
     """A docstring from which `inspect.signature` reads the arguments of a function that is compiled from C."""
     code, defaults_ = function.__code__, function.__kwdefaults__ or {}

@@ -322,6 +322,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"add_device", xf_add_device, METH_VARARGS, NULL},
     {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
     {"fetch_pinned", xf_fetch_pinned, METH_O, NULL},
+    {"hand_over", FAST(xf_hand_over)},
     {"flatten", FAST(xf_flatten)},
     {"rebuild", FAST(xf_rebuild)},
     {"is_distinct", xf_is_distinct, METH_O, NULL},

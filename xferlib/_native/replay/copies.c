@@ -450,20 +450,23 @@ static int is_held(const device_copy *c, PyObject *array, PyObject *source)
 }
 
 /* Upload without a kernel to memory of `array`: whether that is done. Pinned memory is read on a stream of the
-   program's own when that comes to it: a call that names the stream does not wait, and one on the current stream does. */
+   program's own when that comes to it: a call that names the stream does not wait, and one on the current stream does, unless the
+   caller keeps the source. */
 static int send(const device_copy *c, int flags, PyObject *array, int is_new)
 {
     const device_entry *e = c->e;
     const description *src = c->host;
-    int error, is_kept, kind = 0;
-    if (c->on->handle && is_plain(src, c->element))
+    int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
+    if (!kind && (c->on->handle || c->kept) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
-    if (!kind)
+    if (!kind || (kind == PINNED && !is_plain(src, c->element)))
         return move(c, flags) && (is_new || is_held(c, array, NULL));
-    if (kind != PINNED) /* managed: the driver would read it later */
+    if (kind != PINNED || !e->enqueue || (c->kept && c->expected != c->on->handle)) /* managed: the driver would read it later */
+        return 0;
+    if (c->kept && PyList_Append(c->kept, c->source))
         return 0;
     WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle));
-    is_kept = !error && c->on->named && is_held(c, array, c->source);
+    is_kept = !error && (c->kept || (c->on->named && is_held(c, array, c->source)));
     if (!error && !is_kept)
         WITHOUT_GIL(error = e->wait(c->on->handle));
     return !error && !PyErr_Occurred();

@@ -14,6 +14,8 @@ typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     int is_pinned;
     int may_stay; /* the array itself may be the result, where it fits */
     call_stream on;
+    PyObject *kept; /* as in a device_copy, with the stream */
+    void *expected;
 } request;
 
 /* Read a usual call: 0 where there are other arguments by keyword, or not just one by position. */
@@ -83,7 +85,8 @@ static int is_noted(const library *l, PyObject *array)
 
 static PyObject *upload_to_new(request *r, const description *src, const description *arriving, device_entry *e)
 {
-    device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array};
+    device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array,
+                     .kept = r->kept, .expected = r->expected};
     PyObject *result;
     way w;
     if (e->kind == ON_CPU)
@@ -324,6 +327,34 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
     if (!replay.dtypes || !xf_follow() || !(l = xf_find_library(array)) || !xf_describe(l, array, &src) || src.kind != ON_CPU)
         return NULL;
     return upload(&r);
+}
+
+/* (array, device, address of a stream, list or None) -> the array on the device, as to_device() gives it; None, and nothing done,
+   where Python is to do it. Pinned memory is read by a copy that is only enqueued: the list then has the array, until the caller
+   has marked the current stream behind it, which must be the one of the address. Without a list it is left to Python. */
+PyObject *xf_hand_over(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    request r = {0};
+    PyObject *done;
+    word handle;
+    (void)module;
+    if (count != 4 || (given[3] != Py_None && !PyList_Check(given[3])))
+        return PyErr_Format(PyExc_TypeError, "hand_over takes an array, a device, a stream and a list or None");
+    if (!xf_is_word(given[2], &handle))
+        return NULL;
+    if (given[3] == Py_None && is_of(given[0], replay.ndarray) && xf_is_lent(given[0]))
+        Py_RETURN_NONE;
+    r.array = given[0];
+    r.device = given[1];
+    r.expected = (void *)(uintptr_t)handle;
+    r.kept = given[3] == Py_None ? NULL : given[3];
+    done = replay.new_array && xf_follow() ? upload(&r) : NULL; /* without: a NumPy of another ABI */
+    if (!done && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
+            return NULL;
+        PyErr_Clear();
+    }
+    return done ? done : Py_NewRef(Py_None);
 }
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)

@@ -168,6 +168,8 @@ typedef struct { /* between an array in host memory and C order on a device, who
     word device; /* address */
     int is_upload, is_fresh; /* the pages on the host were never touched */
     PyObject *source; /* of an upload */
+    PyObject *kept;   /* list: takes a pinned source that stays as it is, whose copy is not waited for; NULL: all are read on return */
+    void *expected;   /* the stream that the caller marks behind the copies of what is in the list */
 } device_copy;
 
 struct tables {
