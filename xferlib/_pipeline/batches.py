@@ -125,7 +125,7 @@ class SideStreamUploader:
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_streams", "_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
+    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "_streams", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
@@ -715,7 +715,7 @@ class Pace:
         self.direct_most = -1 if not router.may_choose else sys.maxsize if router.is_host else MEDIUM_NBYTES
 
     def begin(self, nbytes: int) -> int:
-        """Note that the consumer asks for an array; returns when, or 0 for a small one, which is always sent at once."""
+        """Note that the consumer asks for an array; returns when, or 0 for a small one, always sent at once."""
         if nbytes <= DIRECT_MOST or self._router.is_host:
             return 0
         now = time.perf_counter_ns()

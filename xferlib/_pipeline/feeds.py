@@ -297,18 +297,18 @@ class _Phase(Enum):
     ENDED = "has ended"
 
 
-# The obvious way is to start it at once. To start one takes 50 to 100 us, and where the source and its consumer both run
-# Python, the two threads wait for each other: 60 to 90 us for each batch (H200's host). So the consumer reads, as a plain
-# loop does, until reading and copying beside its work is seen to gain more than that. An item that is copied in any other
-# way than a plain loop's goes to the thread as well.
+# The obvious way is to start it at once. To start one takes 50 to 100 us, and where the source and its consumer both
+# run Python, the two threads wait for each other: 60 to 90 us for each batch (H200's host). So the consumer reads, as a
+# plain loop does, until reading and copying beside its work is seen to gain more than that. An item that is copied in
+# any other way than a plain loop's goes to the thread as well.
 
 THREAD_FROM_NS = 200_000
-"""Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays. Less
-than 0: it does from the first batch on."""
+"""Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays.
+Less than 0: it does from the first batch on."""
 
 
 def is_watched() -> bool:
-    """Whether a simulator looks at what threads hand to each other: its clocks know nothing of how long the source takes."""
+    """Whether a simulator looks at what threads hand to each other: its clocks do not know how long a source takes."""
     return observe.listener is not None or is_followed()
 
 
@@ -316,7 +316,7 @@ class ThreadedFeed(Feed):
     """The batches of any source, read ahead where that pays.
 
     Args:
-        source: Asked for its items one by one: by the consumer at first, and from the start of this feed's thread by that.
+        source: Asked for its items one by one, by the consumer until this feed's thread starts.
         router, count, streams: As for `Feed`.
         is_stable: Items do not change while more are read; else each is copied before the next is requested.
         is_dealt: The source waits for other threads to take theirs, or its consumer must not wait for it.
@@ -578,8 +578,8 @@ class ThreadedFeed(Feed):
 # A small array would take its place in the queue, and leave it in the same call. That takes Python longer than the
 # copy, so where nothing is in the queue it is copied at once.
 
-# Nor does a larger one gain from a side stream and from threads that stage it, unless the consumer keeps the host or the
-# device busy meanwhile: so the first ones are copied at once, too, and `Pace` looks what the consumer does.
+# Nor does a larger one gain from a side stream and from threads that stage it, unless the consumer keeps the host or
+# the device busy meanwhile: so the first ones are copied at once, too, and `Pace` looks what the consumer does.
 
 _POLL_S = 200e-6
 _FOLLOWED_FROM = 64

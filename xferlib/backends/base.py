@@ -13,6 +13,7 @@ from xferlib._core.backend import (
     DirectCopies,
     FastPath,
     PlainArrays,
+    Run,
 )
 from xferlib._core.device import (
     Capabilities,
@@ -60,6 +61,7 @@ __all__ = [
     "RawKernel",
     "RawStream",
     "RecordedWork",
+    "Run",
     "StagingCalls",
     "c_strides",
     "deferred",

@@ -348,7 +348,7 @@ PyObject *xf_hand_over(PyObject *module, PyObject *const *given, Py_ssize_t coun
     r.device = given[1];
     r.expected = (void *)(uintptr_t)handle;
     r.kept = given[3] == Py_None ? NULL : given[3];
-    done = replay.new_array && xf_follow() ? upload(&r) : NULL; /* without: a NumPy of another ABI */
+    done = xf_follow() ? upload(&r) : NULL;
     if (!done && PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
             return NULL;

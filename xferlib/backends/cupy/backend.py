@@ -15,7 +15,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from xferlib._core.arrays import Array, ArrayInfo, make_matcher
-from xferlib._core.backend import PlainArrays
+from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
@@ -86,7 +86,8 @@ class CupyBackend(CudaBackend):
     pointer_of = staticmethod(attrgetter("data.ptr"))
 
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-        return (array.data.ptr, array.shape, array.dtype) if array.flags.c_contiguous else None
+        # `flags` would make an object, which takes as long as the rest.
+        return (array.data.ptr, array.shape, array.dtype) if array._c_contiguous else None
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]
@@ -148,11 +149,14 @@ class CupyBackend(CudaBackend):
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         return make(shape, dtype.char, slab.data + offset)
 
-    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
+    def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[Array]:
         # Each from its address: at a quarter of the time that CuPy takes to index an array.
         memory, start = slab.data.mem, slab.data.ptr - slab.data.mem.ptr
-        pointer = cupy.cuda.MemoryPointer
-        return [make(shape, dtype.char, pointer(memory, start + place)) for place, shape, dtype in forms]
+        pointer, made = cupy.cuda.MemoryPointer, []
+        for place, step, count, shape, dtype in runs:
+            first, char = start + place, dtype.char
+            made += [make(shape, char, pointer(memory, at)) for at in range(first, first + count * step, step)]
+        return made
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:

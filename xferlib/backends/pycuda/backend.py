@@ -309,7 +309,7 @@ class PycudaBackend(CudaBackend):
 
     address = _native.ArrayAddress(("gpudata",))
 
-    plain_arrays = PlainArrays(PycudaArray)
+    plain_arrays = PlainArrays(PycudaArray, other_types=(GPUArray,))
     pointer_of = staticmethod(lambda array: int(array.gpudata))
 
     def direct(self, device: Device) -> DirectCopies | None:

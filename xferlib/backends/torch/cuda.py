@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from xferlib._core.arrays import Array, ArrayInfo
-from xferlib._core.backend import Backend
+from xferlib._core.backend import Backend, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress
 from xferlib._runtime import process
@@ -158,8 +158,8 @@ class TorchCuda(Tensors, CudaBackend):
         ).data  # a version counter of its own: see below
         return found
 
-    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
-        return tensors.cut(slab, forms)
+    def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
+        return tensors.cut(slab, runs)
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:

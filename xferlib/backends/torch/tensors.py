@@ -14,7 +14,7 @@ from torch.autograd.graph import increment_version
 from torch.nn import parameter
 
 from xferlib._core.arrays import DTYPES, ArrayInfo, c_strides
-from xferlib._core.backend import PlainArrays
+from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Device
 from xferlib._native import bind_plain
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, UnsupportedError
@@ -395,22 +395,28 @@ def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.
 _steps = functools.lru_cache(maxsize=1024)(c_strides)
 
 
-def cut(slab: torch.Tensor, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
+def cut(slab: torch.Tensor, runs: Iterable[Run]) -> list[torch.Tensor]:
     """Tensors in a slab that is an allocation of its own, each of which counts its changes for itself.
 
     Ordinary views count them together, so that changing one would spoil the gradients of the others.
     """
+    made: list[torch.Tensor] = []
     if not _views_apart():
-        return [subarray(slab, place, shape, dtype).data for place, shape, dtype in forms]
+        for place, step, count, shape, dtype in runs:
+            made += [subarray(slab, place + number * step, shape, dtype).data for number in range(count)]
+        return made
     flat: dict[np.dtype[Any], torch.Tensor] = {}
     with torch._C._AutoDispatchBelowADInplaceOrView():
-        made = []
-        for place, shape, dtype in forms:
+        for place, step, count, shape, dtype in runs:
             whole = flat.get(dtype)
             if whole is None:
                 whole = flat[dtype] = slab.view(TO_TORCH[dtype])
-            made.append(whole.as_strided(shape, _steps(shape, 1), place // dtype.itemsize))
-        return made
+            steps, itemsize = _steps(shape, 1), dtype.itemsize
+            if count == 1:
+                made.append(whole.as_strided(shape, steps, place // itemsize))
+            else:  # at half the time that each by itself takes
+                made += whole.as_strided((count, *shape), (step // itemsize, *steps), place // itemsize).unbind(0)
+    return made
 
 
 @functools.cache
