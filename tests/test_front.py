@@ -27,6 +27,7 @@ import xferlib as xl
 from tests.entered import functions_of
 from tests.fake import FakeArray, FakeBackend
 from xferlib.backends.base import DirectCopies, PlainArrays
+from xferlib._pipeline import feeds
 from xferlib.errors import (
     ArgumentError,
     BackendNotFoundError,
@@ -81,6 +82,8 @@ class Direct(FakeBackend):
         self.seen: list[str] = []
         self.result = self.launch_result = self.later_result = 0
         self.from_pinned, self.fetched_at = False, 0
+        self.keeps_sources = False
+        """The caller keeps pinned memory until it has been read on the default stream."""
         self.captured: set[int] = set()
         """Streams that another library's graph records."""
         self.managed = range(0)
@@ -128,7 +131,7 @@ class Direct(FakeBackend):
         self.seen.append("enqueue")
         on = self._on(stream)
         if self.is_pinned(src):
-            assert stream
+            assert stream or self.keeps_sources
             self.copy(dst, src, nbytes, stream=on)
             return 0
         return int(not self.copy_to_device(dst, src, nbytes, stream=on))  # which reads at once, and may write late
@@ -903,7 +906,7 @@ def test_arrays_whose_copy_is_refused_go_to_pinned_memory_by_python(direct: Any,
         assert_same_bits(one, other)
 
 
-def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
+def test_few_small_arrays_of_a_tree_that_are_converted_are_copied_one_by_one(direct: Any) -> None:
     leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 10_000)]
     for others, is_few in [
         ([], True),
@@ -918,7 +921,7 @@ def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
             direct.seen.clear()
             sent = xl.tree.to_device(tree, device=HERE, dtype=dtype)
             found = xl.tree.to_host(sent)
-            assert (direct.seen[:6] == ["send"] * 3 + ["fetch"] * 3) == is_few
+            assert (direct.seen[:6] == ["send"] * 3 + ["fetch"] * 3) == (is_few and dtype is not None)
             for one, two in zip(found["first"], leaves, strict=True):
                 assert_identical(one, two if dtype is None else to_device(two, backend="numpy", dtype=dtype))
     with pytest.raises(UnsupportedDTypeError):
@@ -949,6 +952,36 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
     assert_same_bits(to_host(d), bits_of(100_000, np.uint8, seed=4))
     for found in (small, e):
         assert_same_bits(to_host(found), np.full(1000, 2, np.uint8))
+
+
+@pytest.mark.parametrize("end", ["none", "close", "drop"])
+def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_their_copies(
+    direct: Any, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "is_watched", lambda: False)
+    monkeypatch.setattr(direct, "keeps_sources", True)
+    expected = [bits_of(1000 + 100 * number, np.uint8, seed=number) for number in range(70)]
+    items = [xl.pinned_array(each, backend="direct") for each in expected]
+    shapes = [each.shape for each in items]
+    ahead = xl.prefetch(items, device=HERE)
+    found = [next(ahead) for _ in range(2)]  # the first finds the stream and the way
+    direct.machine.progresses_on_query = False
+    try:
+        direct.stream_call(direct._here(), int)  # still pending
+        direct.seen.clear()
+        found += [next(ahead) for _ in range(68)]
+        assert direct.seen == ["enqueue"] * 68
+        if end == "close":
+            ahead.close()
+        elif end == "drop":
+            del ahead
+        items.clear()
+        for shape in shapes:
+            xl.pinned_empty(shape, "uint8", backend="direct")[:] = 77
+    finally:
+        direct.machine.progresses_on_query = True
+    for one, other in zip(found, expected, strict=True):
+        assert_same_bits(to_host(one), other)
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:

@@ -582,6 +582,8 @@ class ThreadedFeed(Feed):
 # the device busy meanwhile: so the first ones are copied at once, too, and `Pace` looks what the consumer does.
 
 _POLL_S = 200e-6
+_NO_STREAM = (1 << 64) - 1
+"""The address of no stream: 0 is that of the default one."""
 _FOLLOWED_FROM = 64
 """Pinned sources that share an event."""
 
@@ -636,7 +638,7 @@ class ListFeed(Feed):
             return None
         begun = self._pace.begin(host.nbytes)
         stream = self._stream
-        value = router.hand_over(host, router.device, 0 if stream is None else stream.handle, self._pinned)
+        value = router.hand_over(host, router.device, _NO_STREAM if stream is None else stream.handle, self._pinned)
         if value is None and router.is_pinned(host):  # for the first time, or the consumer has gone to another stream
             self._follow_pinned()
             self._stream = router.backend.stream_current(router.device)
@@ -650,7 +652,10 @@ class ListFeed(Feed):
         """Put an event behind the copies of pinned sources, which live until then."""
         sources, self._pinned = self._pinned, []
         backend, stream = self._router.backend, self._stream
-        if not sources or stream is None or backend.stream_done(stream):
+        if not sources:
+            return
+        assert stream is not None  # else C has enqueued nothing
+        if backend.stream_done(stream):
             return
         event = lifetimes.record(backend, stream)
         for source in sources:
