@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.entered import functions_of
 from tests.fake import FakeArray, FakeBackend
-from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib._pipeline import feeds
+from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib.errors import (
     ArgumentError,
     BackendNotFoundError,

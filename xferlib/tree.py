@@ -68,6 +68,10 @@ def to_device(
     Raises:
         As `xferlib.to_device`, before anything is copied.
     """
+    if dtype is None and stream is None and copy is True:
+        sent = many.send_tree(tree, backend, device)
+        if sent is not None:
+            return sent
     dtype = None if dtype is None else check_dtype(dtype, what="dtype")
     try:
         return _to_device(tree, backend, device, dtype, stream, copy=copy)
@@ -111,7 +115,7 @@ def _upload_leaves(
     if place.kind == "cpu":
         return results, many.all_of(leaves, dtype)
     packed, alone = many.sort_leaves(leaves, dtype)
-    if dtype is None and many.keep_upload(leaves, packed, alone, place):
+    if dtype is None and many.keep_upload(leaves, packed, alone, target, place):
         sent = many.send_again(leaves, target, place, order)
         if sent is not None:
             return sent, []
@@ -177,6 +181,10 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
+    if stream is None and copy is True and type(pinned) is bool:
+        found = many.fetch_tree(tree, is_pinned=pinned)
+        if found is not None:
+            return found
     refuse_no_flag(pinned, "tree.to_host: pinned")
     try:
         return _to_host(tree, stream, pinned=pinned, copy=copy)

@@ -14,6 +14,7 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import arrays, observe, registry
+from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import SUPPORTED, Array, address, refuse_truncated
 from xferlib._core.backend import Run
 from xferlib._core.observe import Kind
@@ -46,7 +47,7 @@ from xferlib._transfer.staging import PlainCopy
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawStream
+    from xferlib._core.device import Device, DeviceSpec, RawKernel, RawStream
     from xferlib._transfer.staging import OpenTransfer, Regions
 
 
@@ -270,53 +271,70 @@ class PackedLeaves:
 # Trees of one form, as a loop sends and fetches them: what their arrays are is kept, so that C looks through the next
 # one (`trees.c`). Only those whose arrays are all small, and plain bytes in C order: of others copies take the time.
 
-_FORMS_KEPT = 64
-_FORMS_OF_ONE_SIZE = 4
+_FORMS_KEPT = 16
+"""For each device, and each way."""
 
 
-class KeptForm(NamedTuple):
-    """The arrays of trees of one form, which travel together."""
+class SentForm(NamedTuple):
+    """What is kept of trees that go to a device; C reads the first three."""
 
     form: Any
-    """As C keeps it."""
+    """Of `replay.tree_calls`."""
+    nbytes: int
+    """That the arrays take in a row."""
+    cut: Callable[[Array], list[Array]]
+    """Cuts memory of the device."""
     layout: SlabLayout
 
 
-_forms: dict[tuple[Device, bool, int], list[KeptForm]] = {}
-"""By the device, whether trees go there, and the number of their leaves; the latest first."""
+class FetchedForm(NamedTuple):
+    """What is kept of trees that come from a device; C reads the first four."""
+
+    form: Any
+    nbytes: int
+    kernel: int
+    """The handle of the one that puts arrays in a row."""
+    shares: int
+    """Its blocks for each array."""
+    code: Any
+    """Keeps the kernel loaded."""
+    layout: SlabLayout
 
 
-def _find_forms(leaves: list[Any], device: Device, *, is_upload: bool) -> Sequence[KeptForm]:
-    """The forms that leaves may have; none where a plan's way is to be taken."""
-    if observe.listener is not None or replay.tree_calls() is None or not plan.may_skip():
-        return ()
-    return _forms.get((device, is_upload, len(leaves)), ())
+_sent: dict[Device, list[SentForm]] = {}
+_fetched: dict[Device, list[FetchedForm]] = {}
+"""By device, the latest first."""
 
 
-def _keep_form(leaves: list[Any], device: Device, layout: SlabLayout, *, is_upload: bool) -> KeptForm | None:
-    """Keep the form of leaves; None if one that travels is no plain bytes, or another leaf is an array."""
-    calls = replay.tree_calls()
-    form = calls.keep_form(leaves, layout.members, layout.places) if calls is not None else None
-    if form is None:
+def _may_keep() -> bool:
+    """Whether the form of a tree may decide: no plan's way is to be taken, and no simulator looks."""
+    return observe.listener is None and replay.tree_calls() is not None and plan.may_skip()
+
+
+def send_tree(tree: Any, backend: str | None, device: DeviceSpec) -> Any:
+    """Upload a tree of a form that is known by one call of C; None, and nothing done, for any other."""
+    if not _sent or observe.listener is not None:
         return None
-    if len(_forms) >= _FORMS_KEPT:
-        _forms.clear()
-    found = _forms.setdefault((device, is_upload, len(leaves)), [])
-    found.insert(0, kept := KeptForm(form, layout))
-    del found[_FORMS_OF_ONE_SIZE:]
-    return kept
+    return replay.tree_calls().send_tree(tree, registry.by_type, arguments.LEAVES, device, backend, _sent)
+
+
+def fetch_tree(tree: Any, *, is_pinned: bool) -> Any:
+    """Download likewise; complete on return."""
+    if not _fetched or observe.listener is not None:
+        return None
+    return replay.tree_calls().fetch_tree(tree, registry.by_type, arguments.LEAVES, is_pinned, _fetched)
 
 
 def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawStream | None) -> list[Any] | None:
     """Upload leaves of a form that is known; they have been read on return. None, and nothing done, for others."""
     calls = replay.tree_calls()
-    for form, layout in _find_forms(leaves, device, is_upload=True):
+    for form, nbytes, _, layout in _sent.get(device, ()) if _may_keep() else ():
         parts = (_native.Part * len(layout.members))()
         if calls.match_form(form, leaves, ctypes.addressof(parts)):
             backend.attach(device)
             stream = order if order is not None else backend.stream_current(device)
             slab = PackedLeaves(leaves, layout, backend, stream, parts)
-            if layout.nbytes <= PACKED_LEAF_MOST or not can_stage(backend, stream):
+            if nbytes <= PACKED_LEAF_MOST or not can_stage(backend, stream):
                 slab.send()
             else:
                 _in_one_call(slab.region(), backend, stream)
@@ -326,11 +344,25 @@ def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawSt
     return None
 
 
-def keep_upload(leaves: list[Any], packed: Sequence[LeafKind], alone: Sequence[int], device: Device) -> bool:
+def keep_upload(
+    leaves: list[Any], packed: Sequence[LeafKind], alone: Sequence[int], backend: Backend, device: Device
+) -> bool:
     """Keep the form of leaves that `sort_leaves` has sorted, if `send_again` can send such; whether it can."""
+    if alone or not packed or not _may_keep():
+        return False
     layout = SlabLayout(packed)
-    is_fit = layout.members and not alone and layout.is_plain and layout.nbytes <= LARGE_NBYTES
-    return bool(is_fit) and _keep_form(leaves, device, layout, is_upload=True) is not None
+    if not layout.is_plain or layout.nbytes > LARGE_NBYTES:
+        return False
+    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    if form is None:
+        return False
+    cut = functools.partial(_cut, backend, layout.runs)
+    _sent[device] = [SentForm(form, layout.nbytes, cut, layout), *_sent.get(device, ())][:_FORMS_KEPT]
+    return True
+
+
+def _cut(backend: Backend, runs: list[Run], memory: Array) -> list[Array]:
+    return backend.subarrays(memory, runs)
 
 
 def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
@@ -661,10 +693,18 @@ def _enqueue_gather(
         nbytes: Of all.
         backend, stream: They carry it.
     """
-    shares = max(1, min(16, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
-    code = on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, stream.device)
-    size, args = (_THREADS, 1, 1), (dst, pieces, shares)
+    shares = _shares(most, count)
+    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, shares)
     on_device.launch(code, count * shares, size, args, backend, stream, name="gather_pieces", nbytes=2 * nbytes)
+
+
+def _gather_kernel(backend: Backend, device: Device) -> RawKernel:
+    return on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, device)
+
+
+def _shares(most: int, count: int) -> int:
+    """Blocks for each array, of which the largest has ``most`` bytes."""
+    return max(1, min(16, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
 
 
 class _Leaf(NamedTuple):
@@ -923,6 +963,7 @@ class ManyDownload:
 
 # Small arrays of a device in a tree whose form is known.
 
+_FETCHED_MOST = 8 * LARGE_NBYTES
 _PIECE_NBYTES = ctypes.sizeof(_native.Part)
 
 
@@ -931,44 +972,38 @@ def fetch_again(
 ) -> list[Any] | None:
     """Download leaves that have a form that is known; complete on return. None, and nothing done, for others."""
     calls = replay.tree_calls()
-    for kept in _find_forms(leaves, device, is_upload=False):
-        form, layout = kept
-        count = len(layout.members)
-        through = 0 if is_pinned or layout.nbytes > PACKED_LEAF_MOST else layout.nbytes
+    for kept in _fetched.get(device, ()) if _may_keep() else ():
+        count = len(kept.layout.members)
+        through = 0 if is_pinned or kept.nbytes > PACKED_LEAF_MOST else kept.nbytes
         room = count * _PIECE_NBYTES
         if room + through > MEDIUM_NBYTES:
             return None
         own = slab_of(backend, room + through, stream)
         memory, start = own.take(room + through, stream)
-        if calls.match_form(form, leaves, start):
+        if calls.match_form(kept.form, leaves, start):
             return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
     return None
 
 
 def _fetch(
-    kept: KeptForm, leaves: list[Any], through: HostArray, pieces: int, backend: Backend, stream: RawStream,
+    kept: FetchedForm, leaves: list[Any], through: HostArray, pieces: int, backend: Backend, stream: RawStream,
     *, is_pinned: bool,
 ) -> list[Any] | None:  # fmt: skip
     """Download leaves whose pieces are at an address; by way of pinned memory if there is any, else of the device's."""
-    form, layout = kept
-    there = None
-
-    def gather(to: int) -> None:
-        _enqueue_gather(to, pieces, len(layout.members), layout.most, layout.nbytes, backend, stream)
-
+    nbytes, count, there = kept.nbytes, len(kept.layout.members), None
     if is_pinned:
-        memory = pinned.pools.of(backend)._lend((layout.nbytes,), BYTE)
+        memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
         if memory.base is None:  # the pool is full
             return None
     try:
-        if is_pinned and layout.nbytes <= MEDIUM_NBYTES:
-            gather(address(memory))
+        if is_pinned and nbytes <= PACKED_LEAF_MOST:
+            _enqueue_gather(address(memory), pieces, count, kept.layout.most, nbytes, backend, stream)
         elif through.size:
-            gather(address(through))
+            _enqueue_gather(address(through), pieces, count, kept.layout.most, nbytes, backend, stream)
         else:
-            there = backend.empty((layout.nbytes,), BYTE, device=stream.device, stream=stream)
+            there = backend.empty((nbytes,), BYTE, device=stream.device, stream=stream)
             info = backend.view(there)
-            gather(info.pointer)
+            _enqueue_gather(info.pointer, pieces, count, kept.layout.most, nbytes, backend, stream)
             slab = CopySource(there, info.shape, BYTE, backend, info.device, None, info)
             memory = copies.device_to_host(slab, BYTE, stream=stream, out=memory if is_pinned else None)
         if there is None:
@@ -978,14 +1013,14 @@ def _fetch(
         raise
     if through.size:
         memory = through.copy()
-    found: list[Any] = replay.tree_calls().cut_form(form, leaves, memory)
+    found: list[Any] = replay.tree_calls().cut_form(kept.form, leaves, memory)
     return found
 
 
 def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
     """Keep the form of leaves, if `fetch_again` can fetch such; whether it can."""
     fast = backend.fast
-    if device.kind != "cuda" or fast is None or observe.listener is not None or not plan.may_skip():
+    if device.kind != "cuda" or fast is None or not _may_keep():
         return False
     kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, leaf in enumerate(leaves):
@@ -996,9 +1031,16 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
             return False
         kinds.setdefault(found[1:], []).append(number)
     layout = SlabLayout([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()])
-    if len(layout.members) < 2 or layout.nbytes > LARGE_NBYTES:
+    if len(layout.members) < 2 or layout.nbytes > _FETCHED_MOST:
         return False
-    return _keep_form(leaves, device, layout, is_upload=False) is not None
+    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    if form is None:
+        return False
+    code: Any = _gather_kernel(backend, device)
+    shares = _shares(layout.most, len(layout.members))
+    kept = FetchedForm(form, layout.nbytes, code.handle, shares, code, layout)
+    _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
+    return True
 
 
 def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:

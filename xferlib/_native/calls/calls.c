@@ -326,6 +326,8 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"keep_form", FAST(xf_keep_form)},
     {"match_form", FAST(xf_match_form)},
     {"cut_form", FAST(xf_cut_form)},
+    {"send_tree", FAST(xf_send_tree)},
+    {"fetch_tree", FAST(xf_fetch_tree)},
     {"flatten", FAST(xf_flatten)},
     {"rebuild", FAST(xf_rebuild)},
     {"is_distinct", xf_is_distinct, METH_O, NULL},

@@ -125,6 +125,12 @@ static device_entry *device_of_call(const request *r)
     return r->on.named ? xf_find_device(r->on.device) : xf_default_device();
 }
 
+device_entry *xf_device_of_call(PyObject *device, PyObject *backend)
+{
+    const request r = {.device = device, .backend = backend};
+    return device_of_call(&r);
+}
+
 /* Whether an array on the CPU is what a call wants: on its device, of its dtype. */
 static int stays(const request *r)
 {
