@@ -139,33 +139,34 @@ def as_tensors(batches: Any) -> Any:
     is_kept=st.booleans(),
     core_count=st.sampled_from([2, 16]),
     reader=st.sampled_from(["thread", "consumer", "watched"]),
-    ahead_from=st.sampled_from([-1, 0, 1 << 62]),
+    direct_most=st.sampled_from([100, 128 << 10, 1 << 20]),
 )
 @example(
     runs=[(name, 3) for name in BATCHES], kind="list", depth=2, is_kept=False, core_count=16, reader="watched",
-    ahead_from=-1,
+    direct_most=1 << 20,
 )  # fmt: skip
 @example(
     runs=[(name, 6) for name in BATCHES], kind="list", depth=2, is_kept=True, core_count=16, reader="consumer",
-    ahead_from=1 << 62,
+    direct_most=128 << 10,
 )  # fmt: skip
 @example(
     runs=[(name, 3) for name in BATCHES], kind="clearing", depth=2, is_kept=False, core_count=16, reader="thread",
-    ahead_from=-1,
+    direct_most=128 << 10,
 )  # fmt: skip
 @example(
     runs=[(name, 3) for name in BATCHES], kind="tensors", depth=2, is_kept=False, core_count=16, reader="thread",
-    ahead_from=-1,
+    direct_most=128 << 10,
 )  # fmt: skip
 def test_batches_of_every_form_and_source_come_in_order_though_they_change(
-    runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int, reader: str, ahead_from: int
+    runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int, reader: str, direct_most: int
 ) -> None:
     names = [name for name, count in runs for _ in range(count)]
     batches = [BATCHES[name](number) for number, name in enumerate(names)]
     expected = copy.deepcopy(batches)
     source = {**SOURCES, "clearing": clearing, "tensors": as_tensors}[kind](batches)
     with cores(core_count), pytest.MonkeyPatch.context() as chosen:
-        chosen.setattr(routes, "AHEAD_FROM_NS", ahead_from)
+        chosen.setattr(routes, "DIRECT_MOST", direct_most)
+        chosen.setattr(feeds, "DIRECT_MOST", direct_most)
         if reader != "watched":
             read_by(reader, chosen)
         prefetcher = xl.prefetch(source, depth=depth)

@@ -27,7 +27,6 @@ changed by one thread of a feed.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -54,7 +53,7 @@ from xferlib._core.thresholds import (
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
 from xferlib._runtime.threads import Handed
-from xferlib._transfer import copies, describe, many, plan, replay, staging
+from xferlib._transfer import copies, describe, many, plan, staging
 from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import TransferPath
@@ -493,13 +492,6 @@ class PendingTreeUpload(_OnSideStream):
 # and address.
 
 
-AHEAD_FROM_NS = 60_000
-"""Time of copying an array that the consumer's own work, as long at least, would hide: then the side stream pays, whose
-steps take that long themselves."""
-_PACES = 2
-"""Batches in a row that must say so."""
-
-
 class Route(Enum):
     """The route of one batch."""
 
@@ -518,7 +510,7 @@ class Router:
         uploader: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("backend", "device", "hand_over", "is_host", "may_choose", "transform", "uploader")
+    __slots__ = ("backend", "device", "is_host", "may_choose", "transform", "uploader")
 
     def __init__(
         self,
@@ -533,7 +525,6 @@ class Router:
         self.uploader = uploader
         self.may_choose = uploader is not None and transform is None
         self.is_host = not backend.capabilities.streams
-        self.hand_over = replay.hand_over() if self.may_choose else None
 
     def route(self, host: Any) -> Route:
         """Choose the route of a batch that is read in the consumer's thread.
@@ -626,12 +617,8 @@ class Router:
         Raises:
             As `send`.
         """
-        if type(host) is np.ndarray:
-            value = self.hand_over(host, self.device, 0, None) if self.hand_over is not None else None
-            if value is not None:
-                return value
-            if self.is_pinned(host):  # a copy of it would wait for the consumer's work
-                host = self._copy_array(host)
+        if type(host) is np.ndarray and self.is_pinned(host):  # a copy of it would wait for the consumer's work
+            host = self._copy_array(host)
         return send(host, self)
 
     def copy_on_host(self, host: Any) -> Any:
@@ -695,46 +682,6 @@ class Router:
         """Whether the transform may run on the stream of the copies: the library follows the current stream."""
         abilities = self.backend.capabilities
         return self.transform is not None and (abilities.native_current_stream or not abilities.streams)
-
-
-class Pace:
-    """What the consumer of a list does with its batches: whether copies beside its work gain time.
-
-    Args:
-        router: Knows the device.
-
-    Attributes:
-        direct_most: Bytes of the largest array that is copied on the consumer's stream, when it is handed out.
-    """
-
-    __slots__ = ("_left_ns", "_router", "_seen", "_work_ns", "direct_most")
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-        self._work_ns = self._left_ns = self._seen = 0
-        self.direct_most = -1 if not router.may_choose else sys.maxsize if router.is_host else MEDIUM_NBYTES
-
-    def begin(self, nbytes: int) -> int:
-        """Note that the consumer asks for an array; returns when, or 0 for a small one, always sent at once."""
-        if nbytes <= DIRECT_MOST or self._router.is_host:
-            return 0
-        now = time.perf_counter_ns()
-        if self._left_ns:
-            is_hidden = min(self._work_ns, now - self._left_ns) > AHEAD_FROM_NS
-            self._seen = self._seen + 1 if is_hidden or self._is_device_busy() else 0
-            if self._seen >= _PACES:
-                self.direct_most = DIRECT_MOST
-        return now
-
-    def end(self, begun: int) -> None:
-        """Note that the array is handed out."""
-        self._left_ns = time.perf_counter_ns() if begun else 0
-        self._work_ns = self._left_ns - begun
-
-    def _is_device_busy(self) -> bool:
-        """Whether the consumer's work on the last array goes on, so that a copy on its stream would lengthen it."""
-        backend = self._router.backend
-        return not backend.stream_done(backend.stream_current(self._router.device))
 
 
 def _is_plain(host: HostArray) -> bool:

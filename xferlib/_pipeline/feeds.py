@@ -11,6 +11,7 @@ import contextvars
 import functools
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -25,15 +26,16 @@ from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
+from xferlib._core.thresholds import DIRECT_MOST, MEDIUM_NBYTES
 from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import Batch, Pace, Route, Router, send
+from xferlib._pipeline.batches import Batch, Route, Router, send
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
+from xferlib._transfer import replay
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
-    from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawEvent, RawStream
     from xferlib._pipeline.batches import AnyBatch
@@ -59,6 +61,10 @@ if TYPE_CHECKING:
 # `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its
 # own protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer
 # may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
+
+
+_FOLLOWED_FROM = 64
+"""Pinned sources that share an event."""
 
 
 class Slot(Handed):
@@ -135,7 +141,33 @@ class Feed:
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
+        self.reader: Any = None
+        """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
         _feeds[id(self)] = self
+
+    def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None, most: int) -> Any:
+        """A reader of a list or an iterator; None where Python hands all batches out."""
+        calls, router = replay.batch_calls(), self._router
+        if calls is None or not router.may_choose:
+            return None
+        acquire, release = self._turn.acquire, self._turn.release
+        most = sys.maxsize if router.is_host else most
+        return calls.new_reader(
+            items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS
+        )
+
+    def _catch_up(self) -> None:
+        """Count what C has handed out since Python did."""
+        reader = self.reader
+        if reader is not None and reader.is_free:
+            self._started = self._taken = self._returned = reader.number
+
+    def _note_sent(self) -> None:
+        """Count a batch that had no slot; the next one may go by C."""
+        self._started = self._taken = self._returned = self._taken + 1
+        if self.reader is not None:
+            self.reader.number = self._taken
+            self.reader.is_free = True
 
     def start(self) -> None:
         """Begin to read ahead, once something closes the feed whatever strikes; here the consumer reads."""
@@ -151,6 +183,9 @@ class Feed:
             self._refuse_fork()
         process.gate()
         with self._turn:
+            if self.reader is not None:
+                self._catch_up()
+                self.reader.is_free = False
             if self._returned != self._taken:
                 self._give_back()
             batch = self._front()
@@ -220,7 +255,8 @@ class Feed:
     @property
     def count(self) -> int:
         """The number of batches handed out."""
-        return self._taken
+        reader = self.reader
+        return reader.number if reader is not None and reader.is_free else self._taken
 
     @property
     def has_ended(self) -> bool:
@@ -254,6 +290,9 @@ class Feed:
 
     def _drop(self) -> list[AnyBatch]:
         self._is_closed = True
+        if self.reader is not None:
+            self._catch_up()
+            self.reader.is_free = self.reader.is_open = False
         batches, self._ready = list(self._ready), deque()
         return batches
 
@@ -302,6 +341,8 @@ class _Phase(Enum):
 # plain loop does, until reading and copying beside its work is seen to gain more than that. An item that is copied in
 # any other way than a plain loop's goes to the thread as well.
 
+_LEFT = object()
+"""No batch: what the consumer leaves to the thread."""
 THREAD_FROM_NS = 200_000
 """Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays.
 Less than 0: it does from the first batch on."""
@@ -329,12 +370,8 @@ class ThreadedFeed(Feed):
         super().__init__(router, count, streams)
         self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
-        self._is_ahead = is_stable or is_dealt or not router.may_choose
+        self._is_ahead = False
         """Whether the thread reads."""
-        self._held: list[Any] = []
-        """The item that the consumer has read, until it is handed out."""
-        self._work_ns = self._left_ns = 0
-        """How long reading and copying the last batch took; when it was handed out."""
         self._trouble: BaseException | None = None
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.ENDED
@@ -343,21 +380,23 @@ class ThreadedFeed(Feed):
         self._here = registry.current_device(router.backend)
         self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
+        if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
+            self.reader = self._new_reader(None, source, self._context.run, None, MEDIUM_NBYTES)
 
     def start(self) -> None:
-        if self._is_ahead or THREAD_FROM_NS < 0 or is_watched():
+        if self.reader is None:
             self._start_thread()
 
     def _start_thread(self) -> None:
         """Let the thread read from here on, beginning with the item that is held."""
-        source = self._source
+        self._slots  # noqa: B018  made before two threads ask for them
+        reader, source = self.reader, self._source
         if source is None:
             self._refuse_closed()
-        self._slots  # noqa: B018  made before two threads ask for them
         with deferred:  # a thread that runs keeps the feed
+            if reader is not None:
+                self._source, self.reader = itertools.chain(reader.end(), source), None
             self._is_ahead = True
-            if self._held:
-                self._source, self._held = itertools.chain(self._held, source), []
             self._phase = _Phase.IDLE
             self.thread.start()
 
@@ -365,50 +404,47 @@ class ThreadedFeed(Feed):
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        if not self._is_ahead and not self._is_forked:
+        if self.reader is not None and not self._is_forked:
             process.gate()
             with self._turn:
-                begun = time.perf_counter_ns()
-                if self._pays(begun) or not self._takes_here():
+                if self.reader is not None:
+                    self._catch_up()
+                    value = self._take_here()
+                    if value is not _LEFT:
+                        return value
                     self._start_thread()
-                elif not self._is_ahead:
-                    value = self._send_here()
-                    self._left_ns = time.perf_counter_ns()
-                    self._work_ns = self._left_ns - begun
-                    return value
         return super().next()
 
-    def _pays(self, now_ns: int) -> bool:
-        """Whether the work of the last batch would have been hidden behind the consumer's, for long enough."""
-        return self._source is not None and min(self._work_ns, now_ns - self._left_ns) > THREAD_FROM_NS
-
-    def _takes_here(self) -> bool:
-        """Read an item, unless one is held; False where it is the thread's to copy."""
-        source = self._source
+    def _take_here(self) -> Any:
+        """Read an item and copy it, which may be changed on return; `_LEFT` where the thread is to do it."""
         if self._is_closed:
             self._refuse_closed()
-        if not self._held:
-            if source is None:
-                raise self._the_end()
-            try:
-                self._held = [self._context.run(next, source)]
-            except BaseException as error:
-                # Ctrl-C ends a generator, and what it would give next is a silent end.
-                if isinstance(error, Exception) or getattr(source, "gi_frame", self) is None:
-                    self._note_end(error)
-                    self._source = None
-                raise
+        if self._source is None:
+            raise self._the_end()
+        reader, begun = self.reader, time.monotonic_ns()
+        reader.is_free = False
+        try:
+            value = reader.take()
+        except BaseException as error:
+            # Ctrl-C ends a generator, and what it would give next is a silent end.
+            if isinstance(error, Exception) or getattr(self._source, "gi_frame", self) is None:
+                self._note_end(error)
+                self._source = None
+                reader.end()
+            raise
         if self._is_closed:
             self._refuse_closed()
-        return self._router.sends_at_once(self._held[0])
-
-    def _send_here(self) -> Any:
-        """Copy the item that is held, which may be changed on return, and hand it out."""
-        value = self._router.send_read(self._held[0])
-        if self._is_closed:
-            self._refuse_closed()
-        self._held = []
-        self._started = self._taken = self._returned = self._taken + 1  # it had no slot
+        if value is None:
+            host = reader.held
+            if reader.is_hidden or not self._router.sends_at_once(host):
+                return _LEFT
+            value = self._router.send_read(host)
+            if self._is_closed:
+                self._refuse_closed()
+            del reader.held
+            reader.left_ns = time.monotonic_ns()
+            reader.work_ns = reader.left_ns - begun
+        self._note_sent()
         return value
 
     # --- the consumer
@@ -557,7 +593,9 @@ class ThreadedFeed(Feed):
         with self._changed:
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
             if not self._is_ahead:
-                self._source, self._held = None, []
+                self._source = None
+                if self.reader is not None:
+                    self.reader.end()
             self._changed.notify_all()
             return batches
 
@@ -578,14 +616,10 @@ class ThreadedFeed(Feed):
 # A small array would take its place in the queue, and leave it in the same call. That takes Python longer than the
 # copy, so where nothing is in the queue it is copied at once.
 
-# Nor does a larger one gain from a side stream and from threads that stage it, unless the consumer keeps the host or
-# the device busy meanwhile: so the first ones are copied at once, too, and `Pace` looks what the consumer does.
+# One of up to `DIRECT_MOST` bytes gains nothing by a side stream and threads that stage it: their steps take as long as
+# the copy.
 
 _POLL_S = 200e-6
-_NO_STREAM = (1 << 64) - 1
-"""The address of no stream: 0 is that of the default one."""
-_FOLLOWED_FROM = 64
-"""Pinned sources that share an event."""
 
 
 class ListFeed(Feed):
@@ -601,56 +635,51 @@ class ListFeed(Feed):
     ) -> None:
         super().__init__(router, count, streams)
         self._items = items
-        self._pinned: list[Any] = []
-        """Sources whose copies no event follows yet, on `_stream`."""
         self._stream: RawStream | None = None
-        self._pace = Pace(router)
+        """On which pinned sources are read that no event follows yet."""
+        self.reader = self._new_reader(items, None, None, [], DIRECT_MOST)
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        has_more = not self._ready and self._end is None and not self._is_forked
-        if not has_more or is_watched():
-            return super().next()
+        if self._is_forked:
+            self._refuse_fork()
         process.gate()
         with self._turn:
+            self._catch_up()
             if self._returned != self._taken:
                 self._give_back()
-            number = self._taken
-            if self._ready or number >= len(self._items):
-                return super().next()
-            host = self._items[number]
-            is_plain = type(host) is np.ndarray and host.nbytes <= self._pace.direct_most
-            value = self._send_in_one_call(host) if is_plain else None
+            is_next = not self._ready and self._end is None and self._taken < len(self._items)
+            value = self._take_here() if is_next and not is_watched() else None
             if value is None:
-                if self._router.route(host) is not Route.DIRECT:
-                    return super().next()
-                value = send(host, self._router)
+                return super().next()
             if self._is_closed:
                 self._refuse_closed()
-            self._started = self._taken = self._returned = number + 1  # it had no slot
+            self._note_sent()
         return value
 
-    def _send_in_one_call(self, host: HostArray) -> Any:
-        """Copy an array on the consumer's stream as a plain loop does; None, and nothing done, where C does not."""
-        router = self._router
-        if router.hand_over is None:
-            return None
-        begun = self._pace.begin(host.nbytes)
-        stream = self._stream
-        value = router.hand_over(host, router.device, _NO_STREAM if stream is None else stream.handle, self._pinned)
-        if value is None and router.is_pinned(host):  # for the first time, or the consumer has gone to another stream
-            self._follow_pinned()
-            self._stream = router.backend.stream_current(router.device)
-            value = router.hand_over(host, router.device, self._stream.handle, self._pinned)
-        if len(self._pinned) >= _FOLLOWED_FROM:
-            self._follow_pinned()
-        self._pace.end(begun)
-        return value
+    def _take_here(self) -> Any:
+        """Copy the next item on the consumer's stream as a plain loop does; None, and nothing done, for another way."""
+        host, router, reader = self._items[self._taken], self._router, self.reader
+        if reader is not None:
+            reader.is_free, reader.number = False, self._taken
+            if len(reader.pinned) >= _FOLLOWED_FROM:
+                self._follow_pinned()
+            value = reader.take()
+            if value is None and router.is_pinned(
+                host
+            ):  # for the first time, or the consumer has gone to another stream
+                self._follow_pinned()
+                self._stream = router.backend.stream_current(router.device)
+                reader.stream = self._stream.handle
+                value = reader.take()
+            if value is not None:
+                return value
+        return send(host, router) if router.route(host) is Route.DIRECT else None
 
     def _follow_pinned(self) -> None:
         """Put an event behind the copies of pinned sources, which live until then."""
-        sources, self._pinned = self._pinned, []
+        sources, self.reader.pinned = self.reader.pinned, []
         backend, stream = self._router.backend, self._stream
         if not sources:
             return
@@ -734,5 +763,7 @@ class ListFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         self._items = ()
         self._watched.clear()
-        self._follow_pinned()
-        return super()._drop()
+        batches = super()._drop()
+        if self.reader is not None:
+            self._follow_pinned()
+        return batches

@@ -23,7 +23,7 @@ from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
-from xferlib._transfer import describe, plan
+from xferlib._transfer import describe, plan, replay
 from xferlib._transfer.describe import HostEnd
 from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
 
@@ -56,7 +56,6 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._again = None if isinstance(batches, Iterator) else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
         self._is_closed = self._has_ended = self._is_iterated = False
-        self._taken = 0
         self._use(begin())
 
     def _use(self, feed: Feed | Rotation) -> None:
@@ -69,14 +68,20 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         if self._again is None:
             if self._has_ended:
                 raise ClosedError(
-                    f"the prefetcher has handed out all {self._taken} batches of its iterator, which gives nothing "
-                    "twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
+                    f"the prefetcher has handed out all {self._feed.count} batches of its iterator, which gives "
+                    "nothing twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
                 )
             return self
         if (self._is_iterated or self._has_ended) and not self._is_closed:
             self._restart(self._again[1])
         self._is_iterated = True
-        return _Iteration(self, self._feed)
+        return self._iterate(_Iteration(self, self._feed))
+
+    def _iterate(self, iteration: Iterator[Any]) -> Iterator[Any]:
+        """An iterator that gives the batches of another, by C where that can."""
+        reader = self._feed.reader
+        calls = replay.batch_calls()
+        return iteration if reader is None or calls is None else calls.iterate(reader, iteration.__next__)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return iterate(self)
@@ -84,10 +89,13 @@ class Prefetcher(ProcessBound, Iterator[Any]):
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
         self._finalizer.detach()
-        self._has_ended, self._taken = False, 0
+        self._has_ended = False
         self._use(begin())
 
     def __next__(self) -> Any:
+        reader = self._feed.reader
+        if reader is not None and (sent := reader.take_in_turn()) is not None:
+            return sent
         try:
             batch = self._feed.next()
         except BaseException as error:
@@ -96,7 +104,6 @@ class Prefetcher(ProcessBound, Iterator[Any]):
                 self._finalizer.detach()
             del self  # the error may be part of a cycle, and its traceback keeps this frame
             raise
-        self._taken += 1
         return batch
 
     def __len__(self) -> int:
@@ -130,7 +137,8 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self.close()
 
     def __repr__(self) -> str:
-        taken = f"{self._taken} batch{'es' * (self._taken != 1)} taken"
+        count = self._feed.count
+        taken = f"{count} batch{'es' * (count != 1)} taken"
         state = "closed" if self._is_closed else "ended" if self._has_ended else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
@@ -227,6 +235,9 @@ class Rotation:
         dealer: Deals their items; None where each has a list.
     """
 
+    reader = None
+    """C hands out the batches of one device alone."""
+
     def __init__(self, feeds: list[Feed], dealer: Dealer | None) -> None:
         self._feeds = feeds
         self._dealer = dealer
@@ -256,6 +267,11 @@ class Rotation:
         process.gate()
         with self._turn:
             return self._front.next()
+
+    @property
+    def count(self) -> int:
+        """The number of batches handed out."""
+        return sum(feed.count for feed in self._feeds)
 
     @property
     def has_ended(self) -> bool:

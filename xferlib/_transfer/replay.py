@@ -175,15 +175,13 @@ def tree_calls() -> Any:
     return _replay if _is_bound else None
 
 
-def hand_over() -> Callable[[Any, Device, int, list[Any] | None], Array | None] | None:
-    """A function that copies a NumPy array to a device on the current stream, as `to_device` does, in one call of C.
+def batch_calls() -> Any:
+    """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
-    Its arguments are the array, the device, the address of the stream that the caller takes for the current one, and a
-    list. Pinned memory is not waited for: the list holds the array then, until the caller has put an event behind its
-    copy. It gives None, and has done nothing, where Python is to copy, and for pinned memory on another stream or
-    without a list. None without the C.
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, followed, hidden_ns)``
+    - ``iterate(reader, function)``: an iterator over its batches, and those that the function gives instead.
     """
-    return _replay.hand_over if _is_bound else None
+    return _replay if _is_bound else None
 
 
 def _documentation(function: Any) -> str:

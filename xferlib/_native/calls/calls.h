@@ -35,7 +35,8 @@ PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t cou
 PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
-PyObject *xf_hand_over(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_new_reader(PyObject *module, PyObject *arguments);
+PyObject *xf_iterate(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_forget_devices(PyObject *module, PyObject *ignored);
 PyObject *xf_guard_thread(PyObject *module, PyObject *ignored);

@@ -16,6 +16,7 @@ typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     call_stream on;
     PyObject *kept; /* as in a device_copy, with the stream */
     void *expected;
+    Py_ssize_t most; /* bytes of the largest array; 0: any */
 } request;
 
 /* Read a usual call: 0 where there are other arguments by keyword, or not just one by position. */
@@ -144,6 +145,14 @@ static int stays(const request *r)
     return e && e->kind == ON_CPU && e->library == l;
 }
 
+/* Whether an array is too large for the call; then it is known whether it is pinned. */
+static int is_large(const request *r, description *src)
+{
+    enum { ENQUEUED = 4 }; /* times as many bytes of what is only enqueued */
+    src->is_pinned = xf_is_lent(r->array);
+    return r->most && src->nbytes / (src->is_pinned && r->kept ? ENQUEUED : 1) > r->most;
+}
+
 static PyObject *upload(request *r)
 {
     description src, arriving;
@@ -153,9 +162,8 @@ static PyObject *upload(request *r)
     if (PyErr_Occurred())
         return NULL;
     if (!is_of(r->array, replay.ndarray) || (!xf_describe_host(r->array, &src) && !xf_describe_swapped(r->array, &src)) ||
-        !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving))
+        !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving) || is_large(r, &src))
         return NULL;
-    src.is_pinned = xf_is_lent(r->array);
     if (r->out)
         return r->device || r->backend ? NULL : upload_to_existing(r, &src, &arriving);
     e = device_of_call(r);
@@ -335,32 +343,21 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
     return upload(&r);
 }
 
-/* (array, device, address of a stream, list or None) -> the array on the device, as to_device() gives it; None, and nothing done,
-   where Python is to do it. Pinned memory is read by a copy that is only enqueued: the list then has the array, until the caller
-   has marked the current stream behind it, which must be the one of the address. Without a list it is left to Python. */
-PyObject *xf_hand_over(PyObject *module, PyObject *const *given, Py_ssize_t count)
+/* The array on the device, as to_device() gives it; NULL, and nothing done, where Python is to do it, or Ctrl-C is set. Pinned memory
+   is read by a copy that is only enqueued: the list then has the array, until the caller has marked the current stream behind it,
+   which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes, or four
+   times as many where they are enqueued. */
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most)
 {
-    request r = {0};
+    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most};
     PyObject *done;
-    word handle;
-    (void)module;
-    if (count != 4 || (given[3] != Py_None && !PyList_Check(given[3])))
-        return PyErr_Format(PyExc_TypeError, "hand_over takes an array, a device, a stream and a list or None");
-    if (!xf_is_word(given[2], &handle))
+    r.kept = kept == Py_None ? NULL : kept;
+    if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))
         return NULL;
-    if (given[3] == Py_None && is_of(given[0], replay.ndarray) && xf_is_lent(given[0]))
-        Py_RETURN_NONE;
-    r.array = given[0];
-    r.device = given[1];
-    r.expected = (void *)(uintptr_t)handle;
-    r.kept = given[3] == Py_None ? NULL : given[3];
     done = xf_follow() ? upload(&r) : NULL;
-    if (!done && PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) /* Ctrl-C */
-            return NULL;
+    if (!done && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_Clear();
-    }
-    return done ? done : Py_NewRef(Py_None);
+    return done;
 }
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
