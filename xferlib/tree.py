@@ -102,6 +102,8 @@ def _to_device(
         return rebuild(sent)
     else:
         results, alone = _upload_leaves(leaves, dtype, target, place, order)
+    if dtype is None and order is None:
+        alone = many.send_pinned(leaves, results, alone, place)
     for number in alone:
         results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)

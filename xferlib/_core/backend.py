@@ -241,6 +241,10 @@ class Backend(ABC):
             for number in range(run.length)
         ]
 
+    def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[Array]]:
+        """A function that makes such arrays in one slab after the other."""
+        return lambda slab: self.subarrays(slab, runs)
+
     # --- arrays that a library evaluates lazily, or keeps a history of
 
     def is_lazy(self, array: Array) -> bool:

@@ -76,8 +76,12 @@ Hosts: H200."""
 
 # --- many arrays as one
 
-PACKED_LEAF_MOST = 256 << 10
-"""Leaves of a tree of up to this size share an allocation; more in all is collected by threads of C.
+PACKED_LEAF_MOST = 1 << 20
+"""Leaves of a tree of up to this size share an allocation.
+Hosts: none."""
+TOGETHER_FROM = 256 << 10
+"""From here on threads of C collect leaves that go together, and the link carries those that come in a copy of their
+own; a kernel of the device writes fewer bytes to pinned memory by itself.
 Hosts: none."""
 FEW_LEAVES = 8
 """Fewer arrays are copied one after the other, if all but `FEW_LARGE_LEAVES` are small: on an H100's host one takes

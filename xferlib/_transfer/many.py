@@ -14,7 +14,6 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 from __future__ import annotations
 
 import ctypes
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +32,7 @@ from xferlib._core.thresholds import (
     MEDIUM_NBYTES,
     PACKED_LEAF_MOST,
     PINNED_QUERY_FROM,
+    TOGETHER_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._memory.buffers import slab_of
@@ -325,6 +325,24 @@ def fetch_tree(tree: Any, *, is_pinned: bool) -> Any:
     return replay.tree_calls().fetch_tree(tree, registry.by_type, arguments.LEAVES, is_pinned, _fetched)
 
 
+def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], device: Device) -> list[int]:
+    """Upload those of some leaves that are in the pinned pool, on the current stream, and wait once for all.
+
+    Returns:
+        The numbers of the others.
+    """
+    calls = replay.tree_calls()
+    if len(numbers) < 2 or not _may_keep():
+        return numbers
+    sent = calls.send_pinned([leaves[number] for number in numbers], device)
+    if sent is None:
+        return numbers
+    for number, array in zip(numbers, sent, strict=True):
+        if array is not None:
+            results[number] = array
+    return [number for number, array in zip(numbers, sent, strict=True) if array is None]
+
+
 def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawStream | None) -> list[Any] | None:
     """Upload leaves of a form that is known; they have been read on return. None, and nothing done, for others."""
     calls = replay.tree_calls()
@@ -334,7 +352,7 @@ def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawSt
             backend.attach(device)
             stream = order if order is not None else backend.stream_current(device)
             slab = PackedLeaves(leaves, layout, backend, stream, parts)
-            if nbytes <= PACKED_LEAF_MOST or not can_stage(backend, stream):
+            if nbytes <= TOGETHER_FROM or not can_stage(backend, stream):
                 slab.send()
             else:
                 _in_one_call(slab.region(), backend, stream)
@@ -356,13 +374,9 @@ def keep_upload(
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
-    cut = functools.partial(_cut, backend, layout.runs)
-    _sent[device] = [SentForm(form, layout.nbytes, cut, layout), *_sent.get(device, ())][:_FORMS_KEPT]
+    kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), layout)
+    _sent[device] = [kept, *_sent.get(device, ())][:_FORMS_KEPT]
     return True
-
-
-def _cut(backend: Backend, runs: list[Run], memory: Array) -> list[Array]:
-    return backend.subarrays(memory, runs)
 
 
 def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
@@ -511,7 +525,7 @@ def begin(
     can = can_stage(backend, stream)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
-    is_together = can and nbytes + layout.nbytes >= PACKED_LEAF_MOST
+    is_together = can and nbytes + layout.nbytes >= TOGETHER_FROM
     numbers = alone if is_together else ()
     large = _large(leaves, numbers, dtype, backend, stream.device, may_permute=call == "to_device")
     if observe.active is not None or process.get().strict:  # which ask for all of them before the first is copied
@@ -704,7 +718,7 @@ def _gather_kernel(backend: Backend, device: Device) -> RawKernel:
 
 def _shares(most: int, count: int) -> int:
     """Blocks for each array, of which the largest has ``most`` bytes."""
-    return max(1, min(16, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
+    return max(1, min(64, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
 
 
 class _Leaf(NamedTuple):
@@ -974,7 +988,7 @@ def fetch_again(
     calls = replay.tree_calls()
     for kept in _fetched.get(device, ()) if _may_keep() else ():
         count = len(kept.layout.members)
-        through = 0 if is_pinned or kept.nbytes > PACKED_LEAF_MOST else kept.nbytes
+        through = 0 if is_pinned or kept.nbytes > TOGETHER_FROM else kept.nbytes
         room = count * _PIECE_NBYTES
         if room + through > MEDIUM_NBYTES:
             return None
@@ -996,7 +1010,7 @@ def _fetch(
         if memory.base is None:  # the pool is full
             return None
     try:
-        if is_pinned and nbytes <= PACKED_LEAF_MOST:
+        if is_pinned and nbytes <= TOGETHER_FROM:
             _enqueue_gather(address(memory), pieces, count, kept.layout.most, nbytes, backend, stream)
         elif through.size:
             _enqueue_gather(address(through), pieces, count, kept.layout.most, nbytes, backend, stream)
@@ -1027,7 +1041,7 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
         if registry.owner_of(leaf) is None:
             continue
         found = fast.whole(leaf)
-        if found is None or not 0 < math.prod(found[1]) * found[2].itemsize <= PACKED_LEAF_MOST:
+        if found is None or not 0 < math.prod(found[1]) * found[2].itemsize <= MEDIUM_NBYTES:
             return False
         kinds.setdefault(found[1:], []).append(number)
     layout = SlabLayout([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()])

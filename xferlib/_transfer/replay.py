@@ -167,7 +167,7 @@ def tree_calls() -> Any:
 
     - ``keep_form(leaves, numbers, places)``: what is kept of arrays that travel together, by their numbers among the
       leaves, and of the others, which are no arrays; None where one is not plain bytes in C order.
-    - ``send_tree``, ``fetch_tree``: see `many.py`, whose tables they read.
+    - ``send_tree``, ``fetch_tree``, ``send_pinned``: see `many.py`, whose tables they read.
     - ``match_form(kept, leaves, address)``: whether leaves have that form; the `Part` of each array at the address then
       says where it lies.
     - ``cut_form(kept, leaves, memory)``: the leaves, with views of an array of bytes in the places of those arrays.

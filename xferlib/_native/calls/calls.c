@@ -327,6 +327,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"keep_form", FAST(xf_keep_form)},
     {"match_form", FAST(xf_match_form)},
     {"cut_form", FAST(xf_cut_form)},
+    {"send_pinned", FAST(xf_send_pinned)},
     {"send_tree", FAST(xf_send_tree)},
     {"fetch_tree", FAST(xf_fetch_tree)},
     {"flatten", FAST(xf_flatten)},

@@ -33,6 +33,7 @@ PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);
 PyObject *xf_keep_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
+PyObject *xf_send_pinned(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments);

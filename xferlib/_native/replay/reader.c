@@ -133,7 +133,7 @@ static PyObject *take(Reader *r)
         Py_CLEAR(r->error);
         return NULL;
     }
-    if (!r->is_open)
+    if (!r->is_open || (r->items && PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed))
         return NULL;
     if (!r->items) {
         long long rest;
@@ -158,8 +158,6 @@ static PyObject *take(Reader *r)
     if (!r->items) {
         r->left_ns = now_ns();
         r->work_ns = r->left_ns - begun;
-    } else if (PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed) {
-        r->is_free = 0;
     }
     return value;
 }

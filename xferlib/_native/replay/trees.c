@@ -364,6 +364,43 @@ static int fetch(const call *c, word table, word memory, word between, size_t nb
     return !error;
 }
 
+/* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: their copies are
+   enqueued one behind the other, and waited for once. None, and nothing done, where Python is to do it. */
+PyObject *xf_send_pinned(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    call_stream on = {0};
+    PyObject *kept, *made;
+    device_entry *e;
+    int is_read = 1;
+    (void)module;
+    if (count != 2 || !PyList_Check(given[0]))
+        return PyErr_Format(PyExc_TypeError, "send_pinned takes a list and a device");
+    if (!xf_follow() || !xf_may_replay() || !(e = xf_find_device(given[1])) || e->kind != ON_CUDA || !e->wait ||
+        !xf_is_current(e, &on))
+        return left_to_python();
+    kept = PyList_New(0);
+    made = kept ? PyList_New(0) : NULL;
+    for (Py_ssize_t i = 0; made && i < PyList_Size(given[0]); ++i) {
+        PyObject *array = Py_NewRef(PyList_GetItem(given[0], i)), *sent = NULL;
+        if (is_of(array, replay.ndarray) && xf_is_lent(array))
+            sent = xf_hand_over(array, given[1], (word)(uintptr_t)on.handle, kept, 0);
+        if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
+            Py_CLEAR(made);
+        Py_XDECREF(sent);
+        Py_DECREF(array);
+    }
+    if (kept && PyList_Size(kept)) { /* also where an error is set: the sources may be changed on return */
+        int error;
+        WITHOUT_GIL(error = e->wait(on.handle));
+        is_read = !error;
+    }
+    Py_XDECREF(kept);
+    if (made && is_read)
+        return made;
+    Py_XDECREF(made);
+    return left_to_python();
+}
+
 /* The device of the first array among leaves; NULL where Python is to copy that. */
 static device_entry *device_of_first(PyObject *leaves)
 {

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -159,7 +159,10 @@ class TorchCuda(Tensors, CudaBackend):
         return found
 
     def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
-        return tensors.cut(slab, runs)
+        return tensors.make_cutter(runs)(slab)
+
+    def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[torch.Tensor]]:
+        return tensors.make_cutter(runs)
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:
