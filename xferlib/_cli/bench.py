@@ -25,7 +25,7 @@ import time
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata, util
@@ -202,6 +202,105 @@ class TransferCase:
         )  # fmt: skip
 
 
+_MOST_ITEM, _ITEMS, _DISTINCT_NBYTES = 32 << 20, 40, 256 << 20
+"""Bytes of the largest item of a loop, the number of its items, and the bytes of those that are distinct."""
+_MOST_LEAF, _MOST_TREE, _MOST_LEAVES = 16 << 20, 160 << 20, 500
+SOURCES = ("list", "generator", "pinned list")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetchCase:
+    """A loop over arrays of one size, with some small kernels for each."""
+
+    name: str
+    library: str
+    source: str
+    """Of `SOURCES`."""
+    item_nbytes: int
+    kernels: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole loop."""
+        return _ITEMS * self.item_nbytes
+
+    def __str__(self) -> str:
+        kernels = f"{self.kernels} kernel{'s' * (self.kernels > 1)}"
+        return f"{_ITEMS} items of {size_text(self.item_nbytes)}, {self.source}, {kernels} each, {self.library}"
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> PrefetchCase:
+        """Draw a case, log-uniform in size from 4 KiB an item."""
+        chance = np.random.default_rng([seed, number, 1])
+        return cls(
+            name=f"prefetch:{seed}:{number}", library=libraries[number % len(libraries)],
+            source=str(chance.choice(SOURCES)), kernels=int(chance.integers(1, 13)),
+            item_nbytes=int(_draw_size(_LEAST_ARRAY, min(most or _MOST_ITEM, _MOST_ITEM), chance)) // 4 * 4,
+        )  # fmt: skip
+
+    def make_source(self) -> Callable[[], Iterable[HostArray]]:
+        """A function that gives the items anew for each loop."""
+        count = self.item_nbytes // 4
+        distinct = [
+            np.full(count, number, np.float32) for number in range(max(3, min(_ITEMS, _DISTINCT_NBYTES // (4 * count))))
+        ]
+        if self.source == "pinned list":
+            distinct = [xl.pinned_array(each, backend=self.library) for each in distinct]
+        items = list(itertools.islice(itertools.cycle(distinct), _ITEMS))
+        return (lambda: (item for item in items)) if self.source == "generator" else (lambda: items)
+
+    def work(self, batch: Any) -> Any:
+        """What the consumer does with one; sums of small whole numbers are exact."""
+        for _ in range(self.kernels):
+            batch = batch + 1
+        return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeCase:
+    """A dict of float32 vectors, copied in one direction."""
+
+    name: str
+    library: str
+    is_upload: bool
+    is_pinned: bool
+    """The host's end is."""
+    sizes: tuple[int, ...]
+    """Of the leaves, in elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all leaves."""
+        return 4 * sum(self.sizes)
+
+    def __str__(self) -> str:
+        least, most = size_text(4 * min(self.sizes)), size_text(4 * max(self.sizes))
+        way = f"{'up' if self.is_upload else 'down'}{', pinned' * self.is_pinned}"
+        return f"{len(self.sizes)} leaves of {least} to {most}, {way}, {self.library}"
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> TreeCase:
+        """Draw a case, log-uniform in the number of leaves and their size: all alike, or each for itself."""
+        chance = np.random.default_rng([seed, number, 2])
+        count = int(_draw_size(2, _MOST_LEAVES, chance))
+        largest = _draw_size(16, min(most or _MOST_LEAF, _MOST_LEAF), chance)
+        is_alike = bool(chance.random() < 0.5)
+        sizes = np.array([largest if is_alike else _draw_size(8, largest, chance) for _ in range(count)])
+        sizes *= min(1.0, _MOST_TREE / sizes.sum())
+        return cls(
+            name=f"tree:{seed}:{number}", library=libraries[number % len(libraries)],
+            is_upload=bool(chance.random() < 0.5), is_pinned=bool(chance.random() < 0.5),
+            sizes=tuple(max(2, int(size / 4)) for size in sizes),
+        )  # fmt: skip
+
+    def host_tree(self) -> dict[str, HostArray]:
+        """New arrays, in the memory of an upload's source."""
+        leaves = [np.full(size, number, np.float32) for number, size in enumerate(self.sizes)]
+        if self.is_pinned and self.is_upload:
+            leaves = [xl.pinned_array(each, backend=self.library) for each in leaves]
+        return {f"leaf {number}": leaf for number, leaf in enumerate(leaves)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnArray:
     """One array of a kernel, which broadcasts to the shape of the result."""
@@ -354,6 +453,46 @@ class ArrayLibrary:
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         raise NotImplementedError("no transfers")
 
+    def send(self, source: HostArray) -> Any:
+        """The library's usual upload of one array, as a plain loop has it."""
+        raise NotImplementedError("no loops")
+
+    def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        """Ways of a loop, each of which returns what the last item became when the device has done its work."""
+
+        def plain() -> Any:
+            done = None
+            for item in source():
+                done = case.work(self.send(item))
+            return done
+
+        by_hand = {} if case.source == "pinned list" else self.by_hand(case, source)
+        return {name: self.wait_after(run) for name, run in {"plain loop": plain, **by_hand}.items()}
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        """Loops with pinned buffers of the program's own."""
+        return {}
+
+    def trees(self, case: TreeCase, tree: dict[str, HostArray]) -> Runs:
+        """Ways of a tree, up or down, each until it is there; a result may share memory with the next one's."""
+        if case.is_upload:
+            runs = {"one by one": lambda: {name: self.send(leaf) for name, leaf in tree.items()}, **self.up_flat(tree)}
+            return {name: self.wait_after(run) for name, run in runs.items()}
+        held = {name: self.send(leaf) for name, leaf in tree.items()}
+        return {"one by one": lambda: {name: self.fetch(leaf) for name, leaf in held.items()}, **self.down_flat(held)}
+
+    def fetch(self, array: Any) -> Any:
+        """The library's usual download of one array."""
+        raise NotImplementedError("no trees")
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        """Ways by one buffer for all leaves."""
+        return {}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        """Likewise to the host."""
+        return {}
+
     def array(self, source: HostArray) -> Any:
         """A new array in C order on the device."""
         raise NotImplementedError("no kernels")
@@ -399,6 +538,23 @@ class Xferlib(ArrayLibrary):
             return {"to_host": lambda: xl.to_host(held, **words)}
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
 
+    def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        def run() -> Any:
+            done = None
+            with xl.prefetch(source(), device=self.place) as batches:
+                for batch in batches:
+                    done = case.work(batch)
+            return done
+
+        return {"prefetch": self.wait_after(run)}
+
+    def trees(self, case: TreeCase, tree: dict[str, HostArray]) -> Runs:
+        if case.is_upload:
+            return {"tree.to_device": self.wait_after(lambda: xl.tree.to_device(tree, device=self.place))}
+        held = xl.tree.to_device(tree, device=self.place)
+        self.place.synchronize()
+        return {"tree.to_host": lambda: xl.tree.to_host(held, pinned=case.is_pinned)}
+
 
 def _conversion(case: TransferCase) -> dict[str, Any]:
     return {} if case.given == case.wanted else {"dtype": case.wanted}
@@ -433,6 +589,12 @@ class Numpy(ArrayLibrary):
         if out is None:
             return {"array": lambda: np.array(held, case.wanted, order="C")}
         return {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
+
+    def send(self, source: HostArray) -> Any:
+        return source.copy()
+
+    def fetch(self, array: Any) -> Any:
+        return array.copy()
 
     def array(self, source: HostArray) -> Any:
         return np.array(source, order="C")
@@ -477,6 +639,51 @@ class Cupy(ArrayLibrary):
             return {"get(out=)": lambda: held.get(out=out)}
         return _assign_to(out, gets)
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.asarray(source)
+
+    def fetch(self, array: Any) -> Any:
+        return array.get()
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        cp, count = self.module, case.item_nbytes // 4
+        pinned = [cp.cuda.alloc_pinned_memory(case.item_nbytes) for _ in range(2)]
+        buffers = [np.frombuffer(memory, np.float32, count) for memory in pinned]
+        events = [cp.cuda.Event(disable_timing=True) for _ in range(2)]
+
+        def run() -> Any:
+            done, stream = None, cp.cuda.get_current_stream()
+            for item, buffer, event in zip(source(), itertools.cycle(buffers), itertools.cycle(events), strict=False):
+                event.synchronize()
+                buffer[:] = item
+                there = cp.empty(count, np.float32)
+                there.set(buffer, stream=stream)
+                event.record(stream)
+                done = case.work(there)
+            return done
+
+        return {"two pinned buffers": run}
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        cp, sizes = self.module, [leaf.size for leaf in tree.values()]
+        buffer = np.frombuffer(cp.cuda.alloc_pinned_memory(4 * sum(sizes)), np.float32, sum(sizes))
+
+        def run() -> Any:
+            np.concatenate(list(tree.values()), out=buffer)
+            there = cp.empty(len(buffer), np.float32)
+            there.set(buffer)
+            return dict(zip(tree, _split(there, sizes), strict=True))
+
+        return {"a flat buffer": run}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        sizes = [leaf.size for leaf in held.values()]
+
+        def run() -> Any:
+            return dict(zip(held, _split(self.module.concatenate(list(held.values())).get(), sizes), strict=True))
+
+        return {"concatenate": run}
+
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
 
@@ -484,6 +691,12 @@ class Cupy(ArrayLibrary):
         parameters = ", ".join(f"T {name}" for name in case.names)
         kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
         return {**super().compile(case, inputs), "ElementwiseKernel": kernel}
+
+
+def _split(array: Any, sizes: list[int]) -> list[Any]:
+    """Views of these numbers of elements, one behind the other."""
+    ends = list(itertools.accumulate(sizes))
+    return [array[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _assign_to(out: Any, gets: Runs) -> Runs:
@@ -537,6 +750,77 @@ class Torch(ArrayLibrary):
             return {"copy_": lambda: target.copy_(held)}
         return {"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())}
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.from_numpy(source).to(self.device, non_blocking=True, copy=True)
+
+    def fetch(self, array: Any) -> Any:
+        return array.to("cpu", copy=not self.has_pinned)
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        if not self.has_pinned:
+            return {}
+        torch, count = self.module, case.item_nbytes // 4
+        buffers = [torch.empty(count, pin_memory=True) for _ in range(2)]
+        events, side = [torch.cuda.Event() for _ in range(2)], torch.cuda.Stream()
+
+        def fill(item: HostArray, number: int) -> Any:
+            events[number % 2].synchronize()
+            return buffers[number % 2].copy_(torch.from_numpy(item))
+
+        def run() -> Any:
+            done = None
+            for number, item in enumerate(source()):
+                there = fill(item, number).to(self.device, non_blocking=True)
+                events[number % 2].record()
+                done = case.work(there)
+            return done
+
+        def run_beside() -> Any:
+            done, ahead, current = None, None, torch.cuda.current_stream()
+            for number, item in enumerate(itertools.chain(source(), (None,))):
+                before, ahead = ahead, None
+                if item is not None:
+                    staged = fill(item, number)
+                    with torch.cuda.stream(side):
+                        ahead = staged.to(self.device, non_blocking=True)
+                        events[number % 2].record()
+                if before is not None:
+                    current.wait_event(events[(number - 1) % 2])
+                    before.record_stream(current)
+                    done = case.work(before)
+            return done
+
+        return {"two pinned buffers": run, "two pinned buffers and a stream": run_beside}
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        torch, sizes = self.module, [leaf.size for leaf in tree.values()]
+        buffer = torch.empty(sum(sizes), pin_memory=self.has_pinned)
+        flat = buffer.numpy()
+
+        def run() -> Any:
+            np.concatenate(list(tree.values()), out=flat)
+            return dict(zip(tree, self.send(flat).split(sizes), strict=True))
+
+        def run_cat() -> Any:
+            there = torch.cat([torch.from_numpy(leaf) for leaf in tree.values()]).to(self.device, copy=True)
+            return dict(zip(tree, there.split(sizes), strict=True))
+
+        return {"a flat buffer": run, "cat": run_cat}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        torch, sizes = self.module, [leaf.numel() for leaf in held.values()]
+
+        def run_cat() -> Any:
+            return dict(zip(held, torch.cat(list(held.values())).cpu().split(sizes), strict=True))
+
+        def run() -> Any:
+            buffer = torch.empty(sum(sizes), pin_memory=True)
+            buffer.copy_(torch.cat(list(held.values())), non_blocking=True)
+            torch.cuda.current_stream().synchronize()
+            return dict(zip(held, buffer.split(sizes), strict=True))
+
+        return {"cat": run_cat, "a flat buffer": run} if self.has_pinned else {"cat": run_cat}
+
     def array(self, source: HostArray) -> Any:
         return self.module.from_numpy(np.ascontiguousarray(source)).to(self.device, copy=True)
 
@@ -577,6 +861,12 @@ class Pycuda(ArrayLibrary):
         held = self.module.to_gpu(np.ascontiguousarray(source))
         return {"get": held.get} if out is None else {"get(out)": lambda: held.get(out)}
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.to_gpu(source)
+
+    def fetch(self, array: Any) -> Any:
+        return array.get()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
@@ -612,7 +902,7 @@ def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peer
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
 
-Case: TypeAlias = TransferCase | KernelCase
+Case: TypeAlias = TransferCase | KernelCase | PrefetchCase | TreeCase
 _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
 _ROOM = 64
@@ -679,6 +969,35 @@ def try_transfer(case: TransferCase, peers: Peers) -> Trial:
     trial = Trial(subject=own.name, find_problem=find_problem, change=change)
     for library in (own, *peers.libraries.values()):
         trial.add(library.name, partial(library.transfers, case, source, out))
+    return trial
+
+
+def try_prefetch(case: PrefetchCase, peers: Peers) -> Trial:
+    """Make ready a loop over items that stay as they are, for the library whose kernels are its consumer's."""
+    own, source = Xferlib(case.library), case.make_source()
+    expected = case.work(list(source())[-1])
+
+    def find_problem(result: Any) -> str:
+        return "" if np.array_equal(xl.to_host(result), expected) else "the last item differs"
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, peers.libraries[case.library]):
+        trial.add(library.name, partial(library.loops, case, source))
+    return trial
+
+
+def try_tree(case: TreeCase, peers: Peers) -> Trial:
+    """Make ready the copies of a tree that stays as it is."""
+    own, tree = Xferlib(case.library), case.host_tree()
+
+    def find_problem(result: Any) -> str:
+        found = xl.tree.to_host(result)
+        wrong = [name for name, leaf in tree.items() if not np.array_equal(found[name], leaf)]
+        return f"{wrong[0]} differs" if wrong else ""
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, peers.libraries[case.library]):
+        trial.add(library.name, partial(library.trees, case, tree))
     return trial
 
 
@@ -832,6 +1151,8 @@ _BEHIND = 1 / 1.1
 _KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
     "transfer": (TransferCase.draw, try_transfer),
     "kernel": (KernelCase.draw, try_kernel),
+    "prefetch": (PrefetchCase.draw, try_prefetch),
+    "tree": (TreeCase.draw, try_tree),
 }
 """How the cases of each kind are drawn, and made ready."""
 
