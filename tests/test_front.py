@@ -26,7 +26,6 @@ from hypothesis import strategies as st
 import xferlib as xl
 from tests.entered import functions_of
 from tests.fake import FakeArray, FakeBackend
-from xferlib._pipeline import feeds
 from xferlib.backends.base import DirectCopies, PlainArrays
 from xferlib.errors import (
     ArgumentError,
@@ -44,6 +43,7 @@ from xferlib.testing import (
     DTYPES,
     assert_identical,
     assert_same_bits,
+    batches_read_by,
     configured,
     forced,
     fresh_registry,
@@ -958,12 +958,12 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
 def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_their_copies(
     direct: Any, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeds, "is_watched", lambda: False)
     monkeypatch.setattr(direct, "keeps_sources", True)
     expected = [bits_of(1000 + 100 * number, np.uint8, seed=number) for number in range(70)]
     items = [xl.pinned_array(each, backend="direct") for each in expected]
     shapes = [each.shape for each in items]
-    ahead = xl.prefetch(items, device=HERE)
+    with batches_read_by("consumer"):
+        ahead = xl.prefetch(items, device=HERE)
     found = [next(ahead) for _ in range(2)]  # the first finds the stream and the way
     direct.machine.progresses_on_query = False
     try:

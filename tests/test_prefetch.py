@@ -24,28 +24,21 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib._pipeline import batches as routes
-from xferlib._pipeline import feeds
-from xferlib.testing import assert_same_bits, cores, load_backend, native
+from xferlib.testing import assert_same_bits, batches_read_by, cores, load_backend, native
 
 pytestmark = pytest.mark.usefixtures("backend")
 
 
-def read_by(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the thread read from the first batch on, or the consumer all the time, however long it takes."""
-    monkeypatch.setattr(feeds, "is_watched", lambda: False)
-    monkeypatch.setattr(feeds, "THREAD_FROM_NS", -1 if reader == "thread" else 1 << 62)
-
-
 @pytest.fixture(params=["thread", "consumer"])
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    read_by(request.param, monkeypatch)
-    return str(request.param)
+def reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    with batches_read_by(request.param):
+        yield request.param
 
 
 @pytest.fixture
-def thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_by("thread", monkeypatch)
+def thread() -> Iterator[None]:
+    with batches_read_by("thread"):
+        yield
 
 
 def array(number: int, shape: tuple[int, ...] = (3, 5), dtype: str = "float32") -> np.ndarray[Any, Any]:
@@ -164,11 +157,8 @@ def test_batches_of_every_form_and_source_come_in_order_though_they_change(
     batches = [BATCHES[name](number) for number, name in enumerate(names)]
     expected = copy.deepcopy(batches)
     source = {**SOURCES, "clearing": clearing, "tensors": as_tensors}[kind](batches)
-    with cores(core_count), pytest.MonkeyPatch.context() as chosen:
-        chosen.setattr(routes, "DIRECT_MOST", direct_most)
-        chosen.setattr(feeds, "DIRECT_MOST", direct_most)
-        if reader != "watched":
-            read_by(reader, chosen)
+    way = batches_read_by(reader, direct_most=direct_most) if reader != "watched" else contextlib.nullcontext()
+    with cores(core_count), way:
         prefetcher = xl.prefetch(source, depth=depth)
         found = list(prefetcher) if is_kept else [xl.tree.to_host(batch) for batch in prefetcher]
         for there, here in zip(found, expected, strict=True):
@@ -377,8 +367,7 @@ def test_ctrl_c_while_a_batch_is_waited_for_is_itself_and_loses_nothing() -> Non
     same(found, [array(number) for number in range(2)])
 
 
-@pytest.mark.usefixtures("reader")
-def test_ctrl_c_in_a_generator_that_the_consumer_reads_is_no_silent_end() -> None:
+def test_ctrl_c_in_a_generator_that_the_consumer_reads_is_no_silent_end(reader: str) -> None:
     struck = itertools.count()
 
     class Counted:
@@ -394,11 +383,10 @@ def test_ctrl_c_in_a_generator_that_the_consumer_reads_is_no_silent_end() -> Non
             return array(self.given)
 
     goes_on = xl.prefetch(Counted())  # an iterator that is no generator is none the worse for it
-    is_ahead = feeds.THREAD_FROM_NS < 0
     assert_same_bits(xl.to_host(next(goes_on)), array(1))
     with pytest.raises(KeyboardInterrupt):
         next(goes_on)
-    if not is_ahead:
+    if reader == "consumer":
         assert_same_bits(xl.to_host(next(goes_on)), array(2))
     goes_on.close()
 
@@ -729,9 +717,7 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_and_sent_on_one_stream(kind:
     assert len({each.stream for each in images}) == 1
 
 
-def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumers() -> None:
     readers: list[str] = []
 
     def source() -> Iterator[Any]:
@@ -742,9 +728,8 @@ def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumer
     here = threading.current_thread().name
     for threshold, expected in ((1 << 62, [here] * 6), (0, [here] + ["xferlib-feed"] * 5)):
         readers.clear()
-        monkeypatch.setattr(feeds, "is_watched", lambda: False)
-        monkeypatch.setattr(feeds, "THREAD_FROM_NS", threshold)
-        same([xl.to_host(batch) for batch in xl.prefetch(source())], [array(number) for number in range(6)])
+        with batches_read_by("consumer", hidden_ns=threshold):
+            same([xl.to_host(batch) for batch in xl.prefetch(source())], [array(number) for number in range(6)])
         assert readers == expected
 
 
@@ -752,9 +737,9 @@ def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumer
 def test_no_stream_is_made_for_batches_that_travel_on_the_consumers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr(xl.get_backend(), "stream_create", lambda *_, **__: made.append(1))
-    read_by("consumer", monkeypatch)
     items = [array(number) for number in range(4)]
-    same([xl.to_host(batch) for batch in xl.prefetch(SOURCES[kind](items))], items)
+    with batches_read_by("consumer"):
+        same([xl.to_host(batch) for batch in xl.prefetch(SOURCES[kind](items))], items)
     assert not made
 
 

@@ -31,6 +31,7 @@ from xferlib._core.thresholds import (
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     PACKED_LEAF_MOST,
+    PACKED_TREE_MOST,
     PINNED_QUERY_FROM,
     TOGETHER_FROM,
 )
@@ -110,12 +111,13 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     return found
 
 
-def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]]:
+def sort_leaves(leaves: Sequence[Any], dtype: Any, most: int = PACKED_LEAF_MOST) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
         leaves: Of a tree.
         dtype: That arrives; each leaf's own if None.
+        most: Bytes of the largest small one.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -136,7 +138,7 @@ def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list
     for (extents, arrives), members in kinds.items():
         wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_result_dtype(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
-        if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
+        if 0 < math.prod(extents) * wanted.itemsize <= most:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
@@ -366,10 +368,13 @@ def keep_upload(
     leaves: list[Any], packed: Sequence[LeafKind], alone: Sequence[int], backend: Backend, device: Device
 ) -> bool:
     """Keep the form of leaves that `sort_leaves` has sorted, if `send_again` can send such; whether it can."""
-    if alone or not packed or not _may_keep():
+    if not _may_keep():
         return False
+    if alone:
+        packed, alone = sort_leaves(leaves, None, PACKED_TREE_MOST)
     layout = SlabLayout(packed)
-    if not layout.is_plain or layout.nbytes > LARGE_NBYTES:
+    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= PACKED_LEAF_MOST else PACKED_TREE_MOST)
+    if alone or not packed or not layout.is_plain or is_large:
         return False
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
