@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import itertools
 import os
 import sys
 import threading
@@ -353,6 +352,19 @@ def is_watched() -> bool:
     return observe.listener is not None or is_followed()
 
 
+def _rejoin(held: tuple[Any, ...], source: Iterator[Any]) -> Iterator[Any]:
+    """Items, and behind them those of an iterator that may have `__next__` alone: `itertools.chain` asks for more."""
+    yield from held
+    del held
+    while True:
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        yield item
+        del item
+
+
 class ThreadedFeed(Feed):
     """The batches of any source, read ahead where that pays.
 
@@ -395,7 +407,8 @@ class ThreadedFeed(Feed):
             self._refuse_closed()
         with deferred:  # a thread that runs keeps the feed
             if reader is not None:
-                self._source, self.reader = itertools.chain(reader.end(), source), None
+                held, self.reader = reader.end(), None
+                self._source = _rejoin(held, source) if held else source
             self._is_ahead = True
             self._phase = _Phase.IDLE
             self.thread.start()

@@ -95,7 +95,8 @@ _LAZY = {
         "xferlib.testing.conformance": ("BackendConformance",),
         "xferlib.testing.tools": (
             "Native", "PATHS", "StagingStats", "THRESHOLDS", "Thresholds", "advised", "assert_allclose_ulp",
-            "assert_identical", "assert_same_bits", "batches_read_by", "load_backend", "configured", "cores", "forced", "fresh_registry",
+            "assert_identical", "assert_same_bits", "batches_read_by", "load_backend",
+            "configured", "cores", "forced", "fresh_registry",
             "fresh_staging", "get_in_use_nbytes", "in_flight_count", "in_python", "is_recording", "lent_chunks",
             "native", "native_bits", "no_peers", "pending_count", "recorded", "start_results_early", "scribble",
             "settle_all", "staging_stats", "work_shared",

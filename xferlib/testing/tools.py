@@ -306,11 +306,10 @@ def batches_read_by(reader: str, *, direct_most: int | None = None, hidden_ns: i
         hidden_ns: Nanoseconds that must be hidden so.
     """
     with ExitStack() as ends:
-        replace = lambda module, name, value: ends.enter_context(replace_attribute(module, name, value))
-        replace(feeds, "is_watched", lambda: False)
-        replace(feeds, "THREAD_FROM_NS", -1 if reader == "thread" else hidden_ns)
+        ends.enter_context(replace_attribute(feeds, "is_watched", lambda: False))
+        ends.enter_context(replace_attribute(feeds, "THREAD_FROM_NS", -1 if reader == "thread" else hidden_ns))
         for module in (feeds, batches) if direct_most is not None else ():
-            replace(module, "DIRECT_MOST", direct_most)
+            ends.enter_context(replace_attribute(module, "DIRECT_MOST", direct_most))
         yield
 
 
