@@ -250,7 +250,7 @@ class PrefetchCase:
         return (lambda: (item for item in items)) if self.source == "generator" else (lambda: items)
 
     def work(self, batch: Any) -> Any:
-        """What the consumer does with one; sums of small whole numbers are exact."""
+        """The consumer's work on one; sums of small whole numbers are exact."""
         for _ in range(self.kernels):
             batch = batch + 1
         return batch

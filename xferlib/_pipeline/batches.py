@@ -477,11 +477,10 @@ class PendingTreeUpload(_OnSideStream):
 # exceed the copy's: two events and two waits to order the streams, a guard on each array so that its memory is not
 # freed under the consumer's work, and a wake-up of threads. So the size and the kind of a batch choose its route:
 #
-# - DIRECT, arrays of up to 128 KiB, trees of up to medium size, and every batch of a device without streams: on the
-#   consumer's stream, as `xferlib.to_device` copies them.
+# - DIRECT, arrays of up to `DIRECT_MOST` bytes, trees of up to medium size, and every batch of a device without
+#   streams: on the consumer's stream, as `xferlib.to_device` copies them.
 # - AHEAD, up to three arrays of medium size, or pinned ones of any size: on a side stream, into memory of the
-#   consumer's
-#   stream (see `side_stream`).
+#   consumer's stream (see `side_stream`).
 # - OWN, everything else: on the slot's stream, in memory of that stream.
 #
 # With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose

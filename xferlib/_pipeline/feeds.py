@@ -677,12 +677,12 @@ class ListFeed(Feed):
         if reader is not None:
             reader.is_free, reader.number = False, self._taken
             if len(reader.pinned) >= _FOLLOWED_FROM:
-                self._follow_pinned()
+                self._mark_pinned()
             value = reader.take()
             if value is None and router.is_pinned(
                 host
             ):  # for the first time, or the consumer has gone to another stream
-                self._follow_pinned()
+                self._mark_pinned()
                 self._stream = router.backend.stream_current(router.device)
                 reader.stream = self._stream.handle
                 value = reader.take()
@@ -690,7 +690,7 @@ class ListFeed(Feed):
                 return value
         return send(host, router) if router.route(host) is Route.DIRECT else None
 
-    def _follow_pinned(self) -> None:
+    def _mark_pinned(self) -> None:
         """Put an event behind the copies of pinned sources, which live until then."""
         sources, self.reader.pinned = self.reader.pinned, []
         backend, stream = self._router.backend, self._stream
@@ -778,5 +778,5 @@ class ListFeed(Feed):
         self._watched.clear()
         batches = super()._drop()
         if self.reader is not None:
-            self._follow_pinned()
+            self._mark_pinned()
         return batches

@@ -313,9 +313,11 @@ def prefetch(
     the next ``next`` goes on from there, perhaps without the batch that was about to be handed out.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
-    their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
-    other: each has been copied before the next is read, so that a generator may fill the same array again
-    and again. Arrays of up to 128 KiB and trees of up to 2 MiB are copied on your own stream when their turn
+    their copy is made: copies run ahead of you. Any other iterable is read one item after the other: each has been
+    copied before the next is read, so that a generator may fill the same array again and again. A thread reads it
+    ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
+    strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
+    1 MiB and trees of up to 2 MiB are copied on your own stream when their turn
     comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
     on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
     memory that belongs to yours.

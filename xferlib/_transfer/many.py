@@ -278,7 +278,7 @@ _FORMS_KEPT = 16
 
 
 class SentForm(NamedTuple):
-    """What is kept of trees that go to a device; C reads the first three."""
+    """The form of trees that go to a device; C reads the first three fields."""
 
     form: Any
     """Of `replay.tree_calls`."""
@@ -290,7 +290,7 @@ class SentForm(NamedTuple):
 
 
 class FetchedForm(NamedTuple):
-    """What is kept of trees that come from a device; C reads the first four."""
+    """The form of trees that come from a device; C reads the first four fields."""
 
     form: Any
     nbytes: int
