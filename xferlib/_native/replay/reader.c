@@ -1,4 +1,4 @@
-/* The next batch of a loop, in one call of C: an array of a list, or that an iterator gives, is copied on the consumer's stream when
+/* The next batch of a loop, in one call of C: an array of a list, or of an iterator, is copied on the consumer's stream when
    it is asked for, as a plain loop would do it.
 
    In Python the steps from the loop to that copy are four calls, which take 1 us by themselves and 8 between kernels, where their
