@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import inspect
+import itertools
 import math
 import os
 import pickle
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -904,6 +905,56 @@ def test_arrays_whose_copy_is_refused_go_to_pinned_memory_by_python(direct: Any,
     setattr(direct, fails, 1)
     for one, other in zip(xl.tree.to_host(arrays, pinned=True), expected, strict=True):
         assert_same_bits(one, other)
+
+
+LEAVES: dict[str, Callable[[int], Any]] = {
+    "vector": lambda n: np.arange(5, dtype=np.float32) + n,
+    "longer": lambda n: np.arange(6, dtype=np.float32) + n,
+    "other dtype": lambda n: np.arange(5, dtype=np.int32) + n,
+    "of long long": lambda n: np.arange(5, dtype=np.longlong) + n,
+    "matrix": lambda n: np.arange(600, dtype=np.int16).reshape(20, 30) + np.int16(n),
+    "other shape": lambda n: np.arange(600, dtype=np.int16).reshape(30, 20) + np.int16(n),
+    "transposed": lambda n: np.arange(600, dtype=np.int16).reshape(30, 20).T + np.int16(n),
+    "gaps": lambda n: np.arange(10, dtype=np.float32)[::2] + n,
+    "swapped": lambda n: np.arange(5, dtype=">f4") + n,
+    "scalar": lambda n: np.array(n, np.complex128),
+    "empty": lambda n: np.zeros((0, 3), np.float32),
+    "some KiB": lambda n: np.full(70_000, n, np.float64),
+    "pinned": lambda n: xl.pinned_array(np.full(300, n, np.uint8), backend="direct"),
+    "large and pinned": lambda n: xl.pinned_array(np.full(200_000, n, np.float64), backend="direct"),
+    "number": lambda n: n,
+    "none": lambda n: None,
+}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=8),
+    changes=st.lists(st.tuples(st.integers(0, 7), st.sampled_from(sorted(LEAVES))), max_size=4),
+    repeats=st.integers(1, 3),
+)
+@example(
+    names=["vector", "matrix", "number"], changes=[(0, "longer"), (0, "of long long"), (1, "transposed")], repeats=3
+)
+@example(names=["large and pinned"] * 3 + ["vector"] * 2, changes=[], repeats=2)
+def test_trees_of_a_known_form_and_of_nearly_that_form_arrive(
+    direct: Any, names: list[str], changes: list[tuple[int, str]], repeats: int
+) -> None:
+    direct.keeps_sources = True
+    kinds, number = list(names), itertools.count(1)
+    for place, name in [(0, kinds[0]), *changes]:
+        kinds[place % len(kinds)] = name
+        for _ in range(repeats):
+            leaves = [LEAVES[kind](next(number)) for kind in kinds]
+            tree = {"first": leaves[0], "others": (leaves[1:], leaves[-1])}  # one stands in two places
+            sent = xl.tree.to_device(tree, device=HERE)
+            found = xl.tree.to_host(sent)
+            assert sent["others"][0] == [] or sent["others"][1] is sent["others"][0][-1]
+            for one, other in zip([found["first"], *found["others"][0]], leaves, strict=True):
+                if isinstance(other, np.ndarray):
+                    assert_same_bits(one, other.astype(other.dtype.newbyteorder("=")))
+                else:
+                    assert one is other
 
 
 def test_few_small_arrays_of_a_tree_that_are_converted_are_copied_one_by_one(direct: Any) -> None:

@@ -102,7 +102,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
             self._has_ended = isinstance(error, StopIteration)
             if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
                 self._finalizer.detach()
-            del self  # the error may be part of a cycle, and its traceback keeps this frame
+            del self, reader  # the error may be part of a cycle, and its traceback keeps this frame
             raise
         return batch
 
