@@ -55,6 +55,10 @@ make: Callable[..., Array] = _maker()
 """An array from shape, dtype character and pointer; without a pointer, from CuPy's pool."""
 
 
+# `flags` makes an object, which takes as long as the rest of a description; the attribute is private, and may go.
+_is_in_order = attrgetter("_c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "flags.c_contiguous")
+
+
 class CupyBackend(CudaBackend):
     """CuPy arrays, from CuPy's memory pool."""
 
@@ -86,8 +90,7 @@ class CupyBackend(CudaBackend):
     pointer_of = staticmethod(attrgetter("data.ptr"))
 
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
-        # `flags` would make an object, which takes as long as the rest.
-        return (array.data.ptr, array.shape, array.dtype) if array._c_contiguous else None
+        return (array.data.ptr, array.shape, array.dtype) if _is_in_order(array) else None
 
     def operands(self, arrays: Sequence[Array]) -> list[int]:
         return [each.data.ptr for each in arrays]
