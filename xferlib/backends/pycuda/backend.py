@@ -315,7 +315,6 @@ class PycudaBackend(CudaBackend):
     def direct(self, device: Device) -> DirectCopies | None:
         found = super().direct(device)
         return found and found._replace(
-            empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
             is_current=lambda: self._is_pushed() and self.device_current() is device,
             empty_between=None,  # PyCUDA has no current stream: `empty` is told which one
         )
@@ -373,6 +372,9 @@ class PycudaBackend(CudaBackend):
             found: bool = pycuda.driver.Context.get_current() is not None
             self._local.has_base = found
             return found
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        return self._empty_in_order(shape, dtype, device, self._default_stream(device))
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if not self._is_pushed():
