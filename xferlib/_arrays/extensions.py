@@ -309,16 +309,16 @@ class ProductPlan(NamedTuple):
 
     def run(self, left: Array, right: Array) -> Array:
         """Enqueue the product of other arrays of these layouts on the current stream."""
-        backend, device, dtype, shape, _ = self
+        backend, device, dtype, shape, calls = self
         backend.attach(device)
         stream = backend.stream_current(device)
         out = backend.empty(shape, dtype, device=device, stream=stream)
         arrays = (left, right, out)
-        enqueue_work(backend, stream, "matmul", arrays, None, self._enqueue, arrays)
+        run = calls[0] if len(calls) == 1 else self._enqueue
+        enqueue_work(backend, stream, "matmul", arrays, None, run, *backend.operands(arrays))
         return out
 
-    def _enqueue(self, arrays: Sequence[Array], stream: Any) -> None:
-        left, right, out = self.backend.operands(arrays)
+    def _enqueue(self, left: int, right: int, out: int, *, stream: RawStream) -> None:
         for call in self.calls:
             call(left, right, out, stream=stream)
 

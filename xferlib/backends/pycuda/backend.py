@@ -478,8 +478,9 @@ class PycudaBackend(CudaBackend):
         return Made(handle, native, core.Stream.from_handle(handle))
 
     def stream_current(self, device: Device) -> RawStream:
-        current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
-        return super().stream_current(device) if device.index in current else self._default_stream(device)
+        if not self._has_chosen or device.index not in self._attached.__dict__.get("current", {}):
+            return self._default_stream(device)
+        return super().stream_current(device)
 
     def stream_handle(self, device: Device) -> int:
         if not self._has_chosen:
