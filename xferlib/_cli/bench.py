@@ -392,6 +392,90 @@ def _draw_broadcast(chance: np.random.Generator, shape: Shape) -> Shape:
     return tuple(extent if whole else 1 for extent, whole in zip(shape, is_whole, strict=True))
 
 
+_PROGRAMS = {
+    "softplus": "log1p(exp(-abs(x))) + x",
+    "norm": "sqrt(sum(x * x))",
+    "centre": "(x - mean(x, axis=0)) / std(x, axis=0)",
+    "scan": "cumulative_sum(x, axis=-1)",
+    "sort": "sort(x, axis=-1)",
+    "matmul": "x @ y",
+}  # fmt: skip
+"""In the words of the Array API, which the peers spell as `Words` does."""
+_LEAST_PROGRAM, _MOST_PROGRAM = 8, 4_000_000
+"""Elements of the arrays of programs."""
+
+
+class Words:
+    """The functions of programs in a library's own module, by the Array API's names."""
+
+    def __init__(self, module: Any) -> None:
+        names = ("abs", "exp", "log1p", "mean", "sqrt", "std", "sum", "sort")
+        self.functions: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in names}
+        self.functions["cumulative_sum"] = getattr(module, "cumulative_sum", None) or module.cumsum
+        if module.__name__ == "torch":
+            self.functions |= {
+                "std": partial(module.std, correction=0), "sort": lambda x, axis: module.sort(x, dim=axis).values
+            }  # fmt: skip
+
+    def function(self, program: str) -> Callable[..., Any]:
+        """A program as a function of its arrays."""
+        names = ", ".join(_array_names(program))
+        made: Callable[..., Any] = eval(f"lambda {names}: {program}", self.functions)  # noqa: S307 - ours
+        return made
+
+
+def _array_names(program: str) -> list[str]:
+    return [name for name in "xy" if re.search(rf"\b{name}\b", program)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceCase:
+    """A program of a few functions of a namespace that xferlib makes, beside other libraries' own modules."""
+
+    name: str
+    library: str
+    """The backend of the arrays that xferlib takes."""
+    program: str
+    shapes: tuple[Shape, ...]
+    dtype: str
+    variant: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that are given."""
+        return sum(map(math.prod, self.shapes)) * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        shapes = ", ".join(map(str, self.shapes))
+        return f"{self.program}: {_PROGRAMS[self.program]}, {self.dtype} {shapes}, {self.library}"
+
+    def host_arrays(self) -> list[HostArray]:
+        """The arrays on the host, of random numbers."""
+        chance, dtype = np.random.default_rng(self.variant), np.dtype(self.dtype)
+        scale = 1 if dtype.kind == "f" else 1000
+        return [(chance.standard_normal(shape) * scale).astype(dtype) for shape in self.shapes]
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> NamespaceCase:
+        """Draw a program, log-uniform in size from 8 elements to 4 million, or to ``most`` bytes of each array."""
+        chance = np.random.default_rng([seed, number, 3])
+        program = str(chance.choice(list(_PROGRAMS)))
+        kinds = ("float32", "float64", "int32", "int64") if program in ("scan", "sort") else ("float32", "float64")
+        dtype = str(chance.choice(kinds))
+        room = min(_MOST_PROGRAM, (most or 1 << 40) // np.dtype(dtype).itemsize)
+        if program == "matmul":
+            first, second, third = (_draw_size(1, math.sqrt(room), chance) for _ in range(3))
+            rows, inner, columns = (max(int(extent), 1) for extent in (first, second, third))
+            shapes: tuple[Shape, ...] = ((rows, inner), (inner, columns))
+        else:
+            axes = 2 if chance.random() < 0.25 else 1
+            shapes = (_draw_shape(_draw_size(_LEAST_PROGRAM, room, chance), axes, chance),)
+        return cls(
+            name=f"namespace:{seed}:{number}", library="pycuda" if "cupy" in libraries else "sim", program=program,
+            shapes=shapes, dtype=dtype, variant=int(chance.integers(1 << 31)),
+        )  # fmt: skip
+
+
 # Libraries, each with every way that its users know to make a transfer or to compute an expression.
 #
 # A way is complete: from the call to the arrival of the data. It takes the source as it is: what a library cannot take
@@ -538,6 +622,7 @@ class Xferlib(ArrayLibrary):
             return {"to_host": lambda: xl.to_host(held, **words)}
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
 
+<<<<<<< HEAD
     def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
         def run() -> Any:
             done = None
@@ -554,6 +639,10 @@ class Xferlib(ArrayLibrary):
         held = xl.tree.to_device(tree, device=self.place)
         self.place.synchronize()
         return {"tree.to_host": lambda: xl.tree.to_host(held, pinned=case.is_pinned)}
+=======
+    def array(self, source: HostArray) -> Any:
+        return xl.to_device(source, device=self.place)
+>>>>>>> pycuda
 
 
 def _conversion(case: TransferCase) -> dict[str, Any]:
@@ -902,7 +991,11 @@ def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peer
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
 
+<<<<<<< HEAD
 Case: TypeAlias = TransferCase | KernelCase | PrefetchCase | TreeCase
+=======
+Case: TypeAlias = TransferCase | KernelCase | NamespaceCase
+>>>>>>> pycuda
 _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
 _ROOM = 64
@@ -1039,6 +1132,30 @@ def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[Ho
     return "" if np.allclose(found, expected, rtol=room, atol=room) else "the numbers differ from NumPy's"
 
 
+def try_namespace(case: NamespaceCase, peers: Peers) -> Trial:
+    """Make ready a program in the namespace of xferlib's arrays, and in the modules of other libraries."""
+    own, host, text = Xferlib(case.library), case.host_arrays(), _PROGRAMS[case.program]
+
+    def find_problem(result: Any) -> str:
+        found, wide = xl.to_host(result), np.float64 if case.dtype.startswith("float") else np.dtype(case.dtype)
+        expected = Words(np).function(text)(*(each.astype(wide) for each in host))
+        size = np.max(np.abs(expected), initial=1)
+        room = _ROOM * float(np.finfo(case.dtype).eps) * float(size) if wide is np.float64 else 0.0
+        same = found.shape == expected.shape and np.allclose(found, expected, rtol=0, atol=room, equal_nan=True)
+        return "" if same else "the numbers differ from NumPy's"
+
+    def make(library: ArrayLibrary) -> Runs:
+        arrays = [library.array(each) for each in host]
+        module = xl.get_array_module(arrays[0]) if library is own else library.module
+        function = Words(module).function(text)
+        return {"namespace" if library is own else "eager": library.wait_after(partial(function, *arrays))}
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, *peers.libraries.values()):
+        trial.add(library.name, partial(make, library))
+    return trial
+
+
 # The time of competing ways.
 #
 # In the loop, two to four rounds, in each of which every way has 4 ms or one call; after other work, three to four
@@ -1151,8 +1268,12 @@ _BEHIND = 1 / 1.1
 _KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
     "transfer": (TransferCase.draw, try_transfer),
     "kernel": (KernelCase.draw, try_kernel),
+<<<<<<< HEAD
     "prefetch": (PrefetchCase.draw, try_prefetch),
     "tree": (TreeCase.draw, try_tree),
+=======
+    "namespace": (NamespaceCase.draw, try_namespace),
+>>>>>>> pycuda
 }
 """How the cases of each kind are drawn, and made ready."""
 
@@ -1425,6 +1546,12 @@ def run_transfer(options: argparse.Namespace) -> int:
     return 0
 
 
+def _find_usual_kinds() -> list[str]:
+    """All kinds; without PyCUDA's arrays, whose namespace xferlib makes, all but that one."""
+    has_pycuda = any(":cuda:" in device for device in xl.available_backends()["pycuda"].devices)
+    return [kind for kind in _KINDS if kind != "namespace" or has_pycuda]
+
+
 def run_sweep(options: argparse.Namespace) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON."""
     peers, other_work = find_peers("cupy", "torch", compiles=not options.without_compile), OtherWork()
@@ -1436,7 +1563,7 @@ def run_sweep(options: argparse.Namespace) -> int:
         return 0
     cases: list[CaseFigures] = []
     with progress("measuring") as report:
-        for kind, number in share_seconds(options.kind or list(_KINDS), options.seconds):
+        for kind, number in share_seconds(options.kind or _find_usual_kinds(), options.seconds):
             case = _KINDS[kind][0](seed, number, backends, most)
             report(f"{len(cases)}: {case}")
             cases.append(measure(case, peers, other_work))
@@ -1453,7 +1580,10 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 
 _JSON = argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-_OF_KINDS = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
+_OF_KINDS = (
+    f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all; namespace, which is PyCUDA's or the "
+    "simulator's, where PyCUDA is)"
+)
 _LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, kernels 2**26 elements; 32MiB on a CPU)"
 _WITHOUT = "leave out torch.compile, which takes seconds for each kernel"
 

@@ -133,8 +133,6 @@ class Backend(ABC):
     """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
     function_library: Any = None
     """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
-    sorting: Any = None
-    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""

@@ -627,7 +627,7 @@ class CudaCall(Prepared):
         self._acquire()  # the driver copies the arguments during the launch
         try:
             # The very objects, as constants of a program are: equal numbers may differ, as 0.0 and -0.0 do.
-            if pointers != self._bound:
+            if pointers != self._bound or not self._repeats:  # an output may lie where the one before has died
                 self._bind(pointers, numbers, results)
             elif any(map(operator.is_not, numbers, self._numbers)):
                 self._bind_numbers(numbers)

@@ -30,7 +30,7 @@ from xferlib.kernels.cuda_source import ENTRY, OPTIONS, CallKind, OperandAccess,
 from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, RawStream
 
 
 # Compiled kernels on disk: atomic, checksummed, private to the user.
@@ -238,6 +238,42 @@ def repeat_call(
         device=device
     )  # fmt: skip
     return direct
+
+
+# Scratch memory of kernels whose blocks wait for one another: counters, which are 0 before and after each launch, and
+# what the blocks hand on behind them. The kernels of a stream share it.
+
+_COUNTERS = 1 << 12
+"""Those of the memory that is kept."""
+_LEAST_KEPT_NBYTES, _MOST_KEPT_NBYTES = 1 << 18, 1 << 22
+_PER_THREAD = 2
+"""The handle of CUDA's stream of each thread."""
+
+
+def counters_nbytes(counters: int) -> int:
+    """The bytes that counters take."""
+    return -(-max(_COUNTERS, counters) // 4) * 16
+
+
+def shares_scratch(stream: RawStream, nbytes: int, counters: int) -> bool:
+    """Whether scratch memory of this number of bytes and counters is the stream's own."""
+    return counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
+
+
+def find_scratch(backend: Any, stream: RawStream, nbytes: int, counters: int) -> tuple[int, Any]:
+    """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
+
+    What a capture records may run on any stream, and every thread has its own stream of the handle 2: these calls
+    get memory of their own.
+    """
+    if not shares_scratch(stream, nbytes, counters) or stream.capture is not None or backend.stream_is_recorded(stream):
+        found = backend.zeros_for(nbytes, stream)
+        return backend.operands([found])[0], found
+    kept = stream.scratch
+    if kept is None or kept[0] < nbytes:
+        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+        kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
+    return kept[1], kept[2]
 
 
 class CudaPlan:

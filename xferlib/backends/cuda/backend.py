@@ -1056,7 +1056,7 @@ class CudaBackend(Backend, FastPath):
             device, is_current
         )  # fmt: skip
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Callable[[], Array]:
         """A function that makes an array on the default stream of the current device."""
         return functools.partial(self._empty, shape, dtype, device)
 

@@ -109,7 +109,7 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype.char)
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Callable[[], Array]:
         return functools.partial(make, shape, dtype.char)
 
     def _allocate_guarded(

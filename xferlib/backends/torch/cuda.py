@@ -114,7 +114,7 @@ class TorchCuda(Tensors, CudaBackend):
             return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
         return torch.empty(shape, dtype=tensors.TO_TORCH[dtype], device=self._places[device.index])
 
-    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> functools.partial[Array]:
+    def _maker(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Callable[[], Array]:
         if _new_tensor is None or 0 in shape:
             return super()._maker(shape, dtype, device)
         return functools.partial(_new_tensor, shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
