@@ -57,7 +57,7 @@ from xferlib.kernels.ir import (
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fvisibility=hidden", "-funroll-loops",
+    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fvisibility=hidden", "-funroll-loops",
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function."""
 
