@@ -47,6 +47,10 @@ static inline long long __double_as_longlong(double x) { union { long long i; do
 #define __dsqrt_rn(x) __builtin_sqrt(x)
 static inline float fabsf(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
 static inline double fabs(double x) { return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll); }
+/* x, where `none` is 0, which a compiler cannot know. */
+static inline float xf_apart_f(long long none, float x) { return __uint_as_float(__float_as_uint(x) ^ (unsigned int)none); }
+static inline double xf_apart_d(long long none, double x) { return __longlong_as_double(__double_as_longlong(x) ^ none); }
+#define xf_apart(none, x) _Generic((x), double: xf_apart_d, default: xf_apart_f)(none, x)
 #define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,23 @@ def _fast_call(node: Node, args: list[str], _math: str) -> str:
     return _round_half(node, f"xf_{_function(node)}({', '.join(args)}, &xf_flag)")
 
 
+def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, list[str], str], str]:
+    """As another call, with products before an addition that gcc does not know for products.
+
+    The parts of a complex product are a difference and a sum of products: gcc 12 has one fused instruction for two such
+    neighbours, and takes it in spite of its options.
+    """
+
+    def write(node: Node, args: list[str], math: str) -> str:
+        if node.op != "add":
+            return call(node, args, math)
+        if is_float(node.dtype):
+            args = [f"xf_apart(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
+        return expression(node, args, math, CAREFUL)
+
+    return write
+
+
 def _call_of(node: Node) -> FunctionCall:
     """The function that an operation is, and the dtype of its C text: float16 is computed in float32."""
     return "fmod" if node.op == "fmod" else str(node.attr), "float64" if node.dtype == FLOAT64 else "float32"
@@ -236,9 +253,11 @@ class _NativeWriter:
             node.op in _CALLS or (node.op == "gather" and not self._is_affine(node)) for node in program.nodes
         )
         """Whether elements are computed anew one by one; else pieces as a whole."""
-        self.pieces = self.is_fast or self.is_complex
         self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
-        self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
+        if self.is_complex:
+            self.careful = replace(self.careful, call=_call_apart(_careful_call), calls=_CALLS | {"add"})
+        fast_call = _call_apart(_fast_call) if self.is_complex else _fast_call
+        self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
         """Dividends that grow by one, and divisors: see `_find_rows`."""
@@ -295,8 +314,6 @@ class _NativeWriter:
     # fast forms first, and anew by the careful ones those on which one gave up. Results stay in buffers until then, for
     # an output may be an input.
     #
-    # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
-    # addition and a subtraction of neighbouring parts fused ones, in spite of its options.
     def _block(self) -> str:
         careful = self._loop(self.careful)
         if self.is_fast:
@@ -311,14 +328,14 @@ class _NativeWriter:
             fast += "  xf_all |= xf_wide != 0;\n"
             careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
         size = 64 if any(node.op in _CALLS for node in self.program.nodes) else 512
-        rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
+        rest = f"n - at < {size} ? n - at : {size}" if self.is_fast else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
             "long long *xf_report, char *scratch) {\n"
-            "  const long long xf_size = g[1], xf_most = g[2];\n"
+            "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
             f"{self._declarations(size)}{self._scratch()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
-            f"{self._take_apart()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
+            f"{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
 
     def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
@@ -380,8 +397,6 @@ class _NativeWriter:
             memory = storage_type(dtype)
             lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}]")
             part = c_type(part_dtype(dtype)) if is_complex(dtype) else memory
-            if is_complex(dtype) and number in self.program.reads:
-                lines += [f"{part} r{number}[{size}]", f"{part} i{number}[{size}]"]
             if self._is_buffered(number):
                 lines += [f"{part} {name}{number}[{size}]" for name in ("or", "oi")[: 1 + is_complex(dtype)]]
         for number in self.raw:
@@ -401,12 +416,7 @@ class _NativeWriter:
 
     def _is_buffered(self, number: int) -> bool:
         """Whether an output is written after the loop."""
-        return number in self.program.writes and (self.is_fast or is_complex(self._dtype(number)))
-
-    def _take_apart(self) -> str:
-        read = [n for n in self.elements if n in self.program.reads and is_complex(self._dtype(n))]
-        each = "for (long long j = 0; j < m; ++j) {{ r{0}[j] = p{0}[at + j].x; i{0}[j] = p{0}[at + j].y; }}"
-        return "".join(f"  XF_INDEPENDENT\n  {each.format(number)}\n" for number in read)
+        return number in self.program.writes and self.is_fast
 
     def _put_together(self) -> str:
         lines = []
@@ -448,7 +458,7 @@ class _NativeWriter:
             loops.append(lines)
         loops[-1] += [f"    {each}" for each in self._stores()]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
-        counter = "int" if self.pieces else "long long"  # whose vectors are twice as long
+        counter = "int" if self.is_fast else "long long"  # whose vectors are twice as long
         head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
         return "".join(head + "".join(f"{each}\n" for each in lines) + "  }\n" for lines in loops)
 
@@ -464,10 +474,7 @@ class _NativeWriter:
         for number in self.elements:
             if number in self.program.reads:
                 memory = storage_type(self._dtype(number))
-                value = f"p{number}[at + j]"
-                if is_complex(self._dtype(number)):
-                    value = f"{{r{number}[j], i{number}[j]}}"
-                lines.append(f"    const {memory} l{number} = {value};")
+                lines.append(f"    const {memory} l{number} = p{number}[at + j];")
         return lines
 
     def _leaf(self, node: Node) -> str:
@@ -540,8 +547,11 @@ class _NativeWriter:
             value = to_memory(self.names[id(store.value)], dtype)
             if store.index is None:
                 name = self.names[id(store.value)]
-                if is_complex(dtype):
+                if is_complex(dtype) and self._is_buffered(store.param):
                     lines.append(f"or{store.param}[j] = {name}.x; oi{store.param}[j] = {name}.y;")
+                elif is_complex(dtype):
+                    to = f"p{store.param}[at + j]"
+                    lines.append(f"{to}.x = {name}.x; {to}.y = {name}.y;")
                 else:
                     to = f"or{store.param}[j]" if self._is_buffered(store.param) else f"p{store.param}[at + j]"
                     lines.append(f"{to} = {value};")
