@@ -138,7 +138,43 @@ static inline unsigned short xf_to_half(float f) {
   nan = nan == 0x7c00u ? 0x7e00u : nan;
   return (unsigned short)((a > 0x7f800000u ? nan : found) | sign);
 }
-static inline float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+/* The float that is rounded to a half: a number whose last bit counts what a half's does is added and subtracted. */
+static inline float xf_half(float f) {
+  unsigned int u = __float_as_uint(f), a = u & 0x7fffffffu, b = a < 0x47800000u ? a : 0x47800000u, e = b & 0x7f800000u;
+  float whole = __uint_as_float((e > 0x38800000u ? e : 0x38800000u) + (13u << 23));
+  unsigned int found = __float_as_uint((__uint_as_float(b) + whole) - whole), nan = a & 0x7fffe000u;
+  found = found < 0x47800000u ? found : 0x7f800000u;
+  nan = nan == 0x7f800000u ? 0x7fc00000u : nan;
+  return __uint_as_float((a > 0x7f800000u ? nan : found) | (u & 0x80000000u));
+}
+/* Arrays of halves to floats and back. The processor's conversion makes NaNs quiet: what holds others is converted as above. */
+#if defined(__F16C__) && defined(__GNUC__) && !defined(__clang__)
+typedef short xf_8halves __attribute__((vector_size(16), aligned(2), may_alias));
+typedef float xf_8floats __attribute__((vector_size(32), aligned(4), may_alias));
+static inline long long xf_load_eights(float *to, const unsigned short *from, long long n) {
+  long long j = 0;
+  for (; j + 8 <= n; j += 8) *(xf_8floats *)(to + j) = __builtin_ia32_vcvtph2ps256(*(const xf_8halves *)(from + j));
+  return j;
+}
+static inline long long xf_store_eights(unsigned short *to, const float *from, long long n) {
+  long long j = 0;
+  for (; j + 8 <= n; j += 8) *(xf_8halves *)(to + j) = __builtin_ia32_vcvtps2ph256(*(const xf_8floats *)(from + j), 0);
+  return j;
+}
+#else
+#define xf_load_eights(to, from, n) 0ll
+#define xf_store_eights(to, from, n) 0ll
+#endif
+static void xf_load_halves(float *to, const unsigned short *from, long long n) {
+  unsigned short any = 0;
+  for (long long j = 0; j < n; ++j) any |= (unsigned short)((from[j] & 0x7fffu) > 0x7c00u) & (unsigned short)!(from[j] & 0x200u);
+  for (long long j = any ? 0 : xf_load_eights(to, from, n); j < n; ++j) to[j] = xf_from_half(from[j]);
+}
+static void xf_store_halves(unsigned short *to, const float *from, long long n) {
+  unsigned int any = 0;
+  for (long long j = 0; j < n; ++j) any |= ((__float_as_uint(from[j]) & 0x7fffffffu) > 0x7f800000u) & !(__float_as_uint(from[j]) & 0x400000u);
+  for (long long j = any ? 0 : xf_store_eights(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
+}
 /* By way of a float that is rounded to odd, so that rounding it again is right. */
 static inline float xf_half_of_double(double d) {
   float f = (float)d;

@@ -249,6 +249,12 @@ class _NativeWriter:
         """Whether iterations may not be computed at a time."""
         self.is_fast = not self.is_ordered and self._has_fast_forms()
         self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
+        self.halves = [] if self.is_ordered else [n for n in self.elements if self._dtype(n) == FLOAT16]
+        """Operands that are converted by loops of their own: compilers have no vectors for it."""
+        stores = self.program.stores
+        used = {id(each) for node in self.program.nodes for each in node.args}
+        self.only_stored = {id(each.value) for each in stores if each.param in self.halves} - used
+        self.is_piecewise = self.is_fast or bool(self.halves)
         self.has_flags = self.is_fast and any(
             node.op in _CALLS or (node.op == "gather" and not self._is_affine(node)) for node in program.nodes
         )
@@ -328,14 +334,14 @@ class _NativeWriter:
             fast += "  xf_all |= xf_wide != 0;\n"
             careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
         size = 64 if any(node.op in _CALLS for node in self.program.nodes) else 512
-        rest = f"n - at < {size} ? n - at : {size}" if self.is_fast else "n"
+        rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
             "long long *xf_report, char *scratch) {\n"
             "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
             f"{self._declarations(size)}{self._scratch()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
-            f"{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
+            f"{self._load_halves()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
 
     def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
@@ -396,7 +402,9 @@ class _NativeWriter:
             const = "" if number in self.program.writes else "const "
             memory = storage_type(dtype)
             lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}]")
-            part = c_type(part_dtype(dtype)) if is_complex(dtype) else memory
+            part = c_type(part_dtype(dtype)) if is_complex(dtype) else self._kept_type(number)
+            if number in self.halves and number in self.program.reads:
+                lines.append(f"float h{number}[{size}]")
             if self._is_buffered(number):
                 lines += [f"{part} {name}{number}[{size}]" for name in ("or", "oi")[: 1 + is_complex(dtype)]]
         for number in self.raw:
@@ -416,11 +424,22 @@ class _NativeWriter:
 
     def _is_buffered(self, number: int) -> bool:
         """Whether an output is written after the loop."""
-        return number in self.program.writes and self.is_fast
+        return number in self.program.writes and (self.is_fast or number in self.halves)
+
+    def _kept_type(self, number: int) -> str:
+        """The C type of an operand's elements in a piece."""
+        return "float" if number in self.halves else storage_type(self._dtype(number))
+
+    def _load_halves(self) -> str:
+        read = [number for number in self.halves if number in self.program.reads]
+        return "".join(f"  xf_load_halves(h{number}, p{number} + at, m);\n" for number in read)
 
     def _put_together(self) -> str:
         lines = []
         for number in filter(self._is_buffered, self.elements):
+            if number in self.halves:
+                lines.append(f"  xf_store_halves(p{number} + at, or{number}, m);\n")
+                continue
             to = f"p{number}[at + j]"
             each = f"{to} = or{number}[j];"
             if is_complex(self._dtype(number)):
@@ -451,16 +470,23 @@ class _NativeWriter:
                     loops[loop].append(line)
                 lines.append(f"    const {c_type(node.dtype)} {name} = k_{name}[j];")
             nodes = part if len(parts) == 1 else [*leaves, *part]
-            lines += writer.statements(nodes, self.names, f"v{count}_" if count else "v")
+            lines += map(self._round_once, writer.statements(nodes, self.names, f"v{count}_" if count else "v"))
             kept |= {id(node): (node, self.names[id(node)], count) for node in part}
             if self.has_flags and dialect is not self.careful:
                 lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
             loops.append(lines)
         loops[-1] += [f"    {each}" for each in self._stores()]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
-        counter = "int" if self.is_fast else "long long"  # whose vectors are twice as long
+        counter = "int" if self.is_piecewise else "long long"  # whose vectors are twice as long
         head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
         return "".join(head + "".join(f"{each}\n" for each in lines) + "  }\n" for lines in loops)
+
+    def _round_once(self, line: str) -> str:
+        """The statement of a value; without its rounding to a half, where only the conversion of an output follows."""
+        found = re.fullmatch(r"    const float (\w+) = xf_half\((.*)\);", line)
+        if found is None or found[1] not in {self.names.get(each) for each in self.only_stored}:
+            return line
+        return f"    const float {found[1]} = {found[2]};"
 
     def _parts(self) -> list[list[Node]]:
         """The nodes of each loop: gcc 12 does not vectorise the conditions of some pairs of functions."""
@@ -473,13 +499,15 @@ class _NativeWriter:
         lines = []
         for number in self.elements:
             if number in self.program.reads:
-                memory = storage_type(self._dtype(number))
-                lines.append(f"    const {memory} l{number} = p{number}[at + j];")
+                value = f"h{number}[j]" if number in self.halves else f"p{number}[at + j]"
+                lines.append(f"    const {self._kept_type(number)} l{number} = {value};")
         return lines
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
             is_scalar = self.params[node.attr].is_scalar
+            if node.attr in self.halves:
+                return f"l{node.attr}"
             return to_register(f"{'s' if is_scalar else 'l'}{node.attr}", node.dtype)
         if node.op == "fact":
             return f"fact{self.facts.index(node.attr)}"
@@ -544,9 +572,9 @@ class _NativeWriter:
         lines = []
         for number, store in enumerate(self.program.stores):
             dtype = self._dtype(store.param)
-            value = to_memory(self.names[id(store.value)], dtype)
+            name = self.names[id(store.value)]
+            value = name if store.param in self.halves else to_memory(name, dtype)
             if store.index is None:
-                name = self.names[id(store.value)]
                 if is_complex(dtype) and self._is_buffered(store.param):
                     lines.append(f"or{store.param}[j] = {name}.x; oi{store.param}[j] = {name}.y;")
                 elif is_complex(dtype):
