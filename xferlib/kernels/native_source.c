@@ -360,6 +360,88 @@ static int run_tiles(function run, const form *f, char *const *p, const long lon
   }
   return 0;
 }
+/* Copy contiguous rows, which may be too short for a call of a function each. */
+typedef unsigned char word32 __attribute__((vector_size(32), aligned(1), may_alias));
+#define COPY_ENDS(word) do { \
+    const word last = *(const word *)(from + n - sizeof(word)); \
+    *(word *)to = *(const word *)from; \
+    *(word *)(to + n - sizeof(word)) = last; \
+  } while (0)
+static void copy_rows(char *to, long long to_row, const char *from, long long from_row, long long rows, long long n) {
+  for (; rows > 0; --rows, to += to_row, from += from_row) {
+    if (n >= 32) {
+      const word32 last = *(const word32 *)(from + n - 32);
+      for (long long i = 0; i + 32 <= n; i += 32) *(word32 *)(to + i) = *(const word32 *)(from + i);
+      *(word32 *)(to + n - 32) = last;
+    }
+    else if (n >= 16) COPY_ENDS(word16);
+    else if (n >= 8) COPY_ENDS(word8);
+    else if (n >= 4) COPY_ENDS(word4);
+    else for (long long i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+/* Copy n elements of each row, along the longer side. */
+static void move_both(char *to, long long to_row, long long to_step, const char *from, long long from_row, long long from_step,
+                      long long rows, long long n, long long size) {
+  if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
+  else if (rows > n) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
+  else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
+}
+/* How many rows make a block: 1 where they are long, or too few. */
+static long long rows_of_block(const form *f, const long long *g) {
+  const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1];
+  long long nbytes = 1, most;
+  if (rank < 2 || extent[rank - 2] * n < BLOCK || f->most < 1ll << 62) return 1;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  most = (ROOM - LINE * f->count) / nbytes;
+  if (most > BLOCK) most = ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK; /* which a cache holds */
+  return most / n;
+}
+/* Whole rows from `begin` to `end`, several at a time: an operand whose rows do not follow each other is copied into a buffer. */
+static int run_rows(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                    long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, n = extent[rank - 1], height = extent[rank - 2];
+  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the row that fills a buffer */
+  char is_direct[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  const long long rows = rows_of_block(f, g);
+  for (long long e = 0, offset = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    const long long *step = stride + e * rank;
+    is_direct[e] = step[rank - 1] == own->size && step[rank - 2] == n * own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    for (long long a = 0; a < rank; ++a) is_direct[e] &= step[a] % own->aligned == 0;
+    held[e] = 0;
+    buffers[e] = room + offset;
+    if (!is_direct[e]) offset += (rows * n * own->size + LINE - 1) / LINE * LINE;
+  }
+  for (long long row = begin / n, r; row < end / n; row += r) {
+    r = end / n - row < height - row % height ? end / n - row : height - row % height;
+    r = r < rows ? r : rows;
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *step = stride + e * rank;
+      char *from = p[own->place];
+      long long rest = row;
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) from += (a ? rest % extent[a] : rest) * step[a];
+      q[e] = is_direct[e] ? from : buffers[e];
+      if (is_direct[e] || !own->reads || held[e] == from) continue;
+      move_both(buffers[e], n * own->size, own->size, from, step[rank - 2], step[rank - 1], step[rank - 2] ? r : rows, n, own->size);
+      held[e] = step[rank - 2] || own->writes ? 0 : from;
+    }
+    run(r * n, row * n, q, p, g, report, scratch);
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *step = stride + e * rank;
+      char *to = p[own->place];
+      long long rest = row;
+      if (is_direct[e] || !own->writes) continue;
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) to += (a ? rest % extent[a] : rest) * step[a];
+      move_both(to, step[rank - 2], step[rank - 1], buffers[e], n * own->size, own->size, r, n, own->size);
+    }
+    if (has_failed(f, report)) return 1;
+  }
+  return 0;
+}
 static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                        long long *report, char *scratch) {
   const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
@@ -398,7 +480,7 @@ static int run_strided(function run, const form *f, char *const *p, const long l
       q[e] = buffers[e];
       if (!own->reads) continue;
       if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
-        if (held[e] != element) move(buffers[e], own->size, element, 0, block, own->size);
+        if (held[e] != element) move(buffers[e], own->size, element, 0, left < block ? left : block, own->size);
         held[e] = element;
         continue;
       }
@@ -430,11 +512,12 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     q[e] = p[own->place] + begin * own->size;
   }
-  if (!is_flat && lies_across(f, g)) {
+  const int is_across = !is_flat && lies_across(f, g), is_short = !is_flat && !is_across && rows_of_block(f, g) > 1;
+  if (is_short || is_across) {
     const long long inner = g[f->fixed + g[0] - 1], first = (begin + inner - 1) / inner * inner, last = end / inner * inner;
     if (first < last)
       return (begin < first && run_strided(run, f, p, g, begin, first, report, scratch)) ||
-             run_tiles(run, f, p, g, first, last, report, scratch) ||
+             (is_short ? run_rows : run_tiles)(run, f, p, g, first, last, report, scratch) ||
              (last < end && run_strided(run, f, p, g, last, end, report, scratch));
   }
   if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
