@@ -256,11 +256,13 @@ typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
 typedef unsigned int word4 XF_ANY;
 typedef unsigned long long word8 XF_ANY;
-typedef struct XF_PACKED { unsigned long long x, y; } word16;
+typedef unsigned char word16 __attribute__((vector_size(16), aligned(1), may_alias));
+#define MOVE_EACH(word, step) for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[step * i]
 #define MOVE(word) do { \
     if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
-    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) /* which is vectorised */ \
-      for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[2 * i]; \
+    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) MOVE_EACH(word, 2); /* which is vectorised */ \
+    else if (to_step == sizeof(word) && from_step == 3 * sizeof(word)) MOVE_EACH(word, 3); \
+    else if (to_step == sizeof(word) && from_step == 4 * sizeof(word)) MOVE_EACH(word, 4); \
     else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
   } while (0)
