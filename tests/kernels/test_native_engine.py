@@ -415,7 +415,7 @@ def test_plain_calls_of_other_types_are_those_of_the_numpy_engine() -> None:
 
 
 def _direct_calls(kernel: Any) -> list[Any]:
-    found: list[Any] = kernel.func.__self__._direct
+    found: list[Any] = kernel._dispatch._known[0]
     return found
 
 

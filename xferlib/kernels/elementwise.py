@@ -80,6 +80,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
 
     definition: Definition
     name: str
+    _dispatch: Dispatch
 
     if not TYPE_CHECKING:
 
@@ -90,7 +91,9 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
             )
 
     def __new__(cls, definition: Definition) -> ElementwiseKernel:
-        self = super().__new__(cls, Dispatch(definition, cls).call)
+        dispatch = Dispatch(definition, cls)
+        self = super().__new__(cls, dispatch.enter)
+        self._dispatch = dispatch
         self.definition = definition
         self.name = definition.name
         function = getattr(definition, "function", None)
