@@ -183,22 +183,16 @@ static inline float xf_half_of_double(double d) {
   return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
 }
 //: choice
-static inline float xf_min_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) | __float_as_uint(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline float xf_max_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) & __float_as_uint(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
-static inline double xf_min_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) | __double_as_longlong(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline double xf_max_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) & __double_as_longlong(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
+/* Of two zeros one choice gives the first, and one the second. */
+#define XF_CHOICE(T, F, MIN, SIGN, JOIN, BITS, BACK) \
+  static inline T MIN##F(T x, T y) { \
+    T one = x SIGN y ? x : y, two = y SIGN x ? y : x, both = BACK(BITS(one) JOIN BITS(two)); \
+    return __builtin_isunordered(x, y) ? x + y : both; \
+  }
+XF_CHOICE(float, _f, xf_min, <, |, __float_as_uint, __uint_as_float)
+XF_CHOICE(float, _f, xf_max, >, &, __float_as_uint, __uint_as_float)
+XF_CHOICE(double, _d, xf_min, <, |, __double_as_longlong, __longlong_as_double)
+XF_CHOICE(double, _d, xf_max, >, &, __double_as_longlong, __longlong_as_double)
 #define xf_min(x, y) _Generic((x), double: xf_min_d, default: xf_min_f)(x, y)
 #define xf_max(x, y) _Generic((x), double: xf_max_d, default: xf_max_f)(x, y)
 //: integer
@@ -246,7 +240,7 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
        LONG_HEAD = 4096 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
@@ -382,22 +376,41 @@ static void copy_rows(char *to, long long to_row, const char *from, long long fr
     else for (long long i = 0; i < n; ++i) to[i] = from[i];
   }
 }
+/* Fill each row with one element. */
+#define FILL_ROWS(word) do { \
+    const word one = *(const word *)from; \
+    for (long long i = 0; i < n; ++i) ((word *)to)[i] = one; \
+  } while (0)
+static void fill_rows(char *to, const char *from, long long from_row, long long rows, long long n, long long size) {
+  for (; rows > 0; --rows, to += n * size, from += from_row)
+    switch (size) {
+    case 1: FILL_ROWS(word1); break;
+    case 2: FILL_ROWS(word2); break;
+    case 4: FILL_ROWS(word4); break;
+    case 8: FILL_ROWS(word8); break;
+    default: FILL_ROWS(word16);
+    }
+}
 /* Copy n elements of each row, along the longer side. */
 static void move_both(char *to, long long to_row, long long to_step, const char *from, long long from_row, long long from_step,
                       long long rows, long long n, long long size) {
   if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
+  else if (from_step == 0 && n >= SHORT_ROW) fill_rows(to, from, from_row, rows, n, size);
   else if (rows > n) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
   else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
+}
+/* Elements for which there are buffers, and which a cache holds. */
+static long long block_of(const form *f) {
+  long long nbytes = 1, most;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  most = (ROOM - LINE * f->count) / nbytes;
+  return most < BLOCK ? most : ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK;
 }
 /* How many rows make a block: 1 where they are long, or too few. */
 static long long rows_of_block(const form *f, const long long *g) {
   const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1];
-  long long nbytes = 1, most;
-  if (rank < 2 || extent[rank - 2] * n < BLOCK || f->most < 1ll << 62) return 1;
-  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  most = (ROOM - LINE * f->count) / nbytes;
-  if (most > BLOCK) most = ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK; /* which a cache holds */
-  return most / n;
+  if (rank < 2 || extent[rank - 2] * n < FEW || f->most < 1ll << 62) return 1;
+  return block_of(f) / n;
 }
 /* Whole rows from `begin` to `end`, several at a time: an operand whose rows do not follow each other is copied into a buffer. */
 static int run_rows(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
@@ -447,15 +460,13 @@ static int run_rows(function run, const form *f, char *const *p, const long long
 static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                        long long *report, char *scratch) {
   const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
-  long long at[MOST_AXES], rest = begin, nbytes = 1, offset = 0, block;
+  const long long block = block_of(f);
+  long long at[MOST_AXES], rest = begin, offset = 0;
   char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
   char is_unit[MOST_OPERANDS];
   _Alignas(64) char room[ROOM];
   int are_unit = 1;
   for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
-  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  block = (ROOM - 64 * f->count) / nbytes;
-  block = block > BLOCK ? BLOCK : block;
   for (int e = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
