@@ -377,6 +377,49 @@ def test_plain_calls_of_any_layout(shape: tuple[int, int], one: str, two: str, o
         assert out == "new" or found is target
 
 
+NUMBERED = elementwise("int32 x, int32 y", "int32 z", "z = x * 2 + y + (int)i;", name="numbered")
+SHAPES = ((40, 3), (3, 40), (70, 23), (300, 30), (2, 33, 17), (3, 2, 5, 9), (700, 2), (9, 130), (2, 30, 350), (1300,))
+AXES = st.tuples(
+    st.permutations(range(4)), st.lists(st.sampled_from([1, 1, 1, 2, 3, 4, 5, -1, -2, 0]), min_size=4, max_size=4)
+)
+
+
+def strided(values: Array, order: Sequence[int], steps: Sequence[int], shift: int, *, is_output: bool = False) -> Array:
+    """The values in an array with its axes in any order in memory, a step along each, 0 for one element; at any address."""
+    order = [axis for axis in order if axis < values.ndim]
+    steps = [step or int(is_output) for step in steps[: values.ndim]]
+    for axis, step in enumerate(steps):
+        if step == 0:
+            values = values.take([0], axis)
+    extents = [values.shape[axis] * max(1, abs(steps[axis])) for axis in order]
+    memory = np.zeros(int(np.prod(extents)) * values.itemsize + 16, np.uint8)
+    wide = memory[shift:][: memory.size - 16].view(values.dtype).reshape(extents).transpose(np.argsort(order))
+    found = wide[tuple(slice(None, None, step or 1) for step in steps)]
+    found[...] = values
+    return found
+
+
+@given(
+    st.sampled_from(SHAPES), st.tuples(AXES, AXES, AXES), st.sampled_from([0, 0, 0, 1]), st.booleans(),
+    st.sampled_from(["f4", "i1", "f2", "c16", "numbered"]),
+)  # fmt: skip
+def test_rows_tiles_and_blocks_of_any_layout(
+    shape: tuple[int, ...], layouts: Any, shift: int, is_new: bool, dtype: str
+) -> None:
+    kernel, dtype = (NUMBERED, "i4") if dtype == "numbered" else (ADD, dtype)
+    values = np.arange(np.prod(shape)).reshape(shape)
+    x = strided((values % 23).astype(dtype), *layouts[0], shift)
+    y = strided((values % 19).astype(dtype), *layouts[1], shift)
+    expected = x * np.dtype(dtype).type(2) + y
+    if kernel is NUMBERED:
+        expected = expected + np.arange(expected.size, dtype=dtype).reshape(expected.shape)
+    out = strided(np.zeros(expected.shape, dtype), *layouts[2], shift, is_output=True)
+    with configured(cpu="native"):
+        for _ in range(2):  # by Python, then by C alone
+            found = kernel(x, y) if is_new else kernel(x, y, out=out)
+            assert same_bits(found, expected)
+
+
 def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:
     memory = np.arange(20, dtype="f4")
     with configured(cpu="native"):

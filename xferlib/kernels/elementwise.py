@@ -129,18 +129,28 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
             KernelTypeError: More or fewer of them, or a kernel that is not defined for them.
             UnsupportedDTypeError: One is no dtype.
         """
+        return self._program("ir", kinds).text
+
+    def engine(self, *kinds: Any) -> str:
+        """What computes the next call on a CPU with these dtypes or Python types, and why it is not compiled C.
+
+        Args, raises: As of `ir`.
+        """
+        return explain_engine(self._program("engine", kinds))
+
+    def _program(self, method: str, kinds: Sequence[Any]) -> Program:
         names = self.definition.names
         optional = set(getattr(self.definition, "defaults", ()))
         needed = len([name for name in names if name not in optional])
         if not needed <= len(kinds) <= len(names):
             raise KernelTypeError(
-                f"{self.name}.ir(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
+                f"{self.name}.{method}(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
             )
         resolved = tuple(
             each if isinstance(each, type) and each in SCALARS else check_dtype(each, what="dtype") for each in kinds
         )
         scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
-        return self.definition.specialize(resolved, scalars).program.text
+        return self.definition.specialize(resolved, scalars).program
 
 
 @overload

@@ -61,9 +61,14 @@ XF_RARE static void xf_miss(long long *site, long long number) {
 #define XF_INSIDE(index, length, site) \
   ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
 static const long long xf_zeros[2] = {0, 0};
-static int xf_differs(const char *x, const char *y, int nbytes) {
-  for (int i = 0; i < nbytes; ++i) if (x[i] != y[i]) return 1;
-  return 0;
+#define XF_DIFFERS(size, T) \
+  static inline int xf_differs##size(const void *x, const void *y) { return *(const T XF_ANY *)x != *(const T XF_ANY *)y; }
+XF_DIFFERS(1, unsigned char)
+XF_DIFFERS(2, unsigned short)
+XF_DIFFERS(4, unsigned int)
+XF_DIFFERS(8, unsigned long long)
+static inline int xf_differs16(const void *x, const void *y) {
+  return xf_differs8(x, y) | xf_differs8((const char *)x + 8, (const char *)y + 8);
 }
 //: rounding
 #if defined(__SSE4_1__) || defined(__aarch64__)
@@ -253,10 +258,11 @@ typedef unsigned long long word8 XF_ANY;
 typedef unsigned char word16 __attribute__((vector_size(16), aligned(1), may_alias));
 #define MOVE_EACH(word, step) for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[step * i]
 #define MOVE(word) do { \
-    if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
-    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) MOVE_EACH(word, 2); /* which is vectorised */ \
-    else if (to_step == sizeof(word) && from_step == 3 * sizeof(word)) MOVE_EACH(word, 3); \
-    else if (to_step == sizeof(word) && from_step == 4 * sizeof(word)) MOVE_EACH(word, 4); \
+    if (from_step == 0 && to_step == sizeof(word)) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
+    else if (to_step == sizeof(word) && from_step == 2 * (long long)sizeof(word)) MOVE_EACH(word, 2); /* which is vectorised */ \
+    else if (to_step == sizeof(word) && from_step == -(long long)sizeof(word)) MOVE_EACH(word, -1); \
+    else if (to_step == sizeof(word) && from_step == 3 * (long long)sizeof(word)) MOVE_EACH(word, 3); \
+    else if (to_step == sizeof(word) && from_step == 4 * (long long)sizeof(word)) MOVE_EACH(word, 4); \
     else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
   } while (0)

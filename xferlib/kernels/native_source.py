@@ -245,7 +245,9 @@ class _NativeWriter:
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
-        self.is_ordered = bool(program.effects) or any(store.index is not None for store in program.stores)
+        self.indexed = [store for number, store in enumerate(program.stores) if store.index is not None and number not in self.late]
+        """Stores at indices that are another one for each element."""
+        self.is_ordered = bool(program.effects)
         """Whether iterations may not be computed at a time."""
         self.is_fast = not self.is_ordered and self._has_fast_forms()
         self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
@@ -293,7 +295,7 @@ class _NativeWriter:
 
     def _has_fast_forms(self) -> bool:
         nodes = self.program.nodes
-        return any(map(_has_fast_form, nodes)) and not any(node.op == "loop" for node in nodes)
+        return any([*self.indexed, *filter(_has_fast_form, nodes)]) and not any(node.op == "loop" for node in nodes)
 
     def _index(self, store: Store) -> Node:
         assert store.index is not None
@@ -475,7 +477,7 @@ class _NativeWriter:
             if self.has_flags and dialect is not self.careful:
                 lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
             loops.append(lines)
-        loops[-1] += [f"    {each}" for each in self._stores()]
+        loops[-1] += [f"    {each}" for each in self._stores(is_careful=dialect is self.careful)]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
         counter = "int" if self.is_piecewise else "long long"  # whose vectors are twice as long
         head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
@@ -541,15 +543,15 @@ class _NativeWriter:
     def _test_affine(self) -> str:
         """Statements that raise the flag where a piece has affine indices that are out of range."""
         gathers = [node for node in self.program.nodes if node.op == "gather" and self._is_affine(node)]
-        if not gathers:
+        indices = [(node.args[0], node.attr) for node in gathers]
+        indices += [(self._index(store), store.param) for store in self.indexed]
+        if not indices:
             return ""
-        nodes = sort_nodes([node.args[0] for node in gathers])
+        nodes = sort_nodes([index for index, _ in indices])
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
         names: dict[int, str] = {}
         lines = writer.statements(nodes, names, "t")
-        tests = {
-            f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers
-        }
+        tests = {f"(unsigned long long){names[id(each)]} >= (unsigned long long)n{array}" for each, array in indices}
         text = "".join(f"{each}\n" for each in lines)
         ends = "  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1)"
         return f"{ends} {{\n{text}    xf_all |= {' | '.join(sorted(tests))};\n  }}\n"
@@ -568,7 +570,7 @@ class _NativeWriter:
         return f"if ({mask} && {self._inside(index, array)}) {{ {before}{done} }}"
 
     # --- stores
-    def _stores(self) -> list[str]:
+    def _stores(self, *, is_careful: bool) -> list[str]:
         lines = []
         for number, store in enumerate(self.program.stores):
             dtype = self._dtype(store.param)
@@ -587,9 +589,11 @@ class _NativeWriter:
             index = self.names[id(store.index)]
             mask = "1" if store.mask is None else self.names[id(store.mask)]
             if number in self.late:
-                lines.append(f"k{number}[j] = {index}; w{number}[j] = {value}; m{number}[j] = {mask};")
+                note = "" if store.mask is None else f" m{number}[at + j] = {mask};"
+                lines.append(f"k{number}[at + j] = {index}; w{number}[at + j] = {value};{note}")
                 continue
-            lines.append(f"if ({mask} && {self._inside(index, store.param)}) p{store.param}[{index}] = {value};")
+            when = f"{mask} && {self._inside(index, store.param)}" if is_careful else mask
+            lines.append(f"if ({when}) p{store.param}[{index}] = {value};")
         return lines
 
     def _scratch(self) -> str:
@@ -613,18 +617,21 @@ class _NativeWriter:
         return "".join(lines)
 
     def _late_stores(self) -> str:
+        """The statements of stores that wait: a loop looks whether anything is wrong, and another one then tells what."""
         lines = []
         for number in self.late:
             store = self.program.stores[number]
-            to, index = f"p{store.param}", f"k{number}[j]"
-            each = f"  for (long long j = 0; j < n; ++j) if (m{number}[j]"
-            lines.append(f"{each} && !({self._inside(index, store.param)})) m{number}[j] = 0;")
-            lines.append(f"  if (xf_report[{3 * (len(self.sites) - 1)}]) return;")
-            lines.append(f"{each}) {to}[{index}] = w{number}[j];")
+            to, index, size = f"p{store.param}", f"k{number}[j]", self._dtype(store.param).itemsize
+            each, mask = "  for (long long j = 0; j < n; ++j)", "1" if store.mask is None else f"m{number}[j]"
+            outside = f"(unsigned long long){index} >= (unsigned long long)n{store.param}"
+            lines += ["  {", "  int is_wrong = 0;", f"{each} is_wrong |= {mask} & ({outside});", "  if (is_wrong) {"]
+            lines.append(f"{each} if ({mask}) (void)({self._inside(index, store.param)});")
+            lines += ["  return;", "  }", f"{each} if ({mask}) {to}[{index}] = w{number}[j];"]
             if not is_distinct(self._index(store), self.params):
                 site = self._site("stored", store.param)
-                differs = f"xf_differs((const char *)&{to}[{index}], (const char *)&w{number}[j], sizeof *{to})"
-                lines.append(f"{each} && {differs}) {{ xf_miss({site}, {index}); return; }}")
+                differs = f"xf_differs{size}(&{to}[{index}], &w{number}[j])"
+                lines.append(f"{each} if ({mask} && {differs}) {{ xf_miss({site}, {index}); return; }}")
+            lines.append("  }")
         return "".join(f"{each}\n" for each in lines)
 
     def _form(self) -> list[int]:
