@@ -385,7 +385,7 @@ AXES = st.tuples(
 
 
 def strided(values: Array, order: Sequence[int], steps: Sequence[int], shift: int, *, is_output: bool = False) -> Array:
-    """The values in an array with its axes in any order in memory, a step along each, 0 for one element; at any address."""
+    """The values in an array of any order of axes, steps (0 for one element) and address."""
     order = [axis for axis in order if axis < values.ndim]
     steps = [step or int(is_output) for step in steps[: values.ndim]]
     for axis, step in enumerate(steps):
@@ -418,6 +418,46 @@ def test_rows_tiles_and_blocks_of_any_layout(
         for _ in range(2):  # by Python, then by C alone
             found = kernel(x, y) if is_new else kernel(x, y, out=out)
             assert same_bits(found, expected)
+
+
+TO_RAW = elementwise(
+    "raw float32 x, int64 n, int64 shift",
+    "raw float32 y",
+    "if (x[i] > 0) y[i + shift] = expf(x[n - 1 - i]);",
+    name="to_raw",
+)
+
+
+@given(st.integers(1, 700), st.integers(-2, 2), st.integers(0, 3))
+def test_stores_at_an_index_of_each_elements_own(size: int, shift: int, more: int) -> None:
+    x = np.random.default_rng(size).normal(0, 60, size).astype("f4")
+    found: list[Any] = []
+    for engine in ("numpy", "native"):
+        y = np.zeros(size + more, "f4")
+        with configured(cpu=engine):
+            try:
+                TO_RAW(x, size, shift, y, size=size)
+            except KernelError as error:
+                found.append(str(error))
+            else:
+                found.append(y)
+    assert found[0] == found[1] if isinstance(found[0], str) else same_bits(found[0], found[1])
+
+
+def test_a_kernel_says_which_engine_runs_it() -> None:
+    kernel = elementwise(lambda x, y: x * 3 - y)
+    x = np.ones(3, "f4")
+    with configured(cpu="numpy"):
+        assert "XFERLIB_CPU=numpy" in kernel.engine("f4", "f4")
+    with configured(cpu="auto"):
+        kernel(x, x)
+        assert "not compiled yet" in kernel.engine("f4", "f4")
+    with configured(cpu="native"):
+        kernel(x, x)
+        assert kernel.engine("f4", "f4").startswith("in C, by ")
+    in_order = elementwise("raw int64 k, int32 v", "raw int32 y", "atomicExch(&y[k[i]], v);", math="fast")
+    with configured(cpu="auto"):
+        assert "by NumPy: writes in an order" in in_order.engine("i8", "i4", "i4")
 
 
 def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:

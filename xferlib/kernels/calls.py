@@ -1065,8 +1065,8 @@ class Dispatch:
         """Where more shapes come than `_runs` holds: the calls that take any shape, by the kinds of the arguments."""
         self._last: _Last | None = None
         self._known: list[Any] = [[], None]
-        """What C looks at first: functions that run plain calls, each of its own dtypes, those that came last first;
-        and what says whether they hold, of a function that captures values."""
+        """For C, which looks at them first: functions that run plain calls, each of its own dtypes, the last ones
+        first; and, of a kernel that captures values, a function that tells whether these still hold."""
         self.enter = bind_front(self.call, self._known, process.scopes, vars(observe), "active", "out")
         """`call`, by way of C."""
         self._variants: Plans[Dispatch] = Plans()

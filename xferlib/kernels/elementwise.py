@@ -18,6 +18,8 @@ from xferlib.kernels import cuda_signature, signature
 from xferlib.kernels.arguments import SCALARS
 from xferlib.kernels.calls import Dispatch
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
+from xferlib.kernels.ir import Program
+from xferlib.kernels.native_engine import explain_engine
 
 # Pickling of kernels: as the arguments they were made from; a Python function is pickled by its name.
 
@@ -132,7 +134,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
         return self._program("ir", kinds).text
 
     def engine(self, *kinds: Any) -> str:
-        """What computes the next call on a CPU with these dtypes or Python types, and why it is not compiled C.
+        """The engine of the next call on a CPU with these dtypes or Python types, and why it is not compiled C.
 
         Args, raises: As of `ir`.
         """

@@ -245,7 +245,9 @@ class _NativeWriter:
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
-        self.indexed = [store for number, store in enumerate(program.stores) if store.index is not None and number not in self.late]
+        self.indexed = [
+            store for number, store in enumerate(program.stores) if store.index is not None and number not in self.late
+        ]
         """Stores at indices that are another one for each element."""
         self.is_ordered = bool(program.effects)
         """Whether iterations may not be computed at a time."""
@@ -404,7 +406,7 @@ class _NativeWriter:
             const = "" if number in self.program.writes else "const "
             memory = storage_type(dtype)
             lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}]")
-            part = c_type(part_dtype(dtype)) if is_complex(dtype) else self._kept_type(number)
+            part = c_type(part_dtype(dtype)) if is_complex(dtype) else self._type_in_piece(number)
             if number in self.halves and number in self.program.reads:
                 lines.append(f"float h{number}[{size}]")
             if self._is_buffered(number):
@@ -428,7 +430,7 @@ class _NativeWriter:
         """Whether an output is written after the loop."""
         return number in self.program.writes and (self.is_fast or number in self.halves)
 
-    def _kept_type(self, number: int) -> str:
+    def _type_in_piece(self, number: int) -> str:
         """The C type of an operand's elements in a piece."""
         return "float" if number in self.halves else storage_type(self._dtype(number))
 
@@ -502,7 +504,7 @@ class _NativeWriter:
         for number in self.elements:
             if number in self.program.reads:
                 value = f"h{number}[j]" if number in self.halves else f"p{number}[at + j]"
-                lines.append(f"    const {self._kept_type(number)} l{number} = {value};")
+                lines.append(f"    const {self._type_in_piece(number)} l{number} = {value};")
         return lines
 
     def _leaf(self, node: Node) -> str:
@@ -617,7 +619,7 @@ class _NativeWriter:
         return "".join(lines)
 
     def _late_stores(self) -> str:
-        """The statements of stores that wait: a loop looks whether anything is wrong, and another one then tells what."""
+        """The statements of stores that wait: a loop looks whether anything is wrong, another one then tells what."""
         lines = []
         for number in self.late:
             store = self.program.stores[number]
