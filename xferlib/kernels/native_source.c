@@ -153,32 +153,41 @@ static inline float xf_half(float f) {
   return __uint_as_float((a > 0x7f800000u ? nan : found) | (u & 0x80000000u));
 }
 /* Arrays of halves to floats and back. The processor's conversion makes NaNs quiet: what holds others is converted as above. */
-#if defined(__F16C__) && defined(__GNUC__) && !defined(__clang__)
-typedef short xf_8halves __attribute__((vector_size(16), aligned(2), may_alias));
-typedef float xf_8floats __attribute__((vector_size(32), aligned(4), may_alias));
-static inline long long xf_load_eights(float *to, const unsigned short *from, long long n) {
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define XF_WIDE_HALVES 16
+#define XF_FROM_HALVES(h) __builtin_ia32_vcvtph2ps512_mask(h, (xf_floats){0}, 0xffff, 4)
+#define XF_TO_HALVES(f) __builtin_ia32_vcvtps2ph512_mask(f, 0, (xf_halves){0}, 0xffff)
+#elif defined(__F16C__) && defined(__GNUC__) && !defined(__clang__)
+#define XF_WIDE_HALVES 8
+#define XF_FROM_HALVES(h) __builtin_ia32_vcvtph2ps256(h)
+#define XF_TO_HALVES(f) __builtin_ia32_vcvtps2ph256(f, 0)
+#endif
+#ifdef XF_WIDE_HALVES
+typedef short xf_halves __attribute__((vector_size(2 * XF_WIDE_HALVES), aligned(2), may_alias));
+typedef float xf_floats __attribute__((vector_size(4 * XF_WIDE_HALVES), aligned(4), may_alias));
+static inline long long xf_load_vectors(float *to, const unsigned short *from, long long n) {
   long long j = 0;
-  for (; j + 8 <= n; j += 8) *(xf_8floats *)(to + j) = __builtin_ia32_vcvtph2ps256(*(const xf_8halves *)(from + j));
+  for (; j + XF_WIDE_HALVES <= n; j += XF_WIDE_HALVES) *(xf_floats *)(to + j) = XF_FROM_HALVES(*(const xf_halves *)(from + j));
   return j;
 }
-static inline long long xf_store_eights(unsigned short *to, const float *from, long long n) {
+static inline long long xf_store_vectors(unsigned short *to, const float *from, long long n) {
   long long j = 0;
-  for (; j + 8 <= n; j += 8) *(xf_8halves *)(to + j) = __builtin_ia32_vcvtps2ph256(*(const xf_8floats *)(from + j), 0);
+  for (; j + XF_WIDE_HALVES <= n; j += XF_WIDE_HALVES) *(xf_halves *)(to + j) = XF_TO_HALVES(*(const xf_floats *)(from + j));
   return j;
 }
 #else
-#define xf_load_eights(to, from, n) 0ll
-#define xf_store_eights(to, from, n) 0ll
+#define xf_load_vectors(to, from, n) 0ll
+#define xf_store_vectors(to, from, n) 0ll
 #endif
 static void xf_load_halves(float *to, const unsigned short *from, long long n) {
   unsigned short any = 0;
   for (long long j = 0; j < n; ++j) any |= (unsigned short)((from[j] & 0x7fffu) > 0x7c00u) & (unsigned short)!(from[j] & 0x200u);
-  for (long long j = any ? 0 : xf_load_eights(to, from, n); j < n; ++j) to[j] = xf_from_half(from[j]);
+  for (long long j = any ? 0 : xf_load_vectors(to, from, n); j < n; ++j) to[j] = xf_from_half(from[j]);
 }
 static void xf_store_halves(unsigned short *to, const float *from, long long n) {
   unsigned int any = 0;
   for (long long j = 0; j < n; ++j) any |= ((__float_as_uint(from[j]) & 0x7fffffffu) > 0x7f800000u) & !(__float_as_uint(from[j]) & 0x400000u);
-  for (long long j = any ? 0 : xf_store_eights(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
+  for (long long j = any ? 0 : xf_store_vectors(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
 }
 /* By way of a float that is rounded to odd, so that rounding it again is right. */
 static inline float xf_half_of_double(double d) {
