@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -458,6 +460,19 @@ def test_a_kernel_says_which_engine_runs_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(native_source, "MOST_OPERANDS", 2)
     with configured(cpu="auto"):
         assert "by NumPy: it has more than 2 operands" in elementwise(lambda x, y: x * 5 - y).engine("f4", "f4")
+
+
+def test_a_kernel_that_c_calls_is_freed() -> None:
+    number = 2.0
+    kernel = elementwise(lambda x: x + number)
+    with configured(cpu="native"):
+        for _ in range(3):
+            kernel(np.ones(2))
+    assert _direct_calls(kernel)
+    dispatch = weakref.ref(kernel._dispatch)
+    del kernel
+    gc.collect()
+    assert dispatch() is None
 
 
 def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:

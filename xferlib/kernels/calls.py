@@ -1067,15 +1067,17 @@ class Dispatch:
         self._known: list[Any] = [[], None]
         """For C, which looks at them first: functions that run plain calls, each of its own dtypes, the last ones
         first; and, of a kernel that captures values, a function that tells whether these still hold."""
-        self.enter = bind_front(self.call, self._known, process.scopes, vars(observe), "active", "out")
-        """`call`, by way of C."""
-        self._variants: Plans[Dispatch] = Plans()
+        self._variants: Plans[Callable[..., Any]] = Plans()
         """For calls with options, by the threads of a block and the step between elements."""
         self._turns = 0
         self._captured: Captured | None = None
         if isinstance(definition, TracedDefinition) and recorded is None:
             again = functools.partial(TracedDefinition, definition.function, name=definition.name, math=definition.math)
             self._captured = Captured(definition.function, lambda recorded: Dispatch(again(), make, threads, recorded))
+
+    def front(self) -> Callable[..., Any]:
+        """Make `call` by way of C, for others to hold: the collector does not see a cycle that C closes."""
+        return bind_front(self.call, self._known, process.scopes, vars(observe), "active", "out")
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
@@ -1135,11 +1137,11 @@ class Dispatch:
             definition = self._definition
             if step is not None and isinstance(definition, SnippetDefinition):
                 definition = definition.of_part(step)
-            variant = Dispatch(definition, self._make, threads)
+            variant = Dispatch(definition, self._make, threads).front()
             self._variants.keep((threads, step), variant)
         if size is None and not keywords:
-            return variant.enter(*args, out=out)
-        return variant.call(*args, out=out, size=size, **keywords)
+            return variant(*args, out=out)
+        return variant(*args, out=out, size=size, **keywords)
 
     def _look_up(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], given: Sequence[Any]

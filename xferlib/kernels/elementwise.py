@@ -94,7 +94,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
 
     def __new__(cls, definition: Definition) -> ElementwiseKernel:
         dispatch = Dispatch(definition, cls)
-        self = super().__new__(cls, dispatch.enter)
+        self = super().__new__(cls, dispatch.front())
         self._dispatch = dispatch
         self.definition = definition
         self.name = definition.name
