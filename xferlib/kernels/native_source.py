@@ -337,7 +337,7 @@ class _NativeWriter:
                 fast += "  if (!xf_all) for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n"
             fast += "  xf_all |= xf_wide != 0;\n"
             careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
-        size = 256 if any(node.op in _CALLS for node in self.program.nodes) else 512
+        size = 256 if any(node.op in _CALLS for node in self.program.nodes) else 1024 if self.halves else 512
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
