@@ -153,6 +153,8 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return _cast(args[0], operand, dtype, dialect)
     if op == "bitcast":
         return _bitcast(args[0], operand, dtype)
+    if op == "select" and dtype == BOOL:  # gcc 12 has no vectors of conditions that choose between conditions
+        return f"(bool)(({args[0]} & {args[1]}) | (!{args[0]} & {args[2]}))"
     if op == "select":
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if op in _COMPARE:

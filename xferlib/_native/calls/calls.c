@@ -308,6 +308,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_alike", xf_bind_alike, METH_VARARGS, NULL},
     {"bind_plain", xf_bind_plain, METH_VARARGS, NULL},
     {"bind_fold", xf_bind_fold, METH_VARARGS, NULL},
+    {"bind_front", xf_bind_front, METH_VARARGS, NULL},
     {"bind_host", xf_bind_host, METH_VARARGS, NULL},
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
     {"bind_new_launch", xf_bind_new_launch, METH_VARARGS, NULL},
