@@ -622,7 +622,6 @@ class Xferlib(ArrayLibrary):
             return {"to_host": lambda: xl.to_host(held, **words)}
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
 
-<<<<<<< HEAD
     def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
         def run() -> Any:
             done = None
@@ -639,10 +638,9 @@ class Xferlib(ArrayLibrary):
         held = xl.tree.to_device(tree, device=self.place)
         self.place.synchronize()
         return {"tree.to_host": lambda: xl.tree.to_host(held, pinned=case.is_pinned)}
-=======
+
     def array(self, source: HostArray) -> Any:
         return xl.to_device(source, device=self.place)
->>>>>>> pycuda
 
 
 def _conversion(case: TransferCase) -> dict[str, Any]:
@@ -991,11 +989,7 @@ def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peer
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
 
-<<<<<<< HEAD
-Case: TypeAlias = TransferCase | KernelCase | PrefetchCase | TreeCase
-=======
-Case: TypeAlias = TransferCase | KernelCase | NamespaceCase
->>>>>>> pycuda
+Case: TypeAlias = TransferCase | KernelCase | PrefetchCase | TreeCase | NamespaceCase
 _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
 _ROOM = 64
@@ -1268,12 +1262,9 @@ _BEHIND = 1 / 1.1
 _KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
     "transfer": (TransferCase.draw, try_transfer),
     "kernel": (KernelCase.draw, try_kernel),
-<<<<<<< HEAD
     "prefetch": (PrefetchCase.draw, try_prefetch),
     "tree": (TreeCase.draw, try_tree),
-=======
     "namespace": (NamespaceCase.draw, try_namespace),
->>>>>>> pycuda
 }
 """How the cases of each kind are drawn, and made ready."""
 
