@@ -12,9 +12,11 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ from xferlib.kernels.ir import (
     is_order_free,
     part_dtype,
 )
+from xferlib.kernels.native_functions import Sections, read_sections
 
 A = np.ndarray[Any, Any]
 
@@ -425,12 +428,12 @@ class _ReductionWriter:
 
     def text(self) -> str:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
-        widen = _WIDEN if any(map(self._is_widened, self.arrays)) else ""
+        widen = _section("widen") if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                support_text(self.programs), _WALK, widen,
+                support_text(self.programs), _section("walk"), widen,
                 self.values.text,
-                self._halve(), self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
+                self._halve(), self._rows(), self._columns(), self._join(), _section("entry"),
             ]
         )  # fmt: skip
 
@@ -506,7 +509,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                     char *const *to) {{
   {self._geometry()}
   {self._range()}
-  const long long u = g[6], slab = g[7], inside = g[8];
+  const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
   {self._buffers(SLAB, CHUNK)}
   {" ".join(buffers)}
   {self._each(self._row_memory())}
@@ -538,17 +541,19 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
+                f"  if (is_gathered) {{ xf_gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
+                f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
+                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
                 f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
             )
         return f"""\
       if (!left) {{
-        const long long turn_u = inside == 1 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
+        const long long turn_u = inside < 2 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
         const long long along = turn_u - outer * extent[u], first = along - along % step;
         const long long steps = extent[u] - first < step ? extent[u] - first : step;
         const long long skip = ({at}) - (outer * extent[u] + first) * inside;
-        left = steps * inside - skip;
+        left = is_gathered ? end - ({at}) < slab ? end - ({at}) : slab : steps * inside - skip;
         {chr(10).join(lines)}
       }}"""
 
@@ -890,64 +895,17 @@ XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char
 """
 
 
+@functools.cache
+def _sections() -> Sections:
+    return read_sections(Path(__file__).with_suffix(".c"))
+
+
+def _section(name: str) -> str:
+    return _sections()[name][1]
+
+
 def _size_of(kind: str) -> int:
     return {"char": 1, "bool": 1, "short": 2, "int": 4, "float": 4}.get(kind.rsplit(maxsplit=1)[-1], 8)
-
-
-_WALK = """\
-/* The offset of element `at`, in C order. */
-static inline long long xf_offset(long long at, long long rank, const long long *extent, const long long *stride) {
-  long long offset = 0;
-  for (long long a = rank - 1; a > 0; --a) { offset += at % extent[a] * stride[a]; at /= extent[a]; }
-  return rank ? offset + at * stride[0] : 0;
-}
-static inline int xf_are_multiples(const long long *stride, long long rank, long long size) {
-  for (long long a = 0; a < rank; ++a) if (stride[a] % size) return 0;
-  return 1;
-}
-typedef struct XF_PACKED { long long x, y; } xf_words;
-#define XF_FILL(T) do { \\
-    typedef T word XF_ANY; \\
-    word *to = (word *)buffer; \\
-    if (inside == 1 && apart == sizeof(T)) for (long long i = 0; i < n; ++i) to[i] = ((const word *)from)[i]; \\
-    else for (long long j = 0; j < inside; ++j) { \\
-      const char *q = from + (inside > 1 ? xf_offset(j, rank, extent, stride) : 0); \\
-      for (long long i = 0; i < n; ++i) to[i * inside + j] = *(const word *)(q + i * apart); \\
-    } \\
-  } while (0)
-/* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
-static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
-                    long long rank, const long long *extent, const long long *stride) {
-  switch (size) {
-  case 1: XF_FILL(unsigned char); break;
-  case 2: XF_FILL(unsigned short); break;
-  case 4: XF_FILL(unsigned int); break;
-  case 8: XF_FILL(unsigned long long); break;
-  default: XF_FILL(xf_words);
-  }
-}
-"""
-
-_WIDEN = """\
-static void xf_widen(float *to, const unsigned short *from, long long n) {
-  long long i = 0;
-#if defined(__F16C__) && defined(__GNUC__)
-  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
-  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
-  typedef short aligned_halves __attribute__((vector_size(16)));
-  for (; i + 8 <= n; i += 8)
-    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
-#endif
-  for (; i < n; ++i) to[i] = xf_from_half(from[i]);
-}
-"""
-
-_ENTRY_TEXT = """\
-XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
-                         char *const *p, char *const *to) {
-  if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
-}
-"""
 
 
 class NativeReduction(native_engine.NativeKernel):
@@ -1030,7 +988,8 @@ class NativeReductionPlan:
         inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
         axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
         if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
-            axis = min(range(last), key=lambda k: (_stride(along[k]), -k))
+            self._slab, self._room_nbytes = (axis, CHUNK, 0), 0
+            return
         steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
         if axis < last and steps < min(along[axis][0], 2 * GROUP):
             steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
