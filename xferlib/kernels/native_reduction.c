@@ -25,17 +25,33 @@ typedef struct XF_PACKED { long long x, y; } xf_words;
     default: for (long long i = 0; i < n; ++i) to[i] = *(const T *)(q + i * apart); \
     } \
   } while (0)
-/* Elements from number `at` on, in C order. */
+#define XF_CARRY(AXIS) for (long long a = AXIS; a > 0 && index[a] == extent[a]; --a) { \
+    q += stride[a - 1] - extent[a] * stride[a]; \
+    index[a] = 0; \
+    ++index[a - 1]; \
+  }
+enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
+/* Elements from number `at` on, in C order; of two axes or more. */
 #define XF_GATHER(T) do { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
     for (long long n; count > 0; count -= n, to += n) { \
+      const long long run = extent[last], rows = extent[last - 1] - index[last - 1]; \
+      if (run <= SHORT && !index[last] && count >= 2 * run && rows > 1) { \
+        n = count / run < rows ? count / run : rows; \
+        for (long long j = 0; j < run; ++j) \
+          for (long long i = 0; i < n; ++i) to[i * run + j] = *(const word *)(q + i * stride[last - 1] + j * apart); \
+        q += n * stride[last - 1]; \
+        index[last - 1] += n; \
+        n *= run; \
+        XF_CARRY(last - 1) \
+        continue; \
+      } \
       n = extent[last] - index[last] < count ? extent[last] - index[last] : count; \
       XF_COPY(word); \
-      long long a = last; \
       q += n * apart; \
-      index[a] += n; \
-      for (; a > 0 && index[a] == extent[a]; --a) { q += stride[a - 1] - extent[a] * stride[a]; index[a] = 0; ++index[a - 1]; } \
+      index[last] += n; \
+      XF_CARRY(last) \
     } \
   } while (0)
 static void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
@@ -131,6 +147,42 @@ static void xf_fill(char *buffer, const char *from, long long size, long long n,
   default: XF_FILL(xf_words);
   }
 }
+/* `rows` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
+static void xf_turn(char *buffer, const char *q, long long size, long long rows, long long columns, long long step,
+                    long long inside) {
+  switch (size) {
+#define XF_CASE(SIZE, T) case SIZE: { \
+    typedef T word XF_ANY; \
+    word *to = (word *)buffer; \
+    const long long whole = rows & ~XF_WHOLE(T), far = whole > 0 && XF_WHOLE(T) > 0 ? columns & ~XF_WHOLE(T) : 0; \
+    if (far) XF_TURN(T); \
+    for (long long i = 0; i < rows; ++i) \
+      for (long long j = i < whole ? far : 0; j < columns; ++j) \
+        to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(word)); \
+    break; \
+  }
+  XF_CASE(1, unsigned char)
+  XF_CASE(2, unsigned short)
+  XF_CASE(4, unsigned int)
+  XF_CASE(8, unsigned long long)
+  XF_CASE(16, xf_words)
+  }
+}
+/* What a memory that is far away needs: elements are taken apart so fast that a processor does not look ahead by itself. */
+#ifdef XF_SHUFFLE
+#define XF_AHEAD(p, nbytes) for (long long z_ = 0; z_ < (long long)(nbytes); z_ += 64) __builtin_prefetch((const char *)(p) + 8192 + z_)
+#else
+#define XF_AHEAD(p, nbytes)
+#endif
+#if !defined(XF_SHUFFLE)
+#define XF_WIDTH 0
+#elif defined(__AVX512F__)
+#define XF_WIDTH 64
+#elif defined(__AVX2__)
+#define XF_WIDTH 32
+#else
+#define XF_WIDTH 16
+#endif
 //: widen
 static void xf_widen(float *to, const unsigned short *from, long long n) {
   long long i = 0;
