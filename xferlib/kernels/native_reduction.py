@@ -35,6 +35,7 @@ from xferlib.kernels.ir import (
     FLOAT64,
     CallLayout,
     DType,
+    Node,
     Program,
     ReductionSpec,
     bodies,
@@ -254,14 +255,19 @@ class _Truth(_Values):
         super().__init__(spec)
         self._dtype = dtype
         self._is_any = op == "or"
-        self.types = [f"unsigned {_KEYS[dtype.itemsize][0].removeprefix('signed ')}"]
+        part = part_dtype(dtype) if is_complex(dtype) else dtype
+        self.types = [f"unsigned {_KEYS[part.itemsize][0].removeprefix('signed ')}"]
         self.is_decided = "{} != 0" if self._is_any else "{} == 0"
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         return [f"({self.types[0]}){values[0]}"]
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
-        """Of a float all bits but the sign."""
+        """Of a float all bits but the sign, and of both parts of a complex number."""
+        if is_complex(self._dtype):
+            part = part_dtype(self._dtype)
+            both = " | ".join(f"({self.types[0]}){_bits_of(f'{stored}.{name}', part)}" for name in "xy")
+            return [f"({self.types[0]})(({both}) << 1)"]
         if not is_float(self._dtype):
             return [f"({self.types[0]}){stored}"]
         bits = stored if self._dtype == FLOAT16 else _bits_of(stored, self._dtype)
@@ -277,10 +283,19 @@ class _Truth(_Values):
 def _find_whole(program: Program, *, of_truth: bool) -> int | None:
     """The array whose elements are the first accumulator as they are, or whose truth is it."""
     value = program.stores[0].value
-    if of_truth and value.op == "ne" and value.args[1].op == "const" and value.args[1].attr == 0:
-        value = value.args[0]
-    is_array = value.op == "load" and not program.params[value.attr].is_scalar and not is_complex(value.dtype)
-    return int(value.attr) if is_array else None
+    if of_truth and (value := _find_tested(value)).op == "or":
+        parts = [_find_tested(each) for each in value.args]
+        if [each.op for each in parts] == ["real", "imag"] and parts[0].args[0] is parts[1].args[0]:
+            value = parts[0].args[0]
+    elif is_complex(value.dtype):
+        return None
+    return int(value.attr) if value.op == "load" and not program.params[value.attr].is_scalar else None
+
+
+def _find_tested(value: Node) -> Node:
+    """The value that is compared with zero; else the value itself."""
+    is_test = value.op == "ne" and value.args[1].op == "const" and value.args[1].attr == 0
+    return value.args[0] if is_test else value
 
 
 _SIGNS = {"add": "+", "mul": "*"}
@@ -410,7 +425,9 @@ class _Streams:
             return f"""
 #if XF_NODE
       if (is_whole) {{
-        if (q < m) for (long long j = 0; j < q; ++j) {{ t[2 * (done + j)] = {e}[j].x; t[2 * (done + j) + 1] = {e}[j].y; }}
+        if (q < m) for (long long j = done; j < done + q; ++j) {{
+          t[2 * j] = {e}[j - done].x; t[2 * j + 1] = {e}[j - done].y;
+        }}
         if (done + q == m) {{
           xf_tree_add(v + 2 * n, q == m ? (const {kind} *){e} : t, q == m && is_direct{self._array});
         }}
@@ -449,7 +466,9 @@ def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
             sources.append(f"e{loaded.attr}")
         elif each.op == "cast" and loaded.dtype == FLOAT16:
             sources.append(f"re{loaded.attr}")
-    parts = [(each.op, each.args[0].attr) for each in mapped if each.op in ("real", "imag") and each.args[0].op == "load"]
+    parts = [
+        (each.op, each.args[0].attr) for each in mapped if each.op in ("real", "imag") and each.args[0].op == "load"
+    ]
     array = None
     if ops == ["add", "add"] and len(parts) == 2 and parts == [("real", parts[0][1]), ("imag", parts[0][1])]:
         array = int(parts[0][1])
@@ -514,7 +533,7 @@ class _ReductionWriter:
         for number in self.arrays:
             dtype = self._dtype(number)
             lines.append(f"{storage_type(dtype)} b{number}[{size}];")
-            if is_complex(dtype):
+            if is_complex(dtype) and self.whole is None:
                 part = c_type(part_dtype(dtype))
                 lines.append(f"{part} re{number}[{converted}], im{number}[{converted}];")
             elif self._is_widened(number):
@@ -526,7 +545,8 @@ class _ReductionWriter:
 
     @property
     def _converts(self) -> bool:
-        return any(is_complex(self._dtype(number)) or self._is_widened(number) for number in self.arrays)
+        is_apart = self.whole is None and any(is_complex(self._dtype(number)) for number in self.arrays)
+        return is_apart or any(map(self._is_widened, self.arrays))
 
     def _map(self, place: str, pointer: str, index: str, to: str) -> str:
         """Map one element, whose number is ``index``.
@@ -539,7 +559,7 @@ class _ReductionWriter:
             dtype = self._dtype(number)
             kind = storage_type(dtype)
             value = f"e{number}{pointer}" if pointer else f"f{number}{place}"
-            if is_complex(dtype):
+            if is_complex(dtype) and self.whole is None:
                 value = f"{{re{number}{place}, im{number}{place}}}"
             loads[number] = to_register(f"m{number}", dtype)
             if self._is_widened(number):
@@ -574,7 +594,7 @@ class _ReductionWriter:
         lines = []
         for number in self.arrays:
             source = pointer.format(number)
-            if is_complex(self._dtype(number)):
+            if is_complex(self._dtype(number)) and self.whole is None:
                 lines.append(
                     f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
                     f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
@@ -686,7 +706,11 @@ static long long xf_halve(long long n, int levels, {taken}) {{
         body = self._blocks()
         if self.is_free:
             body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
-        room_of_parts = f"\n  {self.types[0]} t[{2 * CHUNK}], v[{2 * CHUNK}];" if self.streams and self.streams.is_interleaved else ""
+        room_of_parts = (
+            f"\n  {self.types[0]} t[{2 * CHUNK}], v[{2 * CHUNK}];"
+            if self.streams and self.streams.is_interleaved
+            else ""
+        )
         return f"""\
 static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
@@ -961,8 +985,8 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, {size}, "
-                f"{GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
+                f"{size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
                 f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
@@ -1000,9 +1024,10 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       steps = m = m > rest ? rest : m;
     }}
     {self._bases()}
-    {" ".join(places)}
-{body(" ".join([*loads, convert]), " ".join(names), eight)}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
+    {" ".join(places)}
+    {self._few_elements()}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
     }} else if (is_wide) {{
@@ -1020,6 +1045,35 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   }}
 }}
 """
+
+    def _few_elements(self) -> str:
+        """Results of so few elements that accumulators need no memory."""
+        if self._converts:
+            return ""
+        is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
+        cases = []
+        for count in (1, 2, 3, 4):
+            names = " ".join(
+                f"const {storage_type(self._dtype(number))} *const e{number}_{j} = "
+                f"(const {storage_type(self._dtype(number))} *)"
+                f"(base{number} + xf_offset({j}, reduced, extent, r{number}));"
+                for number in self.arrays
+                for j in range(count)
+            )
+            lines = [
+                self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
+                for j in range(count)
+            ]
+            steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
+            cases.append(
+                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
+            )
+        return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
+      {" else ".join(cases)}
+      row += m;
+      continue;
+    }}"""
 
     def _ahead_of_rows(self) -> str:
         """Fetch the next rows while these are turned."""
