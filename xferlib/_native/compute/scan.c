@@ -102,21 +102,16 @@ typedef double f64x4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef int64_t i64x4 __attribute__((vector_size(32)));
 
-/* Products of a packet of complex numbers: those of the real parts of a with b, and of its imaginary ones with b turned over. */
-INLINED f32x8 products_c64(f32x8 a, f32x8 b)
-{
-    const f32x8 one = SHUFFLE(i32x8, a, a, 0, 0, 2, 2, 4, 4, 6, 6) * b;
-    const f32x8 two = SHUFFLE(i32x8, a, a, 1, 1, 3, 3, 5, 5, 7, 7) * SHUFFLE(i32x8, b, b, 1, 0, 3, 2, 5, 4, 7, 6);
-    const f32x8 less = one - two, more = one + two;
-    return SHUFFLE(i32x8, less, more, 0, 9, 2, 11, 4, 13, 6, 15);
-}
-INLINED f64x4 products_c128(f64x4 a, f64x4 b)
-{
-    const f64x4 one = SHUFFLE(i64x4, a, a, 0, 0, 2, 2) * b;
-    const f64x4 two = SHUFFLE(i64x4, a, a, 1, 1, 3, 3) * SHUFFLE(i64x4, b, b, 1, 0, 3, 2);
-    const f64x4 less = one - two, more = one + two;
-    return SHUFFLE(i64x4, less, more, 0, 5, 2, 7);
-}
+/* Products of a packet of complex numbers: those of the real parts of a with b, and of its imaginary ones with b turned over.
+   Macros, since not every processor returns such vectors. */
+#define BY_REAL_64(a, b) (SHUFFLE(i32x8, a, a, 0, 0, 2, 2, 4, 4, 6, 6) * (b))
+#define BY_IMAG_64(a, b) (SHUFFLE(i32x8, a, a, 1, 1, 3, 3, 5, 5, 7, 7) * SHUFFLE(i32x8, b, b, 1, 0, 3, 2, 5, 4, 7, 6))
+#define BY_REAL_128(a, b) (SHUFFLE(i64x4, a, a, 0, 0, 2, 2) * (b))
+#define BY_IMAG_128(a, b) (SHUFFLE(i64x4, a, a, 1, 1, 3, 3) * SHUFFLE(i64x4, b, b, 1, 0, 3, 2))
+#define PRODUCTS_64(a, b)                                                                                              \
+    (f32x8)SHUFFLE(i32x8, BY_REAL_64(a, b) - BY_IMAG_64(a, b), BY_REAL_64(a, b) + BY_IMAG_64(a, b), 0, 9, 2, 11, 4, 13, 6, 15)
+#define PRODUCTS_128(a, b) \
+    (f64x4)SHUFFLE(i64x4, BY_REAL_128(a, b) - BY_IMAG_128(a, b), BY_REAL_128(a, b) + BY_IMAG_128(a, b), 0, 5, 2, 7)
 
 enum {
     TILE_PACKETS = 1024,
@@ -144,7 +139,6 @@ enum {
 #define ALWAYS(q, k, combined, alone) ((void)(q), (combined))
 #define FROM(q, k, combined, alone) ((q) >= (k) ? (combined) : (alone))
 
-#define FIRST_1(COMBINE, x, step) ((x)[0])
 #define FOUR_c64(COMBINE, x, step) FIRST_4(product_c64, x, step)
 #define TWO_c128(COMBINE, x, step) FIRST_2(product_c128, x, step)
 #define FIRST_2(COMBINE, x, step) COMBINE((x)[-(step)], (x)[0])
@@ -152,8 +146,8 @@ enum {
 #define FIRST_8(COMBINE, x, step) COMBINE(FIRST_4(COMBINE, (x) - 4 * (step), step), FIRST_4(COMBINE, x, step))
 
 /* What comes of the first elements of a row, where the product with a neutral element is not the other factor: of infinities. */
-#define AS_ALL(T, x, v, n) ;
-#define BEGIN_c128(T, x, v, n) (v)[0] = (x)[0];
+#define AS_ALL(T, x, v, n) {}
+#define BEGIN_c128(T, x, v, n) { (v)[0] = (x)[0]; }
 #define BEGIN_c64(T, x, v, n)                                            \
     for (Py_ssize_t i = 0; i < 3 && i < (n); ++i)                        \
         (v)[i] = i == 2 ? product_c64((x)[0], product_c64((x)[1], (x)[2])) : i ? product_c64((x)[0], (x)[1]) : (x)[0];
@@ -283,8 +277,8 @@ BY_DISTANCE(add_f64, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_4, 1, AS_ALL)
 BY_DISTANCE(mul_f64, double, f64x4, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1, AS_ALL)
 BY_DISTANCE(add_c64, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2, AS_ALL)
 BY_DISTANCE(add_c128, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_2, 2, AS_ALL)
-BY_DISTANCE(mul_c64, c64, f32x8, 4, products_c64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
-BY_DISTANCE(mul_c128, c128, f64x4, 2, products_c128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
+BY_DISTANCE(mul_c64, c64, f32x8, 4, PRODUCTS_64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
+BY_DISTANCE(mul_c128, c128, f64x4, 2, PRODUCTS_128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
 
 /* --- the same of the namespaces: chunks one element after the other, and the totals of chunks likewise */
 
