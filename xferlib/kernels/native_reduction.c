@@ -126,9 +126,9 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
         for (long long i = 0; i < n; ++i) for (long long j = 0; j < along; ++j) to[i * inside + j] = *(const word *)(q + i * apart + j * step); \
         continue; \
       } \
-      if (inside == 2) { XF_FEW(2) continue; } \
-      if (inside == 3) { XF_FEW(3) continue; } \
-      if (inside == 4) { XF_FEW(4) continue; } \
+      if (along == inside && inside == 2) { XF_FEW(2) continue; } \
+      if (along == inside && inside == 3) { XF_FEW(3) continue; } \
+      if (along == inside && inside == 4) { XF_FEW(4) continue; } \
       if (!whole || !far || XF_WHOLE(T) < 0) whole = far = 0; \
       else XF_TURN(T); \
       for (long long j = 0; j < along; ++j) \
