@@ -388,7 +388,7 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @pytest.mark.parametrize("inner", [(2, 2), (3, 1), (2, 3), (4, 5)])
 def test_several_short_axes_inside_the_one_in_memory(inner):
-    """Elements that are adjacent along the outermost axis alone, and not equally far from each other along the others."""
+    """Elements adjacent along the outermost axis alone, and not equally far from each other along the others."""
     x = np.arange(8.0 * math.prod(inner), dtype="float32").reshape(*inner, 8)
     for order in itertools.permutations(range(3)):
         view = x.transpose(order)
