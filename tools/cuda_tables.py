@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.kernel_polynomials import mp, run
+from tools import kernel_polynomials
+from tools.kernel_polynomials import Fit, mp, run
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "cuda_functions.cu"
 _LN2 = mp.log(2)
@@ -167,6 +168,110 @@ def arcsine() -> str:
     places = [mp.mpf(k) / 128 for k in range(92)]
     return taylor("arcsin of multiples of 1/128", "arcsine", mp.asin, lambda c: 1 / mp.sqrt(1 - c * c), places)
 
+# The quick steps of devices with fast float64.
+
+
+def series(name: str, variable: str, function: Callable[[Any], Any], low: Any, high: Any, degree: int) -> str:
+    """A macro for the polynomial in float64 that is near a function, by Horner's rule."""
+    coefficients, error = kernel_polynomials.fit(Fit(function, low, high, degree, name))
+    text = coefficients[-1].hex()
+    for each in coefficients[-2::-1]:
+        text = f"__fma_rn({variable}, {text}, {each.hex()})"
+    lines = textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
+    size = mp.nstr(mp.log(error, 2), 3)
+    return f"#define XF_{name}({variable}) /* within 2^{size} */ \\\n" + " \\\n".join(lines) + "\n"
+
+
+def double_define(**values: Any) -> str:
+    return "".join(f"#define XF_{name} {float(value).hex()}\n" for name, value in values.items())
+
+
+def double_table(comment: str, name: str, rows: Iterable[tuple[Any, Any]]) -> str:
+    items = ["{" + ", ".join(float(each).hex() for each in row) + "}" for row in rows]
+    text = textwrap.fill(", ".join(items) + "};", 118, initial_indent="  ", subsequent_indent="  ")
+    return f"// {comment}\nXF_TABLE double2 xf_{name}_table[{len(items)}] = {{\n{text}\n"
+
+
+def even(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of the square; its limit is not needed, for no node is 0."""
+    return lambda u: function(mp.sqrt(u))
+
+
+def exp_double() -> str:
+    step = _LN2 / 64 * (1 + mp.mpf(2) ** -20)
+    words = [int(np.float64(mp.power(2, mp.mpf(k) / 32)).view(np.uint64)) - (k << 47) for k in range(32)]
+    items = ", ".join(f"{{0x{each & 0xFFFFFFFF:x}u, 0x{each >> 32:x}u}}" for each in words)
+    square = step * step
+    return (
+        double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
+        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
+        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
+        + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
+        + series("SINH_SERIES", "u", even(lambda r: mp.sinh(r) / r / 2), 0, square, 2)
+        + series("COSH_SERIES", "u", even(lambda r: mp.cosh(r) / 2), 0, square, 2)
+        + "// 2^(k / 32), in two words, less k * 2^47\n"
+        + f"XF_TABLE uint2 xf_exp_double_table[{len(words)}] = {{\n"
+        + textwrap.fill(items + "};", 118, initial_indent="  ", subsequent_indent="  ")
+        + "\n"
+    )
+
+
+def _behind_first(r: Any) -> Any:
+    """(log(1 + r) - r) / r^2; next to 0, where the digits do not suffice, by its series."""
+    return (mp.log1p(r) - r) / (r * r) if abs(r) > 1e-20 else r / 3 - mp.mpf(1) / 2
+
+
+def log_double() -> str:
+    """The further terms of log(1 + r), of r up to a half of an interval's share of its middle."""
+    most = mp.mpf(2) ** -6 * (1 + mp.mpf(2) ** -5)
+    result = ""
+    for name, unit in (("log", mp.mpf(1)), ("log2", _LN2), ("log10", mp.log(10))):
+        result += double_define(**{f"{name}_of_E": 1 / unit, f"{name}_of_2": _LN2 / unit})
+        result += series(f"{name}_SERIES", "r", lambda r, k=unit: _behind_first(r) / k, -most, most, 4)
+    return result
+
+
+LOG_DOUBLE_FIRST = 0x3F360000
+
+
+def log_rows(name: str, unit: Any) -> str:
+    rows = []
+    for k in range(32):
+        low, high = (np.uint32(LOG_DOUBLE_FIRST + (k + each << 18)).view(np.float32) for each in (0, 1))
+        c = mp.mpf(1) if low <= 1 <= high else single(2 / (mp.mpf(float(low)) + mp.mpf(float(high))))
+        rows.append((c, -mp.log(c) / unit))
+    return double_table("1 / m, m in the middle of an interval, and the logarithm of m", f"{name}_double", rows)
+
+
+def angle_double() -> str:
+    step = mp.pi / 32
+    high = mp.mpf(float(step))
+    square = (step / 2 * (1 + mp.mpf(2) ** -20)) ** 2
+    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(64)]
+    return (
+        double_define(**{"32_OVER_PI": 1 / step, "PI_32": high, "PI_32_LOW": step - high})
+        + series("SINE_SERIES", "u", even(lambda r: (mp.sin(r) / r - 1) / r**2), 0, square, 1)
+        + series("COSINE_SERIES", "u", even(lambda r: (mp.cos(r) - 1) / r**2), 0, square, 2)
+        + double_table("The sine and cosine of k pi / 32", "angle_double", rows)
+    )
+
+
+def arctan_double() -> str:
+    """Of 0, of the middle of each eighth between two powers of two from 1/32 to 16, and of 32."""
+    places = [mp.mpf(0)]
+    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)] + [mp.mpf(32)]
+    square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
+    return series(
+        "ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2
+    ) + double_table("c and arctan c", "arctan_double", [(c, mp.atan(c)) for c in places])
+
+
+def arcsine_double() -> str:
+    return double_define(HALF_PI_OF_DOUBLE=mp.pi / 2) + series(
+        "ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9
+    )
+
+
 
 def tables() -> dict[str, str]:
     """The text of each place for constants in the file, by its name."""
@@ -183,6 +288,14 @@ def tables() -> dict[str, str]:
         "arctan": arctan(),
         "half_pi_pair": half_pi_pair(),
         "arcsine": arcsine(),
+        "exp_double": exp_double(),
+        "log_double": log_double(),
+        "log_rows": log_rows("log", mp.mpf(1)),
+        "log2_rows": log_rows("log2", _LN2),
+        "log10_rows": log_rows("log10", mp.log(10)),
+        "angle_double": angle_double(),
+        "arctan_double": arctan_double(),
+        "arcsine_double": arcsine_double(),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }
 

@@ -40,6 +40,7 @@ XF_QUICK float xf_signed(float size, float sign) {
 // Whether the float nearest to high + low is `high + low` for every error up to the bound b: e = 1 + 2^25 b and a little more.
 #define XF_IS_SURE(y, high, low, e) ((y) == __fmaf_rn((low) - ((y) - (high)), e, y))
 #define XF_BOUND(b) (1.0f + 0x1.03p25f * (b))
+#define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -279,11 +280,13 @@ XF_QUICK float2 xf_exp_quick(float r, float rest, unsigned int k) {
 }
 #define XF_POWER_OF_TWO(k) (((k) << 16) & 0xff800000u)  // of a float, from 128 times the exponent
 
-//: exp: exp_quick exp_careful
+//: exp: exp_careful
 XF_CAREFUL float xf_careful_exp(float x) {
   if (!(x < 89.0f)) return x != x ? x : XF_INFINITY;
   return x < -104.0f ? 0.0f : xf_float_of_number(xf_exp_number(xf_number_of_float(x)));
 }
+
+//: exp_in_pairs: exp exp_quick
 XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
   float2 s = xf_exp_quick(__fmaf_rn(count, -XF_LN2_128, x), count * -XF_LN2_128_REST, __float_as_uint(t));
@@ -292,13 +295,15 @@ XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
 }
 
-//: exp2: exp_quick exp_careful
+//: exp2: exp_careful
 XF_CAREFUL float xf_careful_exp2(float x) {
   if (!(x < 128.0f)) return x != x ? x : XF_INFINITY;
   if (x <= -150.0f) return 0.0f;  // 2^-150 lies between two results, and the even one is 0
   if (fabsf(x) < 0x1p-40f) return 1.0f;
   return xf_float_of_number(xf_exp_of(__umul64hi(xf_modulo_one(xf_number_of_float(x)), XF_LN2), (int)floorf(x)));
 }
+
+//: exp2_in_pairs: exp2 exp_quick
 XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
   float t = __fmaf_rn(x, 128.0f, XF_WHOLE), r = __fmaf_rn(t - XF_WHOLE, -0x1p-7f, x);
   float2 p = xf_product(r, XF_LN2_HIGH), s;
@@ -309,12 +314,14 @@ XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
 }
 
-//: expm1: exp_quick exp_careful
+//: expm1: exp_careful
 XF_CAREFUL float xf_careful_expm1(float x) {
   if (!(x < 89.0f)) return x != x ? x : XF_INFINITY;
   if (x == 0.0f) return x;
   return x < -30.0f ? -1.0f : xf_float_of_number(xf_expm1_number(xf_number_of_float(x)));
 }
+
+//: expm1_in_pairs: expm1 exp_quick
 // 2^k t - 1 and then 2^k t (exp(r) - 1), whose square term needs two floats as well.
 XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
   float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
@@ -337,6 +344,15 @@ XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
 }
 
 //: tanh: exp_careful
+XF_CAREFUL float xf_careful_tanh(float x) {
+  xf_number e, two = xf_number_of(1ull << 63, -62, 0u);
+  if (x != x || x == 0.0f) return x;
+  if (fabsf(x) > 10.0f) return xf_signed(1.0f, x);
+  e = xf_expm1_number(xf_scaled(xf_number_of_float(x), 1));
+  return xf_float_of_number(xf_divide(e, xf_add(e, two)));
+}
+
+//: tanh_in_pairs: tanh
 // constants: tanh
 // tanh, and the slope
 XF_TABLE float4 xf_tanh_table[651] = {
@@ -772,13 +788,6 @@ XF_TABLE float4 xf_tanh_table[651] = {
   0x1.035eb8p-50f}, {0x1p0f, -0x1.cdcf18p-26f, 0x1.cdcf18p-25f, -0x1.84922p-52f}, {0x1p0f, -0x1.67a83ep-26f,
   0x1.67a83cp-25f, 0x1.d5e0d6p-50f}};
 // end of constants
-XF_CAREFUL float xf_careful_tanh(float x) {
-  xf_number e, two = xf_number_of(1ull << 63, -62, 0u);
-  if (x != x || x == 0.0f) return x;
-  if (fabsf(x) > 10.0f) return xf_signed(1.0f, x);
-  e = xf_expm1_number(xf_scaled(xf_number_of_float(x), 1));
-  return xf_float_of_number(xf_divide(e, xf_add(e, two)));
-}
 // Taylor's series around the middle of one of 64 parts between two powers of two, and around 0: the value f and the
 // slope g as pairs of floats from the table. The further coefficients are those of tanh' = 1 - tanh^2.
 XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
@@ -974,13 +983,14 @@ XF_QUICK float2 xf_log_of_float(float x) {
   float m = __uint_as_float(__float_as_uint(x) - exponent), k = (float)((int)exponent >> 23);
   return xf_log_quick(__fmaf_rn(m, t.x, -1.0f), 0.0f, k, xf_pair(t.y, t.z));
 }
-#define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
 
-//: log: log_quick log_careful
+//: log: log_careful
 XF_CAREFUL float xf_careful_log(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_log_of_number(xf_number_of_float(x)));
 }
+
+//: log_in_pairs: log log_quick
 XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   float2 s = xf_log_of_float(x);
   float y = s.x + s.y;
@@ -988,18 +998,20 @@ XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   return y;
 }
 
-//: log_other_base: log_quick log_careful
+//: log_other_base: log_quick
 XF_QUICK float2 xf_rebased(float2 s, float high, float low) {
   float2 p = xf_product(s.x, high);
   p.y += __fmaf_rn(s.x, low, s.y * high);
   return p;
 }
 
-//: log2: log_other_base
+//: log2: log_careful
 XF_CAREFUL float xf_careful_log2(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_multiply(xf_log_of_number(xf_number_of_float(x)), xf_number_of(XF_LOG2E, -63, 0u)));
 }
+
+//: log2_in_pairs: log2 log_other_base
 XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG2E_HIGH, XF_LOG2E_LOW);
   float y = s.x + s.y;
@@ -1007,11 +1019,13 @@ XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   return y;
 }
 
-//: log10: log_other_base
+//: log10: log_careful
 XF_CAREFUL float xf_careful_log10(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_multiply(xf_log_of_number(xf_number_of_float(x)), xf_number_of(XF_LOG10E, -65, 0u)));
 }
+
+//: log10_in_pairs: log10 log_other_base
 XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG10E_HIGH, XF_LOG10E_LOW);
   float y = s.x + s.y;
@@ -1040,12 +1054,14 @@ XF_CAREFUL xf_number xf_log1p_number(xf_number w) {
   return xf_log_of_number(xf_add(w, xf_one()));
 }
 
-//: log1p: log1p_quick log1p_careful
+//: log1p: log1p_careful
 XF_CAREFUL float xf_careful_log1p(float x) {
   if (!(x > -1.0f && x < XF_INFINITY)) return x > 0.0f ? x : x == -1.0f ? -XF_INFINITY : XF_NAN;
   if (x == 0x1.800006p-21f) return 0x1.7ffffep-21f;  // 2^-66 from the middle
   return x == 0.0f ? x : xf_float_of_number(xf_log1p_number(xf_number_of_float(x)));
 }
+
+//: log1p_in_pairs: log1p log1p_quick
 XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
   float2 s = xf_log1p_quick(x, 0.0f);
   float y = s.x + s.y;
@@ -1480,11 +1496,13 @@ XF_QUICK float2 xf_sine_quick(float2 r, unsigned int k) {
   return xf_sine_of_sum(xf_pair(t.x, t.y), xf_pair(t.z, t.w), r.x, r.y, -__fmaf_rn(r.x, r.y + r.y, r.x * r.x));
 }
 
-//: sin: angle_quick angle_careful
+//: sin: angle_careful
 XF_CAREFUL float xf_careful_sin(float x) {
   float y = xf_turned_sine(x, 0);
   return x == 0.0f ? x : __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
+
+//: sin_in_pairs: sin angle_quick
 XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k);
@@ -1493,8 +1511,10 @@ XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
-//: cos: angle_quick angle_careful
+//: cos: angle_careful
 XF_CAREFUL float xf_careful_cos(float x) { return xf_turned_sine(x, 1); }
+
+//: cos_in_pairs: cos angle_quick
 XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k + 128u);
@@ -1503,7 +1523,7 @@ XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
   return y;
 }
 
-//: tan: angle_quick angle_careful reciprocal
+//: tan: angle_careful
 XF_CAREFUL float xf_careful_tan(float x) {
   xf_number r, s, c;
   int n;
@@ -1516,6 +1536,8 @@ XF_CAREFUL float xf_careful_tan(float x) {
   s.sign ^= __float_as_uint(x) >> 31;
   return xf_float_of_number(s);
 }
+
+//: tan_in_pairs: tan angle_quick reciprocal
 XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k), c = xf_sine_quick(r, k + 128u);
@@ -1526,7 +1548,7 @@ XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
-//: hyperbolic: sine_of_sum exp_quick exp_careful
+//: hyperbolic: sine_of_sum exp_quick
 typedef struct { float2 s, c; float r, rest; } xf_split;
 // The hyperbolic sine and cosine of the multiple of ln 2 / 128 next to a positive x, and what is left of x
 XF_QUICK xf_split xf_split_hyperbolic(float x) {
@@ -1546,7 +1568,7 @@ XF_QUICK xf_split xf_split_hyperbolic(float x) {
   return r;
 }
 
-//: sinh: hyperbolic
+//: sinh: exp_careful
 XF_CAREFUL float xf_careful_sinh(float x) {
   xf_number e;
   if (x != x || x == 0.0f) return x;
@@ -1555,6 +1577,8 @@ XF_CAREFUL float xf_careful_sinh(float x) {
   e = xf_scaled(xf_add(e, xf_divide(e, xf_add(e, xf_one()))), -1);
   return xf_signed(xf_float_of_number(e), x);
 }
+
+//: sinh_in_pairs: sinh hyperbolic
 XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.s, a.c, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
@@ -1563,7 +1587,7 @@ XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: cosh: hyperbolic
+//: cosh: exp_careful
 XF_CAREFUL float xf_careful_cosh(float x) {
   xf_number e;
   if (x != x) return x;
@@ -1571,6 +1595,8 @@ XF_CAREFUL float xf_careful_cosh(float x) {
   e = xf_exp_number(xf_number_of_float(fabsf(x)));
   return xf_float_of_number(xf_scaled(xf_add(e, xf_divide(xf_one(), e)), -1));
 }
+
+//: cosh_in_pairs: cosh hyperbolic
 XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.c, a.s, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
@@ -1783,12 +1809,14 @@ XF_QUICK float2 xf_arctan_quick(float q, float rest, int is_steep) {
   return s;
 }
 
-//: arctan: arctan_careful arctan_quick
+//: arctan: arctan_careful
 XF_CAREFUL float xf_careful_arctan(float x) {
   if (x != x || x == 0.0f) return x;
   if (fabsf(x) > 0x1p60f) return xf_signed(0x1.921fb6p0f, x);
   return xf_signed(xf_float_of_number(xf_angle(xf_number_of_float(fabsf(x)), xf_one())), x);
 }
+
+//: arctan_in_pairs: arctan arctan_quick
 XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, y;
   float2 s;
@@ -1894,7 +1922,7 @@ XF_CAREFUL xf_number xf_other_side(xf_number x) {
   return xf_root(xf_multiply(xf_add(xf_one(), xf_negative(x)), xf_add(xf_one(), x)));
 }
 
-//: arcsin: arcsine arcsin_careful
+//: arcsin: arcsin_careful
 XF_CAREFUL float xf_careful_arcsin(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) <= 1.0f)) return XF_NAN;
@@ -1902,6 +1930,8 @@ XF_CAREFUL float xf_careful_arcsin(float x) {
   if (fabsf(x) == 1.0f) return xf_signed(0x1.921fb6p0f, x);
   return xf_signed(xf_float_of_number(xf_angle(a, xf_other_side(a))), x);
 }
+
+//: arcsin_in_pairs: arcsin arcsine
 XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, times = 1.0f, bound = XF_BOUND(0x1.3p-38f), y;
   float2 base = xf_pair(0.0f, 0.0f), s;
@@ -1919,7 +1949,7 @@ XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: arccos: arcsine arcsin_careful
+//: arccos: arcsin_careful
 XF_CAREFUL float xf_careful_arccos(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) <= 1.0f)) return XF_NAN;
@@ -1929,6 +1959,8 @@ XF_CAREFUL float xf_careful_arccos(float x) {
   if (x < 0.0f) a = xf_add(xf_number_of(XF_HALF_PI, -62, 0u), xf_negative(a));
   return xf_float_of_number(a);
 }
+
+//: arccos_in_pairs: arccos arcsine
 XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, times = x < 0.0f ? 1.0f : -1.0f, y;
   float2 base = xf_pair(XF_HALF_PI_HIGH, XF_HALF_PI_LOW), s;
@@ -1945,7 +1977,7 @@ XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   return y;
 }
 
-//: arcsinh: log1p_quick log1p_careful reciprocal near_root root
+//: arcsinh: log1p_careful root
 XF_CAREFUL float xf_careful_arcsinh(float x) {
   xf_number a = xf_number_of_float(fabsf(x)), b = xf_multiply(a, a);
   if (!(fabsf(x) < XF_INFINITY) || x == 0.0f) return x;
@@ -1953,6 +1985,8 @@ XF_CAREFUL float xf_careful_arcsinh(float x) {
   b = xf_divide(b, xf_add(xf_one(), xf_root(xf_add(xf_one(), b))));
   return xf_signed(xf_float_of_number(xf_log1p_number(xf_add(a, b))), x);
 }
+
+//: arcsinh_in_pairs: arcsinh log1p_quick reciprocal near_root
 XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
   float size = fabsf(x), y;
   float2 u = xf_product(size, size), one = xf_sum(1.0f, u.x), w;
@@ -1968,13 +2002,15 @@ XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: arccosh: log1p_quick log1p_careful near_root root
+//: arccosh: log1p_careful root
 XF_CAREFUL float xf_careful_arccosh(float x) {
   xf_number a = xf_number_of_float(x), d = xf_add(a, xf_negative(xf_one()));
   if (!(x >= 1.0f && x < XF_INFINITY)) return x > 1.0f ? x : XF_NAN;
   if (x == 1.0f) return 0.0f;
   return xf_float_of_number(xf_log1p_number(xf_add(d, xf_root(xf_multiply(d, xf_add(a, xf_one()))))));
 }
+
+//: arccosh_in_pairs: arccosh log1p_quick near_root
 XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   float d = x - 1.0f, y;
   float2 e = xf_sum(-1.0f, x), u = xf_product(d, x + 1.0f), w;  // (x - 1) (x + 1), and what the roundings lost
@@ -1988,7 +2024,7 @@ XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   return y;
 }
 
-//: arctanh: log1p_quick log1p_careful reciprocal
+//: arctanh: log1p_careful
 XF_CAREFUL float xf_careful_arctanh(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) < 1.0f)) return fabsf(x) == 1.0f ? xf_signed(XF_INFINITY, x) : XF_NAN;
@@ -1996,6 +2032,8 @@ XF_CAREFUL float xf_careful_arctanh(float x) {
   a = xf_log1p_number(xf_divide(xf_scaled(a, 1), xf_add(xf_one(), xf_negative(a))));
   return xf_signed(xf_float_of_number(xf_scaled(a, -1)), x);
 }
+
+//: arctanh_in_pairs: arctanh log1p_quick reciprocal
 XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
   float size = fabsf(x), y;
   float2 w = xf_quotient(xf_pair(size + size, 0.0f), xf_quick_sum(1.0f, -size));
@@ -2024,6 +2062,8 @@ XF_CAREFUL float xf_careful_cbrt(float x) {
   s = __umul64hi(__umul64hi(a, r) << 2, r);
   return xf_signed(xf_float_of_number(xf_number_of(s, (n.e + 64 + shift + 3000) / 3 - 1060, 0u)), x);
 }
+
+//: cbrt_in_pairs: cbrt
 // p = |x|^(-1/3): a third of the bits, subtracted, gives it within 6 %; then two steps of third order.
 XF_QUICK float xf_cbrt_step(float x, float p) {
   float e = 1.0f - x * p * p * p;
@@ -2047,6 +2087,8 @@ XF_CAREFUL float xf_careful_rsqrt(float x) {
   if (!(x > 0.0f)) return x == 0.0f ? xf_signed(XF_INFINITY, x) : XF_NAN;
   return x == XF_INFINITY ? 0.0f : xf_float_of_number(xf_divide(xf_one(), xf_root(xf_number_of_float(x))));
 }
+
+//: rsqrt_in_pairs: rsqrt
 // A step of third order from a value within some units.
 XF_QUICK float xf_quick_rsqrt(float x, int *is_unsure) {
   float near = rsqrtf(x), e, rest, y;
@@ -2058,7 +2100,7 @@ XF_QUICK float xf_quick_rsqrt(float x, int *is_unsure) {
   return y;
 }
 
-//: arctan2: arctan_careful arctan_quick half_pi_pair
+//: arctan2: arctan_careful
 // The angle whose tangent is the quotient of two floats so small that it differs from it by less than it can say, but is
 // smaller: a quotient in the middle of two floats is rounded down.
 XF_CAREFUL xf_number xf_tiny_angle(xf_number y, xf_number x) {
@@ -2082,6 +2124,8 @@ XF_CAREFUL float xf_careful_arctan2(float y, float x) {
   if (__float_as_uint(x) >> 31) a = a.m ? xf_add(pi, xf_negative(a)) : pi;
   return xf_signed(xf_float_of_number(a), y);
 }
+
+//: arctan2_in_pairs: arctan2 arctan_quick half_pi_pair
 XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   float ay = fabsf(y), ax = fabsf(x), large = ay > ax ? ay : ax, small = ay > ax ? ax : ay;
   float r = xf_near_reciprocal(large), q = small * r, rest = __fmaf_rn(-q, large, small) * r;
@@ -2096,7 +2140,7 @@ XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   return xf_signed(r, y);
 }
 
-//: power: log_other_base exp2
+//: power: log_careful exp_careful
 // Whether x^y has at most 26 bits, and what it is then: an approximation never tells the middle of two floats from a
 // number next to it. x = m 2^e with m odd needs m^(n 2^f), y = n 2^f, whole; m = 1 needs only a whole exponent.
 XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
@@ -2145,6 +2189,8 @@ XF_CAREFUL float xf_careful_power(float x, float y) {
   }
   return xf_signed(xf_float_of_number(t), sign);
 }
+
+//: power_in_pairs: power log_other_base exp_quick
 // 2^(y log2 |x|); the error of the logarithm grows with the product. A whole y below 2^22 has its lowest bit in `whole`.
 XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
   float size = fabsf(x), whole = y + XF_WHOLE, t, r, v;
@@ -2159,4 +2205,442 @@ XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
         XF_IS_NORMAL(size) && fabsf(y) < 0x1p22f && (x > 0.0f || whole - XF_WHOLE == y));
   v = __uint_as_float(__float_as_uint(v) + XF_POWER_OF_TWO(__float_as_uint(t)));
   return __uint_as_float(__float_as_uint(v) | (__float_as_uint(x) & __float_as_uint(whole) << 31));
+}
+
+//: double: base
+// The quick steps of devices with fast float64: short polynomials around the values of short tables. The bits that a
+// rounding to float drops say whether it is certain: `bound` is in units of the last place of float64.
+XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
+  *is_unsure |= (unsigned int)__double2loint(y) * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
+  return (float)y;
+}
+#define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
+#define XF_DOUBLE_BOUND(b) ((unsigned int)((b) * 0x1p53))
+
+//: quotient_of_doubles: double
+#ifdef __CUDACC__
+XF_QUICK double xf_rough_reciprocal(double x) {  // within some 2^-20
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  return r;
+}
+#else
+XF_QUICK double xf_rough_reciprocal(double x) { return 1.0 / x * (1.0 + 0x1p-20); }
+#endif
+XF_QUICK double xf_quotient_of_doubles(double x, double y) {
+  double r = xf_rough_reciprocal(y), e = __fma_rn(-y, r, 1.0), q = x * r;
+  return __fma_rn(q, __fma_rn(e, e, e), q);
+}
+
+//: root_of_double: double
+#ifdef __CUDACC__
+XF_QUICK float xf_rough_root(float x) {  // its reciprocal, of a normal number
+  float r;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+#else
+XF_QUICK float xf_rough_root(float x) { return 1.0f / __builtin_sqrtf(x); }
+#endif
+// The root of x, which is also `near`, about
+XF_QUICK double xf_root_of_double(double x, float near) {
+  float r = xf_rough_root(near);
+  double s = x * (double)r;
+  return __fma_rn(__fma_rn(-s, s, x), (double)(0.5f * r), s);
+}
+
+//: exp_double: double
+// constants: exp_double
+#define XF_32_OVER_LN2 0x1.71547652b82fep+5
+#define XF_LN2_32 0x1.62e42fefa39efp-6
+#define XF_EXP_SERIES(r) /* within 2^-36.0 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.5555accc267ffp-5, 0x1.5555d88794560p-3), 0x1.fffffffff57e9p-2), \
+  0x1.ffffffffe07bbp-1)
+#define XF_EXP2_SERIES(r) /* within 2^-36.0 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.3b2b07bdfd712p-7, 0x1.c6b13c347b1e0p-5), 0x1.ebfbdff82240ap-3), \
+  0x1.62e42fef8dc67p-1)
+#define XF_EXPM1_SERIES(r) /* within 2^-46.1 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.11114f8a8110fp-7, 0x1.5555c2a9dcaaep-5), \
+  0x1.555555554dd45p-3), 0x1.ffffffffe5bc6p-2), 0x1.0000000000000p+0)
+#define XF_SINH_SERIES(u) /* within 2^-55.5 */ \
+  __fma_rn(u, __fma_rn(u, 0x1.11115c0932110p-8, 0x1.5555555547d38p-4), 0x1.0000000000000p-1)
+#define XF_COSH_SERIES(u) /* within 2^-52.7 */ \
+  __fma_rn(u, __fma_rn(u, 0x1.5555d8879395ep-6, 0x1.ffffffffd0b98p-3), 0x1.0000000000000p-1)
+// 2^(k / 32), in two words, less k * 2^47
+XF_TABLE uint2 xf_exp_double_table[32] = {
+  {0x0u, 0x3ff00000u}, {0xd3158574u, 0x3fefd9b0u}, {0x6cf9890fu, 0x3fefb558u}, {0xd0125b51u, 0x3fef9301u},
+  {0x3c7d517bu, 0x3fef72b8u}, {0x3168b9aau, 0x3fef5487u}, {0x6e756238u, 0x3fef387au}, {0xf51fdee1u, 0x3fef1e9du},
+  {0xa31b715u, 0x3fef06feu}, {0x373aa9cbu, 0x3feef1a7u}, {0x4c123422u, 0x3feedea6u}, {0x6061892du, 0x3feece08u},
+  {0xd5362a27u, 0x3feebfdau}, {0x569d4f82u, 0x3feeb42bu}, {0xdd485429u, 0x3feeab07u}, {0xb03a5585u, 0x3feea47eu},
+  {0x667f3bcdu, 0x3feea09eu}, {0xe8ec5f74u, 0x3fee9f75u}, {0x73eb0187u, 0x3feea114u}, {0x994cce13u, 0x3feea589u},
+  {0x422aa0dbu, 0x3feeace5u}, {0xb0cdc5e5u, 0x3feeb737u}, {0x82a3f090u, 0x3feec491u}, {0xb23e255du, 0x3feed503u},
+  {0x995ad3adu, 0x3feee89fu}, {0xf2fb5e47u, 0x3feeff76u}, {0xdd85529cu, 0x3fef199bu}, {0xdcef9069u, 0x3fef3720u},
+  {0xdcfba487u, 0x3fef5818u}, {0x337b9b5fu, 0x3fef7c97u}, {0xa2a490dau, 0x3fefa4afu}, {0x5b6e4540u, 0x3fefd076u}};
+// end of constants
+// 2^(k / 32); the table's words are less k * 2^15, so that one addition of it gives the exponent.
+XF_QUICK double xf_power_of_two(unsigned int k) {
+  uint2 t = xf_exp_double_table[k & 31u];
+  return __hiloint2double((int)(t.y + (k << 15)), (int)t.x);
+}
+// x as k ln 2 / 32 + the result
+XF_QUICK double xf_reduce_exp(double x, unsigned int *k) {
+  double t = __fma_rn(x, XF_32_OVER_LN2, XF_WHOLE_OF_DOUBLE);
+  *k = (unsigned int)__double2loint(t);
+  return __fma_rn(t - XF_WHOLE_OF_DOUBLE, -XF_LN2_32, x);
+}
+XF_QUICK double xf_expm1_double(double x) {
+  unsigned int k;
+  double r = xf_reduce_exp(x, &k), s = xf_power_of_two(k);
+  return __fma_rn(s * r, XF_EXPM1_SERIES(r), s - 1.0);
+}
+
+//: exp_in_double: exp exp_double
+XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
+  unsigned int k;
+  double r = xf_reduce_exp((double)x, &k), s = xf_power_of_two(k);
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_round(__fma_rn(s * r, XF_EXP_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: exp2_in_double: exp2 exp_double
+XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
+  float t = x + 0x1.8p18f;  // a multiple of 1/32
+  double r = (double)(x - (t - 0x1.8p18f)), s = xf_power_of_two(__float_as_uint(t));
+  *is_unsure |= !(fabsf(x) < 125.5f);
+  return xf_round(__fma_rn(s * r, XF_EXP2_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: expm1_in_double: expm1 exp_double
+XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_signed(xf_round(xf_expm1_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: tanh_in_double: tanh exp_double quotient_of_doubles
+XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double e = xf_expm1_double((double)(size < 9.1f ? size + size : 18.2f));
+  *is_unsure |= x != x;
+  return xf_signed(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: hyperbolic_double: exp_double
+// f cosh(r) / 2 + g sinh(r) / 2, where f and g are sums of the powers of e next to x and -x
+XF_QUICK double xf_hyperbolic(double x, int is_sine) {
+  unsigned int k;
+  double r = xf_reduce_exp(x, &k), up = xf_power_of_two(k), down = xf_power_of_two(0u - k), u = r * r;
+  double sum = up + down, difference = up - down;
+  return __fma_rn(is_sine ? sum : difference, r * XF_SINH_SERIES(u), (is_sine ? difference : sum) * XF_COSH_SERIES(u));
+}
+
+//: sinh_in_double: sinh hyperbolic_double
+XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_signed(xf_round(xf_hyperbolic((double)x, 1), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: cosh_in_double: cosh hyperbolic_double
+XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_round(xf_hyperbolic((double)x, 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: log_double: double
+#define XF_LOG_FIRST 0x3f360000u  // 1 lies in the middle of an interval
+// constants: log_double
+#define XF_log_of_E 0x1.0000000000000p+0
+#define XF_log_of_2 0x1.62e42fefa39efp-1
+#define XF_log_SERIES(r) /* within 2^-35.6 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.556a9b76ec6f0p-3, 0x1.99b1e9b6cb581p-3), \
+  -0x1.ffffffa57f772p-3), 0x1.555555219e442p-2), -0x1.0000000000000p-1)
+#define XF_log2_of_E 0x1.71547652b82fep+0
+#define XF_log2_of_2 0x1.0000000000000p+0
+#define XF_log2_SERIES(r) /* within 2^-35.6 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.ec8f4edee344bp-3, 0x1.27884ecec7482p-2), \
+  -0x1.715476116f9f4p-2), 0x1.ec709d7904501p-2), -0x1.71547652b82fep-1)
+#define XF_log10_of_E 0x1.bcb7b1526e50ep-2
+#define XF_log10_of_2 0x1.34413509f79ffp-2
+#define XF_log10_SERIES(r) /* within 2^-35.6 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.288cf0aa046b2p-4, 0x1.63db45a7843c2p-4), \
+  -0x1.bcb7b103d261ep-4), 0x1.287a760a08e73p-3), -0x1.bcb7b1526e50ep-3)
+// end of constants
+#define XF_LOG_OF(name) \
+  XF_QUICK double xf_##name##_double(float x) { \
+    unsigned int above = __float_as_uint(x) - XF_LOG_FIRST, exponent = above & 0xff800000u; \
+    double2 t = xf_##name##_double_table[above >> 18 & 31u]; \
+    double r = __fma_rn((double)__uint_as_float(__float_as_uint(x) - exponent), t.x, -1.0); \
+    double base = __fma_rn((double)((int)exponent >> 23), XF_##name##_of_2, t.y); \
+    return __fma_rn(r * r, XF_##name##_SERIES(r), __fma_rn(r, XF_##name##_of_E, base)); \
+  } \
+  XF_QUICK float xf_quick_##name(float x, int *is_unsure) { \
+    *is_unsure |= !XF_IS_NORMAL(x); \
+    return xf_round(xf_##name##_double(x), XF_DOUBLE_BOUND(0x1p-41), is_unsure); \
+  }
+
+//: log_in_double: log log_double
+// constants: log_rows
+// 1 / m, m in the middle of an interval, and the logarithm of m
+XF_TABLE double2 xf_log_double_table[32] = {
+  {0x1.642c860000000p+0, -0x1.522ae1b38a3d5p-2}, {0x1.5c98820000000p+0, -0x1.3c2525533317bp-2}, {0x1.5555560000000p+0,
+  -0x1.269623134db8ap-2}, {0x1.4e5e0a0000000p+0, -0x1.1178e6c27e478p-2}, {0x1.47ae140000000p+0,
+  -0x1.f991c3cb3b370p-3}, {0x1.4141420000000p+0, -0x1.d10383e655e65p-3}, {0x1.3b13b20000000p+0,
+  -0x1.a93ed8c8ad9cap-3}, {0x1.3521d00000000p+0, -0x1.823c18551a3bep-3}, {0x1.2f684c0000000p+0,
+  -0x1.5bf407b543db1p-3}, {0x1.29e4120000000p+0, -0x1.365fc6c159004p-3}, {0x1.24924a0000000p+0,
+  -0x1.1178ee227e458p-3}, {0x1.1f70480000000p+0, -0x1.da727838446a0p-4}, {0x1.1a7b960000000p+0,
+  -0x1.9335e4d594988p-4}, {0x1.15b1e60000000p+0, -0x1.4d31165207eacp-4}, {0x1.1111120000000p+0,
+  -0x1.08599959e39a5p-4}, {0x1.0c97140000000p+0, -0x1.894a8349fb262p-5}, {0x1.0842100000000p+0,
+  -0x1.0415c89e74404p-5}, {0x1.0410420000000p+0, -0x1.0205a38935667p-6}, {0x1.0000000000000p+0, 0x0.0p+0},
+  {0x1.f07c200000000p-1, 0x1.f82990e783380p-6}, {0x1.e1e1e20000000p-1, 0x1.f0a30a01162a7p-5}, {0x1.d41d420000000p-1,
+  0x1.6f0d272e56b4dp-4}, {0x1.c71c720000000p-1, 0x1.e27074e2af2e8p-4}, {0x1.bacf920000000p-1, 0x1.29552c41ff52ep-3},
+  {0x1.af286c0000000p-1, 0x1.5ff3060a793d5p-3}, {0x1.a41a420000000p-1, 0x1.9525a80f456b8p-3}, {0x1.99999a0000000p-1,
+  0x1.c8ff7a79a9a26p-3}, {0x1.8f9c180000000p-1, 0x1.fb918bd5e3e44p-3}, {0x1.8618620000000p-1, 0x1.1675c97aba611p-2},
+  {0x1.7d05f40000000p-1, 0x1.2e8e2bee11d31p-2}, {0x1.745d180000000p-1, 0x1.4618ba21c5ecap-2}, {0x1.6c16c20000000p-1,
+  0x1.5d1bda55809d0p-2}};
+// end of constants
+XF_LOG_OF(log)
+
+//: log2_in_double: log2 log_double
+// constants: log2_rows
+// 1 / m, m in the middle of an interval, and the logarithm of m
+XF_TABLE double2 xf_log2_double_table[32] = {
+  {0x1.642c860000000p+0, -0x1.e7df61b2e23edp-2}, {0x1.5c98820000000p+0, -0x1.c819d91c72820p-2}, {0x1.5555560000000p+0,
+  -0x1.a8ff99fab991dp-2}, {0x1.4e5e0a0000000p+0, -0x1.8a897eb027b02p-2}, {0x1.47ae140000000p+0,
+  -0x1.6cb0f45c5ddccp-2}, {0x1.4141420000000p+0, -0x1.4f6fbe9a14f18p-2}, {0x1.3b13b20000000p+0,
+  -0x1.32bff1d2620d3p-2}, {0x1.3521d00000000p+0, -0x1.169c06a7938bbp-2}, {0x1.2f684c0000000p+0,
+  -0x1.f5fd8c01b8598p-3}, {0x1.29e4120000000p+0, -0x1.bfc6745e58544p-3}, {0x1.24924a0000000p+0,
+  -0x1.8a898953f695dp-3}, {0x1.1f70480000000p+0, -0x1.563dc4114f416p-3}, {0x1.1a7b960000000p+0,
+  -0x1.22dadb72090e4p-3}, {0x1.15b1e60000000p+0, -0x1.e0b1af47da109p-4}, {0x1.1111120000000p+0,
+  -0x1.7d605d9f9a247p-4}, {0x1.0c97140000000p+0, -0x1.1bb314bc1250dp-4}, {0x1.0842100000000p+0,
+  -0x1.773935884e226p-5}, {0x1.0410420000000p+0, -0x1.743f41d467d22p-6}, {0x1.0000000000000p+0, 0x0.0p+0},
+  {0x1.f07c200000000p-1, 0x1.6bad2043a8791p-5}, {0x1.e1e1e20000000p-1, 0x1.663f6e3b3cbb2p-4}, {0x1.d41d420000000p-1,
+  0x1.08c587b8a8459p-3}, {0x1.c71c720000000p-1, 0x1.5c01a22e68f24p-3}, {0x1.bacf920000000p-1, 0x1.acf5de2afc49ap-3},
+  {0x1.af286c0000000p-1, 0x1.fbc16a1ed20a6p-3}, {0x1.a41a420000000p-1, 0x1.2440796db68c3p-2}, {0x1.99999a0000000p-1,
+  0x1.49a7834b7d429p-2}, {0x1.8f9c180000000p-1, 0x1.6e22207523f6dp-2}, {0x1.8618620000000p-1, 0x1.91bba6c447dcfp-2},
+  {0x1.7d05f40000000p-1, 0x1.b47ebfcfdd47ap-2}, {0x1.745d180000000p-1, 0x1.d6753b2085b50p-2}, {0x1.6c16c20000000p-1,
+  0x1.f7a85434872d2p-2}};
+// end of constants
+XF_LOG_OF(log2)
+
+//: log10_in_double: log10 log_double
+// constants: log10_rows
+// 1 / m, m in the middle of an interval, and the logarithm of m
+XF_TABLE double2 xf_log10_double_table[32] = {
+  {0x1.642c860000000p+0, -0x1.25ba832ba24e7p-3}, {0x1.5c98820000000p+0, -0x1.1299a322bb037p-3}, {0x1.5555560000000p+0,
+  -0x1.ffbfc63536e20p-4}, {0x1.4e5e0a0000000p+0, -0x1.db11eb12ee2b1p-4}, {0x1.47ae140000000p+0,
+  -0x1.b721ca7c01f3bp-4}, {0x1.4141420000000p+0, -0x1.93e7e22ff82bep-4}, {0x1.3b13b20000000p+0,
+  -0x1.715d113b32e9bp-4}, {0x1.3521d00000000p+0, -0x1.4f7aaf58746c1p-4}, {0x1.2f684c0000000p+0,
+  -0x1.2e3a74e9d3d98p-4}, {0x1.29e4120000000p+0, -0x1.0d96691549b5dp-4}, {0x1.24924a0000000p+0,
+  -0x1.db11f7e2b8e35p-5}, {0x1.1f70480000000p+0, -0x1.9c197c7bb88eap-5}, {0x1.1a7b960000000p+0,
+  -0x1.5e3965d98d50ap-5}, {0x1.15b1e60000000p+0, -0x1.21681bcbba0d9p-5}, {0x1.1111120000000p+0,
+  -0x1.cb39151f97a59p-6}, {0x1.0c97140000000p+0, -0x1.559bb831a8cb9p-6}, {0x1.0842100000000p+0,
+  -0x1.c3d067ac09a7fp-7}, {0x1.0410420000000p+0, -0x1.c03aec62dac30p-8}, {0x1.0000000000000p+0, 0x0.0p+0},
+  {0x1.f07c200000000p-1, 0x1.b5e8ed1f986adp-7}, {0x1.e1e1e20000000p-1, 0x1.af5f90f356afbp-6}, {0x1.d41d420000000p-1,
+  0x1.3ed1184cd47d6p-5}, {0x1.c71c720000000p-1, 0x1.a30a9ba3e74d6p-5}, {0x1.bacf920000000p-1, 0x1.0242894c5d81dp-4},
+  {0x1.af286c0000000p-1, 0x1.31b3047deb38ep-4}, {0x1.a41a420000000p-1, 0x1.5fe803038e94dp-4}, {0x1.99999a0000000p-1,
+  0x1.8cf181cbaccfbp-4}, {0x1.8f9c180000000p-1, 0x1.b8de51927f163p-4}, {0x1.8618620000000p-1, 0x1.e3bc1884fc029p-4},
+  {0x1.7d05f40000000p-1, 0x1.06cbd6b203319p-3}, {0x1.745d180000000p-1, 0x1.1b3e702fdd46dp-3}, {0x1.6c16c20000000p-1,
+  0x1.2f3b67b304c04p-3}};
+// end of constants
+XF_LOG_OF(log10)
+
+//: log1p_double: log_in_double
+// log(1 + x) for x above -1
+XF_QUICK double xf_log1p_double(double x) {
+  double w = 1.0 + x, r;
+  unsigned int high = (unsigned int)__double2hiint(w), above = high - 0x3fe6c000u, exponent = above & 0xfff00000u;
+  double2 t = xf_log_double_table[above >> 15 & 31u];
+  r = __fma_rn(__hiloint2double((int)(high - exponent), __double2loint(w)), t.x, -1.0);
+  r = above >> 15 == 18u ? x : r;  // the table's row of 1
+  return __fma_rn(r * r, XF_log_SERIES(r), r + __fma_rn((double)((int)exponent >> 20), XF_log_of_2, t.y));
+}
+
+//: log1p_in_double: log1p log1p_double
+XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
+  *is_unsure |= !(x > -1.0f && x < XF_INFINITY);
+  return xf_signed(xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arctanh_in_double: arctanh log1p_double quotient_of_doubles
+XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
+  double size = (double)fabsf(x), y = 0.5 * xf_log1p_double(xf_quotient_of_doubles(size + size, 1.0 - size));
+  *is_unsure |= !(fabsf(x) < 1.0f);
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arcsinh_in_double: arcsinh log1p_double quotient_of_doubles root_of_double
+XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
+  double size = (double)fabsf(x), u = size * size, one = 1.0 + u, s = xf_root_of_double(one, (float)one);
+  *is_unsure |= !(fabsf(x) < 0x1p60f);
+  s = xf_log1p_double(size + xf_quotient_of_doubles(u, 1.0 + s));
+  return xf_signed(xf_round(s, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arccosh_in_double: arccosh log1p_double root_of_double
+XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
+  double d = (double)x - 1.0, u = __fma_rn(d, d, d + d);
+  *is_unsure |= !(x > 1.0f && x < 0x1p60f);
+  u = xf_log1p_double(d + xf_root_of_double(u, (float)u));
+  return xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: angle_double: double
+// constants: angle_double
+#define XF_32_OVER_PI 0x1.45f306dc9c883p+3
+#define XF_PI_32 0x1.921fb54442d18p-4
+#define XF_PI_32_LOW 0x1.1a62633145c07p-58
+#define XF_SINE_SERIES(u) /* within 2^-30.1 */ \
+  __fma_rn(u, 0x1.110d0e67beffcp-7, -0x1.5555555062be5p-3)
+#define XF_COSINE_SERIES(u) /* within 2^-45.4 */ \
+  __fma_rn(u, __fma_rn(u, -0x1.6c10bd6e70185p-10, 0x1.5555554a33856p-5), -0x1.fffffffffff3dp-2)
+// The sine and cosine of k pi / 32
+XF_TABLE double2 xf_angle_double_table[64] = {
+  {0x0.0p+0, 0x1.0000000000000p+0}, {0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}, {0x1.8f8b83c69a60bp-3,
+  0x1.f6297cff75cb0p-1}, {0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
+  {0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1}, {0x1.44cf325091dd6p-1,
+  0x1.8bc806b151741p-1}, {0x1.6a09e667f3bcdp-1, 0x1.6a09e667f3bcdp-1}, {0x1.8bc806b151741p-1, 0x1.44cf325091dd6p-1},
+  {0x1.a9b66290ea1a3p-1, 0x1.1c73b39ae68c8p-1}, {0x1.c38b2f180bdb1p-1, 0x1.e2b5d3806f63bp-2}, {0x1.d906bcf328d46p-1,
+  0x1.87de2a6aea963p-2}, {0x1.e9f4156c62ddap-1, 0x1.294062ed59f06p-2}, {0x1.f6297cff75cb0p-1, 0x1.8f8b83c69a60bp-3},
+  {0x1.fd88da3d12526p-1, 0x1.917a6bc29b42cp-4}, {0x1.0000000000000p+0, 0x0.0p+0}, {0x1.fd88da3d12526p-1,
+  -0x1.917a6bc29b42cp-4}, {0x1.f6297cff75cb0p-1, -0x1.8f8b83c69a60bp-3}, {0x1.e9f4156c62ddap-1,
+  -0x1.294062ed59f06p-2}, {0x1.d906bcf328d46p-1, -0x1.87de2a6aea963p-2}, {0x1.c38b2f180bdb1p-1,
+  -0x1.e2b5d3806f63bp-2}, {0x1.a9b66290ea1a3p-1, -0x1.1c73b39ae68c8p-1}, {0x1.8bc806b151741p-1,
+  -0x1.44cf325091dd6p-1}, {0x1.6a09e667f3bcdp-1, -0x1.6a09e667f3bcdp-1}, {0x1.44cf325091dd6p-1,
+  -0x1.8bc806b151741p-1}, {0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {0x1.e2b5d3806f63bp-2,
+  -0x1.c38b2f180bdb1p-1}, {0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {0x1.294062ed59f06p-2,
+  -0x1.e9f4156c62ddap-1}, {0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {0x1.917a6bc29b42cp-4,
+  -0x1.fd88da3d12526p-1}, {0x0.0p+0, -0x1.0000000000000p+0}, {-0x1.917a6bc29b42cp-4, -0x1.fd88da3d12526p-1},
+  {-0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {-0x1.294062ed59f06p-2, -0x1.e9f4156c62ddap-1},
+  {-0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {-0x1.e2b5d3806f63bp-2, -0x1.c38b2f180bdb1p-1},
+  {-0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {-0x1.44cf325091dd6p-1, -0x1.8bc806b151741p-1},
+  {-0x1.6a09e667f3bcdp-1, -0x1.6a09e667f3bcdp-1}, {-0x1.8bc806b151741p-1, -0x1.44cf325091dd6p-1},
+  {-0x1.a9b66290ea1a3p-1, -0x1.1c73b39ae68c8p-1}, {-0x1.c38b2f180bdb1p-1, -0x1.e2b5d3806f63bp-2},
+  {-0x1.d906bcf328d46p-1, -0x1.87de2a6aea963p-2}, {-0x1.e9f4156c62ddap-1, -0x1.294062ed59f06p-2},
+  {-0x1.f6297cff75cb0p-1, -0x1.8f8b83c69a60bp-3}, {-0x1.fd88da3d12526p-1, -0x1.917a6bc29b42cp-4},
+  {-0x1.0000000000000p+0, 0x0.0p+0}, {-0x1.fd88da3d12526p-1, 0x1.917a6bc29b42cp-4}, {-0x1.f6297cff75cb0p-1,
+  0x1.8f8b83c69a60bp-3}, {-0x1.e9f4156c62ddap-1, 0x1.294062ed59f06p-2}, {-0x1.d906bcf328d46p-1, 0x1.87de2a6aea963p-2},
+  {-0x1.c38b2f180bdb1p-1, 0x1.e2b5d3806f63bp-2}, {-0x1.a9b66290ea1a3p-1, 0x1.1c73b39ae68c8p-1},
+  {-0x1.8bc806b151741p-1, 0x1.44cf325091dd6p-1}, {-0x1.6a09e667f3bcdp-1, 0x1.6a09e667f3bcdp-1},
+  {-0x1.44cf325091dd6p-1, 0x1.8bc806b151741p-1}, {-0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1},
+  {-0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {-0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
+  {-0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {-0x1.8f8b83c69a60bp-3, 0x1.f6297cff75cb0p-1},
+  {-0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}};
+// end of constants
+typedef struct { double sine, cosine; } xf_turned;
+// The sine and cosine of x + `turn` right angles, for a positive x below 2^22
+XF_QUICK xf_turned xf_turn(double x, unsigned int turn) {
+  double t = __fma_rn(x, XF_32_OVER_PI, XF_WHOLE_OF_DOUBLE), n = t - XF_WHOLE_OF_DOUBLE, r, u, sine, less;
+  double2 a = xf_angle_double_table[((unsigned int)__double2loint(t) + 16u * turn) & 63u];
+  xf_turned result;
+  r = __fma_rn(n, -XF_PI_32_LOW, __fma_rn(n, -XF_PI_32, x));
+  u = r * r;
+  sine = __fma_rn(r * u, XF_SINE_SERIES(u), r);
+  less = u * XF_COSINE_SERIES(u);  // the cosine, less 1
+  result.sine = __fma_rn(a.x, less, __fma_rn(a.y, sine, a.x));
+  result.cosine = __fma_rn(a.y, less, __fma_rn(-a.x, sine, a.y));
+  return result;
+}
+
+//: sin_in_double: sin angle_double
+XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
+  float y = xf_round(xf_turn((double)fabsf(x), 0u).sine, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
+}
+
+//: cos_in_double: cos angle_double
+XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  return xf_round(xf_turn((double)fabsf(x), 1u).sine, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: tan_in_double: tan angle_double quotient_of_doubles
+XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
+  xf_turned t = xf_turn((double)fabsf(x), 0u);
+  float y = xf_round(xf_quotient_of_doubles(t.sine, t.cosine), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
+}
+
+//: arctan_double: quotient_of_doubles
+// constants: arctan_double
+#define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
+  __fma_rn(u, __fma_rn(u, -0x1.243bb2b6b41b8p-3, 0x1.9999915b92e8ep-3), -0x1.555555554673cp-2)
+// c and arctan c
+XF_TABLE double2 xf_arctan_double_table[74] = {
+  {0x0.0p+0, 0x0.0p+0}, {0x1.1000000000000p-5, 0x1.0fe66da9b94eep-5}, {0x1.3000000000000p-5, 0x1.2fdc4e3737dddp-5},
+  {0x1.5000000000000p-5, 0x1.4fcfd072dff79p-5}, {0x1.7000000000000p-5, 0x1.6fc0b4f27d5bbp-5}, {0x1.9000000000000p-5,
+  0x1.8faebc6b17abap-5}, {0x1.b000000000000p-5, 0x1.af99a7b3dd42fp-5}, {0x1.d000000000000p-5, 0x1.cf8137c90a177p-5},
+  {0x1.f000000000000p-5, 0x1.ef652dceca4dcp-5}, {0x1.1000000000000p-4, 0x1.0f99ea71d52a7p-4}, {0x1.3000000000000p-4,
+  0x1.2f719318a4a9ap-4}, {0x1.5000000000000p-4, 0x1.4f3fd677292fbp-4}, {0x1.7000000000000p-4, 0x1.6f03bdcea4b0dp-4},
+  {0x1.9000000000000p-4, 0x1.8ebc54478fb28p-4}, {0x1.b000000000000p-4, 0x1.ae68a71c722b8p-4}, {0x1.d000000000000p-4,
+  0x1.ce07c5c3cca32p-4}, {0x1.f000000000000p-4, 0x1.ed98c2190043bp-4}, {0x1.1000000000000p-3, 0x1.0e6adccf40882p-3},
+  {0x1.3000000000000p-3, 0x1.2dcbdb2fba1ffp-3}, {0x1.5000000000000p-3, 0x1.4d087a9da4f17p-3}, {0x1.7000000000000p-3,
+  0x1.6c1d4898933d9p-3}, {0x1.9000000000000p-3, 0x1.8b06ee2879c29p-3}, {0x1.b000000000000p-3, 0x1.a9c231b403279p-3},
+  {0x1.d000000000000p-3, 0x1.c84bf8a742e6ep-3}, {0x1.f000000000000p-3, 0x1.e6a148e96ec4dp-3}, {0x1.1000000000000p-2,
+  0x1.09dc597d86362p-2}, {0x1.3000000000000p-2, 0x1.278372057ef46p-2}, {0x1.5000000000000p-2, 0x1.44aa436c2af0ap-2},
+  {0x1.7000000000000p-2, 0x1.614840309cfe2p-2}, {0x1.9000000000000p-2, 0x1.7d5604b63b3f7p-2}, {0x1.b000000000000p-2,
+  0x1.98cd5454d6b18p-2}, {0x1.d000000000000p-2, 0x1.b3a911da65c6cp-2}, {0x1.f000000000000p-2, 0x1.cde53432c1351p-2},
+  {0x1.1000000000000p-1, 0x1.f40dd0b541418p-2}, {0x1.3000000000000p-1, 0x1.1255d9bfbd2a9p-1}, {0x1.5000000000000p-1,
+  0x1.2958e59308e31p-1}, {0x1.7000000000000p-1, 0x1.3f13fb89e96f4p-1}, {0x1.9000000000000p-1, 0x1.538f57b89061fp-1},
+  {0x1.b000000000000p-1, 0x1.66d663923e087p-1}, {0x1.d000000000000p-1, 0x1.78f6bbd5d315ep-1}, {0x1.f000000000000p-1,
+  0x1.89ff5ff57f1f8p-1}, {0x1.1000000000000p+0, 0x1.a1a25f2c82506p-1}, {0x1.3000000000000p+0, 0x1.bde70ed439fe7p-1},
+  {0x1.5000000000000p+0, 0x1.d6e57cf4f0acap-1}, {0x1.7000000000000p+0, 0x1.ed0d97c9041c9p-1}, {0x1.9000000000000p+0,
+  0x1.006132e34d617p+0}, {0x1.b000000000000p+0, 0x1.092ce471853ccp+0}, {0x1.d000000000000p+0, 0x1.110eb007f39f7p+0},
+  {0x1.f000000000000p+0, 0x1.1825f074030d9p+0}, {0x1.1000000000000p+1, 0x1.21862f3fade36p+0}, {0x1.3000000000000p+1,
+  0x1.2c1a241d66dc3p+0}, {0x1.5000000000000p+1, 0x1.34f1fbb19eb09p+0}, {0x1.7000000000000p+1, 0x1.3c6e650b38047p+0},
+  {0x1.9000000000000p+1, 0x1.42d70411f9ec1p+0}, {0x1.b000000000000p+1, 0x1.4861b4cfbe710p+0}, {0x1.d000000000000p+1,
+  0x1.4d378c1999a0dp+0}, {0x1.f000000000000p+1, 0x1.51784fa1544bap+0}, {0x1.1000000000000p+2, 0x1.56f6f33a3e6a7p+0},
+  {0x1.3000000000000p+2, 0x1.5d013c41adabdp+0}, {0x1.5000000000000p+2, 0x1.61f06c6a92b89p+0}, {0x1.7000000000000p+2,
+  0x1.660b02c736a06p+0}, {0x1.9000000000000p+2, 0x1.698213a9d5053p+0}, {0x1.b000000000000p+2, 0x1.6c78c7edeb195p+0},
+  {0x1.d000000000000p+2, 0x1.6f08f07435fecp+0}, {0x1.f000000000000p+2, 0x1.7145eac2088a4p+0}, {0x1.1000000000000p+3,
+  0x1.7424de90454d4p+0}, {0x1.3000000000000p+3, 0x1.77467e364f601p+0}, {0x1.5000000000000p+3, 0x1.79d0f3fad1c92p+0},
+  {0x1.7000000000000p+3, 0x1.7beb396c5699ap+0}, {0x1.9000000000000p+3, 0x1.7daff85a63058p+0}, {0x1.b000000000000p+3,
+  0x1.7f320a0f9f587p+0}, {0x1.d000000000000p+3, 0x1.807f2112987c7p+0}, {0x1.f000000000000p+3, 0x1.81a16e43f190bp+0},
+  {0x1.0000000000000p+5, 0x1.8a205fd558740p+0}};
+// end of constants
+
+//: arctan_in_double: arctan arctan_double
+// The angle of the next c of the table, and that of (x - c) / (1 + x c).
+XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
+  float size = fabsf(x);
+  int k = ((int)__float_as_uint(size) - 0x3d000000 >> 20) + 1;  // 8 intervals between two powers of two, from 1/32 on
+  double2 t = xf_arctan_double_table[k < 0 ? 0 : k < 73 ? k : 73];
+  double q = xf_quotient_of_doubles((double)size - t.x, __fma_rn((double)size, t.x, 1.0)), u = q * q;
+  *is_unsure |= !(size < 0x1p60f);
+  q = __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + t.y;
+  return xf_signed(xf_round(q, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arcsine_double: root_of_double
+// constants: arcsine_double
+#define XF_HALF_PI_OF_DOUBLE 0x1.921fb54442d18p+0
+#define XF_ARCSINE_SERIES(u) /* within 2^-43.9 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, \
+  0x1.05af6a78bec66p-5, -0x1.76633841944a1p-9), 0x1.315f91ce454b4p-6), 0x1.0de3abdd2358ep-6), \
+  0x1.703109f1e31b1p-6), 0x1.f1aa2e3259ba2p-6), 0x1.6db76c4073936p-5), 0x1.333331c54a5c9p-4), \
+  0x1.55555556ba261p-3), 0x1.ffffffffffe37p-1)
+// end of constants
+// base + times * arcsin(z), where z is the size of a float up to 1/2, or the root of what is half of 1 less it
+XF_QUICK double xf_arcsine_double(float size, double base, double times) {
+  int is_large = size > 0.5f;
+  float v = is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size;
+  double w = (double)v, root = xf_root_of_double(w, v), z = is_large ? root : w, u = is_large ? w : w * w;
+  return __fma_rn(times * z, XF_ARCSINE_SERIES(u), base);
+}
+
+//: arcsin_in_double: arcsin arcsine_double
+XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double y = xf_arcsine_double(size, size > 0.5f ? XF_HALF_PI_OF_DOUBLE : 0.0, size > 0.5f ? -2.0 : 1.0);
+  *is_unsure |= !(size < 1.0f);
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arccos_in_double: arccos arcsine_double
+XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double times = size > 0.5f ? 2.0 : -1.0;
+  double base = size > 0.5f ? (x < 0.0f ? 2.0 * XF_HALF_PI_OF_DOUBLE : 0.0) : XF_HALF_PI_OF_DOUBLE;
+  *is_unsure |= !(size < 1.0f);
+  return xf_round(xf_arcsine_double(size, base, x < 0.0f ? -times : times), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }

@@ -29,8 +29,8 @@ FULL_DOUBLE = (600, 700, 800, 900, 1000)
 NEAR_ULP = 5
 """More than the error of CUDA's own float32 functions, which is at most 4 ulp by its documentation."""
 
-THROUGH_DOUBLE = frozenset({"sin", "cos", "tan", "expm1", "cosh"})
-"""The functions that these compute faster through float64: measured on an H200."""
+IN_PAIRS = frozenset({"power", "arctan2", "cbrt", "rsqrt"})
+"""The functions that these compute in pairs of floats too: they have no other text, or are as fast."""
 
 
 @functools.cache
@@ -77,20 +77,26 @@ def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     names = sorted({*names, *halves})
     if not names:
         return ""
-    either = [each for each in names if each in THROUGH_DOUBLE]
-    always = collect_sections(sections(), ["language", *(each for each in names if each not in either)])
-    parts = [sections()[each][1] for each in always]
-    if either:
-        in_pairs = [each for each in collect_sections(sections(), either) if each not in always]
-        fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
-        parts += [f"#if {fast}\n", _LOOKUP, *map(_through_double, either), "#else\n"]
-        parts += [*(sections()[each][1] for each in in_pairs), "#endif\n"]
+    in_pairs, in_double = (collect_sections(sections(), sections_of(names, way)) for way in ("pairs", "double"))
+    fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
+    parts = _pieces(each for each in in_pairs if each in in_double)
+    parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
+    parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
     parts += [join_steps(each, each) for each in names]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
             parts += [_half(each), join_steps(f"half_{each}", each)]
     return "".join(parts)
+
+
+def sections_of(names: Iterable[str], way: str) -> list[str]:
+    """The sections that define both steps of functions, the quick one in ``pairs`` of floats or in ``double``."""
+    return [f"{each}_in_{'pairs' if each in IN_PAIRS else way}" for each in names]
+
+
+def _pieces(names: Iterable[str]) -> list[str]:
+    return [sections()[each][1] for each in names]
 
 
 def _operands(name: str) -> tuple[str, str]:
@@ -118,52 +124,6 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
   return xf_from_half(low);
 }
 """
-
-_LOOKUP = """\
-XF_CAREFUL float xf_lookup(const unsigned int* table, int count, float x, float rounded) {
-  unsigned int key = __float_as_uint(x);
-  int low = 0, high = count;
-  while (low < high) {
-    int middle = (low + high) >> 1;
-    if (table[2 * middle] < key) low = middle + 1; else high = middle;
-  }
-  return low < count && table[2 * low] == key ? __uint_as_float(table[2 * low + 1]) : rounded;
-}
-"""
-
-
-def _through_double(name: str) -> str:
-    """A float32 function: the float64 one, rounded once, and a table of its hard cases.
-
-    There are too many pairs of operands for a table: a function of two is wrong where a float64 one would be.
-    """
-    given, args = _operands(name)
-    if name in PAIRS:
-        wide = f"{CALL_NAMES.get(name, name)}((double)x, (double)y)"
-        return f"""\
-XF_QUICK float xf_quick_{name}({given}, int*) {{ return (float){wide}; }}
-XF_CAREFUL float xf_careful_{name}({given}) {{ return (float){wide}; }}
-"""
-    table = hard_cases()[name]
-    words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
-    pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
-    wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"
-    subnormal = " || fabs(y) < 0x1p-126" if table.has_subnormal else ""
-    count = table.inputs.size
-    return f"""\
-XF_TABLE unsigned int xf_table_{name}[{2 * max(count, 1)}] = {{{pairs or "0u, 0u"}}};
-XF_QUICK double xf_wide_{name}(double x) {{ return {wide}; }}
-XF_QUICK float xf_quick_{name}({given}, int *is_unsure) {{
-  double y = xf_wide_{name}((double){args});
-  unsigned int distance = ((unsigned int)__double2loint(y) - 0x10000000u + {MARGIN_ULP}u) & 0x1fffffffu;
-  *is_unsure |= distance <= {2 * MARGIN_ULP}u{subnormal};
-  return __double2float_rn(y);
-}}
-XF_CAREFUL float xf_careful_{name}({given}) {{
-  return xf_lookup(xf_table_{name}, {count}, x, __double2float_rn(xf_wide_{name}((double)x)));
-}}
-"""
-
 
 def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""
