@@ -102,6 +102,15 @@ def tanh() -> str:
     return taylor("tanh", "tanh", mp.tanh, lambda x: mp.sech(x) ** 2, [each for each in places if each < mp.mpf(9.2)])
 
 
+def erf() -> str:
+    places = [mp.mpf(0)] + [mp.ldexp(64 + k + mp.mpf(1) / 2, e - 6) for e in range(-7, 2) for k in range(64)]
+    return taylor("erf", "erf", mp.erf, _erf_slope, [*places, mp.mpf(4.03125)])
+
+
+def _erf_slope(x: Any) -> Any:
+    return 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)
+
+
 LOG_FIRST = 0x3F348000
 
 
@@ -266,6 +275,12 @@ def arctan_double() -> str:
     ) + double_table("c and arctan c", "arctan_double", [(c, mp.atan(c)) for c in places])
 
 
+def erf_double() -> str:
+    places = [mp.mpf(0)] + [mp.ldexp(32 + k + mp.mpf(1) / 2, e - 5) for e in range(-6, 2) for k in range(32)]
+    rows = [(mp.erf(c), _erf_slope(c)) for c in (*places, mp.mpf(4.0625))]
+    return double_table("erf, and the slope", "erf_double", rows)
+
+
 def arcsine_double() -> str:
     return double_define(HALF_PI_OF_DOUBLE=mp.pi / 2) + series(
         "ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9
@@ -282,6 +297,9 @@ def tables() -> dict[str, str]:
         "sixteenths": integers("2^(k / 16)", "xf_sixteenth", [mp.power(2, mp.mpf(k) / 16) for k in range(16)]),
         "exp": exp(),
         "tanh": tanh(),
+        "erf": erf(),
+        "erf_slope": f"#define XF_ERF_SLOPE {whole(2 / mp.sqrt(mp.pi), -63)}\n",
+        "erf_double": erf_double(),
         "log": log(),
         "angle": angle(),
         "turn": turn(),
