@@ -21,7 +21,7 @@ from pathlib import Path
 
 from xferlib.kernels import cuda_functions, host_compiler, native_functions
 from xferlib.kernels.functions import CALLS
-from xferlib.kernels.native_functions import BINARY, collect_sections
+from xferlib.kernels.native_functions import collect_sections
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
@@ -137,9 +137,9 @@ def cuda_library(names: Iterable[str], way: str = "pairs") -> ctypes.CDLL:
     for each in collect_sections(sections, cuda_functions.sections_of(names, way)):
         source += _CAREFUL_STEP.sub(r"\1 ++xf_careful_count;", sections[each][1])
     source += "".join(cuda_functions.join_steps(name, name) for name in names)
-    source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in BINARY)
+    source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in cuda_functions.BINARY)
     for name in names:
-        source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in BINARY else "x[k]")
+        source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in cuda_functions.BINARY else "x[k]")
     return host_compiler.load_c(source, flags=("-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno"))
 
 

@@ -61,7 +61,8 @@ XF_QUICK xf_number xf_number_of_float(float x) {  // finite
 }
 XF_QUICK xf_number xf_negative(xf_number x) { x.sign ^= 1u; return x; }
 XF_QUICK xf_number xf_scaled(xf_number x, int k) { x.e += k; return x; }
-XF_CAREFUL float xf_float_of_number(xf_number x) {  // the nearest one
+// The nearest float; or, to odd, the exact one or that neighbour whose last bit is set, which rounds to a float16 as x does
+XF_CAREFUL float xf_round_number(xf_number x, int is_to_odd) {
   int exponent = x.e + 63, shift = exponent < -126 ? -86 - exponent : 40;
   unsigned int bits = exponent < -126 ? 0u : (unsigned int)(exponent + 126) << 23;
   xf_u64 rest;
@@ -70,10 +71,12 @@ XF_CAREFUL float xf_float_of_number(xf_number x) {  // the nearest one
     rest = x.m << (64 - shift);
     if (shift == 64) rest = x.m;
     else bits += (unsigned int)(x.m >> shift);
-    bits += rest > 1ull << 63 || (rest == 1ull << 63 && (bits & 1u));
+    if (is_to_odd) bits |= rest != 0ull;
+    else bits += rest > 1ull << 63 || (rest == 1ull << 63 && (bits & 1u));
   }
   return __uint_as_float(bits | x.sign << 31);
 }
+XF_QUICK float xf_float_of_number(xf_number x) { return xf_round_number(x, 0); }
 XF_CAREFUL xf_number xf_multiply(xf_number x, xf_number y) {
   return xf_number_of(__umul64hi(x.m, y.m), x.e + y.e + 64, x.sign ^ y.sign);
 }
@@ -818,18 +821,19 @@ XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
 #define XF_ERF_SLOPE 0x906eba8214db688dull
 // end of constants
 // 2 / sqrt(pi) x exp(-x^2) (1 + z / 3 (1 + z / 5 (1 + ...))), z = 2 x^2
-XF_CAREFUL float xf_careful_erf(float x) {
+XF_CAREFUL float xf_rounded_erf(float x, int is_to_odd) {
   xf_number a = xf_number_of_float(fabsf(x)), p = xf_one(), square = xf_multiply(a, a), z = xf_scaled(square, 1);
   int n = 4 + (int)(3.0f * fabsf(x) * fabsf(x));
   if (x != x || x == 0.0f) return x;
-  if (fabsf(x) > 4.0f) return xf_signed(1.0f, x);
+  if (fabsf(x) > 4.0f) return xf_signed(is_to_odd ? 0x1.fffffep-1f : 1.0f, x);
   for (n += 24; n > 0; --n) {
     xf_u64 odd = 2ull * (xf_u64)n + 1ull;
     p = xf_add(xf_one(), xf_multiply(xf_multiply(z, p), xf_number_of(~0ull / odd + 1ull, -64, 0u)));
   }
   p = xf_multiply(xf_multiply(p, xf_exp_number(xf_negative(square))), xf_number_of(XF_ERF_SLOPE, -63, 0u));
-  return xf_signed(xf_float_of_number(xf_multiply(p, a)), x);
+  return xf_signed(xf_round_number(xf_multiply(p, a), is_to_odd), x);
 }
+XF_CAREFUL float xf_careful_erf(float x) { return xf_rounded_erf(x, 0); }
 
 //: erf_in_pairs: erf
 // constants: erf
@@ -2521,6 +2525,67 @@ XF_QUICK float xf_quick_rsqrt(float x, int *is_unsure) {
   return y;
 }
 
+//: hypot: root
+// As float64 has it: the sum of the squares and its root are each rounded to 53 bits, and the root once more. The root
+// rounds to the middle of two floats, which goes to the even one, if its square is at most one unit from the sum.
+XF_CAREFUL float xf_rounded_hypot(float x, float y, int is_to_odd) {
+  float large = fabsf(x), small = fabsf(y), swap = small;
+  xf_number n, m;
+  xf_u64 sum, square, rest, f;
+  long long away;
+  int d, shift, e, sticky = 0;
+  if (large == XF_INFINITY || small == XF_INFINITY) return XF_INFINITY;
+  if (x != x || y != y) return XF_NAN;
+  if (small > large) { small = large; large = swap; }
+  if (small == 0.0f) return large;
+  n = xf_number_of_float(large);
+  m = xf_number_of_float(small);
+  if (__float_as_uint(large) < XF_HIDDEN) {  // both are subnormal: the sum is a short integer
+    n = xf_number_of((xf_u64)__float_as_uint(large) * __float_as_uint(large) +
+                     (xf_u64)__float_as_uint(small) * __float_as_uint(small), -298, 0u);
+    return xf_round_number(xf_root(n), is_to_odd);
+  }
+  d = 2 * (n.e - m.e);
+  sum = (n.m >> 40) * (n.m >> 40) << 15;
+  square = (m.m >> 40) * (m.m >> 40) << 15;
+  rest = d < 64 ? square >> d : 0ull;
+  sticky = d >= 64 || rest << d != square;
+  sum += rest;
+  shift = 11 - __clzll((long long)sum);
+  rest = sum & ((1ull << shift) - 1ull);
+  square = 1ull << (shift - 1);
+  sum >>= shift;
+  sum += rest > square || (rest == square && (sticky || (sum & 1ull)));
+  if (sum >> 53) { sum >>= 1; ++shift; }
+  e = 2 * (n.e + 40) - 15 + shift;  // of the sum
+  if (e & 1) sum <<= 1;  // it is a multiple of 2^(e - 1) then, and its quotient by 64 has 47 or 48 bits
+  e = (e & 1 ? e - 1 : e) + 6;
+  f = (xf_u64)sqrtf((float)(sum >> 6));
+  while (f * f > sum >> 6) --f;
+  while ((f + 1) * (f + 1) <= sum >> 6) ++f;
+  if (is_to_odd) {
+    if ((long long)(sum - 64ull * (f + 1) * (f + 1)) >= -1) ++f;
+    else if (sum - 64ull * f * f > 1) f |= 1ull;
+  } else {
+    away = (long long)(sum - 16ull * (2 * f + 1) * (2 * f + 1));
+    f += away > 1 || (away >= -1 && (f & 1ull));
+  }
+  return xf_float_of_number(xf_number_of(f, e / 2, 0u));
+}
+XF_CAREFUL float xf_careful_hypot(float x, float y) { return xf_rounded_hypot(x, y, 0); }
+
+//: hypot_in_pairs: hypot near_root
+XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
+  float ax = fabsf(x), ay = fabsf(y), large = ay > ax ? ay : ax, small = ay > ax ? ax : ay;
+  float2 u = xf_product(large, large), v = xf_product(small, small), s = xf_quick_sum(u.x, v.x);
+  s.y += u.y + v.y;
+  s = xf_root_of_pair(s);
+  ax = s.x + s.y;
+  *is_unsure |= !(XF_IS_SURE(ax, s.x, s.y, XF_BOUND(0x1p-42f)) && large < 0x1p60f && large > 0x1p-40f &&
+                  (small > 0x1p-50f || small == 0.0f));
+  return ax;
+}
+
 //: arctan2: arctan_careful
 // The angle whose tangent is the quotient of two floats so small that it differs from it by less than it can say, but is
 // smaller: a quotient in the middle of two floats is rounded down.
@@ -2528,7 +2593,7 @@ XF_CAREFUL xf_number xf_tiny_angle(xf_number y, xf_number x) {
   xf_u64 a = y.m >> 1, b = x.m >> 40, q = a / b;  // of 24 bits, as all floats
   return xf_number_of((q << 1) + (q * b == a ? ~0ull : 1ull), y.e - x.e - 40, 0u);
 }
-XF_CAREFUL float xf_careful_arctan2(float y, float x) {
+XF_CAREFUL float xf_rounded_arctan2(float y, float x, int is_to_odd) {
   float ay = fabsf(y), ax = fabsf(x);
   xf_number a, pi = xf_number_of(XF_HALF_PI, -62, 0u), n, d;
   if (x != x || y != y) return XF_NAN;
@@ -2543,8 +2608,9 @@ XF_CAREFUL float xf_careful_arctan2(float y, float x) {
     a = n.e - d.e < -40 ? xf_tiny_angle(n, d) : xf_angle(n, d);
   }
   if (__float_as_uint(x) >> 31) a = a.m ? xf_add(pi, xf_negative(a)) : pi;
-  return xf_signed(xf_float_of_number(a), y);
+  return xf_signed(xf_round_number(a, is_to_odd), y);
 }
+XF_CAREFUL float xf_careful_arctan2(float y, float x) { return xf_rounded_arctan2(y, x, 0); }
 
 //: arctan2_in_pairs: arctan2 arctan_quick half_pi_pair
 XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
@@ -2590,7 +2656,7 @@ XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
   *result = xf_number_of(power, exponent > 400.0f ? 400 : exponent < -400.0f ? -400 : (int)exponent, 0u);
   return 1;
 }
-XF_CAREFUL float xf_careful_power(float x, float y) {
+XF_CAREFUL float xf_rounded_power(float x, float y, int is_to_odd) {
   float size = fabsf(x), sign = 1.0f;
   int is_whole = fabsf(y) >= 0x1p24f || floorf(y) == y;
   xf_number t;
@@ -2608,8 +2674,9 @@ XF_CAREFUL float xf_careful_power(float x, float y) {
     if (t.m && t.e + 63 > 7) return xf_signed(t.sign ? 0.0f : XF_INFINITY, sign);
     t = xf_exp_number(t);
   }
-  return xf_signed(xf_float_of_number(t), sign);
+  return xf_signed(xf_round_number(t, is_to_odd), sign);
 }
+XF_CAREFUL float xf_careful_power(float x, float y) { return xf_rounded_power(x, y, 0); }
 
 //: power_in_pairs: power log_other_base exp_quick
 // 2^(y log2 |x|); the error of the logarithm grows with the product. A whole y below 2^22 has its lowest bit in `whole`.
@@ -3177,7 +3244,7 @@ XF_TABLE double2 xf_erf_double_table[258] = {
   0x1.1e1e857adc568p-22}, {0x1.ffffff54dab72p-1, 0x1.5dcd669f2cd34p-23}, {0x1.ffffffb127525p-1,
   0x1.4980cb3c80949p-24}};
 // end of constants
-// The value and the slope next to x, where 32 parts lie between two powers of two; terms from the third on in float
+// The value and the slope next to x, where 32 parts lie between two powers of two; small terms in float
 XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
   float size = fabsf(x), c, d, v, q;
   unsigned int bits;
@@ -3194,9 +3261,17 @@ XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
   q = __fmaf_rn(v, __fmaf_rn(v, -0x1.6c16c2p-5f, 0x1.c71c72p-3f), -0x1.555556p-3f) * c;
   q = __fmaf_rn(d, q, __fmaf_rn(v, __fmaf_rn(v, 0x1.111112p-3f, -0.4f), 0.1f));
   q = __fmaf_rn(d, q, c * __fmaf_rn(v, -0x1.555556p-2f, 0.5f));
-  q = d * d * __fmaf_rn(d, q, __fmaf_rn(v, 0x1.555556p-1f, -0x1.555556p-2f));
+  q = d * d * __fmaf_rn(d, q, 0x1.555556p-1f * v);
   w = (double)d;
-  w = __fma_rn(f.y * w, __fma_rn(-(double)c, w, 1.0) + (double)q, f.x);
+  w = __fma_rn(f.y * w, __fma_rn(w, __fma_rn(w, -0x1.5555555555555p-2, -(double)c), 1.0) + (double)q, f.x);
   *is_unsure |= x != x;
   return xf_signed(xf_round(w, XF_DOUBLE_BOUND(0x1p-40), is_unsure), x);
+}
+
+//: hypot_in_double: hypot root_of_double
+XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
+  double w = (double)x, v = (double)y, s = __fma_rn(w, w, v * v);
+  float near = (float)s;
+  *is_unsure |= !(near > 0x1p-120f && near < 0x1p120f);
+  return xf_round(xf_root_of_double(s, near), XF_DOUBLE_BOUND(0x1p-42), is_unsure);
 }

@@ -18,9 +18,9 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from xferlib.kernels.formulas import PAIRS, rebuild
+from xferlib.kernels.formulas import PAIRS, is_narrow, rebuild
 from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
-from xferlib.kernels.ir import FLOAT16, FLOAT32, Builder, Node, Program
+from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
 FULL_DOUBLE = (600, 700, 800, 900, 1000)
@@ -33,6 +33,13 @@ IN_PAIRS = frozenset({"power", "arctan2", "cbrt", "rsqrt"})
 """The functions that these compute in pairs of floats too: they have no other text, or are as fast."""
 
 
+WIDE = PAIRS | {"erf", "hypot"}
+"""The functions that a program of float32 or float16 computes in float64, and rounds once."""
+
+BINARY = PAIRS | {"hypot"}
+"""Those of two operands."""
+
+
 @functools.cache
 def sections() -> Sections:
     """The sections of the text in pairs; those of functions have their names."""
@@ -40,27 +47,48 @@ def sections() -> Sections:
 
 
 def narrow_calls(program: Program) -> Program:
-    """The program with calls of float16 in place of those that are rounded to it.
+    """The program with calls of float32 and float16 in place of what it computes wider and rounds to them.
 
-    Such a call takes float32. The same program if there is none.
+    A call of float16 takes float32, which holds its operands. The same program if there is none.
     """
-    if not any(_is_rounded_call(node, program) for node in program.nodes):
+    if program.math != "exact" or not any(_find_rounded(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
-        if not _is_rounded_call(node, program):
+        found = _find_rounded(node)
+        if found is None:
             return None
-        call = node.args[0]
-        return b.emit("call", FLOAT16, (copies[id(call.args[0])],), call.attr)
+        name, operands = found
+        return b.emit("call", node.dtype, tuple(_as_single(b, each, copies) for each in operands), name)
 
     return rebuild(program, replacement)
 
 
-def _is_rounded_call(node: Node, program: Program) -> bool:
-    if node.op != "cast" or node.dtype != FLOAT16 or program.math != "exact":
-        return False
-    call = node.args[0]
-    return call.op == "call" and call.dtype == FLOAT32 and call.attr not in PAIRS
+def _as_single(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
+    """An operand as float32: what was widened, or itself."""
+    if node.op == "const":
+        return b.const(node.attr, FLOAT32)
+    return b.cast(copies[id(node.args[0])], FLOAT32) if node.dtype == FLOAT64 else copies[id(node)]
+
+
+def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    """The function whose rounded result a node is, and its operands; None if it is no such result."""
+    if node.op != "cast" or node.dtype not in (FLOAT16, FLOAT32):
+        return None
+    wide = node.args[0]
+    name, operands = str(wide.attr), wide.args
+    if wide.op == "sqrt" and wide.args[0].op == "add":
+        squares = wide.args[0].args
+        if any(each.op != "mul" or each.args[0] is not each.args[1] for each in squares):
+            return None
+        name, operands = "hypot", tuple(each.args[0] for each in squares)
+    elif wide.op != "call":
+        return None
+    if wide.dtype == FLOAT32:
+        is_found = node.dtype == FLOAT16 and name not in BINARY
+    else:
+        is_found = name in WIDE and all(is_narrow(each, node.dtype) for each in operands)
+    return (name, operands) if is_found and any(each.op != "const" for each in operands) else None
 
 
 def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
@@ -101,7 +129,7 @@ def _pieces(names: Iterable[str]) -> list[str]:
 
 def _operands(name: str) -> tuple[str, str]:
     """The parameters of a function, and the arguments of their names."""
-    return ("float x, float y", "x, y") if name in PAIRS else ("float x", "x")
+    return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
 def join_steps(name: str, function: str) -> str:
@@ -127,10 +155,18 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
 
 def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""
-    near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f(x)"
+    given, args = _operands(name)
+    near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f({args})"
+    careful = f"return xf_half(xf_exact_{name}({args}));"
+    if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
+        careful = f"""
+  int is_unsure = 0;
+  float r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;
+"""
     return f"""\
-XF_QUICK float xf_quick_half_{name}(float x, int *is_unsure) {{
+XF_QUICK float xf_quick_half_{name}({given}, int *is_unsure) {{
   return xf_half_within({near}, {NEAR_ULP} * 0x1p-23f, is_unsure);
 }}
-XF_CAREFUL float xf_careful_half_{name}(float x) {{ return xf_half(xf_exact_{name}(x)); }}
+XF_CAREFUL float xf_careful_half_{name}({given}) {{ {careful} }}
 """
