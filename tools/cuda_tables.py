@@ -201,6 +201,12 @@ def double_table(comment: str, name: str, rows: Iterable[tuple[Any, Any]]) -> st
     return f"// {comment}\nXF_TABLE double2 xf_{name}_table[{len(items)}] = {{\n{text}\n"
 
 
+def double_column(comment: str, name: str, values: Iterable[Any]) -> str:
+    items = [float(each).hex() for each in values]
+    text = textwrap.fill(", ".join(items) + "};", 118, initial_indent="  ", subsequent_indent="  ")
+    return f"// {comment}\nXF_TABLE double xf_{name}_table[{len(items)}] = {{\n{text}\n"
+
+
 def even(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function of the square; its limit is not needed, for no node is 0."""
     return lambda u: function(mp.sqrt(u))
@@ -225,31 +231,14 @@ def exp_double() -> str:
     )
 
 
-def _behind_first(r: Any) -> Any:
-    """(log(1 + r) - r) / r^2; next to 0, where the digits do not suffice, by its series."""
-    return (mp.log1p(r) - r) / (r * r) if abs(r) > 1e-20 else r / 3 - mp.mpf(1) / 2
-
-
 def log_double() -> str:
-    """The further terms of log(1 + r), of r up to a half of an interval's share of its middle."""
-    most = mp.mpf(2) ** -6 * (1 + mp.mpf(2) ** -5)
+    """log((1 + s) / (1 - s)) / s, for quotients from the root of 1/2 to that of 2."""
+    square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
     result = ""
-    for name, unit in (("log", mp.mpf(1)), ("log2", _LN2), ("log10", mp.log(10))):
-        result += double_define(**{f"{name}_of_E": 1 / unit, f"{name}_of_2": _LN2 / unit})
-        result += series(f"{name}_SERIES", "r", lambda r, k=unit: _behind_first(r) / k, -most, most, 4)
+    for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
+        result += double_define(**{f"{name}_OF_2": _LN2 / unit})
+        result += series(f"{name}_SERIES", "u", even(lambda s, k=unit: 2 * mp.atanh(s) / s / k), 0, square, 5)
     return result
-
-
-LOG_DOUBLE_FIRST = 0x3F360000
-
-
-def log_rows(name: str, unit: Any) -> str:
-    rows = []
-    for k in range(32):
-        low, high = (np.uint32(LOG_DOUBLE_FIRST + (k + each << 18)).view(np.float32) for each in (0, 1))
-        c = mp.mpf(1) if low <= 1 <= high else single(2 / (mp.mpf(float(low)) + mp.mpf(float(high))))
-        rows.append((c, -mp.log(c) / unit))
-    return double_table("1 / m, m in the middle of an interval, and the logarithm of m", f"{name}_double", rows)
 
 
 def angle_double() -> str:
@@ -265,14 +254,22 @@ def angle_double() -> str:
     )
 
 
+def half_turn_double() -> str:
+    high = mp.mpf(float(mp.pi))
+    square = (mp.pi / 2 * (1 + mp.mpf(2) ** -20)) ** 2
+    return double_define(ONE_OVER_PI=1 / mp.pi, PI_OF_DOUBLE=high, PI_OF_DOUBLE_LOW=mp.pi - high) + series(
+        "HALF_TURN_SERIES", "u", even(lambda r: mp.sin(r) / r), 0, square, 6
+    )
+
+
 def arctan_double() -> str:
-    """Of 0, of the middle of each eighth between two powers of two from 1/32 to 16, and of 32."""
     places = [mp.mpf(0)]
-    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)] + [mp.mpf(32)]
+    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)]
+    places += [mp.mpf(17)]  # for all from 16 on: the middle of their first interval
     square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
     return series(
         "ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2
-    ) + double_table("c and arctan c", "arctan_double", [(c, mp.atan(c)) for c in places])
+    ) + double_column("arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places))
 
 
 def erf_double() -> str:
@@ -308,10 +305,8 @@ def tables() -> dict[str, str]:
         "arcsine": arcsine(),
         "exp_double": exp_double(),
         "log_double": log_double(),
-        "log_rows": log_rows("log", mp.mpf(1)),
-        "log2_rows": log_rows("log2", _LN2),
-        "log10_rows": log_rows("log10", mp.log(10)),
         "angle_double": angle_double(),
+        "half_turn_double": half_turn_double(),
         "arctan_double": arctan_double(),
         "arcsine_double": arcsine_double(),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",

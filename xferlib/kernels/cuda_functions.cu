@@ -2833,113 +2833,63 @@ XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
   return xf_round(xf_hyperbolic((double)x, 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
-//: log_double: double
-#define XF_LOG_FIRST 0x3f360000u  // 1 lies in the middle of an interval
+//: log_double: quotient_of_doubles
 // constants: log_double
-#define XF_log_of_E 0x1.0000000000000p+0
-#define XF_log_of_2 0x1.62e42fefa39efp-1
-#define XF_log_SERIES(r) /* within 2^-35.6 */ \
-  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.556a9b76ec6f0p-3, 0x1.99b1e9b6cb581p-3), \
-  -0x1.ffffffa57f772p-3), 0x1.555555219e442p-2), -0x1.0000000000000p-1)
-#define XF_log2_of_E 0x1.71547652b82fep+0
-#define XF_log2_of_2 0x1.0000000000000p+0
-#define XF_log2_SERIES(r) /* within 2^-35.6 */ \
-  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.ec8f4edee344bp-3, 0x1.27884ecec7482p-2), \
-  -0x1.715476116f9f4p-2), 0x1.ec709d7904501p-2), -0x1.71547652b82fep-1)
-#define XF_log10_of_E 0x1.bcb7b1526e50ep-2
-#define XF_log10_of_2 0x1.34413509f79ffp-2
-#define XF_log10_SERIES(r) /* within 2^-35.6 */ \
-  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, -0x1.288cf0aa046b2p-4, 0x1.63db45a7843c2p-4), \
-  -0x1.bcb7b103d261ep-4), 0x1.287a760a08e73p-3), -0x1.bcb7b1526e50ep-3)
+#define XF_LOG_OF_2 0x1.62e42fefa39efp-1
+#define XF_LOG_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.9193031f8a40bp-3, 0x1.c620ec66d134fp-3), \
+  0x1.24943824d6345p-2), 0x1.9999962bf80a1p-2), 0x1.55555556714e6p-1), 0x1.fffffffffff12p+0)
+#define XF_LOG2_OF_2 0x1.0000000000000p+0
+#define XF_LOG2_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.21acb2ac810a7p-2, 0x1.4795a4b9d7c4dp-2), \
+  0x1.a61a2cca60b3fp-2), 0x1.2776c295e608ap-1), 0x1.ec709dc539ef8p-1), 0x1.71547652b8253p+1)
+#define XF_LOG10_OF_2 0x1.34413509f79ffp-2
+#define XF_LOG10_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.5ccd8fd4f14ffp-4, 0x1.8a737b0d2703ep-4), \
+  0x1.fc4301fcb6377p-4), 0x1.63c6247ad813ep-3), 0x1.287a7637eaddcp-2), 0x1.bcb7b1526e440p-1)
 // end of constants
-#define XF_LOG_OF(name) \
-  XF_QUICK double xf_##name##_double(float x) { \
-    unsigned int above = __float_as_uint(x) - XF_LOG_FIRST, exponent = above & 0xff800000u; \
-    double2 t = xf_##name##_double_table[above >> 18 & 31u]; \
-    double r = __fma_rn((double)__uint_as_float(__float_as_uint(x) - exponent), t.x, -1.0); \
-    double base = __fma_rn((double)((int)exponent >> 23), XF_##name##_of_2, t.y); \
-    return __fma_rn(r * r, XF_##name##_SERIES(r), __fma_rn(r, XF_##name##_of_E, base)); \
-  } \
-  XF_QUICK float xf_quick_##name(float x, int *is_unsure) { \
-    *is_unsure |= !XF_IS_NORMAL(x); \
-    return xf_round(xf_##name##_double(x), XF_DOUBLE_BOUND(0x1p-41), is_unsure); \
-  }
+typedef struct { double s, u, k; } xf_logarithm;
+// x = 2^k (1 + s) / (1 - s), and u = s^2
+XF_QUICK xf_logarithm xf_split_log(float x) {
+  unsigned int exponent = (__float_as_uint(x) - 0x3f3504f3u) & 0xff800000u;  // of what is above the root of 1/2
+  double m = (double)__uint_as_float(__float_as_uint(x) - exponent);
+  xf_logarithm r;
+  r.s = xf_quotient_of_doubles(m - 1.0, m + 1.0);
+  r.u = r.s * r.s;
+  r.k = (double)((int)exponent >> 23);
+  return r;
+}
 
 //: log_in_double: log log_double
-// constants: log_rows
-// 1 / m, m in the middle of an interval, and the logarithm of m
-XF_TABLE double2 xf_log_double_table[32] = {
-  {0x1.642c860000000p+0, -0x1.522ae1b38a3d5p-2}, {0x1.5c98820000000p+0, -0x1.3c2525533317bp-2}, {0x1.5555560000000p+0,
-  -0x1.269623134db8ap-2}, {0x1.4e5e0a0000000p+0, -0x1.1178e6c27e478p-2}, {0x1.47ae140000000p+0,
-  -0x1.f991c3cb3b370p-3}, {0x1.4141420000000p+0, -0x1.d10383e655e65p-3}, {0x1.3b13b20000000p+0,
-  -0x1.a93ed8c8ad9cap-3}, {0x1.3521d00000000p+0, -0x1.823c18551a3bep-3}, {0x1.2f684c0000000p+0,
-  -0x1.5bf407b543db1p-3}, {0x1.29e4120000000p+0, -0x1.365fc6c159004p-3}, {0x1.24924a0000000p+0,
-  -0x1.1178ee227e458p-3}, {0x1.1f70480000000p+0, -0x1.da727838446a0p-4}, {0x1.1a7b960000000p+0,
-  -0x1.9335e4d594988p-4}, {0x1.15b1e60000000p+0, -0x1.4d31165207eacp-4}, {0x1.1111120000000p+0,
-  -0x1.08599959e39a5p-4}, {0x1.0c97140000000p+0, -0x1.894a8349fb262p-5}, {0x1.0842100000000p+0,
-  -0x1.0415c89e74404p-5}, {0x1.0410420000000p+0, -0x1.0205a38935667p-6}, {0x1.0000000000000p+0, 0x0.0p+0},
-  {0x1.f07c200000000p-1, 0x1.f82990e783380p-6}, {0x1.e1e1e20000000p-1, 0x1.f0a30a01162a7p-5}, {0x1.d41d420000000p-1,
-  0x1.6f0d272e56b4dp-4}, {0x1.c71c720000000p-1, 0x1.e27074e2af2e8p-4}, {0x1.bacf920000000p-1, 0x1.29552c41ff52ep-3},
-  {0x1.af286c0000000p-1, 0x1.5ff3060a793d5p-3}, {0x1.a41a420000000p-1, 0x1.9525a80f456b8p-3}, {0x1.99999a0000000p-1,
-  0x1.c8ff7a79a9a26p-3}, {0x1.8f9c180000000p-1, 0x1.fb918bd5e3e44p-3}, {0x1.8618620000000p-1, 0x1.1675c97aba611p-2},
-  {0x1.7d05f40000000p-1, 0x1.2e8e2bee11d31p-2}, {0x1.745d180000000p-1, 0x1.4618ba21c5ecap-2}, {0x1.6c16c20000000p-1,
-  0x1.5d1bda55809d0p-2}};
-// end of constants
-XF_LOG_OF(log)
+XF_QUICK float xf_quick_log(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.k, XF_LOG_OF_2, a.s * XF_LOG_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
 
 //: log2_in_double: log2 log_double
-// constants: log2_rows
-// 1 / m, m in the middle of an interval, and the logarithm of m
-XF_TABLE double2 xf_log2_double_table[32] = {
-  {0x1.642c860000000p+0, -0x1.e7df61b2e23edp-2}, {0x1.5c98820000000p+0, -0x1.c819d91c72820p-2}, {0x1.5555560000000p+0,
-  -0x1.a8ff99fab991dp-2}, {0x1.4e5e0a0000000p+0, -0x1.8a897eb027b02p-2}, {0x1.47ae140000000p+0,
-  -0x1.6cb0f45c5ddccp-2}, {0x1.4141420000000p+0, -0x1.4f6fbe9a14f18p-2}, {0x1.3b13b20000000p+0,
-  -0x1.32bff1d2620d3p-2}, {0x1.3521d00000000p+0, -0x1.169c06a7938bbp-2}, {0x1.2f684c0000000p+0,
-  -0x1.f5fd8c01b8598p-3}, {0x1.29e4120000000p+0, -0x1.bfc6745e58544p-3}, {0x1.24924a0000000p+0,
-  -0x1.8a898953f695dp-3}, {0x1.1f70480000000p+0, -0x1.563dc4114f416p-3}, {0x1.1a7b960000000p+0,
-  -0x1.22dadb72090e4p-3}, {0x1.15b1e60000000p+0, -0x1.e0b1af47da109p-4}, {0x1.1111120000000p+0,
-  -0x1.7d605d9f9a247p-4}, {0x1.0c97140000000p+0, -0x1.1bb314bc1250dp-4}, {0x1.0842100000000p+0,
-  -0x1.773935884e226p-5}, {0x1.0410420000000p+0, -0x1.743f41d467d22p-6}, {0x1.0000000000000p+0, 0x0.0p+0},
-  {0x1.f07c200000000p-1, 0x1.6bad2043a8791p-5}, {0x1.e1e1e20000000p-1, 0x1.663f6e3b3cbb2p-4}, {0x1.d41d420000000p-1,
-  0x1.08c587b8a8459p-3}, {0x1.c71c720000000p-1, 0x1.5c01a22e68f24p-3}, {0x1.bacf920000000p-1, 0x1.acf5de2afc49ap-3},
-  {0x1.af286c0000000p-1, 0x1.fbc16a1ed20a6p-3}, {0x1.a41a420000000p-1, 0x1.2440796db68c3p-2}, {0x1.99999a0000000p-1,
-  0x1.49a7834b7d429p-2}, {0x1.8f9c180000000p-1, 0x1.6e22207523f6dp-2}, {0x1.8618620000000p-1, 0x1.91bba6c447dcfp-2},
-  {0x1.7d05f40000000p-1, 0x1.b47ebfcfdd47ap-2}, {0x1.745d180000000p-1, 0x1.d6753b2085b50p-2}, {0x1.6c16c20000000p-1,
-  0x1.f7a85434872d2p-2}};
-// end of constants
-XF_LOG_OF(log2)
+XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.s, XF_LOG2_SERIES(a.u), a.k), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
 
 //: log10_in_double: log10 log_double
-// constants: log10_rows
-// 1 / m, m in the middle of an interval, and the logarithm of m
-XF_TABLE double2 xf_log10_double_table[32] = {
-  {0x1.642c860000000p+0, -0x1.25ba832ba24e7p-3}, {0x1.5c98820000000p+0, -0x1.1299a322bb037p-3}, {0x1.5555560000000p+0,
-  -0x1.ffbfc63536e20p-4}, {0x1.4e5e0a0000000p+0, -0x1.db11eb12ee2b1p-4}, {0x1.47ae140000000p+0,
-  -0x1.b721ca7c01f3bp-4}, {0x1.4141420000000p+0, -0x1.93e7e22ff82bep-4}, {0x1.3b13b20000000p+0,
-  -0x1.715d113b32e9bp-4}, {0x1.3521d00000000p+0, -0x1.4f7aaf58746c1p-4}, {0x1.2f684c0000000p+0,
-  -0x1.2e3a74e9d3d98p-4}, {0x1.29e4120000000p+0, -0x1.0d96691549b5dp-4}, {0x1.24924a0000000p+0,
-  -0x1.db11f7e2b8e35p-5}, {0x1.1f70480000000p+0, -0x1.9c197c7bb88eap-5}, {0x1.1a7b960000000p+0,
-  -0x1.5e3965d98d50ap-5}, {0x1.15b1e60000000p+0, -0x1.21681bcbba0d9p-5}, {0x1.1111120000000p+0,
-  -0x1.cb39151f97a59p-6}, {0x1.0c97140000000p+0, -0x1.559bb831a8cb9p-6}, {0x1.0842100000000p+0,
-  -0x1.c3d067ac09a7fp-7}, {0x1.0410420000000p+0, -0x1.c03aec62dac30p-8}, {0x1.0000000000000p+0, 0x0.0p+0},
-  {0x1.f07c200000000p-1, 0x1.b5e8ed1f986adp-7}, {0x1.e1e1e20000000p-1, 0x1.af5f90f356afbp-6}, {0x1.d41d420000000p-1,
-  0x1.3ed1184cd47d6p-5}, {0x1.c71c720000000p-1, 0x1.a30a9ba3e74d6p-5}, {0x1.bacf920000000p-1, 0x1.0242894c5d81dp-4},
-  {0x1.af286c0000000p-1, 0x1.31b3047deb38ep-4}, {0x1.a41a420000000p-1, 0x1.5fe803038e94dp-4}, {0x1.99999a0000000p-1,
-  0x1.8cf181cbaccfbp-4}, {0x1.8f9c180000000p-1, 0x1.b8de51927f163p-4}, {0x1.8618620000000p-1, 0x1.e3bc1884fc029p-4},
-  {0x1.7d05f40000000p-1, 0x1.06cbd6b203319p-3}, {0x1.745d180000000p-1, 0x1.1b3e702fdd46dp-3}, {0x1.6c16c20000000p-1,
-  0x1.2f3b67b304c04p-3}};
-// end of constants
-XF_LOG_OF(log10)
+XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.k, XF_LOG10_OF_2, a.s * XF_LOG10_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
 
-//: log1p_double: log_in_double
+//: log1p_double: log_double
 // log(1 + x) for x above -1
 XF_QUICK double xf_log1p_double(double x) {
-  double w = 1.0 + x, r;
-  unsigned int high = (unsigned int)__double2hiint(w), above = high - 0x3fe6c000u, exponent = above & 0xfff00000u;
-  double2 t = xf_log_double_table[above >> 15 & 31u];
-  r = __fma_rn(__hiloint2double((int)(high - exponent), __double2loint(w)), t.x, -1.0);
-  r = above >> 15 == 18u ? x : r;  // the table's row of 1
-  return __fma_rn(r * r, XF_log_SERIES(r), r + __fma_rn((double)((int)exponent >> 20), XF_log_of_2, t.y));
+  double w = 1.0 + x, m, s, u;
+  unsigned int high = (unsigned int)__double2hiint(w), exponent = (high - 0x3fe6a09eu) & 0xfff00000u;
+  m = __hiloint2double((int)(high - exponent), __double2loint(w));
+  s = xf_quotient_of_doubles(exponent ? m - 1.0 : x, m + 1.0);
+  u = s * s;
+  return __fma_rn((double)((int)exponent >> 20), XF_LOG_OF_2, s * XF_LOG_SERIES(u));
 }
 
 //: log1p_in_double: log1p log1p_double
@@ -3028,17 +2978,36 @@ XF_QUICK xf_turned xf_turn(double x, unsigned int turn) {
   return result;
 }
 
-//: sin_in_double: sin angle_double
-XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
-  float y = xf_round(xf_turn((double)fabsf(x), 0u).sine, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+//: half_turn_double: double
+// constants: half_turn_double
+#define XF_ONE_OVER_PI 0x1.45f306dc9c883p-2
+#define XF_PI_OF_DOUBLE 0x1.921fb54442d18p+1
+#define XF_PI_OF_DOUBLE_LOW 0x1.1a62633145c07p-53
+#define XF_HALF_TURN_SERIES(u) /* within 2^-43.5 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.52e572937b1f9p-33, \
+  -0x1.ae04488789176p-26), 0x1.71dcf81f05f03p-19), -0x1.a019fd48ebf70p-13), 0x1.11111109eefb9p-7), \
+  -0x1.5555555543bddp-3), 0x1.ffffffffffe3ap-1)
+// end of constants
+// The sine of w - n pi, which is small; w is the size of x
+XF_QUICK float xf_half_turn(float x, double w, double n, int *is_unsure) {
+  double r = __fma_rn(n, -XF_PI_OF_DOUBLE_LOW, __fma_rn(n, -XF_PI_OF_DOUBLE, w)), u = r * r;
   *is_unsure |= !(fabsf(x) < 0x1p22f);
-  return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
+  return xf_round(r * XF_HALF_TURN_SERIES(u), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
-//: cos_in_double: cos angle_double
+//: sin_in_double: sin half_turn_double
+XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
+  double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, XF_WHOLE_OF_DOUBLE);
+  unsigned int sign = (unsigned int)__double2loint(t) << 31 ^ (__float_as_uint(x) & 0x80000000u);
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, is_unsure)) ^ sign);
+}
+
+//: cos_in_double: cos half_turn_double
+// The sine of what is left of an odd number of right angles: -1 times it for an even n, whose n + 1/2 they are twice
 XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
-  *is_unsure |= !(fabsf(x) < 0x1p22f);
-  return xf_round(xf_turn((double)fabsf(x), 1u).sine, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, -0.5) + XF_WHOLE_OF_DOUBLE;
+  unsigned int sign = ((unsigned int)__double2loint(t) + 1u) << 31;
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, is_unsure)) ^ sign);
 }
 
 //: tan_in_double: tan angle_double quotient_of_doubles
@@ -3053,49 +3022,36 @@ XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
 // constants: arctan_double
 #define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
   __fma_rn(u, __fma_rn(u, -0x1.243bb2b6b41b8p-3, 0x1.9999915b92e8ep-3), -0x1.555555554673cp-2)
-// c and arctan c
-XF_TABLE double2 xf_arctan_double_table[74] = {
-  {0x0.0p+0, 0x0.0p+0}, {0x1.1000000000000p-5, 0x1.0fe66da9b94eep-5}, {0x1.3000000000000p-5, 0x1.2fdc4e3737dddp-5},
-  {0x1.5000000000000p-5, 0x1.4fcfd072dff79p-5}, {0x1.7000000000000p-5, 0x1.6fc0b4f27d5bbp-5}, {0x1.9000000000000p-5,
-  0x1.8faebc6b17abap-5}, {0x1.b000000000000p-5, 0x1.af99a7b3dd42fp-5}, {0x1.d000000000000p-5, 0x1.cf8137c90a177p-5},
-  {0x1.f000000000000p-5, 0x1.ef652dceca4dcp-5}, {0x1.1000000000000p-4, 0x1.0f99ea71d52a7p-4}, {0x1.3000000000000p-4,
-  0x1.2f719318a4a9ap-4}, {0x1.5000000000000p-4, 0x1.4f3fd677292fbp-4}, {0x1.7000000000000p-4, 0x1.6f03bdcea4b0dp-4},
-  {0x1.9000000000000p-4, 0x1.8ebc54478fb28p-4}, {0x1.b000000000000p-4, 0x1.ae68a71c722b8p-4}, {0x1.d000000000000p-4,
-  0x1.ce07c5c3cca32p-4}, {0x1.f000000000000p-4, 0x1.ed98c2190043bp-4}, {0x1.1000000000000p-3, 0x1.0e6adccf40882p-3},
-  {0x1.3000000000000p-3, 0x1.2dcbdb2fba1ffp-3}, {0x1.5000000000000p-3, 0x1.4d087a9da4f17p-3}, {0x1.7000000000000p-3,
-  0x1.6c1d4898933d9p-3}, {0x1.9000000000000p-3, 0x1.8b06ee2879c29p-3}, {0x1.b000000000000p-3, 0x1.a9c231b403279p-3},
-  {0x1.d000000000000p-3, 0x1.c84bf8a742e6ep-3}, {0x1.f000000000000p-3, 0x1.e6a148e96ec4dp-3}, {0x1.1000000000000p-2,
-  0x1.09dc597d86362p-2}, {0x1.3000000000000p-2, 0x1.278372057ef46p-2}, {0x1.5000000000000p-2, 0x1.44aa436c2af0ap-2},
-  {0x1.7000000000000p-2, 0x1.614840309cfe2p-2}, {0x1.9000000000000p-2, 0x1.7d5604b63b3f7p-2}, {0x1.b000000000000p-2,
-  0x1.98cd5454d6b18p-2}, {0x1.d000000000000p-2, 0x1.b3a911da65c6cp-2}, {0x1.f000000000000p-2, 0x1.cde53432c1351p-2},
-  {0x1.1000000000000p-1, 0x1.f40dd0b541418p-2}, {0x1.3000000000000p-1, 0x1.1255d9bfbd2a9p-1}, {0x1.5000000000000p-1,
-  0x1.2958e59308e31p-1}, {0x1.7000000000000p-1, 0x1.3f13fb89e96f4p-1}, {0x1.9000000000000p-1, 0x1.538f57b89061fp-1},
-  {0x1.b000000000000p-1, 0x1.66d663923e087p-1}, {0x1.d000000000000p-1, 0x1.78f6bbd5d315ep-1}, {0x1.f000000000000p-1,
-  0x1.89ff5ff57f1f8p-1}, {0x1.1000000000000p+0, 0x1.a1a25f2c82506p-1}, {0x1.3000000000000p+0, 0x1.bde70ed439fe7p-1},
-  {0x1.5000000000000p+0, 0x1.d6e57cf4f0acap-1}, {0x1.7000000000000p+0, 0x1.ed0d97c9041c9p-1}, {0x1.9000000000000p+0,
-  0x1.006132e34d617p+0}, {0x1.b000000000000p+0, 0x1.092ce471853ccp+0}, {0x1.d000000000000p+0, 0x1.110eb007f39f7p+0},
-  {0x1.f000000000000p+0, 0x1.1825f074030d9p+0}, {0x1.1000000000000p+1, 0x1.21862f3fade36p+0}, {0x1.3000000000000p+1,
-  0x1.2c1a241d66dc3p+0}, {0x1.5000000000000p+1, 0x1.34f1fbb19eb09p+0}, {0x1.7000000000000p+1, 0x1.3c6e650b38047p+0},
-  {0x1.9000000000000p+1, 0x1.42d70411f9ec1p+0}, {0x1.b000000000000p+1, 0x1.4861b4cfbe710p+0}, {0x1.d000000000000p+1,
-  0x1.4d378c1999a0dp+0}, {0x1.f000000000000p+1, 0x1.51784fa1544bap+0}, {0x1.1000000000000p+2, 0x1.56f6f33a3e6a7p+0},
-  {0x1.3000000000000p+2, 0x1.5d013c41adabdp+0}, {0x1.5000000000000p+2, 0x1.61f06c6a92b89p+0}, {0x1.7000000000000p+2,
-  0x1.660b02c736a06p+0}, {0x1.9000000000000p+2, 0x1.698213a9d5053p+0}, {0x1.b000000000000p+2, 0x1.6c78c7edeb195p+0},
-  {0x1.d000000000000p+2, 0x1.6f08f07435fecp+0}, {0x1.f000000000000p+2, 0x1.7145eac2088a4p+0}, {0x1.1000000000000p+3,
-  0x1.7424de90454d4p+0}, {0x1.3000000000000p+3, 0x1.77467e364f601p+0}, {0x1.5000000000000p+3, 0x1.79d0f3fad1c92p+0},
-  {0x1.7000000000000p+3, 0x1.7beb396c5699ap+0}, {0x1.9000000000000p+3, 0x1.7daff85a63058p+0}, {0x1.b000000000000p+3,
-  0x1.7f320a0f9f587p+0}, {0x1.d000000000000p+3, 0x1.807f2112987c7p+0}, {0x1.f000000000000p+3, 0x1.81a16e43f190bp+0},
-  {0x1.0000000000000p+5, 0x1.8a205fd558740p+0}};
+// arctan of 0 and of the middles of the intervals
+XF_TABLE double xf_arctan_double_table[74] = {
+  0x0.0p+0, 0x1.0fe66da9b94eep-5, 0x1.2fdc4e3737dddp-5, 0x1.4fcfd072dff79p-5, 0x1.6fc0b4f27d5bbp-5,
+  0x1.8faebc6b17abap-5, 0x1.af99a7b3dd42fp-5, 0x1.cf8137c90a177p-5, 0x1.ef652dceca4dcp-5, 0x1.0f99ea71d52a7p-4,
+  0x1.2f719318a4a9ap-4, 0x1.4f3fd677292fbp-4, 0x1.6f03bdcea4b0dp-4, 0x1.8ebc54478fb28p-4, 0x1.ae68a71c722b8p-4,
+  0x1.ce07c5c3cca32p-4, 0x1.ed98c2190043bp-4, 0x1.0e6adccf40882p-3, 0x1.2dcbdb2fba1ffp-3, 0x1.4d087a9da4f17p-3,
+  0x1.6c1d4898933d9p-3, 0x1.8b06ee2879c29p-3, 0x1.a9c231b403279p-3, 0x1.c84bf8a742e6ep-3, 0x1.e6a148e96ec4dp-3,
+  0x1.09dc597d86362p-2, 0x1.278372057ef46p-2, 0x1.44aa436c2af0ap-2, 0x1.614840309cfe2p-2, 0x1.7d5604b63b3f7p-2,
+  0x1.98cd5454d6b18p-2, 0x1.b3a911da65c6cp-2, 0x1.cde53432c1351p-2, 0x1.f40dd0b541418p-2, 0x1.1255d9bfbd2a9p-1,
+  0x1.2958e59308e31p-1, 0x1.3f13fb89e96f4p-1, 0x1.538f57b89061fp-1, 0x1.66d663923e087p-1, 0x1.78f6bbd5d315ep-1,
+  0x1.89ff5ff57f1f8p-1, 0x1.a1a25f2c82506p-1, 0x1.bde70ed439fe7p-1, 0x1.d6e57cf4f0acap-1, 0x1.ed0d97c9041c9p-1,
+  0x1.006132e34d617p+0, 0x1.092ce471853ccp+0, 0x1.110eb007f39f7p+0, 0x1.1825f074030d9p+0, 0x1.21862f3fade36p+0,
+  0x1.2c1a241d66dc3p+0, 0x1.34f1fbb19eb09p+0, 0x1.3c6e650b38047p+0, 0x1.42d70411f9ec1p+0, 0x1.4861b4cfbe710p+0,
+  0x1.4d378c1999a0dp+0, 0x1.51784fa1544bap+0, 0x1.56f6f33a3e6a7p+0, 0x1.5d013c41adabdp+0, 0x1.61f06c6a92b89p+0,
+  0x1.660b02c736a06p+0, 0x1.698213a9d5053p+0, 0x1.6c78c7edeb195p+0, 0x1.6f08f07435fecp+0, 0x1.7145eac2088a4p+0,
+  0x1.7424de90454d4p+0, 0x1.77467e364f601p+0, 0x1.79d0f3fad1c92p+0, 0x1.7beb396c5699ap+0, 0x1.7daff85a63058p+0,
+  0x1.7f320a0f9f587p+0, 0x1.807f2112987c7p+0, 0x1.81a16e43f190bp+0, 0x1.831516233f561p+0};
 // end of constants
 
 //: arctan_in_double: arctan arctan_double
-// The angle of the next c of the table, and that of (x - c) / (1 + x c).
+// The angle of c, in the middle of one of 8 intervals between two powers of two, and that of (x - c) / (1 + x c)
 XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
-  float size = fabsf(x);
-  int k = ((int)__float_as_uint(size) - 0x3d000000 >> 20) + 1;  // 8 intervals between two powers of two, from 1/32 on
-  double2 t = xf_arctan_double_table[k < 0 ? 0 : k < 73 ? k : 73];
-  double q = xf_quotient_of_doubles((double)size - t.x, __fma_rn((double)size, t.x, 1.0)), u = q * q;
+  float size = fabsf(x), near = size < 16.0f ? size : 16.0f;
+  unsigned int bits = __float_as_uint(near);
+  int k = (int)(bits >> 20) - 975;  // from 1/32 on
+  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0), w = (double)size, q, u;
+  q = xf_quotient_of_doubles(w - c, __fma_rn(w, c, 1.0));
+  u = q * q;
   *is_unsure |= !(size < 0x1p60f);
-  q = __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + t.y;
+  q = __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
   return xf_signed(xf_round(q, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 

@@ -94,8 +94,7 @@ def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
 def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     """CUDA C++ of functions of float32.
 
-    ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``. (To
-    compute a thread's elements by the quick forms and the others in a second pass was slower on an H200.)
+    ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``.
 
     Args:
         names: The functions.
@@ -110,11 +109,11 @@ def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     parts = _pieces(each for each in in_pairs if each in in_double)
     parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
     parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
-    parts += [join_steps(each, each) for each in names]
+    parts += [join_steps(each, *operands_of(each)) for each in names]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
-            parts += [_half(each), join_steps(f"half_{each}", each)]
+            parts += [_half(each), join_steps(f"half_{each}", *operands_of(each))]
     return "".join(parts)
 
 
@@ -127,20 +126,27 @@ def _pieces(names: Iterable[str]) -> list[str]:
     return [sections()[each][1] for each in names]
 
 
-def _operands(name: str) -> tuple[str, str]:
+def operands_of(name: str) -> tuple[str, str]:
     """The parameters of a function, and the arguments of their names."""
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def join_steps(name: str, function: str) -> str:
-    """The text of ``xf_exact_NAME`` from the steps of a function."""
-    given, args = _operands(function)
+def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
+    """The text of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the same as a call.
+
+    Args:
+        name: Of the steps.
+        given: Their parameters.
+        args: The names of these.
+        kind: The type of the result.
+    """
     return f"""\
-XF_QUICK float xf_exact_{name}({given}) {{
+XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
-  float r = xf_quick_{name}({args}, &is_unsure);
+  {kind} r = xf_quick_{name}({args}, &is_unsure);
   return is_unsure ? xf_careful_{name}({args}) : r;
 }}
+XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
 
@@ -155,7 +161,7 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
 
 def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""
-    given, args = _operands(name)
+    given, args = operands_of(name)
     near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f({args})"
     careful = f"return xf_half(xf_exact_{name}({args}));"
     if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
