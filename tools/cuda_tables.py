@@ -8,6 +8,7 @@ A pair of floats holds a value to some 48 bits; the integers of the careful step
 
 from __future__ import annotations
 
+import functools
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -177,6 +178,7 @@ def arcsine() -> str:
     places = [mp.mpf(k) / 128 for k in range(92)]
     return taylor("arcsin of multiples of 1/128", "arcsine", mp.asin, lambda c: 1 / mp.sqrt(1 - c * c), places)
 
+
 # The quick steps of devices with fast float64.
 
 
@@ -231,13 +233,17 @@ def exp_double() -> str:
     )
 
 
+def _log_of_square(unit: Any, u: Any) -> Any:
+    return 2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) / unit
+
+
 def log_double() -> str:
     """log((1 + s) / (1 - s)) / s, for quotients from the root of 1/2 to that of 2."""
     square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
     result = ""
     for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
         result += double_define(**{f"{name}_OF_2": _LN2 / unit})
-        result += series(f"{name}_SERIES", "u", even(lambda s, k=unit: 2 * mp.atanh(s) / s / k), 0, square, 5)
+        result += series(f"{name}_SERIES", "u", functools.partial(_log_of_square, unit), 0, square, 5)
     return result
 
 
@@ -267,9 +273,9 @@ def arctan_double() -> str:
     places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)]
     places += [mp.mpf(17)]  # for all from 16 on: the middle of their first interval
     square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
-    return series(
-        "ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2
-    ) + double_column("arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places))
+    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_column(
+        "arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places)
+    )
 
 
 def erf_double() -> str:
@@ -282,7 +288,6 @@ def arcsine_double() -> str:
     return double_define(HALF_PI_OF_DOUBLE=mp.pi / 2) + series(
         "ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9
     )
-
 
 
 def tables() -> dict[str, str]:

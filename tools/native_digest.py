@@ -4,7 +4,8 @@
 
 Each function takes some seconds on two cores. ``--plain`` compiles without fused multiplications, whose results differ
 before they are rounded: a sweep of each kind proves the functions for every machine. ``--cuda`` sweeps the CUDA
-functions in ``pairs`` of floats or in ``double``, whose text is C too. Prints how many inputs took the slow form or the careful step too.
+functions in ``pairs`` of floats or in ``double``, whose text is C too. Prints how many inputs took the slow form or
+the careful step too.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ def main() -> int:
     if "-ffp-contract=off" not in flags:
         flags += ("-ffp-contract=off",)
     known = {row["function"]: row["here"] for row in json.loads(DIGESTS.read_text(encoding="utf-8"))}
-    sweeps = cuda_library(names, options.cuda) if options.cuda else library(names, flags + PLAIN if options.plain else flags)
+    sweeps = (
+        cuda_library(names, options.cuda) if options.cuda else library(names, flags + PLAIN if options.plain else flags)
+    )
     wrong = 0
     for name in names:
         total, slow = digest(sweeps, name, threads=options.threads)

@@ -1,14 +1,14 @@
-// Float32 functions for CUDA devices, correctly rounded, without float64: see cuda_functions.py, which takes from here
-// what a kernel needs. Each section begins with "//: its name: the sections that it needs".
+// Float32 functions for CUDA devices, correctly rounded: see cuda_functions.py, which takes from here what a kernel
+// needs. Each section begins with "//: its name: the sections that it needs".
 //
-// A function has two steps. ``xf_quick_NAME`` computes the result as an unevaluated sum of two floats, with a relative
-// error below a bound, and sets a flag where not every value within that bound rounds to the same float (A. Ziv, "Fast
-// evaluation of elementary mathematical functions with correctly rounded last bit", ACM TOMS 17, 1991; the test by one
-// fma is that of de Dinechin, Lauter, Muller and Torres, "On Ziv's rounding test", ACM TOMS 39, 2013), and for special
-// values. ``xf_careful_NAME`` is right for all operands: it computes with integers of 64 bits. Its errors are below
-// 2^-59, and no result of a function of one float lies that near to the middle of two floats, but for exact ones and one
-// of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick
-// steps.
+// A function has two steps. ``xf_quick_NAME`` computes the result with a relative error below a bound, and sets a flag
+// where not every value within that bound rounds to the same float (A. Ziv, "Fast evaluation of elementary mathematical
+// functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
+// result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
+// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops. ``xf_careful_NAME`` is
+// right for all operands: it computes with integers of 64 bits. Its errors are below 2^-59, and no result of a function
+// of one float lies that near to the middle of two floats, but for exact ones and one of log1p: the sweep over all inputs
+// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps.
 //
 // Nothing may be contracted (--fmad=false): the quick steps add exactly what a rounding has lost.
 

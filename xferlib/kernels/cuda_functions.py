@@ -1,12 +1,14 @@
 """The float32 functions of CUDA kernels, correctly rounded: CUDA C++ by two ways with the same bits.
 
-*Through float64*: CUDA's function of float64, rounded once, and a table of the inputs for which this may be wrong
-(`xferlib.kernels.functions.hard_cases`). It is short, and fast where a device has float64 at full or half rate. On
-most devices float64 runs at 1/32 or 1/64 of float32, and bounds the kernel instead of memory.
+A call has a *quick* step, which is right or says that it is not certain, and a *careful* one, which is right always and
+computes with integers. There are two texts of the quick step, both in ``cuda_functions.cu``; the preprocessor chooses
+by the architecture that is compiled for:
 
-*In pairs of float32*: ``cuda_functions.cu``, with no float64 at all. On devices with fast float64 it is faster for
-some functions and slower for others: `THROUGH_DOUBLE` are those. The preprocessor chooses by the architecture that is
-compiled for.
+*In pairs of float32*, with no float64 at all. On most devices float64 runs at 1/32 or 1/64 of float32, and would bound
+the kernel instead of memory.
+
+*In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
+devices whose float64 is at half rate.
 
 A float16 result needs less. CUDA's own float32 functions are within some units of float32's last place, which decide
 over the rounding to float16 in one of some hundred cases; only these take the exact function.
@@ -19,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from xferlib.kernels.formulas import PAIRS, is_narrow, rebuild
-from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
+from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
@@ -42,7 +44,7 @@ BINARY = PAIRS | {"hypot"}
 
 @functools.cache
 def sections() -> Sections:
-    """The sections of the text in pairs; those of functions have their names."""
+    """The sections of the text: a function's careful step has its name, a quick one ends with its way."""
     return read_sections(Path(__file__).with_name("cuda_functions.cu"))
 
 
@@ -158,6 +160,7 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
   return xf_from_half(low);
 }
 """
+
 
 def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""

@@ -279,7 +279,7 @@ def is_in_steps(node: Node, math: str) -> bool:
 
 
 def steps_name(node: Node) -> str:
-    """What the names of the steps of a call end with."""
+    """The end of the names of a call's steps."""
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
@@ -988,7 +988,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """
         nodes, stores = self.program.nodes, self.program.stores
         # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
-        is_bounded = any(node.op == "loop" for node in nodes) or self.raw or any(each.index is not None for each in stores)
+        is_bounded = (
+            any(node.op == "loop" for node in nodes) or self.raw or any(each.index is not None for each in stores)
+        )
         calls = [] if is_bounded else [k for k, node in enumerate(nodes) if is_in_steps(node, self.program.math)]
         stored = {id(each.value) for each in stores}
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, CUDA)
