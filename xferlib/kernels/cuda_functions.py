@@ -159,6 +159,12 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
   *is_unsure |= low != high;
   return xf_from_half(low);
 }
+// The same for a distance of some units of x's last place, by the bits that the rounding drops; subnormals are unsure.
+XF_QUICK float xf_half_near(float x, unsigned int units, int *is_unsure) {
+  *is_unsure |= (__float_as_uint(x) << 19) + ((units - 0x1000u) << 19) <= units << 20;
+  *is_unsure |= fabsf(x) < 0x1p-14f && x != 0.0f;
+  return xf_half(x);
+}
 """
 
 
@@ -166,16 +172,20 @@ def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""
     given, args = operands_of(name)
     near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f({args})"
-    careful = f"return xf_half(xf_exact_{name}({args}));"
+    exact = f"return xf_half(xf_exact_{name}({args}));"
     if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
-        careful = f"""
-  int is_unsure = 0;
-  float r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
-  return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;
-"""
+        exact = f"""\
+is_unsure = 0;
+  r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;"""
     return f"""\
 XF_QUICK float xf_quick_half_{name}({given}, int *is_unsure) {{
-  return xf_half_within({near}, {NEAR_ULP} * 0x1p-23f, is_unsure);
+  return xf_half_near({near}, {NEAR_ULP}u, is_unsure);
 }}
-XF_CAREFUL float xf_careful_half_{name}({given}) {{ {careful} }}
+XF_CAREFUL float xf_careful_half_{name}({given}) {{
+  int is_unsure = 0;
+  float r = xf_half_within({near}, {NEAR_ULP} * 0x1p-23f, &is_unsure);
+  if (!is_unsure) return r;
+  {exact}
+}}
 """
