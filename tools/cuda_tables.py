@@ -285,9 +285,7 @@ def erf_double() -> str:
 
 
 def arcsine_double() -> str:
-    return double_define(HALF_PI_OF_DOUBLE=mp.pi / 2) + series(
-        "ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9
-    )
+    return series("ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9)
 
 
 def tables() -> dict[str, str]:
@@ -313,6 +311,7 @@ def tables() -> dict[str, str]:
         "angle_double": angle_double(),
         "half_turn_double": half_turn_double(),
         "arctan_double": arctan_double(),
+        "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
         "arcsine_double": arcsine_double(),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }

@@ -3018,6 +3018,11 @@ XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
+//: half_pi_double: double
+// constants: half_pi_double
+#define XF_HALF_PI_OF_DOUBLE 0x1.921fb54442d18p+0
+// end of constants
+
 //: arctan_double: quotient_of_doubles
 // constants: arctan_double
 #define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
@@ -3041,23 +3046,34 @@ XF_TABLE double xf_arctan_double_table[74] = {
   0x1.7f320a0f9f587p+0, 0x1.807f2112987c7p+0, 0x1.81a16e43f190bp+0, 0x1.831516233f561p+0};
 // end of constants
 
-//: arctan_in_double: arctan arctan_double
-// The angle of c, in the middle of one of 8 intervals between two powers of two, and that of (x - c) / (1 + x c)
-XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
-  float size = fabsf(x), near = size < 16.0f ? size : 16.0f;
-  unsigned int bits = __float_as_uint(near);
+// The angle of (x, y), both positive: that of c, in the middle of one of 8 intervals between two powers of two, which y / x
+// is `near`, and that of (y - x c) / (x + y c)
+XF_QUICK double xf_angle_double(double y, double x, float near) {
+  unsigned int bits = __float_as_uint(near < 16.0f ? near : 16.0f);
   int k = (int)(bits >> 20) - 975;  // from 1/32 on
-  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0), w = (double)size, q, u;
-  q = xf_quotient_of_doubles(w - c, __fma_rn(w, c, 1.0));
-  u = q * q;
-  *is_unsure |= !(size < 0x1p60f);
-  q = __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
-  return xf_signed(xf_round(q, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0);
+  double q = xf_quotient_of_doubles(__fma_rn(-c, x, y), __fma_rn(y, c, x)), u = q * q;
+  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
 }
 
-//: arcsine_double: root_of_double
+//: arctan_in_double: arctan arctan_double
+XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
+  float size = fabsf(x);
+  *is_unsure |= !(size < 0x1p60f);
+  return xf_signed(xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arctan2_in_double: arctan2 arctan_double half_pi_double reciprocal
+XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
+  float ay = fabsf(y), ax = fabsf(x), large = ay > ax ? ay : ax, near = ay * xf_near_reciprocal(ax);
+  double angle = xf_angle_double((double)ay, (double)ax, near);
+  *is_unsure |= !(ay + ax > 0x1p-60f && large < 0x1p60f && (near > 0x1p-100f || ay == 0.0f));
+  angle = __float_as_uint(x) >> 31 ? 2.0 * XF_HALF_PI_OF_DOUBLE - angle : angle;
+  return xf_signed(xf_round(angle, XF_DOUBLE_BOUND(0x1p-41), is_unsure), y);
+}
+
+//: arcsine_double: root_of_double half_pi_double
 // constants: arcsine_double
-#define XF_HALF_PI_OF_DOUBLE 0x1.921fb54442d18p+0
 #define XF_ARCSINE_SERIES(u) /* within 2^-43.9 */ \
   __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, \
   0x1.05af6a78bec66p-5, -0x1.76633841944a1p-9), 0x1.315f91ce454b4p-6), 0x1.0de3abdd2358ep-6), \
