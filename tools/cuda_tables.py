@@ -242,7 +242,7 @@ def log_double() -> str:
     square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
     result = ""
     for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
-        result += double_define(**{f"{name}_OF_2": _LN2 / unit})
+        result += "// times 2^-23\n" + double_define(**{f"{name}_OF_2": _LN2 / unit / 2**23})
         result += series(f"{name}_SERIES", "u", functools.partial(_log_of_square, unit), 0, square, 5)
     return result
 

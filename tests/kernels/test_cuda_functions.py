@@ -16,7 +16,7 @@ import pytest
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import native_digest
-from xferlib.kernels import cuda_functions, elementwise, host_compiler
+from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
 from xferlib.kernels.functions import CALLS, hard_cases
@@ -182,6 +182,30 @@ def test_cuda_text_has_the_bits_of_numpy(is_fast, monkeypatch):
     emulated.all_as_cuda([(all_at_once(CALLS), x, *results)])
     for name, found in zip(CALLS, results, strict=True):
         assert same_bits(found, kernel_of(name)(x)), name
+
+
+def nested(x, y):
+    """Calls whose operands are results of calls, and values that are needed before, between and behind them."""
+    near = NAMESPACE.tanh(x)
+    return NAMESPACE.exp(near * 2 - y) + near * y, NAMESPACE.hypot(near, x) - x
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "is_long"), [("float16", 0), ("float32", 1), ("float64", 0)])
+def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch):
+    monkeypatch.setattr(cuda_engine, "_LONG", 1 if is_long else 1 << 20)
+    kernel = elementwise(nested, name="nested")
+    calls = []
+    for size in (1, 19):
+        x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
+        y[-1] = -1000  # takes the careful step
+        found = np.full((2, size + 32), 7, dtype)
+        calls.append((kernel, x, y, found[0, :size], found[1, :size]))
+    emulated.all_as_cuda(calls)
+    for _, x, y, *found in calls:
+        with np.errstate(all="ignore"):
+            assert all(map(same_bits, found, kernel(x, y)))
+        assert all((each.base[row, x.size :] == 7).all() for row, each in enumerate(found))
 
 
 @needs_nvrtc

@@ -427,7 +427,8 @@ def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
     """Whether threads compute two vectors: see `STEP_VECTORS`."""
     is_plain = kind.rank == 1 and kind.width > 1 and kind.tile is None and not kind.raw_ranks
     is_plain = is_plain and layout.size >= _LONG and all(each.kind in ("vector", "same") for each in kind.accesses)
-    return is_plain and any(cuda_source.is_in_steps(node, program.math) for node in program.nodes)
+    dtypes = {node.dtype for node in program.nodes if cuda_source.is_in_steps(node, program.math)}
+    return is_plain and kind.width <= 4 and bool(dtypes)
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:

@@ -2704,6 +2704,8 @@ XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
 }
 #define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
 #define XF_DOUBLE_BOUND(b) ((unsigned int)((b) * 0x1p53))
+// An integer as float64, by its place among the bits: conversions are slow instructions.
+XF_QUICK double xf_double_of_int(unsigned int k) { return __hiloint2double(0x43300000, (int)(k ^ 0x80000000u)) - 0x1.000008p52; }
 
 //: quotient_of_doubles: double
 #ifdef __CUDACC__
@@ -2722,19 +2724,18 @@ XF_QUICK double xf_quotient_of_doubles(double x, double y) {
 
 //: root_of_double: double
 #ifdef __CUDACC__
-XF_QUICK float xf_rough_root(float x) {  // its reciprocal, of a normal number
-  float r;
-  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+XF_QUICK double xf_rough_root(double x) {  // its reciprocal, within some 2^-20
+  double r;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
   return r;
 }
 #else
-XF_QUICK float xf_rough_root(float x) { return 1.0f / __builtin_sqrtf(x); }
+XF_QUICK double xf_rough_root(double x) { return 1.0 / __builtin_sqrt(x) * (1.0 + 0x1p-20); }
 #endif
-// The root of x, which is also `near`, about
-XF_QUICK double xf_root_of_double(double x, float near) {
-  float r = xf_rough_root(near);
-  double s = x * (double)r;
-  return __fma_rn(__fma_rn(-s, s, x), (double)(0.5f * r), s);
+// A step of third order
+XF_QUICK double xf_root_of_double(double x) {
+  double r = xf_rough_root(x), s = x * r, e = __fma_rn(-s, r, 1.0);
+  return __fma_rn(s, e * __fma_rn(e, 0.375, 0.5), s);
 }
 
 //: exp_double: double
@@ -2835,28 +2836,31 @@ XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
 
 //: log_double: quotient_of_doubles
 // constants: log_double
-#define XF_LOG_OF_2 0x1.62e42fefa39efp-1
+// times 2^-23
+#define XF_LOG_OF_2 0x1.62e42fefa39efp-24
 #define XF_LOG_SERIES(u) /* within 2^-45.1 */ \
   __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.9193031f8a40bp-3, 0x1.c620ec66d134fp-3), \
   0x1.24943824d6345p-2), 0x1.9999962bf80a1p-2), 0x1.55555556714e6p-1), 0x1.fffffffffff12p+0)
-#define XF_LOG2_OF_2 0x1.0000000000000p+0
+// times 2^-23
+#define XF_LOG2_OF_2 0x1.0000000000000p-23
 #define XF_LOG2_SERIES(u) /* within 2^-45.1 */ \
   __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.21acb2ac810a7p-2, 0x1.4795a4b9d7c4dp-2), \
   0x1.a61a2cca60b3fp-2), 0x1.2776c295e608ap-1), 0x1.ec709dc539ef8p-1), 0x1.71547652b8253p+1)
-#define XF_LOG10_OF_2 0x1.34413509f79ffp-2
+// times 2^-23
+#define XF_LOG10_OF_2 0x1.34413509f79ffp-25
 #define XF_LOG10_SERIES(u) /* within 2^-45.1 */ \
   __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.5ccd8fd4f14ffp-4, 0x1.8a737b0d2703ep-4), \
   0x1.fc4301fcb6377p-4), 0x1.63c6247ad813ep-3), 0x1.287a7637eaddcp-2), 0x1.bcb7b1526e440p-1)
 // end of constants
 typedef struct { double s, u, k; } xf_logarithm;
-// x = 2^k (1 + s) / (1 - s), and u = s^2
+// x = 2^(k / 2^23) (1 + s) / (1 - s), and u = s^2
 XF_QUICK xf_logarithm xf_split_log(float x) {
   unsigned int exponent = (__float_as_uint(x) - 0x3f3504f3u) & 0xff800000u;  // of what is above the root of 1/2
   double m = (double)__uint_as_float(__float_as_uint(x) - exponent);
   xf_logarithm r;
   r.s = xf_quotient_of_doubles(m - 1.0, m + 1.0);
   r.u = r.s * r.s;
-  r.k = (double)((int)exponent >> 23);
+  r.k = xf_double_of_int(exponent);
   return r;
 }
 
@@ -2871,7 +2875,7 @@ XF_QUICK float xf_quick_log(float x, int *is_unsure) {
 XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   xf_logarithm a = xf_split_log(x);
   *is_unsure |= !XF_IS_NORMAL(x);
-  return xf_round(__fma_rn(a.s, XF_LOG2_SERIES(a.u), a.k), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  return xf_round(__fma_rn(a.k, XF_LOG2_OF_2, a.s * XF_LOG2_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: log10_in_double: log10 log_double
@@ -2889,7 +2893,7 @@ XF_QUICK double xf_log1p_double(double x) {
   m = __hiloint2double((int)(high - exponent), __double2loint(w));
   s = xf_quotient_of_doubles(exponent ? m - 1.0 : x, m + 1.0);
   u = s * s;
-  return __fma_rn((double)((int)exponent >> 20), XF_LOG_OF_2, s * XF_LOG_SERIES(u));
+  return __fma_rn(xf_double_of_int(exponent), 0x1p3 * XF_LOG_OF_2, s * XF_LOG_SERIES(u));
 }
 
 //: log1p_in_double: log1p log1p_double
@@ -2907,7 +2911,7 @@ XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
 
 //: arcsinh_in_double: arcsinh log1p_double quotient_of_doubles root_of_double
 XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
-  double size = (double)fabsf(x), u = size * size, one = 1.0 + u, s = xf_root_of_double(one, (float)one);
+  double size = (double)fabsf(x), u = size * size, one = 1.0 + u, s = xf_root_of_double(one);
   *is_unsure |= !(fabsf(x) < 0x1p60f);
   s = xf_log1p_double(size + xf_quotient_of_doubles(u, 1.0 + s));
   return xf_signed(xf_round(s, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
@@ -2917,7 +2921,7 @@ XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
 XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   double d = (double)x - 1.0, u = __fma_rn(d, d, d + d);
   *is_unsure |= !(x > 1.0f && x < 0x1p60f);
-  u = xf_log1p_double(d + xf_root_of_double(u, (float)u));
+  u = xf_log1p_double(d + xf_root_of_double(u));
   return xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
@@ -3084,7 +3088,7 @@ XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
 XF_QUICK double xf_arcsine_double(float size, double base, double times) {
   int is_large = size > 0.5f;
   float v = is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size;
-  double w = (double)v, root = xf_root_of_double(w, v), z = is_large ? root : w, u = is_large ? w : w * w;
+  double w = (double)v, root = xf_root_of_double(w), z = is_large ? root : w, u = is_large ? w : w * w;
   return __fma_rn(times * z, XF_ARCSINE_SERIES(u), base);
 }
 
@@ -3243,7 +3247,6 @@ XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
 //: hypot_in_double: hypot root_of_double
 XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
   double w = (double)x, v = (double)y, s = __fma_rn(w, w, v * v);
-  float near = (float)s;
-  *is_unsure |= !(near > 0x1p-120f && near < 0x1p120f);
-  return xf_round(xf_root_of_double(s, near), XF_DOUBLE_BOUND(0x1p-42), is_unsure);
+  *is_unsure |= !(s > 0x1p-240 && s < 0x1p240);
+  return xf_round(xf_root_of_double(s), XF_DOUBLE_BOUND(0x1p-42), is_unsure);
 }

@@ -1029,11 +1029,17 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """A call for all elements of a vector, whose operands and results are in arrays."""
         result, name = f"a_{self.names[id(node)]}[j]", steps_name(node)
         args = ", ".join(f"a_{self.names[id(each)]}[j]" for each in node.args)
+        if node.dtype == FLOAT16:  # one of some hundred elements is not certain: note which
+            quick = f"int own = 0; {result} = xf_quick_{name}({args}, &own); is_unsure |= own << j;"
+            careful = f"if (is_unsure >> j & 1) {result} = xf_careful_{name}({args});"
+        else:
+            quick = f"{result} = xf_quick_{name}({args}, &is_unsure);"
+            careful = f"{result} = xf_again_{name}({args});"
         return [
             "  { int is_unsure = 0;",
-            f"{self._loop_head()} {result} = xf_quick_{name}({args}, &is_unsure); }}",
+            f"{self._loop_head()} {quick} }}",
             "  if (is_unsure) {",
-            f"{self._loop_head()} {result} = xf_again_{name}({args}); }}",
+            f"{self._loop_head()} {careful} }}",
             "  } }",
         ]
 
