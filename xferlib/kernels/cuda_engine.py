@@ -144,7 +144,8 @@ _MOST_SINGLE = 4
 _TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
 """The sides of tiles in shared memory."""
 STEP_VECTORS = 2
-"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time."""
+"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time. With
+8 elements of float16 two are slower: one of some hundred is not certain there."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
@@ -425,10 +426,10 @@ def _kind(
 
 def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
     """Whether threads compute two vectors: see `STEP_VECTORS`."""
-    is_plain = kind.rank == 1 and kind.width > 1 and kind.tile is None and not kind.raw_ranks
-    is_plain = is_plain and layout.size >= _LONG and all(each.kind in ("vector", "same") for each in kind.accesses)
-    dtypes = {node.dtype for node in program.nodes if cuda_source.is_in_steps(node, program.math)}
-    return is_plain and kind.width <= 4 and bool(dtypes)
+    is_plain = kind.rank == 1 and kind.tile is None and not kind.raw_ranks
+    is_plain = is_plain and all(each.kind in ("vector", "same") for each in kind.accesses)
+    is_long = layout.size >= _LONG and 1 < kind.width <= 4
+    return is_plain and is_long and any(cuda_source.is_in_steps(node, program.math) for node in program.nodes)
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
