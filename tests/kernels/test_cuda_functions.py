@@ -202,10 +202,10 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch)
         found = np.full((2, size + 32), 7, dtype)
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
     emulated.all_as_cuda(calls)
-    for _, x, y, *found in calls:
+    for _, x, y, first, second in calls:
         with np.errstate(all="ignore"):
-            assert all(map(same_bits, found, kernel(x, y)))
-        assert all((each.base[row, x.size :] == 7).all() for row, each in enumerate(found))
+            assert all(map(same_bits, (first, second), kernel(x, y)))
+        assert (first.base[:, x.size :] == 7).all()
 
 
 @needs_nvrtc

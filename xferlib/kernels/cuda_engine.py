@@ -144,8 +144,10 @@ _MOST_SINGLE = 4
 _TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
 """The sides of tiles in shared memory."""
 STEP_VECTORS = 2
-"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time. With
-8 elements of float16 two are slower: one of some hundred is not certain there."""
+"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
+
+With float16 they are slower: of some hundred elements one is not certain.
+"""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
