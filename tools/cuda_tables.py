@@ -279,9 +279,10 @@ def arctan_double() -> str:
 
 
 def erf_double() -> str:
-    places = [mp.mpf(0)] + [mp.ldexp(32 + k + mp.mpf(1) / 2, e - 5) for e in range(-6, 2) for k in range(32)]
-    rows = [(mp.erf(c), _erf_slope(c)) for c in (*places, mp.mpf(4.0625))]
-    return double_table("erf, and the slope", "erf_double", rows)
+    places = [mp.mpf(k) / 8 for k in range(33)]
+    return double_table(
+        "erf of multiples of 1/8, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+    )
 
 
 def arcsine_double() -> str:

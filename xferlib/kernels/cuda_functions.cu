@@ -3111,137 +3111,49 @@ XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
 
 //: erf_in_double: erf double
 // constants: erf_double
-// erf, and the slope
-XF_TABLE double2 xf_erf_double_table[258] = {
-  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.255a9d009a487p-6, 0x1.20cad636ea907p+0}, {0x1.2e60ef1112b99p-6,
-  0x1.20c9ac6657377p+0}, {0x1.376737aef239bp-6, 0x1.20c87990b30c5p+0}, {0x1.406d769210b4cp-6, 0x1.20c73db61ad1cp+0},
-  {0x1.4973ab7247002p-6, 0x1.20c5f8d6ac22bp+0}, {0x1.5279d6076ee18p-6, 0x1.20c4aaf285728p+0}, {0x1.5b7ff60963155p-6,
-  0x1.20c35409c60cep+0}, {0x1.64860b2fff561p-6, 0x1.20c1f41c8e15bp+0}, {0x1.6d8c153320626p-6, 0x1.20c08b2afe892p+0},
-  {0x1.769213caa4048p-6, 0x1.20bf1935393bbp+0}, {0x1.7f9806ae69188p-6, 0x1.20bd9e3b60da0p+0}, {0x1.889ded964f934p-6,
-  0x1.20bc1a3d98e90p+0}, {0x1.91a3c83a38892p-6, 0x1.20ba8d3c05c5ap+0}, {0x1.9aa996520634ep-6, 0x1.20b8f736cca52p+0},
-  {0x1.a3af57959bfe4p-6, 0x1.20b7582e1394fp+0}, {0x1.acb50bbcde80bp-6, 0x1.20b5b022017a6p+0}, {0x1.b5bab27fb3925p-6,
-  0x1.20b3ff12be132p+0}, {0x1.bec04b96024a9p-6, 0x1.20b2450071f4dp+0}, {0x1.c7c5d6b7b308dp-6, 0x1.20b081eb468d0p+0},
-  {0x1.d0cb539caf7b4p-6, 0x1.20aeb5d366217p+0}, {0x1.d9d0c1fce2a5cp-6, 0x1.20ace0b8fbcfcp+0}, {0x1.e2d6219038e85p-6,
-  0x1.20ab029c338dbp+0}, {0x1.ebdb720ea0062p-6, 0x1.20a91b7d3a28bp+0}, {0x1.f4e0b330072c2p-6, 0x1.20a72b5c3d464p+0},
-  {0x1.fde5e4ac5ef7dp-6, 0x1.20a532396b63dp+0}, {0x1.0375831dccbefp-5, 0x1.20a33014f3d69p+0}, {0x1.07f80bcad5289p-5,
-  0x1.20a124ef06cb8p+0}, {0x1.0c7a8c394344ap-5, 0x1.209f10c7d5478p+0}, {0x1.10fd04451264ap-5, 0x1.209cf39f91273p+0},
-  {0x1.157f73ca3ea34p-5, 0x1.209acd766d1eep+0}, {0x1.1a01daa4c4e7cp-5, 0x1.20989e4c9cbaap+0}, {0x1.1e8438b0a2e92p-5,
-  0x1.20966622545e2p+0}, {0x1.2547b4f031767p-5, 0x1.209301027b8ecp+0}, {0x1.2e4c3a76f163dp-5, 0x1.208e5aadae7a0p+0},
-  {0x1.37509a3b11a15p-5, 0x1.2089905adb0f1p+0}, {0x1.4054d31ca9217p-5, 0x1.2084a20bccd66p+0}, {0x1.4958e3fbdd68bp-5,
-  0x1.207f8fc25ccf1p+0}, {0x1.525ccbb8e2f99p-5, 0x1.207a5980716dep+0}, {0x1.5b608933fdbfep-5, 0x1.2074ff47fe9bep+0},
-  {0x1.64641b4d817c9p-5, 0x1.206f811b05b57p+0}, {0x1.6d6780e5d2314p-5, 0x1.2069defb9588ap+0}, {0x1.766ab8dd648bdp-5,
-  0x1.206418ebca546p+0}, {0x1.7f6dc214be51cp-5, 0x1.205e2eedcdc6dp+0}, {0x1.88709b6c76cbcp-5, 0x1.20582103d6fbfp+0},
-  {0x1.917343c537312p-5, 0x1.2051ef302a7c9p+0}, {0x1.9a75b9ffbb130p-5, 0x1.204b99751a3c7p+0}, {0x1.a377fcfcd0c80p-5,
-  0x1.20451fd505993p+0}, {0x1.ac7a0b9d59d71p-5, 0x1.203e825259589p+0}, {0x1.b57be4c24b632p-5, 0x1.2037c0ef8fa71p+0},
-  {0x1.be7d874cae960p-5, 0x1.2030dbaf30167p+0}, {0x1.c77ef21da10bap-5, 0x1.2029d293cf9c0p+0}, {0x1.d0802416553d1p-5,
-  0x1.2022a5a0108efp+0}, {0x1.d9811c1812ebcp-5, 0x1.201b54d6a2a6fp+0}, {0x1.e281d904378c4p-5, 0x1.2013e03a42fa4p+0},
-  {0x1.eb8259bc36b15p-5, 0x1.200c47cdbbfc1p+0}, {0x1.f4829d219a76cp-5, 0x1.20048b93e57afp+0}, {0x1.fd82a21603ec3p-5,
-  0x1.1ffcab8fa49ebp+0}, {0x1.034133bd95bffp-4, 0x1.1ff4a7c3ebe6fp+0}, {0x1.07c0f61970b4bp-4, 0x1.1fec8033bb28ep+0},
-  {0x1.0c40978f870a2p-4, 0x1.1fe434e21f8dep+0}, {0x1.10c01790d9456p-4, 0x1.1fdbc5d233913p+0}, {0x1.153f758e74700p-4,
-  0x1.1fd333071efe3p+0}, {0x1.19beb0f9724d6p-4, 0x1.1fca7c8416ee6p+0}, {0x1.1e3dc942f9901p-4, 0x1.1fc1a24c5dc75p+0},
-  {0x1.24fc2a9a2b1c3p-4, 0x1.1fb4180d3df35p+0}, {0x1.2df9818fa2642p-4, 0x1.1fa18d8aa972cp+0}, {0x1.36f641f69c599p-4,
-  0x1.1f8e74729a55fp+0}, {0x1.3ff2675adeda8p-4, 0x1.1f7acce1a0aa9p+0}, {0x1.48eded491794cp-4, 0x1.1f6696f5203f7p+0},
-  {0x1.51e8cf4ee2a27p-4, 0x1.1f51d2cb505bbp+0}, {0x1.5ae308fad1250p-4, 0x1.1f3c80833b72ep+0}, {0x1.63dc95dc6fdd1p-4,
-  0x1.1f26a03cbed85p+0}, {0x1.6cd571844dc06p-4, 0x1.1f1032188a6f2p+0}, {0x1.75cd9784028cep-4, 0x1.1ef9363820593p+0},
-  {0x1.7ec5036e3559ap-4, 0x1.1ee1acbdd4a3ap+0}, {0x1.87bbb0d6a3249p-4, 0x1.1ec995ccccf15p+0}, {0x1.90b19b52255dep-4,
-  0x1.1eb0f18900236p+0}, {0x1.99a6be76b870bp-4, 0x1.1e97c01735ffdp+0}, {0x1.a29b15db8248ap-4, 0x1.1e7e019d06d60p+0},
-  {0x1.ab8e9d18d8d4cp-4, 0x1.1e63b640db20fp+0}, {0x1.b4814fc848878p-4, 0x1.1e48de29eb283p+0}, {0x1.bd7329849ad36p-4,
-  0x1.1e2d79803e9dep+0}, {0x1.c66425e9dca4cp-4, 0x1.1e11886cac3bcp+0}, {0x1.cf54409564d8dp-4, 0x1.1df50b18d95d2p+0},
-  {0x1.d8437525dab09p-4, 0x1.1dd801af3997ep+0}, {0x1.e131bf3b3c416p-4, 0x1.1dba6c5b0e52ep+0}, {0x1.ea1f1a76e4e1bp-4,
-  0x1.1d9c4b48665a9p+0}, {0x1.f30b827b93926p-4, 0x1.1d7d9ea41d73ap+0}, {0x1.fbf6f2ed71651p-4, 0x1.1d5e669bdbebap+0},
-  {0x1.0270b3b90bef3p-3, 0x1.1d3ea35e1627dp+0}, {0x1.06e56dd84baa8p-3, 0x1.1d1e551a0c320p+0}, {0x1.0b59a5a8bea67p-3,
-  0x1.1cfd7bffc9432p+0}, {0x1.0fcd58ff6d679p-3, 0x1.1cdc1840234c8p+0}, {0x1.144085b2255ecp-3, 0x1.1cba2a0cba7e9p+0},
-  {0x1.18b329977c116p-3, 0x1.1c97b197f8ce4p+0}, {0x1.1d254286d23f6p-3, 0x1.1c74af151177cp+0}, {0x1.23cf5ea9b2d20p-3,
-  0x1.1c3f28e81df0ap+0}, {0x1.2cb03463cefb9p-3, 0x1.1bf5ea1113ad5p+0}, {0x1.358eb7942ef1ap-3, 0x1.1baa86c2890c0p+0},
-  {0x1.3e6ad71e0a73bp-3, 0x1.1b5d00bb7e787p+0}, {0x1.474481f2c2a8ep-3, 0x1.1b0d59c74a7dep+0}, {0x1.501ba712448a3p-3,
-  0x1.1abb93bd880f7p+0}, {0x1.58f0358b6abd4p-3, 0x1.1a67b082045a9p+0}, {0x1.61c21c7c5edc5p-3, 0x1.1a11b204ac24ap+0},
-  {0x1.6a914b12fa268p-3, 0x1.19b99a4178b5cp+0}, {0x1.735db08d25967p-3, 0x1.195f6b405c4f8p+0}, {0x1.7c273c39395a1p-3,
-  0x1.190327152e336p+0}, {0x1.84eddd765ba9ap-3, 0x1.18a4cfdf9637ap+0}, {0x1.8db183b4def8fp-3, 0x1.184467caf7ed9p+0},
-  {0x1.96721e769f808p-3, 0x1.17e1f10e5d58bp+0}, {0x1.9f2f9d4f601a8p-3, 0x1.177d6dec61391p+0}, {0x1.a7e9efe526706p-3,
-  0x1.1716e0b318e9dp+0}, {0x1.b0a105f09675ep-3, 0x1.16ae4bbbfdd47p+0}, {0x1.b954cf3d4d2dep-3, 0x1.1643b16bd67a9p+0},
-  {0x1.c2053baa3ab5dp-3, 0x1.15d714329f177p+0}, {0x1.cab23b29fb94ep-3, 0x1.1568768b71d9fp+0}, {0x1.d35bbdc3314b1p-3,
-  0x1.14f7dafc6eb96p+0}, {0x1.dc01b390da1d8p-3, 0x1.14854416a2e4ap+0}, {0x1.e4a40cc2a81c8p-3, 0x1.1410b475efcf0p+0},
-  {0x1.ed42b99d5760ep-3, 0x1.139a2ec0f1da8p+0}, {0x1.f5ddaa7b037c9p-3, 0x1.1321b5a8e6a1ap+0}, {0x1.fe74cfcb7c1c6p-3,
-  0x1.12a74be992e1fp+0}, {0x1.03840d0a4c6bdp-2, 0x1.122af4492808bp+0}, {0x1.07cbbcf946153p-2, 0x1.11acb19829634p+0},
-  {0x1.0c11700c1acc3p-2, 0x1.112c86b150f3ap+0}, {0x1.10551ea7b97a4p-2, 0x1.10aa767973ecap+0}, {0x1.1496c13cb865ap-2,
-  0x1.102683df66d49p+0}, {0x1.18d650477cf67p-2, 0x1.0fa0b1dbe1523p+0}, {0x1.1f31b1e20e51ep-2, 0x1.0ed47a88f0a43p+0},
-  {0x1.27a3ffab08551p-2, 0x1.0dbdbf3bdae43p+0}, {0x1.300d7a6fb8861p-2, 0x1.0c9fbdac677b5p+0}, {0x1.386de863de0a5p-2,
-  0x1.0b7a8f677ad28p+0}, {0x1.40c51089e30adp-2, 0x1.0a4e4e8a4da86p+0}, {0x1.4912bab74fe58p-2, 0x1.091b15be8dc1fp+0},
-  {0x1.5156af991f1d3p-2, 0x1.07e100366cfeap+0}, {0x1.5990b8b7f17e4p-2, 0x1.06a029a89fa0ap+0}, {0x1.61c0a07c21f5ep-2,
-  0x1.0558ae4c4a9d2p+0}, {0x1.69e63231b89d9p-2, 0x1.040aaad4e2c98p+0}, {0x1.72013a0c3c874p-2, 0x1.02b63c6dfdbe1p+0},
-  {0x1.7a11852a63d9ep-2, 0x1.015b80b71547fp+0}, {0x1.8216e199a1d67p-2, 0x1.fff52b7e7c8e4p-1}, {0x1.8a111e599264dp-2,
-  0x1.fd273401a7a9cp-1}, {0x1.92000b5f42cdbp-2, 0x1.fa4d58ba2f25ap-1}, {0x1.99e37998574e8p-2, 0x1.f767d82f90040p-1},
-  {0x1.a1bb3aee0d3b4p-2, 0x1.f476f1a55b880p-1}, {0x1.a98722481968fp-2, 0x1.f17ae512414dcp-1}, {0x1.b147038f62a25p-2,
-  0x1.ee73f3170abf1p-1}, {0x1.b8fab3b097f05p-2, 0x1.eb625cf589a90p-1}, {0x1.c0a2089ea2860p-2, 0x1.e84664877bb7dp-1},
-  {0x1.c83cd954f3272p-2, 0x1.e5204c35649f9p-1}, {0x1.cfcafdd9aae7dp-2, 0x1.e1f056ed60b4bp-1}, {0x1.d74c4f3f9f2a3p-2,
-  0x1.deb6c819f1b8ep-1}, {0x1.dec0a7a838c69p-2, 0x1.db73e398c79ccp-1}, {0x1.e627e2452e51dp-2, 0x1.d827edb186f79p-1},
-  {0x1.ed81db5a197b8p-2, 0x1.d4d32b0c8ef04p-1}, {0x1.f4ce703de785cp-2, 0x1.d175e0a9c053ep-1}, {0x1.fc0d7f5c24de6p-2,
-  0x1.ce1053d7478f4p-1}, {0x1.019f741b11f48p-1, 0x1.caa2ca286b3f6p-1}, {0x1.053145b1ff875p-1, 0x1.c72d896c61085p-1},
-  {0x1.08bc254abb187p-1, 0x1.c3b0d7a52a5c8p-1}, {0x1.0dff4f247f6c6p-1, 0x1.be68728e29d5ep-1}, {0x1.14eab43841b55p-1,
-  0x1.b745c55905bf8p-1}, {0x1.1bb95c3746199p-1, 0x1.b00a46237d5bep-1}, {0x1.226ae840d4d70p-1, 0x1.a8b8287ec6a09p-1},
-  {0x1.28ff0240d52cdp-1, 0x1.a1519efaf889ep-1}, {0x1.2f755ce9a21f4p-1, 0x1.99d8da149c13fp-1}, {0x1.35cdb3a9a144dp-1,
-  0x1.925007283d7aap-1}, {0x1.3c07ca9cb4f9ep-1, 0x1.8ab94f6caa71dp-1}, {0x1.42236e79a5fa6p-1, 0x1.8316d6f48133dp-1},
-  {0x1.4820747ba2dc2p-1, 0x1.7b6abbb7aaf19p-1}, {0x1.4dfeba47f63ccp-1, 0x1.73b714a552763p-1}, {0x1.53be25d016a4fp-1,
-  0x1.6bfdf0beddaf5p-1}, {0x1.595ea53035283p-1, 0x1.6441563c665d4p-1}, {0x1.5ee02e8a71a53p-1, 0x1.5c8341bb23767p-1},
-  {0x1.6442bfdedd397p-1, 0x1.54c5a57629db0p-1}, {0x1.69865ee075011p-1, 0x1.4d0a6889dfd9fp-1}, {0x1.6eab18c74091bp-1,
-  0x1.4553664273d24p-1}, {0x1.73b1021fc0cb8p-1, 0x1.3da26d759aef5p-1}, {0x1.78983697dc96fp-1, 0x1.35f93fe7d1b3dp-1},
-  {0x1.7d60d8c979f7bp-1, 0x1.2e5991bd4cbfcp-1}, {0x1.820b1202f27fbp-1, 0x1.26c508f6bd0ffp-1}, {0x1.8697120d92a4ap-1,
-  0x1.1f3d3cf9ffe5ap-1}, {0x1.8b050ef253c37p-1, 0x1.17c3b626c7a12p-1}, {0x1.8f5544bd00c04p-1, 0x1.1059ed7740313p-1},
-  {0x1.9387f53df5238p-1, 0x1.09014c2ca74dap-1}, {0x1.979d67caa6631p-1, 0x1.01bb2b87c6968p-1}, {0x1.9b95e8fd26abap-1,
-  0x1.f511a91a67d2ap-2}, {0x1.9f71ca72cffb6p-1, 0x1.e6d6ffaa65a25p-2}, {0x1.a331628a45b92p-1, 0x1.d8c8aace11e63p-2},
-  {0x1.a6d50c20fa293p-1, 0x1.cae8d93f1d7b7p-2}, {0x1.aa5d265064366p-1, 0x1.bd3998457afdbp-2}, {0x1.adca142b10f98p-1,
-  0x1.afbcd3afe8ab6p-2}, {0x1.b2bb679ead19cp-1, 0x1.9be437a7de946p-2}, {0x1.b8f741ef54f83p-1, 0x1.822e655b417e7p-2},
-  {0x1.bece0d82d1a5cp-1, 0x1.695e8cd31867ep-2}, {0x1.c443755820d64p-1, 0x1.517de540ce2a3p-2}, {0x1.c95b455cce69dp-1,
-  0x1.3a93b1998736cp-2}, {0x1.ce1962c0e0d8bp-1, 0x1.24a55399ea239p-2}, {0x1.d281c49d818d0p-1, 0x1.0fb6620c550afp-2},
-  {0x1.d6986cfa798e7p-1, 0x1.f79183b101c5bp-3}, {0x1.da61623cb41e0p-1, 0x1.d1b982c501370p-3}, {0x1.dde0a90611a0dp-1,
-  0x1.ade26b7fbed95p-3}, {0x1.e11a3e8cf4eb8p-1, 0x1.8c07329874652p-3}, {0x1.e4121370224ccp-1, 0x1.6c205655be720p-3},
-  {0x1.e6cc0709c8a0dp-1, 0x1.4e241e912c305p-3}, {0x1.e94be342e6743p-1, 0x1.3206dceef5f87p-3}, {0x1.eb9558e6b42cep-1,
-  0x1.17bb2c8d41535p-3}, {0x1.edabfc7453e63p-1, 0x1.fe6460fef4680p-4}, {0x1.ef93436bc2daap-1, 0x1.d0b7a0f921e7cp-4},
-  {0x1.f14e8211e8c55p-1, 0x1.a64de673e8837p-4}, {0x1.f2e0e9a6a8b09p-1, 0x1.7f036c0107294p-4}, {0x1.f44d870704911p-1,
-  0x1.5ab342383d178p-4}, {0x1.f59741b4b97cfp-1, 0x1.3937b1b31925ap-4}, {0x1.f6c0db3c34641p-1, 0x1.1a6a95b1e786fp-4},
-  {0x1.f7cceef15d631p-1, 0x1.fc4b5e32d6259p-5}, {0x1.f8bdf1fb78370p-1, 0x1.c885df3451a07p-5}, {0x1.f99633a838a57p-1,
-  0x1.993979e14fffep-5}, {0x1.fa57ddfe27376p-1, 0x1.6e1c5893c380bp-5}, {0x1.fb04f6868a944p-1, 0x1.46e66be002240p-5},
-  {0x1.fb9f5f4739170p-1, 0x1.2351c2f2d1449p-5}, {0x1.fc28d7e4f9cd0p-1, 0x1.031ad58d56279p-5}, {0x1.fca2fee770c79p-1,
-  0x1.cc0180af00a8bp-6}, {0x1.fd0f5317f582fp-1, 0x1.978ae8b55ce1bp-6}, {0x1.fd6f34f52013ap-1, 0x1.685bb5134ef13p-6},
-  {0x1.fdea6e062d0c9p-1, 0x1.2a875b5ffab56p-6}, {0x1.fe6e1742f7cf6p-1, 0x1.cd5ec93c12432p-7}, {0x1.fed37386190fbp-1,
-  0x1.61beae53b72b7p-7}, {0x1.ff20e0a7ba8c2p-1, 0x1.0d1d69569b82dp-7}, {0x1.ff5b8fb26f5f6p-1, 0x1.9646f35a76624p-8},
-  {0x1.ff87b1913e853p-1, 0x1.30499b503957fp-8}, {0x1.ffa89fe5b3625p-1, 0x1.c4412bf4b8f0bp-9}, {0x1.ffc10194fcb64p-1,
-  0x1.4d78bba8ca5fdp-9}, {0x1.ffd2eae369a07p-1, 0x1.e7f232d9e2630p-10}, {0x1.ffdff92db56e5p-1, 0x1.6235fbd7a4345p-10},
-  {0x1.ffe96a78a04a9p-1, 0x1.fe41cd9bb4eeep-11}, {0x1.fff0312b010b5p-1, 0x1.6caa0d3582fe9p-11}, {0x1.fff50456dab8cp-1,
-  0x1.0295ef6591848p-11}, {0x1.fff86cfd3e657p-1, 0x1.6be02102b3520p-12}, {0x1.fffad0b901755p-1,
-  0x1.fc0d55470cf51p-13}, {0x1.fffc7a37857d2p-1, 0x1.5feada379d8b7p-13}, {0x1.fffd9fdeabccep-1,
-  0x1.e3bcf436a1a95p-14}, {0x1.fffe68f4fa777p-1, 0x1.49e17724f4d41p-14}, {0x1.fffef1960d85dp-1,
-  0x1.be6abbb10a5aap-15}, {0x1.ffff4db27f146p-1, 0x1.2bb5cc22e5db6p-15}, {0x1.ffff8b500e77cp-1,
-  0x1.8f4ccca7fc90dp-16}, {0x1.ffffb43555b5fp-1, 0x1.07ebd2a2d2844p-16}, {0x1.ffffcf23ff5fcp-1,
-  0x1.5a2adfa0b4bc4p-17}, {0x1.ffffe0bd3e852p-1, 0x1.c282cd3957edap-18}, {0x1.ffffec2641a9ep-1,
-  0x1.22df298214423p-18}, {0x1.fffff37d63a36p-1, 0x1.74adc8f4064d3p-19}, {0x1.fffff82cdcf1bp-1,
-  0x1.d9c73698fb1dcp-20}, {0x1.fffffb248c39dp-1, 0x1.2acee2f5ecdb8p-20}, {0x1.fffffd01f36afp-1,
-  0x1.75fa8dbc84becp-21}, {0x1.fffffe2ba0ea5p-1, 0x1.d06ad6ecdf971p-22}, {0x1.fffffee3cc32cp-1,
-  0x1.1e1e857adc568p-22}, {0x1.ffffff54dab72p-1, 0x1.5dcd669f2cd34p-23}, {0x1.ffffffb127525p-1,
-  0x1.4980cb3c80949p-24}};
+// erf of multiples of 1/8, and the slope
+XF_TABLE double2 xf_erf_double_table[33] = {
+  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.1f5e1a35c3b89p-3, 0x1.1c62fa1e869b6p+0}, {0x1.1af54e232d609p-2,
+  0x1.0f5d1602f7e41p+0}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1}, {0x1.0a7ef5c18edd2p-1, 0x1.c1efca49a5011p-1},
+  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.6c1c9759d0e5fp-1, 0x1.492e42d78d2c5p-1}, {0x1.91724951b8fc6p-1,
+  0x1.0cab61f084b93p-1}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2}, {0x1.c6dad2829ec62p-1, 0x1.45e99bcbb7915p-2},
+  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.e5768c3b4a3fcp-1, 0x1.5ce595c455b0ap-3}, {0x1.eea5557137ae0p-1,
+  0x1.e723726b824a9p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4}, {0x1.f92d077f8d56dp-1, 0x1.b055303221015p-5},
+  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fd9ae142795e3p-1, 0x1.529b9e8cf9a1ep-6}, {0x1.fea4218d6594ap-1,
+  0x1.94624e78e0fafp-7}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8}, {0x1.ff9960f3eb327p-1, 0x1.06918b6355624p-8},
+  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffe514bbdc197p-1, 0x1.2ce898809244ep-10}, {0x1.fff2cfb0453d9p-1,
+  0x1.3360ccd23db3ap-11}, {0x1.fff9ba420e834p-1, 0x1.30538fbb77ecdp-12}, {0x1.fffd1ac4135f9p-1,
+  0x1.2408e9ba3327fp-13}, {0x1.fffeb3ebb267bp-1, 0x1.0f9e1b4dd36dfp-14}, {0x1.ffff6f9f67e55p-1,
+  0x1.e9b5e8d00ce77p-16}, {0x1.ffffc316d9ed0p-1, 0x1.abe09e9144b5ep-17}, {0x1.ffffe710d565ep-1,
+  0x1.6a597219a93dap-18}, {0x1.fffff618c3da6p-1, 0x1.296a70f414053p-19}, {0x1.fffffc2f171e3p-1,
+  0x1.d9371e2ff7c35p-21}, {0x1.fffffe92ced93p-1, 0x1.6ce1aa3fd7bddp-22}, {0x1.ffffff7b91176p-1,
+  0x1.10b1488aeb235p-23}};
 // end of constants
-// The value and the slope next to x, where 32 parts lie between two powers of two; small terms in float
+// erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of 1/8;
+// the series in a = -2 c d and u = d^2, with its small terms in float
 XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
-  float size = fabsf(x), c, d, v, q;
-  unsigned int bits;
-  int k;
+  float size = fabsf(x), t, c, d, a, u, q, more;
   double2 f;
-  double w;
+  double w, v;
   size = size < 4.0f ? size : 4.0f;
-  bits = __float_as_uint(size);
-  k = (int)(bits >> 18) - 3871;
-  c = k > 0 ? __uint_as_float((bits & 0xfffc0000u) | 0x20000u) : 0.0f;
+  t = size + 0x1.8p20f;  // a multiple of 1/8
+  c = t - 0x1.8p20f;
   d = size - c;
-  f = xf_erf_double_table[k > 0 ? k : 0];
-  v = c * c;
-  q = __fmaf_rn(v, __fmaf_rn(v, -0x1.6c16c2p-5f, 0x1.c71c72p-3f), -0x1.555556p-3f) * c;
-  q = __fmaf_rn(d, q, __fmaf_rn(v, __fmaf_rn(v, 0x1.111112p-3f, -0.4f), 0.1f));
-  q = __fmaf_rn(d, q, c * __fmaf_rn(v, -0x1.555556p-2f, 0.5f));
-  q = d * d * __fmaf_rn(d, q, 0x1.555556p-1f * v);
+  f = xf_erf_double_table[__float_as_uint(t) & 63u];
+  a = -2.0f * c * d;
+  u = d * d;
+  more = __fmaf_rn(a, __fmaf_rn(a, -0x1.2f684cp-7f, -0x1.555556p-6f), __fmaf_rn(u, 0x1.2f684cp-8f, -0x1.861862p-6f));
+  more = __fmaf_rn(u, more, __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.555556p-7f, 0x1.24924ap-5f), 0x1.555556p-4f), 0.1f));
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, -0x1.111112p-10f, -0x1.861862p-8f), -0x1.c71c72p-6f), -0.1f);
+  more = __fmaf_rn(u, more, a * __fmaf_rn(a, q, -0.25f));
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.71de3ap-19f, 0x1.a01a02p-16f), 0x1.a01a02p-13f), 0x1.6c16c2p-10f);
+  q = __fmaf_rn(u, more, a * a * a * __fmaf_rn(a, __fmaf_rn(a, q, 0x1.111112p-7f), 0x1.555556p-5f));
   w = (double)d;
-  w = __fma_rn(f.y * w, __fma_rn(w, __fma_rn(w, -0x1.5555555555555p-2, -(double)c), 1.0) + (double)q, f.x);
+  v = (double)c * w;
+  v = __fma_rn(w * w, -0x1.5555555555555p-2, __fma_rn(v, __fma_rn(v, 0x1.5555555555555p-1, -1.0), (double)q));
+  w = f.y * w;
   *is_unsure |= x != x;
-  return xf_signed(xf_round(w, XF_DOUBLE_BOUND(0x1p-40), is_unsure), x);
+  return xf_signed(xf_round(__fma_rn(w, v, w) + f.x, XF_DOUBLE_BOUND(0x1p-40), is_unsure), x);
 }
 
 //: hypot_in_double: hypot root_of_double
