@@ -14,7 +14,7 @@ import operator
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +143,13 @@ _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _TILES = tuple((rows, columns) for rows in (16, 32, 64) for columns in (16, 32, 64) if rows * columns >= 512)
 """The sides of tiles in shared memory."""
+STEP_VECTORS = 2
+"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
+
+With float16 they are slower: of some hundred elements one is not certain.
+"""
+_LONG = 1 << 20
+"""The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
 """The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
@@ -319,6 +326,8 @@ class CudaPlan:
         )
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, elements, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
+        if _is_long(program, kind, layout):
+            kind = replace(kind, width=STEP_VECTORS * kind.width)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
@@ -451,6 +460,14 @@ def _kind(
         raw_words=raw_words,
         threads=threads,
     )
+
+
+def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
+    """Whether threads compute two vectors: see `STEP_VECTORS`."""
+    is_plain = kind.rank == 1 and kind.tile is None and not kind.raw_ranks
+    is_plain = is_plain and all(each.kind in ("vector", "same") for each in kind.accesses)
+    is_long = layout.size >= _LONG and 1 < kind.width <= 4
+    return is_plain and is_long and any(cuda_source.is_in_steps(node, program.math) for node in program.nodes)
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
