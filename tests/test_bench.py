@@ -67,6 +67,9 @@ def test_a_case_is_the_same_at_each_draw_and_has_the_layout_that_it_names() -> N
     assert layouts[False] >= {"contiguous", "transposed", "permuted", "cropped"}
 
 
+KINDS = {"transfer", "kernel", "reduction", "prefetch", "tree"}
+
+
 def test_a_sweep_checks_and_times_cases_that_a_seed_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "sweep.json"
     arguments = ["bench", "sweep", "--seconds", "0.3", "--seed", "11", "--largest", "64KiB", "--without-compile"]
@@ -76,9 +79,9 @@ def test_a_sweep_checks_and_times_cases_that_a_seed_repeats(tmp_path: Path, caps
     assert "behind by over 10 %" in out
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert found["machine"]["seed"] == 11
-    assert {each["kind"] for each in found["cases"]} == set(bench._KINDS)
+    assert {each["kind"] for each in found["cases"]} == KINDS
     assert {(each["kind"], each["regime"]) for each in found["summaries"]} == set(
-        itertools.product(bench._KINDS, ("hot", "cold"))
+        itertools.product(KINDS, ("hot", "cold"))
     )
     for each in found["cases"]:
         assert each["problem"] == ""
@@ -105,9 +108,9 @@ def test_the_usual_transfers_are_printed_and_written(tmp_path: Path, capsys: pyt
         assert each["nbytes"] in (512, 1024), each["case"]
 
 
-@pytest.mark.parametrize("kind", ["transfer", "kernel", "reduction"])
+@pytest.mark.parametrize("kind", sorted(KINDS))
 def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    send, define = xl.to_device, xl.elementwise
+    send, define, ahead, send_tree = xl.to_device, xl.elementwise, xl.prefetch, xl.tree.to_device
 
     def wrong(*args: Any, **options: Any) -> Any:
         kernel = define(*args, **options)
@@ -123,6 +126,11 @@ def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys:
         monkeypatch.setattr(xl, "to_host", lambda x: np.asarray(x) == 0)
     elif kind == "transfer":
         monkeypatch.setattr(xl, "to_device", lambda x, **options: send(np.zeros(x.shape, x.dtype), **options))
+    elif kind == "prefetch":
+        monkeypatch.setattr(xl, "prefetch", lambda x, **options: ahead([each - 1 for each in x], **options))
+    elif kind == "tree":
+        less = lambda tree: {name: leaf - 1 for name, leaf in tree.items()}
+        monkeypatch.setattr(xl.tree, "to_device", lambda tree, **options: send_tree(less(tree), **options))
     else:
         monkeypatch.setattr(xl, "elementwise", wrong)
     arguments = ["--kind", kind, "--seconds", "0.2", "--seed", "4", "--largest", "8KiB", "--without-compile"]

@@ -181,7 +181,8 @@ def test_a_file_without_permission_is_refused_at_once(
 
 
 COMMANDS = (
-    "info", "doctor", "demo", "trace", "bench transfer", "bench sweep", "cache info", "cache clear", "completion"
+    "info", "doctor", "demo", "trace", "pretend", "bench transfer", "bench sweep", "cache info", "cache clear",
+    "completion",
 )  # fmt: skip
 REFUSED = [
     *(([], "find what makes programs fail"), (["abacus"], "there is no command"), (["bench"], "first word of several")),

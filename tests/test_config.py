@@ -54,6 +54,8 @@ GIVEN: dict[str, tuple[str, Any]] = {
     "XFERLIB_TORCH_FLOAT": ("torch", "torch"),
     "XFERLIB_TORCH_OPERATORS": ("numpy", "numpy"),
     "XFERLIB_SIM": ("log", "log"),
+    "XFERLIB_SIM_IMPLICIT": ("log", "log"),
+    "XFERLIB_SIM_STRICT": ("1", "1"),
     "XFERLIB_SIM_DEVICES": ("5", 5),
     "XFERLIB_SIM_MEMORY": ("1MiB", 1 << 20),
     "XFERLIB_SIM_SCHEDULE": ("lifo", "lifo"),

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import functools
 import inspect
+import itertools
 import math
 import os
 import pickle
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
@@ -43,6 +44,7 @@ from xferlib.testing import (
     DTYPES,
     assert_identical,
     assert_same_bits,
+    batches_read_by,
     configured,
     forced,
     fresh_registry,
@@ -81,6 +83,8 @@ class Direct(FakeBackend):
         self.seen: list[str] = []
         self.result = self.launch_result = self.later_result = 0
         self.from_pinned, self.fetched_at = False, 0
+        self.keeps_sources = False
+        """The caller keeps pinned memory until it has been read on the default stream."""
         self.captured: set[int] = set()
         """Streams that another library's graph records."""
         self.managed = range(0)
@@ -128,7 +132,7 @@ class Direct(FakeBackend):
         self.seen.append("enqueue")
         on = self._on(stream)
         if self.is_pinned(src):
-            assert stream
+            assert stream or self.keeps_sources
             self.copy(dst, src, nbytes, stream=on)
             return 0
         return int(not self.copy_to_device(dst, src, nbytes, stream=on))  # which reads at once, and may write late
@@ -903,7 +907,57 @@ def test_arrays_whose_copy_is_refused_go_to_pinned_memory_by_python(direct: Any,
         assert_same_bits(one, other)
 
 
-def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
+LEAVES: dict[str, Callable[[int], Any]] = {
+    "vector": lambda n: np.arange(5, dtype=np.float32) + n,
+    "longer": lambda n: np.arange(6, dtype=np.float32) + n,
+    "other dtype": lambda n: np.arange(5, dtype=np.int32) + n,
+    "of long long": lambda n: np.arange(5, dtype=np.longlong) + n,
+    "matrix": lambda n: np.arange(600, dtype=np.int16).reshape(20, 30) + np.int16(n),
+    "other shape": lambda n: np.arange(600, dtype=np.int16).reshape(30, 20) + np.int16(n),
+    "transposed": lambda n: np.arange(600, dtype=np.int16).reshape(30, 20).T + np.int16(n),
+    "gaps": lambda n: np.arange(10, dtype=np.float32)[::2] + n,
+    "swapped": lambda n: np.arange(5, dtype=">f4") + n,
+    "scalar": lambda n: np.array(n, np.complex128),
+    "empty": lambda n: np.zeros((0, 3), np.float32),
+    "some KiB": lambda n: np.full(70_000, n, np.float64),
+    "pinned": lambda n: xl.pinned_array(np.full(300, n, np.uint8), backend="direct"),
+    "large and pinned": lambda n: xl.pinned_array(np.full(200_000, n, np.float64), backend="direct"),
+    "number": lambda n: n,
+    "none": lambda n: None,
+}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=8),
+    changes=st.lists(st.tuples(st.integers(0, 7), st.sampled_from(sorted(LEAVES))), max_size=4),
+    repeats=st.integers(1, 3),
+)
+@example(
+    names=["vector", "matrix", "number"], changes=[(0, "longer"), (0, "of long long"), (1, "transposed")], repeats=3
+)
+@example(names=["large and pinned"] * 3 + ["vector"] * 2, changes=[], repeats=2)
+def test_trees_of_a_known_form_and_of_nearly_that_form_arrive(
+    direct: Any, names: list[str], changes: list[tuple[int, str]], repeats: int
+) -> None:
+    direct.keeps_sources = True
+    kinds, number = list(names), itertools.count(1)
+    for place, name in [(0, kinds[0]), *changes]:
+        kinds[place % len(kinds)] = name
+        for _ in range(repeats):
+            leaves = [LEAVES[kind](next(number)) for kind in kinds]
+            tree = {"first": leaves[0], "others": (leaves[1:], leaves[-1])}  # one stands in two places
+            sent = xl.tree.to_device(tree, device=HERE)
+            found = xl.tree.to_host(sent)
+            assert sent["others"][0] == [] or sent["others"][1] is sent["others"][0][-1]
+            for one, other in zip([found["first"], *found["others"][0]], leaves, strict=True):
+                if isinstance(other, np.ndarray):
+                    assert_same_bits(one, other.astype(other.dtype.newbyteorder("=")))
+                else:
+                    assert one is other
+
+
+def test_few_small_arrays_of_a_tree_that_are_converted_are_copied_one_by_one(direct: Any) -> None:
     leaves = [bits_of(4 * count, np.float32, seed=count) for count in (10, 1000, 10_000)]
     for others, is_few in [
         ([], True),
@@ -918,7 +972,7 @@ def test_few_small_arrays_of_a_tree_are_copied_one_by_one(direct: Any) -> None:
             direct.seen.clear()
             sent = xl.tree.to_device(tree, device=HERE, dtype=dtype)
             found = xl.tree.to_host(sent)
-            assert (direct.seen[:6] == ["send"] * 3 + ["fetch"] * 3) == is_few
+            assert (direct.seen[:6] == ["send"] * 3 + ["fetch"] * 3) == (is_few and dtype is not None)
             for one, two in zip(found["first"], leaves, strict=True):
                 assert_identical(one, two if dtype is None else to_device(two, backend="numpy", dtype=dtype))
     with pytest.raises(UnsupportedDTypeError):
@@ -949,6 +1003,36 @@ def test_a_busy_stream_is_not_waited_for(direct: Any) -> None:
     assert_same_bits(to_host(d), bits_of(100_000, np.uint8, seed=4))
     for found in (small, e):
         assert_same_bits(to_host(found), np.full(1000, 2, np.uint8))
+
+
+@pytest.mark.parametrize("end", ["none", "close", "drop"])
+def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_their_copies(
+    direct: Any, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "keeps_sources", True)
+    expected = [bits_of(1000 + 100 * number, np.uint8, seed=number) for number in range(70)]
+    items = [xl.pinned_array(each, backend="direct") for each in expected]
+    shapes = [each.shape for each in items]
+    with batches_read_by("consumer"):
+        ahead = xl.prefetch(items, device=HERE)
+    found = [next(ahead) for _ in range(2)]  # the first finds the stream and the way
+    direct.machine.progresses_on_query = False
+    try:
+        direct.stream_call(direct._here(), int)  # still pending
+        direct.seen.clear()
+        found += [next(ahead) for _ in range(68)]
+        assert direct.seen == ["enqueue"] * 68
+        if end == "close":
+            ahead.close()
+        elif end == "drop":
+            del ahead
+        items.clear()
+        for shape in shapes:
+            xl.pinned_empty(shape, "uint8", backend="direct")[:] = 77
+    finally:
+        direct.machine.progresses_on_query = True
+    for one, other in zip(found, expected, strict=True):
+        assert_same_bits(to_host(one), other)
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:

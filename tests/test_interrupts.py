@@ -30,7 +30,7 @@ def batch(number: int, kind: str) -> Any:
     if kind in ("tree", "images"):
         size = 70_000 if kind == "tree" else 600_000
         return {"x": np.full(size, number, np.float32), "t": np.arange(5) + number}
-    size = {"small": 100, "medium": 70_000, "large": 700_000, "staged": 5 << 18}[kind]
+    size = {"small": 100, "medium": 270_000, "large": 700_000, "staged": 5 << 18}[kind]
     return np.full(size, number, np.float32)
 
 

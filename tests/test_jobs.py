@@ -263,7 +263,7 @@ def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers
     backend: Any = load_backend("sim")
     xl.zeros(1, device="sim")  # which makes the simulator follow the library's threads
     hosts = backend.machine.hosts
-    before, clock = hosts.main.time_s, dict(hosts.main.clock)
+    before, clock = hosts.main.time_ps, dict(hosts.main.clock)
     helped = threading.Event()
 
     def work(take: Callable[[], int]) -> None:
@@ -271,15 +271,15 @@ def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers
             if hosts.current() is hosts.main:
                 assert helped.wait(60)
             else:  # as if the thread had waited for a copy that ended a second later
-                hosts.current().time_s = before + 1.0
+                hosts.current().time_ps = before + 10**12
                 hosts.current().clock[987654321] = 1
                 helped.set()
 
     workers.run(kind(2, work, helpers=1))
     is_ordered = kind is Job
-    assert (hosts.main.time_s == before + 1.0) == is_ordered
+    assert (hosts.main.time_ps == before + 10**12) == is_ordered
     assert (987654321 in hosts.main.clock) == is_ordered
-    hosts.main.time_s = before
+    hosts.main.time_ps = before
     hosts.main.clock.clear()
     hosts.main.clock.update(clock)
 

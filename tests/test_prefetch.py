@@ -24,9 +24,21 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import errors as e
-from xferlib.testing import assert_same_bits, cores, load_backend, native
+from xferlib.testing import assert_same_bits, batches_read_by, cores, load_backend, native
 
 pytestmark = pytest.mark.usefixtures("backend")
+
+
+@pytest.fixture(params=["thread", "consumer"])
+def reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    with batches_read_by(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def thread() -> Iterator[None]:
+    with batches_read_by("thread"):
+        yield
 
 
 def array(number: int, shape: tuple[int, ...] = (3, 5), dtype: str = "float32") -> np.ndarray[Any, Any]:
@@ -119,18 +131,34 @@ def as_tensors(batches: Any) -> Any:
     depth=st.integers(1, 5),
     is_kept=st.booleans(),
     core_count=st.sampled_from([2, 16]),
+    reader=st.sampled_from(["thread", "consumer", "watched"]),
+    direct_most=st.sampled_from([100, 128 << 10, 1 << 20]),
 )
-@example(runs=[(name, 3) for name in BATCHES], kind="list", depth=2, is_kept=False, core_count=16)
-@example(runs=[(name, 3) for name in BATCHES], kind="clearing", depth=2, is_kept=False, core_count=16)
-@example(runs=[(name, 3) for name in BATCHES], kind="tensors", depth=2, is_kept=False, core_count=16)
+@example(
+    runs=[(name, 3) for name in BATCHES], kind="list", depth=2, is_kept=False, core_count=16, reader="watched",
+    direct_most=1 << 20,
+)  # fmt: skip
+@example(
+    runs=[(name, 6) for name in BATCHES], kind="list", depth=2, is_kept=True, core_count=16, reader="consumer",
+    direct_most=128 << 10,
+)  # fmt: skip
+@example(
+    runs=[(name, 3) for name in BATCHES], kind="clearing", depth=2, is_kept=False, core_count=16, reader="thread",
+    direct_most=128 << 10,
+)  # fmt: skip
+@example(
+    runs=[(name, 3) for name in BATCHES], kind="tensors", depth=2, is_kept=False, core_count=16, reader="thread",
+    direct_most=128 << 10,
+)  # fmt: skip
 def test_batches_of_every_form_and_source_come_in_order_though_they_change(
-    runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int
+    runs: list[tuple[str, int]], kind: str, depth: int, is_kept: bool, core_count: int, reader: str, direct_most: int
 ) -> None:
     names = [name for name, count in runs for _ in range(count)]
     batches = [BATCHES[name](number) for number, name in enumerate(names)]
     expected = copy.deepcopy(batches)
     source = {**SOURCES, "clearing": clearing, "tensors": as_tensors}[kind](batches)
-    with cores(core_count):
+    way = batches_read_by(reader, direct_most=direct_most) if reader != "watched" else contextlib.nullcontext()
+    with cores(core_count), way:
         prefetcher = xl.prefetch(source, depth=depth)
         found = list(prefetcher) if is_kept else [xl.tree.to_host(batch) for batch in prefetcher]
         for there, here in zip(found, expected, strict=True):
@@ -139,6 +167,7 @@ def test_batches_of_every_form_and_source_come_in_order_though_they_change(
 
 @pytest.mark.parametrize("rows", [1, 40, 900])  # small, medium and large
 @pytest.mark.parametrize("kind", ["array", "pinned", "tree"])
+@pytest.mark.usefixtures("reader")
 def test_a_generator_may_fill_the_same_memory_again(kind: str, rows: int) -> None:
     trees: dict[str, Callable[[], Any]] = {
         "array": lambda: np.zeros((rows, 1000), np.float32),
@@ -238,6 +267,7 @@ def test_a_loader_without_a_length_is_a_source() -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 5])
+@pytest.mark.usefixtures("reader")
 def test_an_error_of_the_source_comes_after_every_batch_before_it_and_again(after: int) -> None:
     def source() -> Iterator[Any]:
         yield from (array(number) for number in range(after))
@@ -254,6 +284,7 @@ def test_an_error_of_the_source_comes_after_every_batch_before_it_and_again(afte
 @pytest.mark.parametrize("kind", ["list", "iterator"])
 @pytest.mark.parametrize("form", ["small", "small tree", "medium tree"])
 @pytest.mark.parametrize("after", [0, 4])
+@pytest.mark.usefixtures("reader")
 def test_a_batch_that_no_device_holds_is_an_error_in_its_turn_and_again(kind: str, form: str, after: int) -> None:
     bad: dict[str, Any] = {
         "small": np.array([{}]), "small tree": {"x": array(1), "t": np.array(["text"])},
@@ -270,6 +301,7 @@ def test_a_batch_that_no_device_holds_is_an_error_in_its_turn_and_again(kind: st
 
 
 @pytest.mark.parametrize("kind", ["list", "iterator"])
+@pytest.mark.usefixtures("reader")
 def test_an_ended_source_stays_ended(kind: str) -> None:
     batches = [array(0)]
     prefetcher = xl.prefetch(SOURCES[kind](batches))
@@ -298,6 +330,7 @@ def test_a_transform_that_fails_once_loses_no_batch(kind: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the platform sends no signal to a thread")
+@pytest.mark.usefixtures("thread")
 def test_ctrl_c_while_a_batch_is_waited_for_is_itself_and_loses_nothing() -> None:
     release, waits, has_struck = threading.Event(), threading.Event(), threading.Event()
 
@@ -332,6 +365,40 @@ def test_ctrl_c_while_a_batch_is_waited_for_is_itself_and_loses_nothing() -> Non
     release.set()
     found += [xl.to_host(batch) for batch in prefetcher]
     same(found, [array(number) for number in range(2)])
+
+
+def test_ctrl_c_in_a_generator_that_the_consumer_reads_is_no_silent_end(reader: str) -> None:
+    struck = itertools.count()
+
+    class Counted:
+        given = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            return self
+
+        def __next__(self) -> Any:
+            if next(struck) == 1:
+                raise KeyboardInterrupt
+            self.given += 1
+            return array(self.given)
+
+    goes_on = xl.prefetch(Counted())  # an iterator that is no generator is none the worse for it
+    assert_same_bits(xl.to_host(next(goes_on)), array(1))
+    with pytest.raises(KeyboardInterrupt):
+        next(goes_on)
+    if reader == "consumer":
+        assert_same_bits(xl.to_host(next(goes_on)), array(2))
+    goes_on.close()
+
+    def source() -> Iterator[Any]:
+        yield array(0)
+        raise KeyboardInterrupt
+
+    ended = xl.prefetch(source())
+    assert_same_bits(xl.to_host(next(ended)), array(0))
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            next(ended)
 
 
 def test_an_interrupt_in_the_middle_of_staging_is_itself_and_loses_nothing(
@@ -386,6 +453,7 @@ def ends(prefetcher: xl.Prefetcher) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "break", "error", "unused"])
+@pytest.mark.usefixtures("thread")
 def test_a_prefetcher_that_is_closed_or_dropped_ends_its_thread_and_its_source(how: str) -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -469,6 +537,7 @@ def test_a_batch_that_was_closed_in_the_middle_of_its_turn_is_not_handed_out(
 
 
 @pytest.mark.parametrize("fault", ["batch", "transform", "device"])
+@pytest.mark.usefixtures("thread")
 def test_a_prefetcher_dropped_after_an_error_ends_its_thread_without_a_collection(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -498,6 +567,7 @@ def test_a_prefetcher_dropped_after_an_error_ends_its_thread_without_a_collectio
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
+@pytest.mark.usefixtures("thread")
 def test_close_does_not_wait_for_a_source_that_waits_and_a_consumer_learns_of_it(is_waited_for: bool) -> None:
     release = threading.Event()
     seen: list[str] = []
@@ -608,6 +678,7 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
     assert feed() is None
 
 
+@pytest.mark.usefixtures("thread")
 def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
     place = xl.get_device()
     if place.kind == "cpu":
@@ -644,6 +715,32 @@ def test_batches_of_a_few_mib_are_staged_as_a_whole_and_sent_on_one_stream(kind:
     images = [each for each in found.operations if each.kind == "h2d" and each.nbytes == batches[0][0].nbytes]
     assert len(images) == 6
     assert len({each.stream for each in images}) == 1
+
+
+def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumers() -> None:
+    readers: list[str] = []
+
+    def source() -> Iterator[Any]:
+        for number in range(6):
+            readers.append(threading.current_thread().name)
+            yield array(number)
+
+    here = threading.current_thread().name
+    for threshold, expected in ((1 << 62, [here] * 6), (0, [here] + ["xferlib-feed"] * 5)):
+        readers.clear()
+        with batches_read_by("consumer", hidden_ns=threshold):
+            same([xl.to_host(batch) for batch in xl.prefetch(source())], [array(number) for number in range(6)])
+        assert readers == expected
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_no_stream_is_made_for_batches_that_travel_on_the_consumers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(xl.get_backend(), "stream_create", lambda *_, **__: made.append(1))
+    items = [array(number) for number in range(4)]
+    with batches_read_by("consumer"):
+        same([xl.to_host(batch) for batch in xl.prefetch(SOURCES[kind](items))], items)
+    assert not made
 
 
 def test_a_batch_that_is_no_tree_says_so_when_its_turn_comes() -> None:

@@ -99,9 +99,61 @@ def test_the_option_names_the_backends(tmp_path: Path) -> None:
     assert "not on" not in output
 
 
+FORGETFUL = """
+import numpy as np
+
+def centre(x):
+    xp = xl.get_array_module(x)
+    return x - xp.full(x.shape, 2.0)  # on the current device
+
+def test_centre(xl_backend, xl_device):
+    print("on", xl_device)
+    x = xl.to_device(np.arange(4.0), device=xl_device)
+    assert xl.to_host(centre(x)).tolist() == [-2, -1, 0, 1]
+"""
+
+
+def test_data_off_the_current_device_show_a_forgotten_device(tmp_path: Path) -> None:
+    output = run(tmp_path, FORGETFUL, "--xferlib-backend=numpy,sim")
+    assert re.findall(r"(\w+) test_program.py::test_centre\[(\w+)\]", output)[-2:] == [
+        ("PASSED", "numpy"), ("FAILED", "sim"),
+    ]  # fmt: skip
+    assert "on sim:sim:1\n" in output
+    assert "MixedDevicesError" in output
+    output = run(tmp_path, FORGETFUL, "--xferlib-backend=sim:0")
+    assert "PASSED test_program.py::test_centre[sim]" in output
+    output = run(tmp_path, FORGETFUL.replace("2.0)", "2.0, device=xl.device_of(x))"), "--xferlib-backend=sim:1")
+    assert "PASSED test_program.py::test_centre[sim]" in output
+
+
+NUMPYISM = """
+def test_size(xl_backend, xp):
+    assert xp.zeros(3).size == 3
+
+def test_alone(xferlib_sim):
+    assert xl.zeros(3).size == 3
+"""
+
+
+def test_a_device_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    output = run(tmp_path, EVERYWHERE, "--xferlib-backend=sim:7")
+    assert "ERROR: --xferlib-backend: device='sim:7' does not exist: sim sees sim:sim:0, sim:sim:1" in output
+
+
+@pytest.mark.parametrize(("value", "refused"), [("auto", 2), ("1", 2), ("0", 0)])
+def test_what_is_not_portable_fails_on_the_simulator(tmp_path: Path, value: str, refused: int) -> None:
+    output = run(tmp_path, NUMPYISM, "--xferlib-backend=numpy,sim", XFERLIB_SIM_STRICT=value)
+    assert len(re.findall("^FAILED .*NotPortableError", output, re.MULTILINE)) == refused
+    assert len(re.findall("^PASSED", output, re.MULTILINE)) == 3 - refused
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
-    [("simm", "did you mean 'sim'"), ("numpy,absent", "the registered ones are cupy, torch"), ("pretend2", "pretend")],
+    [
+        ("simm", "did you mean 'sim'"),
+        ("numpy,absent", "the registered ones are cupy, torch"),
+        ("pretend2", "pretend"),
+    ],
 )
 def test_a_backend_that_does_not_exist_is_refused(
     option: str, message: str, tmp_path: Path, pretend: dict[str, str]

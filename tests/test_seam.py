@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,27 @@ def test_a_backend_needs_no_more_than_the_seam_asks_for() -> None:
     own = {name for name, each in vars(FakeBackend).items() if callable(each) and not name.startswith("_")}
     assert own - {"array_class"} <= required | optional
     assert len(own & required) == len(required)
+
+
+def test_each_cuda_library_has_the_methods_that_the_shared_class_leaves_to_it() -> None:
+    """One that lacked them would go on: calls in C fail, and are done again, step by step."""
+    files = (Path(xl.__file__).parent / "backends").rglob("*.py")
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
+    classes = {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    methods = {
+        name: {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+        for name, node in classes.items()
+    }
+    left = {
+        name
+        for name, each in methods["CudaBackend"].items()
+        if isinstance(each.body[-1], ast.Raise) and "NotImplementedError" in ast.dump(each.body[-1])
+    }
+    heirs = [name for name, node in classes.items() if any("CudaBackend" in ast.dump(base) for base in node.bases)]
+    assert len(heirs) == 3
+    assert "_empty" in left
+    for name in heirs:
+        assert left <= methods[name].keys(), name
 
 
 def test_a_backend_without_the_fast_path_gives_the_same(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:

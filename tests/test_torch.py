@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import xferlib as xl  # noqa: E402
+from xferlib.backends.base import Run  # noqa: E402
 from xferlib.backends.torch import backend as cpu  # noqa: E402
 from xferlib.backends.torch import tensors  # noqa: E402
 from xferlib.testing import assert_same_bits  # noqa: E402
@@ -49,7 +50,7 @@ def test_a_tensor_on_the_cpu_is_there_whatever_torch_s_default_device_is(
 def views(count: int, extent: int) -> tuple[Any, list[Any]]:
     """A slab, and float32 vectors in it, one at each multiple of 64 bytes."""
     slab = torch.zeros(64 * count, dtype=torch.uint8)
-    return slab, tensors.cut(slab, [(64 * n, (extent,), np.dtype("f4")) for n in range(count)])
+    return slab, tensors.make_cutter([Run(0, 64, count, (extent,), np.dtype("f4"))])(slab)
 
 
 def test_views_share_memory_and_count_their_changes_apart(way: str) -> None:
@@ -61,11 +62,17 @@ def test_views_share_memory_and_count_their_changes_apart(way: str) -> None:
 
 
 def test_views_of_every_form_are_in_c_order(way: str) -> None:
-    forms = [(0, (2, 3), "f8"), (64, (), "i2"), (128, (2, 1, 2), "c16"), (192, (5,), "?"), (256, (3, 4), "f4")]
-    slab = torch.zeros(320, dtype=torch.uint8)
-    for view, (place, shape, name) in zip(
-        tensors.cut(slab, [(place, shape, np.dtype(name)) for place, shape, name in forms]), forms, strict=True
-    ):
+    kinds: list[tuple[tuple[int, ...], str, int]] = [
+        ((2, 3), "f8", 1), ((), "i2", 3), ((2, 1, 2), "c16", 1), ((5,), "?", 1), ((3, 4), "f4", 1), ((3,), "f4", 2),
+        ((16,), "f4", 1), ((1,), "f4", 1), ((2, 2), "?", 2), ((7,), "f4", 3),
+    ]  # fmt: skip
+    runs, forms, start = [], [], 0
+    for shape, name, length in kinds:
+        runs.append(Run(start, 64, length, shape, np.dtype(name)))
+        forms += [(start + 64 * number, shape, name) for number in range(length)]
+        start += 64 * length
+    slab = torch.zeros(start, dtype=torch.uint8)
+    for view, (place, shape, name) in zip(tensors.make_cutter(runs)(slab), forms, strict=True):
         assert view.data_ptr() == slab.data_ptr() + place
         assert view.is_contiguous()
         assert view.numpy().shape == shape

@@ -8,6 +8,7 @@ A pair of floats holds a value to some 48 bits; the integers of the careful step
 
 from __future__ import annotations
 
+import functools
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tools.kernel_polynomials import mp, run
+from tools import kernel_polynomials
+from tools.kernel_polynomials import Fit, mp, run
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "cuda_functions.cu"
 _LN2 = mp.log(2)
@@ -101,6 +103,15 @@ def tanh() -> str:
     return taylor("tanh", "tanh", mp.tanh, lambda x: mp.sech(x) ** 2, [each for each in places if each < mp.mpf(9.2)])
 
 
+def erf() -> str:
+    places = [mp.mpf(0)] + [mp.ldexp(64 + k + mp.mpf(1) / 2, e - 6) for e in range(-7, 2) for k in range(64)]
+    return taylor("erf", "erf", mp.erf, _erf_slope, [*places, mp.mpf(4.03125)])
+
+
+def _erf_slope(x: Any) -> Any:
+    return 2 / mp.sqrt(mp.pi) * mp.exp(-x * x)
+
+
 LOG_FIRST = 0x3F348000
 
 
@@ -168,6 +179,116 @@ def arcsine() -> str:
     return taylor("arcsin of multiples of 1/128", "arcsine", mp.asin, lambda c: 1 / mp.sqrt(1 - c * c), places)
 
 
+# The quick steps of devices with fast float64.
+
+
+def series(name: str, variable: str, function: Callable[[Any], Any], low: Any, high: Any, degree: int) -> str:
+    """A macro for the polynomial in float64 that is near a function, by Horner's rule."""
+    coefficients, error = kernel_polynomials.fit(Fit(function, low, high, degree, name))
+    text = coefficients[-1].hex()
+    for each in coefficients[-2::-1]:
+        text = f"__fma_rn({variable}, {text}, {each.hex()})"
+    lines = textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
+    size = mp.nstr(mp.log(error, 2), 3)
+    return f"#define XF_{name}({variable}) /* within 2^{size} */ \\\n" + " \\\n".join(lines) + "\n"
+
+
+def double_define(**values: Any) -> str:
+    return "".join(f"#define XF_{name} {float(value).hex()}\n" for name, value in values.items())
+
+
+def double_table(comment: str, name: str, rows: Iterable[tuple[Any, Any]]) -> str:
+    items = ["{" + ", ".join(float(each).hex() for each in row) + "}" for row in rows]
+    text = textwrap.fill(", ".join(items) + "};", 118, initial_indent="  ", subsequent_indent="  ")
+    return f"// {comment}\nXF_TABLE double2 xf_{name}_table[{len(items)}] = {{\n{text}\n"
+
+
+def double_column(comment: str, name: str, values: Iterable[Any]) -> str:
+    items = [float(each).hex() for each in values]
+    text = textwrap.fill(", ".join(items) + "};", 118, initial_indent="  ", subsequent_indent="  ")
+    return f"// {comment}\nXF_TABLE double xf_{name}_table[{len(items)}] = {{\n{text}\n"
+
+
+def even(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of the square; its limit is not needed, for no node is 0."""
+    return lambda u: function(mp.sqrt(u))
+
+
+def exp_double() -> str:
+    step = _LN2 / 64 * (1 + mp.mpf(2) ** -20)
+    words = [int(np.float64(mp.power(2, mp.mpf(k) / 32)).view(np.uint64)) - (k << 47) for k in range(32)]
+    items = ", ".join(f"{{0x{each & 0xFFFFFFFF:x}u, 0x{each >> 32:x}u}}" for each in words)
+    square = step * step
+    return (
+        double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
+        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
+        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
+        + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
+        + series("SINH_SERIES", "u", even(lambda r: mp.sinh(r) / r / 2), 0, square, 2)
+        + series("COSH_SERIES", "u", even(lambda r: mp.cosh(r) / 2), 0, square, 2)
+        + "// 2^(k / 32), in two words, less k * 2^47\n"
+        + f"XF_TABLE uint2 xf_exp_double_table[{len(words)}] = {{\n"
+        + textwrap.fill(items + "};", 118, initial_indent="  ", subsequent_indent="  ")
+        + "\n"
+    )
+
+
+def _log_of_square(unit: Any, u: Any) -> Any:
+    return 2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) / unit
+
+
+def log_double() -> str:
+    """log((1 + s) / (1 - s)) / s, for quotients from the root of 1/2 to that of 2."""
+    square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
+    result = ""
+    for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
+        result += "// times 2^-23\n" + double_define(**{f"{name}_OF_2": _LN2 / unit / 2**23})
+        result += series(f"{name}_SERIES", "u", functools.partial(_log_of_square, unit), 0, square, 5)
+    return result
+
+
+def angle_double() -> str:
+    step = mp.pi / 32
+    high = mp.mpf(float(step))
+    square = (step / 2 * (1 + mp.mpf(2) ** -20)) ** 2
+    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(64)]
+    return (
+        double_define(**{"32_OVER_PI": 1 / step, "PI_32": high, "PI_32_LOW": step - high})
+        + series("SINE_SERIES", "u", even(lambda r: (mp.sin(r) / r - 1) / r**2), 0, square, 1)
+        + series("COSINE_SERIES", "u", even(lambda r: (mp.cos(r) - 1) / r**2), 0, square, 2)
+        + double_table("The sine and cosine of k pi / 32", "angle_double", rows)
+    )
+
+
+def half_turn_double() -> str:
+    high = mp.mpf(float(mp.pi))
+    square = (mp.pi / 2 * (1 + mp.mpf(2) ** -20)) ** 2
+    return double_define(ONE_OVER_PI=1 / mp.pi, PI_OF_DOUBLE=high, PI_OF_DOUBLE_LOW=mp.pi - high) + series(
+        "HALF_TURN_SERIES", "u", even(lambda r: mp.sin(r) / r), 0, square, 6
+    )
+
+
+def arctan_double() -> str:
+    places = [mp.mpf(0)]
+    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)]
+    places += [mp.mpf(17)]  # for all from 16 on: the middle of their first interval
+    square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
+    return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_column(
+        "arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places)
+    )
+
+
+def erf_double() -> str:
+    places = [mp.mpf(k) / 8 for k in range(33)]
+    return double_table(
+        "erf of multiples of 1/8, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+    )
+
+
+def arcsine_double() -> str:
+    return series("ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9)
+
+
 def tables() -> dict[str, str]:
     """The text of each place for constants in the file, by its name."""
     return {
@@ -177,12 +298,22 @@ def tables() -> dict[str, str]:
         "sixteenths": integers("2^(k / 16)", "xf_sixteenth", [mp.power(2, mp.mpf(k) / 16) for k in range(16)]),
         "exp": exp(),
         "tanh": tanh(),
+        "erf": erf(),
+        "erf_slope": f"#define XF_ERF_SLOPE {whole(2 / mp.sqrt(mp.pi), -63)}\n",
+        "erf_double": erf_double(),
         "log": log(),
         "angle": angle(),
         "turn": turn(),
         "arctan": arctan(),
         "half_pi_pair": half_pi_pair(),
         "arcsine": arcsine(),
+        "exp_double": exp_double(),
+        "log_double": log_double(),
+        "angle_double": angle_double(),
+        "half_turn_double": half_turn_double(),
+        "arctan_double": arctan_double(),
+        "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
+        "arcsine_double": arcsine_double(),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }
 

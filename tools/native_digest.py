@@ -1,10 +1,11 @@
 """Compare the C functions of native kernels with the project's digests over all 2^32 float32 inputs.
 
-    python -m tools.native_digest [--only exp,log] [--plain | --cuda] [--flags "-O3 -mavx2 -mfma"]
+    python -m tools.native_digest [--only exp,log] [--plain | --cuda WAY] [--flags "-O3 -mavx2 -mfma"]
 
 Each function takes some seconds on two cores. ``--plain`` compiles without fused multiplications, whose results differ
 before they are rounded: a sweep of each kind proves the functions for every machine. ``--cuda`` sweeps the CUDA
-functions in pairs of floats, whose text is C too. Prints how many inputs took the slow form or the careful step too.
+functions in ``pairs`` of floats or in ``double``, whose text is C too. Prints how many inputs took the slow form or
+the careful step too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from xferlib.kernels import cuda_functions, host_compiler, native_functions
 from xferlib.kernels.functions import CALLS
-from xferlib.kernels.native_functions import BINARY, collect_sections
+from xferlib.kernels.native_functions import collect_sections
 
 DIGESTS = Path(__file__).with_name("kernel_digests.json")
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
@@ -66,16 +67,26 @@ _AS_C = """
 #define XF_QUICK static inline
 #define XF_CAREFUL static __attribute__((noinline))
 #define XF_TABLE static const
+typedef struct { unsigned int x, y; } uint2;
+typedef struct { double x, y; } double2;
 typedef struct { float x, y; } float2;
 typedef struct { float x, y, z, w; } float4;
 static inline unsigned int __float_as_uint(float x) { union { float f; unsigned int u; } it; it.f = x; return it.u; }
 static inline float __uint_as_float(unsigned int x) { union { float f; unsigned int u; } it; it.u = x; return it.f; }
+static inline double __hiloint2double(int high, int low) {
+  union { double d; unsigned long long u; } it;
+  it.u = (unsigned long long)(unsigned int)high << 32 | (unsigned int)low;
+  return it.d;
+}
+static inline int __double2hiint(double x) { union { double d; long long u; } it; it.d = x; return (int)(it.u >> 32); }
+static inline int __double2loint(double x) { union { double d; long long u; } it; it.d = x; return (int)it.u; }
 static inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
   return (unsigned long long)((unsigned __int128)x * y >> 64);
 }
 static inline long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
 #define __clzll(x) __builtin_clzll((unsigned long long)(x))
 #define __fmaf_rn __builtin_fmaf
+#define __fma_rn __builtin_fma
 #define fabsf __builtin_fabsf
 #define floorf __builtin_floorf
 #define sqrtf __builtin_sqrtf
@@ -114,17 +125,22 @@ void values_{name}(const float *x, const float *y, float *out, unsigned char *is
 _CAREFUL_STEP = re.compile(r"(XF_CAREFUL float xf_careful_\w+\([^)]*\) \{)")
 
 
-def cuda_library(names: Iterable[str]) -> ctypes.CDLL:
-    """The CUDA functions in pairs of floats, compiled as C, with the calls of careful steps counted."""
+def cuda_library(names: Iterable[str], way: str = "pairs") -> ctypes.CDLL:
+    """The CUDA functions, compiled as C, with the calls of careful steps counted.
+
+    Args:
+        names: The functions.
+        way: ``pairs`` of floats or ``double``.
+    """
     names = list(names)
     sections = cuda_functions.sections()
     source = _AS_C + "static _Thread_local unsigned long long xf_careful_count;\n"
-    for each in collect_sections(sections, names):
+    for each in collect_sections(sections, cuda_functions.sections_of(names, way)):
         source += _CAREFUL_STEP.sub(r"\1 ++xf_careful_count;", sections[each][1])
-    source += "".join(cuda_functions.join_steps(name, name) for name in names)
-    source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in BINARY)
+    source += "".join(cuda_functions.join_steps(name, *cuda_functions.operands_of(name)) for name in names)
+    source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in cuda_functions.BINARY)
     for name in names:
-        source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in BINARY else "x[k]")
+        source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in cuda_functions.BINARY else "x[k]")
     return host_compiler.load_c(source, flags=("-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno"))
 
 
@@ -158,7 +174,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="functions, separated by commas")
     parser.add_argument("--plain", action="store_true")
-    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--cuda", choices=("pairs", "double"))
     parser.add_argument("--flags", help="of the compiler, instead of its best")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
@@ -167,7 +183,9 @@ def main() -> int:
     if "-ffp-contract=off" not in flags:
         flags += ("-ffp-contract=off",)
     known = {row["function"]: row["here"] for row in json.loads(DIGESTS.read_text(encoding="utf-8"))}
-    sweeps = cuda_library(names) if options.cuda else library(names, flags + PLAIN if options.plain else flags)
+    sweeps = (
+        cuda_library(names, options.cuda) if options.cuda else library(names, flags + PLAIN if options.plain else flags)
+    )
     wrong = 0
     for name in names:
         total, slow = digest(sweeps, name, threads=options.threads)

@@ -68,6 +68,10 @@ def to_device(
     Raises:
         As `xferlib.to_device`, before anything is copied.
     """
+    if dtype is None and stream is None and copy is True:
+        sent = many.send_tree(tree, backend, device)
+        if sent is not None:
+            return sent
     dtype = None if dtype is None else check_dtype(dtype, what="dtype")
     try:
         return _to_device(tree, backend, device, dtype, stream, copy=copy)
@@ -94,8 +98,12 @@ def _to_device(
     if target.name == "numpy" and dtype is None and stream is None and plan.may_skip():
         results, others = host_copy.copy_small_leaves(leaves)
         alone = [number for number in others if registry.owner_of(leaves[number]) is not None]
+    elif dtype is None and (sent := many.send_again(leaves, target, place, order)) is not None:
+        return rebuild(sent)
     else:
         results, alone = _upload_leaves(leaves, dtype, target, place, order)
+    if dtype is None and order is None:
+        alone = many.send_pinned(leaves, results, alone, place)
     for number in alone:
         results[number] = transfers.to_device(leaves[number], device=place, dtype=dtype, stream=stream)
     return rebuild(results)
@@ -106,9 +114,15 @@ def _upload_leaves(
 ) -> tuple[list[Any], list[int]]:
     """Copy leaves to a device together; returns the results, and the numbers of those that are to go alone."""
     results = list(leaves)
-    if place.kind == "cpu" or (order is None and many.are_few(leaves, DRIVER_MOST_UP, target)):
+    if place.kind == "cpu":
         return results, many.all_of(leaves, dtype)
     packed, alone = many.sort_leaves(leaves, dtype)
+    if dtype is None and many.keep_upload(leaves, packed, alone, target, place):
+        sent = many.send_again(leaves, target, place, order)
+        if sent is not None:
+            return sent, []
+    if order is None and many.are_few(leaves, DRIVER_MOST_UP, target):
+        return results, many.all_of(leaves, dtype)
     if not packed and len(alone) < 2:
         return results, alone
     target.attach(place)
@@ -125,6 +139,26 @@ def _fetch_few_to_pinned(leaves: list[Any]) -> list[Any] | None:
         return None
     found = replay.fetch_pinned([leaves[number] for number in numbers])
     return None if found is None else _with(leaves, numbers, found)
+
+
+def _fetch_small(leaves: list[Any], stream: Any, *, pinned: bool) -> list[Any] | None:
+    """Copy small arrays of one device to the host together; None, a no-op, where one is of another kind or large."""
+    for leaf in leaves:
+        if (owner := registry.owner_of(leaf)) is not None:
+            break
+    else:
+        return None
+    place = owner.device_of(leaf)
+    if place.kind != "cuda":
+        return None
+    backend = owner.at(place)
+    capture.refuse_current("tree.to_host", backend, place)
+    backend.attach(place)
+    order = ends.raw_stream(stream, place) if stream is not None else backend.stream_current(place)
+    found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
+    if found is None and many.keep_download(leaves, backend, place):
+        found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
+    return found
 
 
 def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
@@ -149,6 +183,10 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
     """
+    if stream is None and copy is True and type(pinned) is bool:
+        found = many.fetch_tree(tree, is_pinned=pinned)
+        if found is not None:
+            return found
     refuse_no_flag(pinned, "tree.to_host: pinned")
     try:
         return _to_host(tree, stream, pinned=pinned, copy=copy)
@@ -173,6 +211,8 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild(_with(leaves, moving, got))
     if len(leaves) == 1 and registry.owner_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
+    if (results := _fetch_small(leaves, stream, pinned=pinned)) is not None:
+        return rebuild(results)
     if pinned and stream is None and (results := _fetch_few_to_pinned(leaves)) is not None:
         return rebuild(results)
     if stream is None and many.are_few(leaves, PACKED_LEAF_MOST):

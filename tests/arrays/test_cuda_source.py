@@ -124,6 +124,31 @@ def test_a_function(source: Space, name: str, args: Any, options: Any) -> None:
     source.check(name, *args, **options)
 
 
+def test_a_call_is_bound_to_one_step_though_its_output_lies_where_the_last_one_died(
+    source: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend: Any = load_backend("source")
+    bound: list[Any] = []
+    d = source.put(X)
+    out = backend.empty(X.shape, X.dtype, device=backend.device, stream=backend.stream_current(backend.device))
+    monkeypatch.setattr(backend, "empty", lambda *_, **__: out)
+    monkeypatch.setattr(backend, "repeat_call", lambda *_, **options: bound.append(options["device"]))
+    kernel = xl.elementwise(lambda x: x + 3)
+    for _ in range(4):
+        assert kernel(d) is out
+    assert bound == [backend.device]
+
+
+def test_a_misaligned_array_is_copied_first(source: Space) -> None:
+    backend: Any = load_backend("source")
+    shifted = backend.strided_view(source.put(np.zeros(33, np.uint8)), 1, (4,), (8,), np.dtype("float64"))
+    shifted[...] = source.put(X[0, 0])
+    for found in (source.xp.cumulative_sum(shifted), source.xp.sort(shifted)):
+        assert source.get(found).shape == (4,)
+    source.check("sort", X[0, 0])
+    np.testing.assert_array_equal(source.get(source.xp.sort(shifted)), np.sort(X[0, 0]))
+
+
 def test_indexing(source: Space) -> None:
     x, d = X.copy(), source.put(X)
     i, j = np.array([[1], [0]]), np.array([0, -1], "int8")

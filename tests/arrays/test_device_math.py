@@ -287,11 +287,7 @@ def test_every_call_is_made_inside_its_device(vendor: Space) -> None:
     backend: Any = load_backend("vendor")
     x = vendor.put(np.eye(3))
     vendor.xp.matmul(x, x)
-    assert backend.entered
-    line = vendor.put(np.arange(20_000.0))  # short ones are merged by kernels until there is code
-    backend.entered.clear()
-    vendor.xp.argsort(line)
-    assert backend.entered == [xl.device_of(x)]
+    assert {*backend.entered} == {xl.device_of(x)}
 
 
 def test_products_and_factorisations_are_recorded(vendor: Space) -> None:

@@ -1,4 +1,4 @@
-"""The float32 functions of CUDA kernels in pairs of floats: correctly rounded, and without float64.
+"""The float32 functions of CUDA kernels, in pairs of floats and in double: correctly rounded.
 
 Their text is C as well: compiled for this CPU it is compared with the project's digests. The CUDA text itself runs
 where NVRTC is installed.
@@ -16,22 +16,25 @@ import pytest
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import native_digest
-from xferlib.kernels import cuda_functions, elementwise, host_compiler
+from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
+from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
-from xferlib.kernels.formulas import PAIRS
 from xferlib.kernels.functions import CALLS, hard_cases
 from xferlib.kernels.python_frontend import NAMESPACE
 
 COMPILER = host_compiler.find_compiler()
 DIGESTS = Path(__file__).parent / "digests.json"
+SINGLE = [*CALLS, "erf"]
+WAYS = ("pairs", "double")
+both_ways = pytest.mark.parametrize("way", WAYS)
 needs_compiler = pytest.mark.skipif(COMPILER is None or COMPILER.is_tcc, reason="needs a C compiler that optimises")
 needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
 
 
 @functools.cache
-def library():
+def library(way="pairs"):
     """All functions, for it takes one process of the compiler."""
-    return native_digest.cuda_library([*CALLS, *sorted(PAIRS)])
+    return native_digest.cuda_library([*SINGLE, *sorted(BINARY)], way)
 
 
 def run(name, x, y=None, sweeps=None):
@@ -46,15 +49,18 @@ def run(name, x, y=None, sweeps=None):
 
 @needs_compiler
 @pytest.mark.parametrize("name", CALLS)
-def test_hard_cases(name):
+@both_ways
+def test_hard_cases(name, way):
     table = hard_cases()[name]
-    assert same_bits(run(name, table.inputs.view(np.float32))[0], table.results.view(np.float32))
+    found, _ = run(name, table.inputs.view(np.float32), sweeps=library(way))
+    assert same_bits(found, table.results.view(np.float32))
 
 
 @needs_compiler
 @pytest.mark.parametrize("name", CALLS)
-def test_fingerprint_of_a_million_inputs(name):
-    found, _ = native_digest.digest(library(), name, factor=4099, count=1 << 20, threads=1)
+@both_ways
+def test_fingerprint_of_a_million_inputs(name, way):
+    found, _ = native_digest.digest(library(way), name, factor=4099, count=1 << 20, threads=1)
     assert f"{found:016x}" == json.loads(DIGESTS.read_text())[name]
 
 
@@ -71,21 +77,24 @@ def usual(name, count, seed):
 
 
 def kernel_of(name):
+    if name == "erf":
+        return elementwise("float x", "float y", "y = erff(x)", name="erf")
     call = getattr(NAMESPACE, name)
     return elementwise(lambda x: call(x), name=name)
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CALLS)
-def test_usual_values_rarely_take_the_careful_step(name):
+@pytest.mark.parametrize("name", SINGLE)
+@both_ways
+def test_usual_values_rarely_take_the_careful_step(name, way):
     x = usual(name, 60_000, seed=1)
-    y, is_careful = run(name, x)
+    y, is_careful = run(name, x, sweeps=library(way))
     assert same_bits(y, kernel_of(name)(x))
     assert is_careful.mean() < 5e-4
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", SINGLE)
 def test_the_careful_step_alone(name, monkeypatch):
     sections = cuda_functions.sections()
     monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
@@ -103,14 +112,15 @@ def never_sure(sections):
 
 
 @needs_compiler
-def test_a_bound_that_is_too_small_is_caught(monkeypatch):
+@both_ways
+def test_a_bound_that_is_too_small_is_caught(way, monkeypatch):
     sections = cuda_functions.sections()
-    needs, log = sections["log"]
-    wrong = re.sub(r"XF_BOUND\([^)]*\)", "1.0f", log)
-    assert wrong != log
-    monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, "log": (needs, wrong)})
-    table = hard_cases()["log"]
-    y, _ = run("log", table.inputs.view(np.float32), sweeps=native_digest.cuda_library(["log"]))
+    needs, exp = sections[f"exp_in_{way}"]
+    wrong = re.sub(r"XF_(?:DOUBLE_)?BOUND\([^)]*\)", {"pairs": "1.0f", "double": "0u"}[way], exp)
+    assert wrong != exp
+    monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, f"exp_in_{way}": (needs, wrong)})
+    table = hard_cases()["exp"]
+    y, _ = run("exp", table.inputs.view(np.float32), sweeps=native_digest.cuda_library(["exp"], way))
     assert not same_bits(y, table.results.view(np.float32))
 
 
@@ -135,18 +145,17 @@ def ptx(names, arch):
     from xferlib.backends.cuda.compiler import compile_source
 
     source = cuda_functions.text(names) + "".join(
-        _KERNEL.format(name=name, args="x[i], y[i]" if name in PAIRS else "x[i]") for name in names
+        _KERNEL.format(name=name, args="x[i], y[i]" if name in BINARY else "x[i]") for name in names
     )
     return compile_source(source, arch=arch, options=OPTIONS, names=()).cubin.decode()
 
 
 @needs_nvrtc
 def test_no_step_has_float64_where_it_is_slow():
-    text = ptx([*CALLS, *sorted(PAIRS)], "compute_89")
+    text = ptx([*SINGLE, *sorted(BINARY)], "compute_89")
     assert ".f64" not in text
     assert not re.search(r"\b(?:add|sub|mul)\.f32", text)  # without .rn an assembler may contract them
-    for name in cuda_functions.THROUGH_DOUBLE:
-        assert ".f64" in ptx([name], "compute_90")
+    assert ".f64" in ptx(["exp"], "compute_90")
 
 
 def all_at_once(names):
@@ -175,6 +184,31 @@ def test_cuda_text_has_the_bits_of_numpy(is_fast, monkeypatch):
         assert same_bits(found, kernel_of(name)(x)), name
 
 
+def nested(x, y):
+    """Calls whose operands are results of calls, and values that are needed before, between and behind them."""
+    near = NAMESPACE.tanh(x)
+    return NAMESPACE.exp(near * 2 - y) + near * y, NAMESPACE.hypot(near, x) - x
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("dtype", "is_long"), [("float16", 0), ("float32", 1), ("float64", 0)])
+def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch):
+    monkeypatch.setattr(cuda_engine, "_LONG", 1 if is_long else 1 << 20)
+    kernel = elementwise(nested, name="nested")
+    calls, wholes = [], []
+    for size in (1, 19):
+        x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
+        y[-1] = -1000  # takes the careful step
+        found = np.full((2, size + 32), 7, dtype)
+        calls.append((kernel, x, y, found[0, :size], found[1, :size]))
+        wholes.append(found)
+    emulated.all_as_cuda(calls)
+    for (_, x, y, first, second), whole in zip(calls, wholes, strict=True):
+        with np.errstate(all="ignore"):
+            assert all(map(same_bits, (first, second), kernel(x, y)))
+        assert (whole[:, x.size :] == 7).all()
+
+
 @needs_nvrtc
 def test_float16():
     x = spread(np.arange(0, 1 << 16, 7, dtype=np.uint32).astype(np.uint16).view(np.float16))
@@ -184,16 +218,33 @@ def test_float16():
         assert same_bits(found, kernel_of(name)(x)), name
 
 
+@needs_nvrtc
+def test_erf_of_float16():
+    x = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    kernel, found = elementwise("half x", "half y", "y = erf(x)", name="erf"), np.empty_like(x)
+    emulated.all_as_cuda([(kernel, x, found)])
+    assert same_bits(found, kernel(x))
+
+
 def pairs_of(name, count, seed):
     """Special values with each other, random bits, and usual values."""
     rng = np.random.default_rng(seed)
     x, y = (each.ravel() for each in np.meshgrid(specials("float32")[::2], specials("float32")))
     usual_x, usual_y = rng.standard_normal((2, count)) * np.exp2(rng.uniform(-20, 4, (2, count)))
+    if name == "hypot":
+        usual_y = np.sign(usual_y) * near_middles(np.abs(usual_x.astype(np.float32)), rng)
     if name == "power":
         usual_x[::3] = rng.integers(-6000, 6000, usual_x[::3].size)
         usual_y = np.where(rng.random(count) < 0.5, rng.integers(-5, 9, count) / rng.choice([1, 2, 4], count), usual_y)
     x = np.concatenate([x, random_bits("float32", 500, seed), usual_x.astype(np.float32)])
     return x, np.concatenate([y, random_bits("float32", 500, seed + 1), usual_y.astype(np.float32)])
+
+
+def near_middles(x, rng):
+    """For each x a y such that hypot(x, y) is next to the middle of two floats, where float64 rounds twice."""
+    x = x.astype(np.float64)
+    middle = x + np.spacing(x.astype(np.float32)) * (rng.integers(0, 40, x.size) + 0.5)
+    return np.sqrt((middle - x) * (middle + x))
 
 
 def pair_kernel(name):
@@ -202,14 +253,25 @@ def pair_kernel(name):
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", sorted(PAIRS))
-def test_pairs_of_operands(name):
+@pytest.mark.parametrize("name", sorted(BINARY))
+@both_ways
+def test_pairs_of_operands(name, way):
     x, y = pairs_of(name, 20_000, seed=20)
-    assert same_bits(run(name, x, y)[0], pair_kernel(name)(x, y))
+    assert same_bits(run(name, x, y, sweeps=library(way))[0], pair_kernel(name)(x, y))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", sorted(BINARY))
+def test_pairs_of_float16(name):
+    with np.errstate(over="ignore"):
+        x, y = (each.astype(np.float16) for each in pairs_of(name, 3000, seed=23))
+    found = np.empty_like(x)
+    emulated.all_as_cuda([(pair_kernel(name), x, y, found)])
+    assert same_bits(found, pair_kernel(name)(x, y))
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", sorted(PAIRS))
+@pytest.mark.parametrize("name", sorted(BINARY))
 def test_the_careful_step_of_pairs_alone(name, monkeypatch):
     sections = cuda_functions.sections()
     monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
@@ -231,7 +293,7 @@ def test_powers_that_are_midpoints_go_to_the_even_neighbour():
 @needs_nvrtc
 def test_cuda_text_of_pairs_has_the_bits_of_numpy():
     calls = []
-    for name in sorted(PAIRS):
+    for name in sorted(BINARY):
         x, y = pairs_of(name, 2000, seed=22)
         calls.append((pair_kernel(name), x, y, np.empty_like(x)))
     emulated.all_as_cuda(calls)

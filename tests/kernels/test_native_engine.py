@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
 from tests.kernels.test_differential import A, K, X, _outputs
 from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, LayoutError, XferWarning
-from xferlib.kernels import elementwise, formulas, host_compiler, native_engine
+from xferlib.kernels import elementwise, formulas, host_compiler, native_engine, native_source
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
 from xferlib.kernels.formulas import PAIRS
 from xferlib.kernels.functions import CALLS, TABLE, guarantee
@@ -377,6 +379,102 @@ def test_plain_calls_of_any_layout(shape: tuple[int, int], one: str, two: str, o
         assert out == "new" or found is target
 
 
+NUMBERED = elementwise("int32 x, int32 y", "int32 z", "z = x * 2 + y + (int)i;", name="numbered")
+SHAPES = ((40, 3), (3, 40), (70, 23), (300, 30), (2, 33, 17), (3, 2, 5, 9), (700, 2), (9, 130), (2, 30, 350), (1300,))
+AXES = st.tuples(
+    st.permutations(range(4)), st.lists(st.sampled_from([1, 1, 1, 2, 3, 4, 5, -1, -2, 0]), min_size=4, max_size=4)
+)
+
+
+def strided(values: Array, order: Sequence[int], steps: Sequence[int], shift: int, *, is_output: bool = False) -> Array:
+    """The values in an array of any order of axes, steps (0 for one element) and address."""
+    order = [axis for axis in order if axis < values.ndim]
+    steps = [step or int(is_output) for step in steps[: values.ndim]]
+    for axis, step in enumerate(steps):
+        if step == 0:
+            values = values.take([0], axis)
+    extents = [values.shape[axis] * max(1, abs(steps[axis])) for axis in order]
+    memory = np.zeros(int(np.prod(extents)) * values.itemsize + 16, np.uint8)
+    wide = memory[shift:][: memory.size - 16].view(values.dtype).reshape(extents).transpose(np.argsort(order))
+    found = wide[tuple(slice(None, None, step or 1) for step in steps)]
+    found[...] = values
+    return found
+
+
+@given(
+    st.sampled_from(SHAPES), st.tuples(AXES, AXES, AXES), st.sampled_from([0, 0, 0, 1]), st.booleans(),
+    st.sampled_from(["f4", "i1", "f2", "c16", "numbered"]),
+)  # fmt: skip
+def test_rows_tiles_and_blocks_of_any_layout(
+    shape: tuple[int, ...], layouts: Any, shift: int, is_new: bool, dtype: str
+) -> None:
+    kernel, dtype = (NUMBERED, "i4") if dtype == "numbered" else (ADD, dtype)
+    values = np.arange(np.prod(shape)).reshape(shape)
+    x = strided((values % 23).astype(dtype), *layouts[0], shift)
+    y = strided((values % 19).astype(dtype), *layouts[1], shift)
+    expected = x * np.dtype(dtype).type(2) + y
+    if kernel is NUMBERED:
+        expected = expected + np.arange(expected.size, dtype=dtype).reshape(expected.shape)
+    out = strided(np.zeros(expected.shape, dtype), *layouts[2], shift, is_output=True)
+    with configured(cpu="native"):
+        for _ in range(2):  # by Python, then by C alone
+            found = kernel(x, y) if is_new else kernel(x, y, out=out)
+            assert same_bits(found, expected)
+
+
+TO_RAW = elementwise(
+    "raw float32 x, int64 n, int64 shift",
+    "raw float32 y",
+    "if (x[i] > 0) y[i + shift] = expf(x[n - 1 - i]);",
+    name="to_raw",
+)
+
+
+@given(st.integers(1, 700), st.integers(-2, 2), st.integers(0, 3))
+def test_stores_at_an_index_of_each_elements_own(size: int, shift: int, more: int) -> None:
+    x = np.random.default_rng(size).normal(0, 60, size).astype("f4")
+    found: list[Any] = []
+    for engine in ("numpy", "native"):
+        y = np.zeros(size + more, "f4")
+        with configured(cpu=engine):
+            try:
+                TO_RAW(x, size, shift, y, size=size)
+            except KernelError as error:
+                found.append(str(error))
+            else:
+                found.append(y)
+    assert found[0] == found[1] if isinstance(found[0], str) else same_bits(found[0], found[1])
+
+
+def test_a_kernel_says_which_engine_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = elementwise(lambda x, y: x * 3 - y)
+    x = np.ones(3, "f4")
+    with configured(cpu="numpy"):
+        assert "XFERLIB_CPU=numpy" in kernel.engine("f4", "f4")
+    with configured(cpu="auto"):
+        kernel(x, x)
+        assert "not compiled yet" in kernel.engine("f4", "f4")
+    with configured(cpu="native"):
+        kernel(x, x)
+        assert kernel.engine("f4", "f4").startswith("in C, by ")
+    monkeypatch.setattr(native_source, "MOST_OPERANDS", 2)
+    with configured(cpu="auto"):
+        assert "by NumPy: it has more than 2 operands" in elementwise(lambda x, y: x * 5 - y).engine("f4", "f4")
+
+
+def test_a_kernel_that_c_calls_is_freed() -> None:
+    number = 2.0
+    kernel = elementwise(lambda x: x + number)
+    with configured(cpu="native"):
+        for _ in range(3):
+            kernel(np.ones(2))
+    assert _direct_calls(kernel)
+    dispatch = weakref.ref(kernel._dispatch)
+    del kernel
+    gc.collect()
+    assert dispatch() is None
+
+
 def test_a_plain_call_refuses_what_a_prepared_one_refuses() -> None:
     memory = np.arange(20, dtype="f4")
     with configured(cpu="native"):
@@ -415,7 +513,7 @@ def test_plain_calls_of_other_types_are_those_of_the_numpy_engine() -> None:
 
 
 def _direct_calls(kernel: Any) -> list[Any]:
-    found: list[Any] = kernel.func.__self__._direct
+    found: list[Any] = kernel._dispatch._known[0]
     return found
 
 

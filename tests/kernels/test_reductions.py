@@ -344,12 +344,12 @@ def test_raw_arrays_serve_the_map_and_the_end():
 def _layouts(draw):
     """A shape, and what makes a view of that many axes from an array of any."""
     rank = draw(st.integers(1, 4))
-    shape = [draw(st.sampled_from([1, 2, 3, 7, 8, 9, 33, 130])) for _ in range(rank)]
-    shape[draw(st.integers(0, rank - 1))] = draw(st.sampled_from([1, 64, 1000, 1024, 1025, 9000]))
+    shape = [draw(st.sampled_from([1, 2, 3, 4, 7, 8, 9, 17, 33, 60, 130])) for _ in range(rank)]
+    shape[draw(st.integers(0, rank - 1))] = draw(st.sampled_from([1, 64, 1000, 1024, 1025, 9000, 17000, 34000]))
     while math.prod(shape) > 100_000:
         shape[shape.index(max(shape))] //= 4
     order = draw(st.permutations(range(rank)))
-    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 1, 2, -1]))) for _ in shape)
+    steps = tuple(slice(None, None, draw(st.sampled_from([1, 1, 1, 1, 2, 3, 4, -1]))) for _ in shape)
     return shape, lambda x: x.transpose(order)[steps]
 
 
@@ -383,6 +383,18 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, data):
         xferlib.configure(cpu=before.cpu)
     assert any(each.function for each in kernel._natives.values())
     assert all(same_bits(np.asarray(each), np.asarray(expected)) for each in found)
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize("inner", [(2, 2), (3, 1), (2, 3), (4, 5)])
+def test_several_short_axes_inside_the_one_in_memory(inner):
+    """Elements adjacent along the outermost axis alone, and not equally far from each other along the others."""
+    x = np.arange(8.0 * math.prod(inner), dtype="float32").reshape(*inner, 8)
+    for order in itertools.permutations(range(3)):
+        view = x.transpose(order)
+        with configured(cpu="native"):
+            found = ReductionKernel(reductions.sum.definition)(view)
+        assert found == x.astype("float64").sum()
 
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")

@@ -1,4 +1,4 @@
-"""A device whose products, sorts, linear algebra and transforms are libraries', with doubles that compute with NumPy.
+"""A device whose products, linear algebra and transforms are libraries', with doubles that compute with NumPy.
 
 The double of cuBLAS takes addresses, leading dimensions and steps, column by column, and refuses what cuBLAS refuses.
 Its arrays are those of `xferlib_bare`, whose memory the host pretends not to read.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import json
-import threading
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +16,7 @@ import numpy as np
 from xferlib_bare import BareBackend
 
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, RawStream
-from xferlib.backends.cuda.libraries import Blas, CudaSorting
+from xferlib.backends.cuda.libraries import Blas
 from xferlib.backends.host import over as host_memory
 
 DTYPES = {0: "float32", 1: "float64", 2: "float16", 4: "complex64", 5: "complex128"}
@@ -121,73 +119,6 @@ class Cublas(Library):
         target[...] = np.einsum("mk,kn->mn", first.astype(scale), second.astype(scale), optimize=False)
 
 
-class Compute:
-    """``cuda.compute``: what `CudaSorting` uses of it."""
-
-    SortOrder = SimpleNamespace(ASCENDING=0, DESCENDING=1)
-    TEMPORARY = 96
-    refusal: type[Exception] = ValueError
-    """The error for machine code that it did not make."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, int, bool]] = []
-        self.compiled: list[tuple[str | None, str | None, int]] = []
-
-    def make_radix_sort(self, *, order: int, compute_capability: tuple[int, int], **arrays: Any) -> Any:
-        assert compute_capability == VendorBackend.ARCHITECTURE
-        # The library leaves values out of the code where their address is 0.
-        assert all(each is None or each.__cuda_array_interface__["data"][0] for each in arrays.values())
-        kinds = {name: None if each is None else each.dtype.str for name, each in arrays.items()}
-        self.compiled.append((kinds["d_in_keys"], kinds["d_in_values"], order))
-        return json.dumps([order, kinds])
-
-    def serialize(self, made: str) -> bytes:
-        return made.encode()
-
-    def deserialize(self, code: bytes) -> Any:
-        """Make a sort of machine code; other bytes are refused."""
-        if not code.startswith(b"["):
-            raise self.refusal("serialization blob: bad magic")
-        order, named = json.loads(code)
-        thread = threading.get_ident()
-        kinds = {name: None if each is None else np.dtype(each) for name, each in named.items()}
-        assert kinds["d_in_keys"] == kinds["d_out_keys"]
-        assert kinds["d_in_values"] == kinds["d_out_values"]
-
-        def sort(
-            *, temp_storage: Any, num_items: int, begin_bit: int, end_bit: int | None, stream: Any, **given: Any
-        ) -> int:
-            assert {name: None if each is None else each.dtype for name, each in given.items()} == kinds
-            assert stream.__cuda_stream__()[0] == 0
-            assert threading.get_ident() == thread, "a sorter keeps the arguments of its call"
-            if temp_storage is None:
-                return self.TEMPORARY
-            over(temp_storage)[...] = 0xFF
-            assert temp_storage.nbytes == self.TEMPORARY
-            keys = over(given["d_in_keys"])
-            counted = keys if end_bit is None else keys & ((1 << end_bit) - 1)
-            assert begin_bit == 0
-            self.calls.append((keys.dtype.name, num_items, kinds["d_in_values"] is not None))
-            if order:
-                places = num_items - 1 - np.argsort(counted[::-1], kind="stable")[::-1]
-            else:
-                places = np.argsort(counted, kind="stable")
-            over(given["d_out_keys"])[...] = keys[places]
-            if given["d_in_values"] is not None:
-                over(given["d_out_values"])[...] = over(given["d_in_values"])[places]
-            return self.TEMPORARY
-
-        return sort
-
-
-def over(described: Any) -> Any:
-    """The memory of an array that describes itself as CUDA's libraries want it."""
-    told = described.__cuda_array_interface__
-    assert told["strides"] is None
-    (extent,) = told["shape"]
-    return memory(told["data"][0], (extent,), (1,), told["typestr"])
-
-
 def _solve(a: Any, b: Any) -> Any:
     assert a.shape[:-2] == b.shape[:-2], "not every library broadcasts stacks"
     return np.linalg.solve(a, b)
@@ -235,10 +166,8 @@ class VendorBackend(BareBackend):
         self.cublas = Cublas()
         self.products = Blas(self, self.cublas)
         self.function_library = NumpyLibrary()
-        self.compute = Compute()
         self.entered: list[Device] = []
         self.consumptions: list[tuple[Any, RawStream]] = []
-        self.sorting = CudaSorting(self, self.compute)
 
     def over(
         self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any

@@ -23,7 +23,7 @@ from xferlib.testing import cores
 
 N = 530_000  # more than 2 MiB, so that batches travel on streams of their own where there are few cores
 ITEMS = [np.full(N, number, np.float32) for number in range(7)]
-MEDIUM = [np.full(70_000, number, np.float32) for number in range(7)]
+MEDIUM = [np.full(270_000, number, np.float32) for number in range(7)]
 SMALL = [np.full(100, number, np.float32) for number in range(7)]
 
 
@@ -88,7 +88,7 @@ def medium_pinned() -> Any:
 
 
 def medium_columns() -> Any:
-    return [np.full((1000, 140), number, np.float32)[:, ::2] for number in range(7)]
+    return [np.full((1000, 540), number, np.float32)[:, ::2] for number in range(7)]
 
 
 def pinned() -> Any:

@@ -1,7 +1,8 @@
 """Products of matrices, and the extensions of the namespace: ``linalg`` and ``fft``.
 
-Norms, and products where nothing else computes them, are kernels. Products of floats go to a vendor's library;
-factorisations and Fourier transforms to NumPy where the host can read the memory, else to a library of the device.
+Norms, and products where nothing else computes them, are kernels. Products of floats go to a vendor's library, where
+there is one; factorisations and Fourier transforms to NumPy where the host can read the memory, else to a library of
+the device.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from xferlib.errors import (
     UnsupportedError,
     quote,
 )
-from xferlib.kernels import ReductionKernel, reduction
+from xferlib.kernels import ElementwiseKernel, ReductionKernel, cuda_arrays, elementwise, reduction
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -60,39 +61,53 @@ DTYPES = frozenset(map(np.dtype, ("float16", "float32", "float64", "complex64", 
 """Those that the libraries multiply; integers have no order of sums, and kernels do for them."""
 
 
-def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> None:
-    """``out[...] = left @ right`` by the device's library, of one dtype in `DTYPES`; operands without elements too."""
+def multiply(lib: Primitives, left: Array, right: Array, out: Array) -> bool:
+    """Do ``out[...] = left @ right``, of one dtype, by the device's library or a kernel; whether that was done."""
     one, two, three = (lib.info(each) for each in (left, right, out))
+    if not multiplies(lib, three):
+        return False
     if not three.size:
-        return
+        return True
     if not one.shape[-1]:
         indexing.assign(lib, out, 0)
-        return
+        return True
     if _matrices(one) is None:
         left = lib.copy(left)
         one = lib.info(left)
     if _matrices(two) is None:
         right = lib.copy(right)
         two = lib.info(right)
-    calls = prepare_multiply(lib, one, two, three)
+    if (calls := prepare_multiply(lib, one, two, three)) is None:
+        return False
 
     def run(a: ArrayInfo, b: ArrayInfo, c: ArrayInfo, *, stream: RawStream) -> None:
         for call in calls:
             call(a.pointer, b.pointer, c.pointer, stream=stream)
 
     lib.enqueue("matmul", [left, right, out], run, (one, two, three))
+    return True
 
 
-def prepare_multiply(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply]:
-    """The calls of the device's library for arrays of these layouts."""
-    library = lib.products(out.device)
-    assert library is not None
-    return [library.multiplier(each) for each in products(left, right, out)]
+def multiplies(lib: Primitives, info: ArrayInfo) -> bool:
+    """Whether a library, or a kernel in its place, multiplies matrices of such a dtype on such a device."""
+    return _has_library(lib, info) or (info.device.kind == "cuda" and info.dtype.kind in "iuf")
 
 
-def has_library(lib: Primitives, info: ArrayInfo) -> bool:
-    """Whether a library multiplies matrices of such a dtype on such a device."""
+def _has_library(lib: Primitives, info: ArrayInfo) -> bool:
     return info.dtype in DTYPES and lib.products(info.device) is not None
+
+
+def prepare_multiply(lib: Primitives, left: ArrayInfo, right: ArrayInfo, out: ArrayInfo) -> list[Multiply] | None:
+    """The calls of the device's library, or of a kernel; None where a sum for each element is faster."""
+    found = products(left, right, out)
+    if _has_library(lib, out):
+        library = lib.products(out.device)
+        assert library is not None
+        return [library.multiplier(each) for each in found]
+    if not all(map(cuda_arrays.multiplies, found)):
+        return None
+    owner = lib.backend.at(out.device)
+    return [cuda_arrays.prepare_multiply(owner, out.device, each) for each in found]
 
 
 def is_plain(info: ArrayInfo) -> bool:
@@ -271,7 +286,6 @@ def matrices(lib: Primitives, name: str, x: Any, *, is_square: bool = False) -> 
 #
 # A product of small matrices takes a device some microseconds, and checking its operands in Python many times that.
 
-_MOST_PLANS = 512
 _MOST_CALLS = 16
 """Of one plan; the stacks that are multiplied by more are rare, and may be thousands."""
 
@@ -295,16 +309,16 @@ class ProductPlan(NamedTuple):
 
     def run(self, left: Array, right: Array) -> Array:
         """Enqueue the product of other arrays of these layouts on the current stream."""
-        backend, device, dtype, shape, _ = self
+        backend, device, dtype, shape, calls = self
         backend.attach(device)
         stream = backend.stream_current(device)
         out = backend.empty(shape, dtype, device=device, stream=stream)
         arrays = (left, right, out)
-        enqueue_work(backend, stream, "matmul", arrays, None, self._enqueue, arrays)
+        run = calls[0] if len(calls) == 1 else self._enqueue
+        enqueue_work(backend, stream, "matmul", arrays, None, run, *backend.operands(arrays))
         return out
 
-    def _enqueue(self, arrays: Sequence[Array], stream: Any) -> None:
-        left, right, out = self.backend.operands(arrays)
+    def _enqueue(self, left: int, right: int, out: int, *, stream: RawStream) -> None:
         for call in self.calls:
             call(left, right, out, stream=stream)
 
@@ -320,17 +334,7 @@ def find(
         how: All that the product depends on besides them.
         operands: Gives the matrices, which are views of the arguments.
     """
-    if type(x1) is not lib.array_type or type(x2) is not lib.array_type:
-        return None
-    signature = lib.backend.signature
-    key = (signature(x1), signature(x2), how)
-    plans = lib.plans
-    if key not in plans:
-        if len(plans) >= _MOST_PLANS:
-            plans.clear()
-        plans[key] = _make_plan(lib, x1, x2, operands)
-    found: ProductPlan | None = plans.get(key)
-    return found
+    return lib.find_plan(how, (x1, x2), functools.partial(_make_plan, lib, operands=operands))
 
 
 def _make_plan(
@@ -340,7 +344,7 @@ def _make_plan(
     dtype, device = given[0].dtype, given[0].device
     if dtype != given[1].dtype or device is not given[1].device or not (given[0].size and given[1].size):
         return None
-    if not has_library(lib, given[0]):
+    if not multiplies(lib, given[0]):
         return None
     found = operands(lib, x1, x2)
     if found is None:
@@ -352,7 +356,7 @@ def _make_plan(
     shape = (*batch, left.shape[-2], right.shape[-1])
     out = ArrayInfo(0, shape, c_strides(shape, dtype.itemsize), dtype, device, True)
     calls = prepare_multiply(lib, left, right, out)
-    if len(calls) > _MOST_CALLS:
+    if calls is None or len(calls) > _MOST_CALLS:
         return None
     owner = lib.backend.at(device)
     return ProductPlan(owner, device, dtype, found.shape, calls)
@@ -368,15 +372,14 @@ def _sum_of_products() -> ReductionKernel:
 def _products(lib: Primitives, left: Array, right: Array) -> Array:
     """Products of stacks of matrices (..., M, K) and (..., K, N), of one dtype and with axes that broadcast.
 
-    The vendor's library computes them where there is one, NumPy's BLAS where the host does. In the kernel each element
-    is a sum of its own, and large matrices are read again and again; it is exact for integers. The order of the sums,
-    and with it the last bits, differ.
+    The vendor's library computes them where there is one, else a kernel of tiles; NumPy's BLAS where the host does. Few
+    results of long sums, and complex numbers without the library, are a reduction, in which each element is a sum of
+    its own. Integers are exact in all; of floats the order of the sums, and with it the last bits, differ.
     """
     one, two = lib.info(left), lib.info(right)
     shape = (*primitives.common_shape("matmul", one.shape[:-2], two.shape[:-2]), one.shape[-2], two.shape[-1])
     out = lib.empty(shape, one.dtype, one.device)
-    if has_library(lib, one):
-        multiply(lib, left, right, out)
+    if multiply(lib, left, right, out):
         return out
     if lib.on_host("matmul", lambda a, b, found: np.matmul(a, b, out=found), [left, right], [out]):
         return out
@@ -958,6 +961,11 @@ def _check_norm(call: str, norm: str | None) -> str:
     return choice(norm, ("backward", "ortho", "forward"), f"{call}: norm")
 
 
+@functools.cache
+def _frequencies_at() -> ElementwiseKernel:
+    return elementwise("double k, double spacing, double n", "double y", "y = k * (1 / (n * spacing));", name="fftfreq")
+
+
 def _frequencies(name: str) -> Callable[..., Array]:
     function = getattr(np.fft, name)
 
@@ -965,7 +973,12 @@ def _frequencies(name: str) -> Callable[..., Array]:
         lib: Primitives, n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
     ) -> Array:  # fmt: skip
         check_frequencies(name, n)
-        return lib.upload(function(n, d), device, check_dtype_argument(dtype))
+        if not lib.is_array(d):
+            return lib.upload(function(n, d), device, check_dtype_argument(dtype))
+        spacing = lib.copy(functions.number_on_device(lib, name, d, device), np.dtype(np.float64))
+        places = lib.upload(np.rint(function(n) * n), lib.info(d).device)
+        found: Array = _frequencies_at()(places, spacing, n)
+        return found if dtype is None else lib.copy(found, check_dtype_argument(dtype))
 
     return set_name(name, frequencies, _DOC)
 

@@ -2,12 +2,11 @@
 
 In one pass each element of a run finds, by a binary search in the neighbouring run, how many elements of that one come
 before it: this is its position in the merged run. Equal elements keep their order, so the sort is stable. NaN comes
-last, as in NumPy. Where there is a vendor's library, it sorts long rows: see `radix`.
+last, as in NumPy. On a GPU other kernels sort all but complex numbers: see `cuda_arrays`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -34,24 +33,20 @@ from xferlib._core.arrays import (
     shape_of,
 )
 from xferlib._core.device import Device
-from xferlib._runtime import process
 from xferlib._runtime.checks import choice, flag, whole
-from xferlib.backends.device_math import DeviceSorting, SortKind
 from xferlib.errors import (
     ArgumentError,
-    KernelError,
     KernelTypeError,
     LayoutError,
     LayoutTypeError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
-    UnsupportedError,
     quote,
 )
 from xferlib.kernels import (
     ElementwiseKernel,
     ReductionKernel,
-    cuda_engine,
+    cuda_arrays,
     elementwise,
     reductions,
 )
@@ -180,12 +175,67 @@ def linspace(
     lib: Primitives, start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Any = None,
     endpoint: bool = True,
 ) -> Array:  # fmt: skip
-    """``num`` values from ``start`` to ``stop``, evenly apart; computed by the host."""
-    lib.refuse_arrays("linspace", start=start, stop=stop, num=num)
+    """``num`` values from ``start`` to ``stop``, evenly apart; arrays without axes stand for numbers.
+
+    Computed by the host, or on the device where one of the two is an array.
+    """
+    lib.refuse_arrays("linspace", num=num)
+    if lib.is_array(start) or lib.is_array(stop):
+        return _linspace_of_arrays(lib, start, stop, num, check_dtype_argument(dtype), device, endpoint=endpoint)
     if (wanted := check_dtype_argument(dtype)) is not None:
         arrays.check_conversion(np.result_type(start, stop, 0.0), wanted)
     shape_of(num, what="linspace: num")
     return lib.upload(np.linspace(start, stop, num, dtype=wanted, endpoint=endpoint), device)
+
+
+@functools.cache
+def _evenly() -> ElementwiseKernel:
+    """NumPy's operations, of which the first is another one where the step is too small to be a number."""
+    lines = (
+        "T step = (stop - start) / steps;",
+        "T at = step == 0 ? k / steps * (stop - start) : k * step;",
+        "y = is_stop ? stop : at + start;",
+    )
+    return elementwise("T start, T stop, T k, T steps, bool is_stop", "T y", " ".join(lines), name="linspace")
+
+
+def _linspace_of_arrays(
+    lib: Primitives, start: Any, stop: Any, num: int, wanted: np.dtype[Any] | None, device: Any, *, endpoint: bool
+) -> Array:
+    ends = [number_on_device(lib, "linspace", each, device) for each in (start, stop)]
+    dtype = np.result_type(*(lib.info(each).dtype if lib.is_array(each) else each for each in ends), 0.0)
+    (count,) = shape_of(num, what="linspace: num")
+    where = lib.info(next(each for each in ends if lib.is_array(each))).device
+    places = lib.upload(np.arange(count, dtype=dtype), where)
+    is_stop = lib.upload((np.arange(count) == count - 1) & bool(endpoint and count > 1), where)
+    ends = [lib.copy(each, dtype) if lib.is_array(each) else each for each in ends]
+    found: Array = _evenly()(*ends, places, max(count - endpoint, 1), is_stop)
+    if wanted is None or wanted == dtype:
+        return found
+    if wanted.kind in "iu":
+        found = primitives.unary(lib, "floor")(found)
+    return lib.copy(found, wanted)
+
+
+def number_on_device(lib: Primitives, name: str, value: Any, device: Any) -> Any:
+    """A real number, or an array without axes that stands for one.
+
+    Raises:
+        LayoutError: The array has axes.
+        UnsupportedDTypeError: It is complex.
+    """
+    if not lib.is_array(value):
+        arrays.check_conversion(np.result_type(value), _FLOAT)
+        return value
+    info = lib.info(value)
+    if info.shape:
+        raise LayoutError(
+            f"{name}: an array of shape {info.shape} is not a number; give one without axes, such as x[0]"
+        )
+    if device is not None and (asked := lib.device(device)) != info.device:
+        raise ArgumentError(f"{name}: device={asked}, and the number is on {info.device}; give that one, or none")
+    arrays.check_conversion(info.dtype, _FLOAT)
+    return value
 
 
 def eye(
@@ -219,9 +269,9 @@ class NamespaceInfo:
         """The current device."""
         return registry.current_device(registry.get(self._backend))
 
-    def devices(self) -> tuple[Device, ...]:
+    def devices(self) -> list[Device]:
         """All devices of the backend."""
-        return tuple(registry.get(self._backend).devices())
+        return list(registry.get(self._backend).devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype[Any]]:
         """The dtypes of arrays made without one."""
@@ -331,9 +381,23 @@ _INITIAL = {"+": 0, "*": 1}
 
 
 def _cumulative(name: str, symbol: str, doc: str) -> Function:
+    def plan(lib: Primitives, axis: int | None, dtype: Any, x: Array) -> primitives.KernelPlan | None:
+        """One kernel that does the whole call."""
+        info = lib.info(x)
+        rank = len(info.shape)
+        if not rank or (axis is None and rank > 1) or axis_of(name, 0 if axis is None else axis, rank) != rank - 1:
+            return None
+        result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
+        return None if result == np.float16 else indexing.plan_scan(lib, x, result, symbol)
+
     def operate(
         lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
     ) -> Array:
+        if not include_initial and (axis is None or type(axis) is int):
+            planned = lib.find_plan((name, axis, dtype), (x,), functools.partial(plan, lib, axis, dtype))
+            if planned is not None:
+                made: Array = planned.run(x)
+                return made
         x = lib.array(name, x)
         info = lib.info(x)
         if axis is None and len(info.shape) > 1:
@@ -343,7 +407,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
         result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
         wide = np.dtype("float32") if result == np.float16 else result
-        rows = indexing.scan(lib, lib.copy(primitives.moveaxis(lib, x, along, -1), wide), symbol)
+        rows = indexing.scan(lib, primitives.moveaxis(lib, x, along, -1), wide, symbol)
         if include_initial:
             head = (*lib.info(rows).shape[:-1], 1)
             first = indexing.fill_new(lib, head, _INITIAL[symbol], wide, info.device)
@@ -358,28 +422,7 @@ cumulative_sum = _cumulative("cumulative_sum", "+", "Sums of the elements so far
 cumulative_prod = _cumulative("cumulative_prod", "*", "Products of the elements so far.")
 
 
-# Sorting by a vendor's library, which sorts one row of numbers by their bits.
-#
-# Its machine code is compiled for each dtype, for seconds, and kept on disk beside the kernels. Until there is some,
-# short arrays are merged by a few kernels instead.
-#
-# Several rows are one: their elements are sorted together, and then by the numbers of their rows, which keeps the order
-# within a row. Of floats each NaN becomes the one that counts as the greatest, so a sorted array has that one alone.
-
-_SHORT_ROWS = 256
-"""The elements up to which several rows are merged by a few kernels instead."""
-_WORTH_COMPILING = 1 << 14
-"""The elements from which a sort waits for the library to be compiled; fewer are merged in a fraction of a second."""
-_MOST_NARROW = 1 << 31
-"""Positions below it are int32, which move faster."""
-_KEYS = {"bool": "uint8", "float16": "float32"}
-"""The dtype that is sorted instead, which holds every value."""
-
-_ROWS = np.dtype("uint32")
-"""Of the numbers of rows."""
-
-_absent: set[tuple[str, str]] = set()
-"""The folders and names of machine code that was not there: a look is some system calls, and short sorts look once."""
+# Positions along the last axis.
 
 DType = np.dtype[Any]
 
@@ -389,123 +432,12 @@ def _number() -> ElementwiseKernel:
     return elementwise("int64 extent", "T y", "y = i % extent;", name="number")
 
 
-@functools.cache
-def _row() -> ElementwiseKernel:
-    return elementwise("T place, int64 extent", "uint32 y", "y = place / extent;", name="row")
-
-
-@functools.cache
-def _one_nan() -> ElementwiseKernel:
-    return elementwise("T x", "T y", "if (x == x) { y = x; } else { y = NAN; }", name="one_nan")
-
-
 def number_last_axis(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX) -> Array:
     """The positions of elements along the last axis."""
     out = lib.empty(shape, dtype, device)
     if math.prod(shape):
         _number()(shape[-1], out)
     return out
-
-
-def suits(lib: Primitives, info: ArrayInfo, *, descending: bool, is_indexed: bool) -> bool:
-    """Whether the library sorts such an array along its last axis; it may be compiled for that."""
-    library = lib.sorting(info.device)
-    if library is None or info.dtype.kind == "c":
-        return False
-    rows = info.size // info.shape[-1]
-    if rows > 1 and (info.shape[-1] <= _SHORT_ROWS or rows >= 1 << 32):
-        return False
-    place = _place(info) if is_indexed or rows > 1 else None
-    kinds = [SortKind(_keys(info), place, descending)]
-    if rows > 1:
-        kinds.append(SortKind(_ROWS, place, False))
-    return all(_is_ready(library, kind, info.device, compiles=info.size >= _WORTH_COMPILING) for kind in kinds)
-
-
-def _is_ready(library: DeviceSorting, kind: SortKind, device: Device, *, compiles: bool) -> bool:
-    if library.is_loaded(kind, device):
-        return True
-    name = cuda_engine.key("radix sort", library.fingerprint(device), *map(str, kind))
-    place = process.get().cache_dir, name
-    if place in _absent and not compiles:
-        return False
-    code = cuda_engine.read(name)
-    if code is not None:  # perhaps of another version, though the fingerprint is the same
-        with contextlib.suppress(KernelError, UnsupportedError):
-            library.load(kind, code, device)
-            _absent.discard(place)
-            return True
-    if compiles:
-        code = library.compile(kind, device)
-        library.load(kind, code, device)
-        cuda_engine.write(name, code)
-        _absent.discard(place)
-    else:
-        _absent.add(place)
-    return compiles
-
-
-def _keys(info: ArrayInfo) -> DType:
-    return np.dtype(_KEYS.get(info.dtype.name, info.dtype))
-
-
-def _place(info: ArrayInfo) -> DType:
-    return np.dtype("int32") if info.size < _MOST_NARROW else INDEX
-
-
-def sort_by_radix(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
-    """The elements in order along the last axis, and the positions from which they come."""
-    info = lib.info(x)
-    extent, rows = info.shape[-1], info.size // info.shape[-1]
-    dtype = _keys(info)
-    flat = primitives.reshape(lib, x, -1)
-    keys = flat if info.dtype == dtype else lib.copy(flat, dtype)
-    if dtype.kind == "f":
-        keys = _one_nan()(keys)
-    elif not lib.info(keys).is_c_contiguous:
-        keys = lib.copy(keys)
-    if rows == 1 and not is_indexed:
-        found, _ = _by_library(lib, keys, None, descending=descending)
-        return _result(lib, found, info), None
-    numbers = number_last_axis(lib, (info.size,), info.device, _place(info))
-    found, places = _by_library(lib, keys, numbers, descending=descending)
-    assert places is not None
-    if rows > 1:
-        numbers = _row()(places, extent)
-        _, places = _by_library(lib, numbers, places, descending=False, bits=(rows - 1).bit_length())
-        assert places is not None
-        found = gather(lib, keys, [places])
-    if not is_indexed:
-        return _result(lib, found, info), None
-    order = lib.copy(places, INDEX)
-    if rows > 1:
-        order = binary_kernel("remainder")(order, extent)
-    return _result(lib, found, info), primitives.reshape(lib, order, info.shape)
-
-
-def _by_library(
-    lib: Primitives, keys: Array, values: Array | None, *, descending: bool, bits: int | None = None
-) -> tuple[Array, Array | None]:
-    info = lib.info(keys)
-    found = lib.empty(info.shape, info.dtype, info.device)
-    arrays, moved = [keys, found], None
-    if values is not None:
-        moved = lib.empty(info.shape, lib.info(values).dtype, info.device)
-        arrays += [values, moved]
-
-    def run(given: ArrayInfo, out: ArrayInfo, *pair: ArrayInfo, stream: Any) -> None:
-        library = lib.sorting(stream.device)
-        assert library is not None
-        both = (pair[0], pair[1]) if pair else None
-        library.sort(given, out, both, is_descending=descending, bits=bits, stream=stream)
-
-    lib.enqueue("sort", arrays, run)
-    return found, moved
-
-
-def _result(lib: Primitives, found: Array, info: ArrayInfo) -> Array:
-    shaped = primitives.reshape(lib, found, info.shape)
-    return shaped if lib.info(shaped).dtype == info.dtype else lib.copy(shaped, info.dtype)
 
 
 # Reductions over axes, by xferlib's own: the same bits on every device.
@@ -656,17 +588,48 @@ def _sort_on_host(x: Any, found: Any, order: Any = None, *, descending: bool) ->
     found[...] = np.take_along_axis(x, order, axis=-1)
 
 
-def _sort_by_library(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
+def _plan_sort(lib: Primitives, x: Array, *, descending: bool, wants: str) -> primitives.KernelPlan | None:
+    """The kernels that sort the rows of an array; None where there are none for such arrays."""
+    info = lib.info(x)
+    is_fit = info.device.kind == "cuda" and info.shape and info.size and info.is_c_contiguous
+    if not is_fit or not cuda_arrays.sorts(info):
+        return None
+    owner, extent = lib.backend.at(info.device), info.shape[-1]
+    kernel = cuda_arrays.prepare_sort(
+        owner, info.device, info.dtype, info.size // extent, extent, descending=descending, wants=wants
+    )
+    new = [(info.shape, {"v": info.dtype, "p": INDEX}[each]) for each in wants]
+    return primitives.KernelPlan(lib, info, "sort", kernel, new)
+
+
+def _find_sort(lib: Primitives, x: Any, *, descending: bool, wants: str) -> primitives.KernelPlan | None:
+    return lib.find_plan(
+        ("sort", descending, wants), (x,), functools.partial(_plan_sort, lib, descending=descending, wants=wants)
+    )
+
+
+def _sort_rows(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
+    wants = "vp" if is_indexed else "v"
+    if (plan := _find_sort(lib, x, descending=descending, wants=wants)) is not None:
+        found = plan.run(x)
+        return found if is_indexed else (found, None)
     targets = [lib.empty(info.shape, dtype, info.device) for dtype in (info.dtype, INDEX)[: 1 + is_indexed]]
     sort_rows = functools.partial(_sort_on_host, descending=descending)
     if not info.size or lib.on_host("sort", sort_rows, [x], targets):
         return targets[0], targets[1] if is_indexed else None
-    if suits(lib, info, descending=descending, is_indexed=is_indexed):
-        return sort_by_radix(lib, x, descending=descending, is_indexed=is_indexed)
+    if not info.is_c_contiguous:
+        return _sort_rows(lib, lib.copy(x), descending=descending, is_indexed=is_indexed)
+    return _merge(lib, lib.copy(x), info, descending=descending, is_indexed=is_indexed)
+
+
+def _merge(
+    lib: Primitives, rows: Array, info: ArrayInfo, *, descending: bool, is_indexed: bool
+) -> tuple[Array, Array | None]:
+    """Sort the rows of an array in C order likewise, by kernels that merge runs in pairs."""
     extent, width = info.shape[-1], 1
-    rows, order = lib.copy(x), number_last_axis(lib, info.shape, info.device) if is_indexed else None
+    order = number_last_axis(lib, info.shape, info.device) if is_indexed else None
     while width < extent:
         kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
@@ -681,14 +644,22 @@ def _sort_by_library(lib: Primitives, x: Array, *, descending: bool, is_indexed:
 
 
 def _make_sort(name: str, doc: str, *, is_indexed: bool) -> Function:
+    wants = "p" if is_indexed else "v"
+
     def operate(
         lib: Primitives, x: Array, /, axis: int = -1, *, descending: bool = False, stable: bool = True
     ) -> Array:  # fmt: skip
+        is_along = axis == -1 or (axis == 0 and len(getattr(x, "shape", ())) == 1)
+        if stable is True and type(descending) is bool and type(axis) is int and is_along:
+            planned = _find_sort(lib, x, descending=descending, wants=wants)
+            if planned is not None:
+                made: Array = planned.run(x)
+                return made
         x = lib.array(name, x)
         along = axis_of(name, axis, len(lib.info(x).shape))
         moved = primitives.moveaxis(lib, x, along, -1)
         flag(stable, f"{name}: stable")  # it always is
-        found = _sort_by_library(lib, moved, descending=flag(descending, f"{name}: descending"), is_indexed=is_indexed)
+        found = _sort_rows(lib, moved, descending=flag(descending, f"{name}: descending"), is_indexed=is_indexed)
         return primitives.moveaxis(lib, found[is_indexed], -1, along)
 
     return set_name(name, operate, doc)
@@ -702,7 +673,7 @@ argsort = _make_sort(
 
 def sort_with_positions(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
     """The elements in order along the last axis, and the positions from which they come."""
-    found, order = _sort_by_library(lib, x, descending=descending, is_indexed=True)
+    found, order = _sort_rows(lib, x, descending=descending, is_indexed=True)
     assert order is not None
     return found, order
 
@@ -775,8 +746,8 @@ def _repeat_each(lib: Primitives, x: Array, repeats: Array, axis: int) -> Array:
     own = lib.info(repeats).shape
     if own not in ((), (1,), (extent,)):
         raise LayoutError(f"repeat: repeats has shape {own}, and axis {axis} {extent} elements; give one for each")
-    counts = lib.copy(primitives.broadcast_to(lib, repeats, (extent,)), INDEX)
-    ends = indexing.scan(lib, counts, "+")
+    counts = primitives.broadcast_to(lib, repeats, (extent,))
+    ends = indexing.scan(lib, counts, INDEX, "+")
     total = int(transfers.to_host(part(lib, ends, 0, extent - 1, extent))[0]) if extent else 0
     found = searchsorted(lib, ends, number_last_axis(lib, (total,), lib.info(x).device), side="right")
     moved = primitives.moveaxis(lib, x, axis, 0)

@@ -12,16 +12,26 @@ import numpy as np
 from xferlib import _native
 from xferlib._api import transfers
 from xferlib._arrays import primitives
-from xferlib._arrays.primitives import READ_ONLY, Primitives, Shape, binary_kernel, is_scalar, where_kernel, with_array
+from xferlib._arrays.primitives import (
+    READ_ONLY,
+    KernelPlan,
+    Primitives,
+    Shape,
+    binary_kernel,
+    is_scalar,
+    where_kernel,
+    with_array,
+)
 from xferlib._core.arrays import Array, check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
-from xferlib.kernels import ElementwiseKernel, elementwise
+from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
 from xferlib.kernels.elementwise import cast_into
 
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #
-# The order of the operations does not depend on the device, so that the bits are the same everywhere.
+# The order of the operations does not depend on the device, so that the bits are the same everywhere. On a GPU one
+# kernel does all of it, but for complex numbers and integers of less than 32 bits: see `cuda_arrays`.
 
 _CHUNK = 32
 """Elements that one thread adds up. A row is read twice and written once, and its totals are 32 times fewer."""
@@ -74,24 +84,41 @@ def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[..., None] | None:
     return lambda extent, x, y: function(x, axis=-1, dtype=y.dtype, out=y)
 
 
-def scan(lib: Primitives, rows: Array, symbol: str) -> Array:
-    """The running sums or products along the last axis of an array in C order."""
-    info = lib.info(rows)
+def plan_scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> KernelPlan | None:
+    """One kernel for all of a scan along the last axis; None where there is none for such arrays."""
+    info = lib.info(x)
+    owner = lib.backend.at(info.device)
+    if info.device.kind != "cuda" or not (info.size and info.is_c_contiguous and cuda_arrays.scans(info.dtype, dtype)):
+        return None
+    extent = info.shape[-1]
+    kernel = cuda_arrays.prepare_scan(owner, info.device, info.dtype, dtype, symbol, info.size // extent, extent)
+    return KernelPlan(lib, info, "scan", kernel, [(info.shape, dtype)])
+
+
+def scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> Array:
+    """The running sums or products along the last axis, computed in ``dtype``, in a new array in C order."""
+    plan = lib.find_plan(("scan", dtype, symbol), (x,), functools.partial(plan_scan, lib, dtype=dtype, symbol=symbol))
+    if plan is not None:
+        found: Array = plan.run(x)
+        return found
+    info = lib.info(x)
+    if info.dtype != dtype or not info.is_c_contiguous:
+        return scan(lib, lib.copy(x, dtype), dtype, symbol)
     if not info.size or info.shape[-1] == 1:
-        return rows
+        return lib.copy(x)
     out = lib.empty(info.shape, info.dtype, info.device)
     extent = info.shape[-1]
     on_host = _on_host(symbol, info.dtype)
-    if on_host is not None and lib.on_host("scan", functools.partial(on_host, extent), [rows], [out]):
+    if on_host is not None and lib.on_host("scan", functools.partial(on_host, extent), [x], [out]):
         return out
     count = -(-extent // _CHUNK)
-    totals = rows
+    totals = x
     if count > 1:
         totals = lib.empty((*info.shape[:-1], count - 1), info.dtype, info.device)
-        _totals(symbol)(rows, extent, count - 1, _CHUNK, totals)
-        totals = scan(lib, totals, symbol)
+        _totals(symbol)(x, extent, count - 1, _CHUNK, totals)
+        totals = scan(lib, totals, info.dtype, symbol)
     each = lib.empty((*info.shape[:-1], count), np.dtype(bool), info.device)  # that there is a thread for each
-    _chunks(symbol)(rows, totals, extent, count, _CHUNK, out, each)
+    _chunks(symbol)(x, totals, extent, count, _CHUNK, out, each)
     return out
 
 
@@ -177,7 +204,7 @@ def _unravel() -> ElementwiseKernel:
 
 def count_flags(lib: Primitives, flags: Array) -> tuple[Array, int]:
     """For flags along one axis: how many hold up to each one, and in all; waits for the values."""
-    counts = scan(lib, lib.copy(flags, INDEX), "+")
+    counts = scan(lib, flags, INDEX, "+")
     size = lib.info(counts).size
     last = lib.view_as_shadow(counts, lib.shadow(counts)[-1:]) if size else counts
     return counts, int(transfers.to_host(last)[0]) if size else 0

@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 # NumPy's functions and names on arrays of a device and in their namespace: they raise, naming the function to use.
 #
-# Only the operators of NumPy scalars work, for Python calls those first.
+# NumPy's own functions of elements are computed on the device, as CuPy does.
 
 _COMPARING = frozenset(COMPARISONS.values())
-_OPERATORS = frozenset(BINARY_OPERATORS.values()) | _COMPARING
 
 
 def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Callable[..., Any]]:
@@ -59,9 +58,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
 
     def array_ufunc(self: Array, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Array:
         name = RENAMED.get(ufunc.__name__, ufunc.__name__)
-        if name in _OPERATORS and method == "__call__" and not kwargs and _is_scalar(inputs[0], name):
-            # `numpy.float64(2) + x`: the operator of a NumPy scalar calls this method.
-            return getattr(namespace, name)(inputs[0][()], inputs[1])
+        if name in getattr(namespace, "__all__", ()) and method == "__call__" and not kwargs:
+            # Also what `numpy.float64(2) + x` comes to: the operator of a NumPy scalar calls this method.
+            operands = [each if type(each) is type(self) else _number_of(each, name) for each in inputs]
+            if all(each is not None for each in operands):
+                return getattr(namespace, name)(*operands)
         remedy = instead_of(ufunc)
         if any(isinstance(each, np.ndarray) for each in inputs):
             remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
@@ -74,11 +75,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
     return {"__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getattr__": array_getattr}
 
 
-def _is_scalar(operand: Any, name: str) -> bool:
-    """Whether the left operand is a NumPy scalar, which NumPy converts to a 0-d array for a comparison."""
-    if name in _COMPARING and type(operand) is np.ndarray:
-        return operand.ndim == 0
-    return isinstance(operand, np.generic)
+def _number_of(operand: Any, name: str) -> Any:
+    """An operand as a number; None if it is none. NumPy makes a scalar on the left of a comparison a 0-d array."""
+    if name in _COMPARING and type(operand) is np.ndarray and operand.ndim == 0:
+        return operand[()]
+    return operand if isinstance(operand, (np.generic, int, float, complex)) else None
 
 
 # The names of the reductions, and the operators and methods that stand for functions of a namespace.
@@ -166,7 +167,7 @@ def install(
     found = {
         **operators(namespace, lambda name: primitives.in_place(lib, name)),
         **reductions(namespace),
-        **_make_shape_methods(lib, namespace),
+        **_make_shape_methods(lib, namespace, around),
         **_interfaces(lib, namespace),
         **_conversions(),
         **interfaces(namespace, refusal),
@@ -182,7 +183,7 @@ def install(
             setattr(cls, name, around(made) if is_own else made)
 
 
-def _make_shape_methods(lib: Primitives, namespace: Any) -> dict[str, Any]:
+def _make_shape_methods(lib: Primitives, namespace: Any, around: Callable[[Method], Method]) -> dict[str, Any]:
     """Views and copies, as methods and properties."""
 
     def astype(self: Array, dtype: Any, *, copy: bool = True) -> Array:
@@ -233,14 +234,24 @@ def _make_shape_methods(lib: Primitives, namespace: Any) -> dict[str, Any]:
         """The dot product over the last axis of this array and the last but one, or the only one, of the other."""
         return extensions.dot(lib, self, other)
 
-    properties = {
-        "T": property(lambda self: _transpose(lib, self), doc="A view with the axes reversed."),
-        "mT": property(
-            lambda self: primitives.matrix_transpose(lib, self), doc="A view with the last two axes exchanged."
-        ),
-        "real": property(lambda self: primitives.real(lib, self), doc="A view of the real parts."),
-        "imag": property(lambda self: primitives.imag(lib, self), doc="The imaginary parts."),
-    }
+    def transposed(self: Array) -> Array:
+        """A view with the axes reversed."""
+        return _transpose(lib, self)
+
+    def matrix_transposed(self: Array) -> Array:
+        """A view with the last two axes exchanged."""
+        return primitives.matrix_transpose(lib, self)
+
+    def real(self: Array) -> Array:
+        """A view of the real parts."""
+        return primitives.real(lib, self)
+
+    def imag(self: Array) -> Array:
+        """The imaginary parts."""
+        return primitives.imag(lib, self)
+
+    parts = {"T": transposed, "mT": matrix_transposed, "real": real, "imag": imag}
+    properties = {name: property(around(function)) for name, function in parts.items()}
     methods = (astype, reshape, ravel, copy, transpose, squeeze, conj, dot)
     return {each.__name__: each for each in methods} | {"conjugate": conj} | properties
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,7 +32,8 @@ from xferlib.kernels.elementwise import cast_into
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, RawStream
-    from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, MatrixProducts
+    from xferlib.backends.device_math import FunctionLibrary, MatrixProducts
+    from xferlib.kernels.cuda_arrays import ArrayKernel, RadixSort
 
 
 Shadow = np.ndarray[Any, Any]
@@ -41,6 +42,8 @@ Shape = tuple[int, ...]
 _BASE = 1 << 40
 """The address of shadows. A read of one would end the process, so a key must never select a single element."""
 _MOST_SHADOWS = 1024
+_MOST_PLANS = 512
+P = TypeVar("P")
 READ_ONLY = "elements of the array share their memory (broadcast_to), or it is read-only; copy it"
 SCALARS = (bool, int, float, complex)
 
@@ -103,8 +106,30 @@ class Primitives:
     def __init__(self, backend: Backend, array_type: type) -> None:
         self.backend = backend
         self.array_type = array_type
-        self.plans: dict[Hashable, Any] = {}
-        """Calls that can be repeated, by all that they depend on."""
+        self._plans: dict[Hashable, Any] = {}
+
+    def find_plan(self, how: Hashable, arrays: Sequence[Any], make: Callable[..., P | None]) -> P | None:
+        """Find the plan for a function of arrays of these layouts; None where calls are not prepared.
+
+        Args:
+            how: The function, and all that its result depends on besides the arrays.
+            arrays: Its arguments.
+            make: Prepares, of the arrays; None for calls that have to be refused, or that copy first.
+        """
+        own, signature = self.array_type, self.backend.signature
+        if any(type(each) is not own for each in arrays):
+            return None
+        key = (how, *map(signature, arrays))
+        plans = self._plans
+        try:
+            found: P | None = plans[key]
+        except TypeError:  # an argument that is no key, and to be refused
+            return None
+        except KeyError:
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            found = plans[key] = make(*arrays)
+        return found
 
     # --- arguments
 
@@ -203,11 +228,6 @@ class Primitives:
         found: FunctionLibrary | None = self.backend.at(device).function_library
         return found
 
-    def sorting(self, device: Device) -> DeviceSorting | None:
-        """The library that sorts on a device; None where there is none."""
-        found: DeviceSorting | None = self.backend.at(device).sorting
-        return found
-
     def enqueue(
         self, name: str, arrays: Sequence[Array], run: Callable[..., None], infos: Sequence[ArrayInfo] | None = None
     ) -> None:
@@ -242,6 +262,46 @@ class Primitives:
         return out
 
 
+class KernelPlan:
+    """Calls of a kernel over an array of known layout, to new arrays.
+
+    Args:
+        lib: The library.
+        info: The array's description.
+        name: For recordings.
+        kernel: The kernel.
+        new: The shape and the dtype of each result.
+    """
+
+    def __init__(
+        self, lib: Primitives, info: ArrayInfo, name: str, kernel: ArrayKernel | RadixSort,
+        new: Sequence[tuple[Shape, np.dtype[Any]]],
+    ) -> None:  # fmt: skip
+        self._lib, self._info, self._name, self._kernel, self._new = lib, info, name, kernel, new
+        self._backend = lib.backend.at(info.device)
+        self._direct: Callable[..., Any] | None = None
+        self._is_first = True
+
+    def run(self, x: Array) -> Any:
+        """The result, or a tuple of results, enqueued on the current stream."""
+        if self._direct is not None and observe.active is None:
+            found = self._direct((x,))
+            if found is not NotImplemented:
+                return found
+        backend, device = self._backend, self._info.device
+        if backend.operands([x])[0] % self._info.dtype.itemsize:  # as a field of records may lie; a GPU refuses that
+            return self.run(self._lib.copy(x))
+        backend.attach(device)
+        stream = backend.stream_current(device)
+        results = [backend.empty(shape, dtype, device=device, stream=stream) for shape, dtype in self._new]
+        pointers = backend.operands([x, *results])
+        enqueue_work(backend, stream, self._name, [x, *results], None, self._kernel.run, pointers)
+        if not self._is_first and self._direct is None:  # the second call: the first one should not wait for this
+            self._direct = self._kernel.repeat([(x, self._info.dtype)], pointers, self._new, stream)
+        self._is_first = False
+        return results[0] if len(results) == 1 else tuple(results)
+
+
 def check_dtype_argument(dtype: Any) -> np.dtype[Any] | None:
     """A ``dtype=`` argument.
 
@@ -256,25 +316,28 @@ def check_dtype_argument(dtype: Any) -> np.dtype[Any] | None:
 Function = Callable[..., Array]
 
 
+def _trace(text: str) -> Callable[..., Any]:
+    """A function of this text: one that took NumPy's function from a variable would be asked for that at each call."""
+    made: Callable[..., Any] = eval(text, {"np": np})  # noqa: S307 - ours
+    return made
+
+
 @functools.cache
 def unary_kernel(name: str) -> ElementwiseKernel:
     """The kernel of the function of that name, of one argument."""
-    function = getattr(np, name)
-    return elementwise(lambda x: function(x), name=name)  # noqa: PLW0108 - a ufunc names no parameters
+    return elementwise(_trace(f"lambda x: np.{name}(x)"), name=name)
 
 
 @functools.cache
 def binary_kernel(name: str) -> ElementwiseKernel:
     """The kernel of the function of that name, of two arguments."""
-    function = getattr(np, name)
-    return elementwise(lambda x1, x2: function(x1, x2), name=name)  # noqa: PLW0108 - as above
+    return elementwise(_trace(f"lambda x1, x2: np.{name}(x1, x2)"), name=name)
 
 
 @functools.cache
 def _cast_kernel(name: str, dtype: np.dtype[Any]) -> ElementwiseKernel:
     """A binary kernel whose result is converted."""
-    function = getattr(np, name)
-    return elementwise(lambda x1, x2: function(x1, x2).astype(dtype), name=name)
+    return elementwise(_trace(f"lambda x1, x2: np.{name}(x1, x2).astype(np.{dtype.name})"), name=name)
 
 
 def set_name(name: str, function: Function, doc: str = "``{}`` of the Array API, element by element.") -> Function:

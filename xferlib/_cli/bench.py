@@ -25,7 +25,7 @@ import time
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import metadata, util
@@ -209,6 +209,105 @@ class TransferCase:
         )  # fmt: skip
 
 
+_MOST_ITEM, _ITEMS, _DISTINCT_NBYTES = 32 << 20, 40, 256 << 20
+"""Bytes of the largest item of a loop, the number of its items, and the bytes of those that are distinct."""
+_MOST_LEAF, _MOST_TREE, _MOST_LEAVES = 16 << 20, 160 << 20, 500
+SOURCES = ("list", "generator", "pinned list")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefetchCase:
+    """A loop over arrays of one size, with some small kernels for each."""
+
+    name: str
+    library: str
+    source: str
+    """Of `SOURCES`."""
+    item_nbytes: int
+    kernels: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole loop."""
+        return _ITEMS * self.item_nbytes
+
+    def __str__(self) -> str:
+        kernels = f"{self.kernels} kernel{'s' * (self.kernels > 1)}"
+        return f"{_ITEMS} items of {size_text(self.item_nbytes)}, {self.source}, {kernels} each, {self.library}"
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> PrefetchCase:
+        """Draw a case, log-uniform in size from 4 KiB an item."""
+        chance = np.random.default_rng([seed, number, 1])
+        return cls(
+            name=f"prefetch:{seed}:{number}", library=libraries[number % len(libraries)],
+            source=str(chance.choice(SOURCES)), kernels=int(chance.integers(1, 13)),
+            item_nbytes=int(_draw_size(_LEAST_ARRAY, min(most or _MOST_ITEM, _MOST_ITEM), chance)) // 4 * 4,
+        )  # fmt: skip
+
+    def make_source(self) -> Callable[[], Iterable[HostArray]]:
+        """A function that gives the items anew for each loop."""
+        count = self.item_nbytes // 4
+        distinct = [
+            np.full(count, number, np.float32) for number in range(max(3, min(_ITEMS, _DISTINCT_NBYTES // (4 * count))))
+        ]
+        if self.source == "pinned list":
+            distinct = [xl.pinned_array(each, backend=self.library) for each in distinct]
+        items = list(itertools.islice(itertools.cycle(distinct), _ITEMS))
+        return (lambda: (item for item in items)) if self.source == "generator" else (lambda: items)
+
+    def work(self, batch: Any) -> Any:
+        """The consumer's work on one; sums of small whole numbers are exact."""
+        for _ in range(self.kernels):
+            batch = batch + 1
+        return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeCase:
+    """A dict of float32 vectors, copied in one direction."""
+
+    name: str
+    library: str
+    is_upload: bool
+    is_pinned: bool
+    """The host's end is."""
+    sizes: tuple[int, ...]
+    """Of the leaves, in elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all leaves."""
+        return 4 * sum(self.sizes)
+
+    def __str__(self) -> str:
+        least, most = size_text(4 * min(self.sizes)), size_text(4 * max(self.sizes))
+        way = f"{'up' if self.is_upload else 'down'}{', pinned' * self.is_pinned}"
+        return f"{len(self.sizes)} leaves of {least} to {most}, {way}, {self.library}"
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> TreeCase:
+        """Draw a case, log-uniform in the number of leaves and their size: all alike, or each for itself."""
+        chance = np.random.default_rng([seed, number, 2])
+        count = int(_draw_size(2, _MOST_LEAVES, chance))
+        largest = _draw_size(16, min(most or _MOST_LEAF, _MOST_LEAF), chance)
+        is_alike = bool(chance.random() < 0.5)
+        sizes = np.array([largest if is_alike else _draw_size(8, largest, chance) for _ in range(count)])
+        sizes *= min(1.0, _MOST_TREE / sizes.sum())
+        return cls(
+            name=f"tree:{seed}:{number}", library=libraries[number % len(libraries)],
+            is_upload=bool(chance.random() < 0.5), is_pinned=bool(chance.random() < 0.5),
+            sizes=tuple(max(2, int(size / 4)) for size in sizes),
+        )  # fmt: skip
+
+    def host_tree(self) -> dict[str, HostArray]:
+        """New arrays, in the memory of an upload's source."""
+        leaves = [np.full(size, number, np.float32) for number, size in enumerate(self.sizes)]
+        if self.is_pinned and self.is_upload:
+            leaves = [xl.pinned_array(each, backend=self.library) for each in leaves]
+        return {f"leaf {number}": leaf for number, leaf in enumerate(leaves)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnArray:
     """One array of a kernel, which broadcasts to the shape of the result."""
@@ -368,6 +467,90 @@ def _draw_broadcast(chance: np.random.Generator, shape: Shape) -> Shape:
     return tuple(extent if whole else 1 for extent, whole in zip(shape, is_whole, strict=True))
 
 
+_PROGRAMS = {
+    "softplus": "log1p(exp(-abs(x))) + x",
+    "norm": "sqrt(sum(x * x))",
+    "centre": "(x - mean(x, axis=0)) / std(x, axis=0)",
+    "scan": "cumulative_sum(x, axis=-1)",
+    "sort": "sort(x, axis=-1)",
+    "matmul": "x @ y",
+}  # fmt: skip
+"""In the words of the Array API, which the peers spell as `Words` does."""
+_LEAST_PROGRAM, _MOST_PROGRAM = 8, 4_000_000
+"""Elements of the arrays of programs."""
+
+
+class Words:
+    """The functions of programs in a library's own module, by the Array API's names."""
+
+    def __init__(self, module: Any) -> None:
+        names = ("abs", "exp", "log1p", "mean", "sqrt", "std", "sum", "sort")
+        self.functions: dict[str, Callable[..., Any]] = {name: getattr(module, name) for name in names}
+        self.functions["cumulative_sum"] = getattr(module, "cumulative_sum", None) or module.cumsum
+        if module.__name__ == "torch":
+            self.functions |= {
+                "std": partial(module.std, correction=0), "sort": lambda x, axis: module.sort(x, dim=axis).values
+            }  # fmt: skip
+
+    def function(self, program: str) -> Callable[..., Any]:
+        """A program as a function of its arrays."""
+        names = ", ".join(_array_names(program))
+        made: Callable[..., Any] = eval(f"lambda {names}: {program}", self.functions)  # noqa: S307 - ours
+        return made
+
+
+def _array_names(program: str) -> list[str]:
+    return [name for name in "xy" if re.search(rf"\b{name}\b", program)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceCase:
+    """A program of a few functions of a namespace that xferlib makes, beside other libraries' own modules."""
+
+    name: str
+    library: str
+    """The backend of the arrays that xferlib takes."""
+    program: str
+    shapes: tuple[Shape, ...]
+    dtype: str
+    variant: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that are given."""
+        return sum(map(math.prod, self.shapes)) * np.dtype(self.dtype).itemsize
+
+    def __str__(self) -> str:
+        shapes = ", ".join(map(str, self.shapes))
+        return f"{self.program}: {_PROGRAMS[self.program]}, {self.dtype} {shapes}, {self.library}"
+
+    def host_arrays(self) -> list[HostArray]:
+        """The arrays on the host, of random numbers."""
+        chance, dtype = np.random.default_rng(self.variant), np.dtype(self.dtype)
+        scale = 1 if dtype.kind == "f" else 1000
+        return [(chance.standard_normal(shape) * scale).astype(dtype) for shape in self.shapes]
+
+    @classmethod
+    def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> NamespaceCase:
+        """Draw a program, log-uniform in size from 8 elements to 4 million, or to ``most`` bytes of each array."""
+        chance = np.random.default_rng([seed, number, 3])
+        program = str(chance.choice(list(_PROGRAMS)))
+        kinds = ("float32", "float64", "int32", "int64") if program in ("scan", "sort") else ("float32", "float64")
+        dtype = str(chance.choice(kinds))
+        room = min(_MOST_PROGRAM, (most or 1 << 40) // np.dtype(dtype).itemsize)
+        if program == "matmul":
+            first, second, third = (_draw_size(1, math.sqrt(room), chance) for _ in range(3))
+            rows, inner, columns = (max(int(extent), 1) for extent in (first, second, third))
+            shapes: tuple[Shape, ...] = ((rows, inner), (inner, columns))
+        else:
+            axes = 2 if chance.random() < 0.25 else 1
+            shapes = (_draw_shape(_draw_size(_LEAST_PROGRAM, room, chance), axes, chance),)
+        return cls(
+            name=f"namespace:{seed}:{number}", library="pycuda" if "cupy" in libraries else "sim", program=program,
+            shapes=shapes, dtype=dtype, variant=int(chance.integers(1 << 31)),
+        )  # fmt: skip
+
+
 # Libraries, each with every way that its users know to make a transfer or to compute an expression.
 #
 # A way is complete: from the call to the arrival of the data. It takes the source as it is: what a library cannot take
@@ -429,6 +612,46 @@ class ArrayLibrary:
     def down(self, case: TransferCase, source: HostArray, out: HostArray | None) -> Runs:
         raise NotImplementedError("no transfers")
 
+    def send(self, source: HostArray) -> Any:
+        """The library's usual upload of one array, as a plain loop has it."""
+        raise NotImplementedError("no loops")
+
+    def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        """Ways of a loop, each of which returns what the last item became when the device has done its work."""
+
+        def plain() -> Any:
+            done = None
+            for item in source():
+                done = case.work(self.send(item))
+            return done
+
+        by_hand = {} if case.source == "pinned list" else self.by_hand(case, source)
+        return {name: self.wait_after(run) for name, run in {"plain loop": plain, **by_hand}.items()}
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        """Loops with pinned buffers of the program's own."""
+        return {}
+
+    def trees(self, case: TreeCase, tree: dict[str, HostArray]) -> Runs:
+        """Ways of a tree, up or down, each until it is there; a result may share memory with the next one's."""
+        if case.is_upload:
+            runs = {"one by one": lambda: {name: self.send(leaf) for name, leaf in tree.items()}, **self.up_flat(tree)}
+            return {name: self.wait_after(run) for name, run in runs.items()}
+        held = {name: self.send(leaf) for name, leaf in tree.items()}
+        return {"one by one": lambda: {name: self.fetch(leaf) for name, leaf in held.items()}, **self.down_flat(held)}
+
+    def fetch(self, array: Any) -> Any:
+        """The library's usual download of one array."""
+        raise NotImplementedError("no trees")
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        """Ways by one buffer for all leaves."""
+        return {}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        """Likewise to the host."""
+        return {}
+
     def array(self, source: HostArray) -> Any:
         """A new array in C order on the device."""
         raise NotImplementedError("no kernels")
@@ -474,6 +697,26 @@ class Xferlib(ArrayLibrary):
             return {"to_host": lambda: xl.to_host(held, **words)}
         return {"to_host(out=)": lambda: xl.to_host(held, out=out, **words)}
 
+    def loops(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        def run() -> Any:
+            done = None
+            with xl.prefetch(source(), device=self.place) as batches:
+                for batch in batches:
+                    done = case.work(batch)
+            return done
+
+        return {"prefetch": self.wait_after(run)}
+
+    def trees(self, case: TreeCase, tree: dict[str, HostArray]) -> Runs:
+        if case.is_upload:
+            return {"tree.to_device": self.wait_after(lambda: xl.tree.to_device(tree, device=self.place))}
+        held = xl.tree.to_device(tree, device=self.place)
+        self.place.synchronize()
+        return {"tree.to_host": lambda: xl.tree.to_host(held, pinned=case.is_pinned)}
+
+    def array(self, source: HostArray) -> Any:
+        return xl.to_device(source, device=self.place)
+
 
 def _conversion(case: TransferCase) -> dict[str, Any]:
     return {} if case.given == case.wanted else {"dtype": case.wanted}
@@ -508,6 +751,12 @@ class Numpy(ArrayLibrary):
         if out is None:
             return {"array": lambda: np.array(held, case.wanted, order="C")}
         return {"copyto": lambda: np.copyto(out, held, casting="unsafe")}
+
+    def send(self, source: HostArray) -> Any:
+        return source.copy()
+
+    def fetch(self, array: Any) -> Any:
+        return array.copy()
 
     def array(self, source: HostArray) -> Any:
         return np.array(source, order="C")
@@ -552,6 +801,51 @@ class Cupy(ArrayLibrary):
             return {"get(out=)": lambda: held.get(out=out)}
         return _assign_to(out, gets)
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.asarray(source)
+
+    def fetch(self, array: Any) -> Any:
+        return array.get()
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        cp, count = self.module, case.item_nbytes // 4
+        pinned = [cp.cuda.alloc_pinned_memory(case.item_nbytes) for _ in range(2)]
+        buffers = [np.frombuffer(memory, np.float32, count) for memory in pinned]
+        events = [cp.cuda.Event(disable_timing=True) for _ in range(2)]
+
+        def run() -> Any:
+            done, stream = None, cp.cuda.get_current_stream()
+            for item, buffer, event in zip(source(), itertools.cycle(buffers), itertools.cycle(events), strict=False):
+                event.synchronize()
+                buffer[:] = item
+                there = cp.empty(count, np.float32)
+                there.set(buffer, stream=stream)
+                event.record(stream)
+                done = case.work(there)
+            return done
+
+        return {"two pinned buffers": run}
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        cp, sizes = self.module, [leaf.size for leaf in tree.values()]
+        buffer = np.frombuffer(cp.cuda.alloc_pinned_memory(4 * sum(sizes)), np.float32, sum(sizes))
+
+        def run() -> Any:
+            np.concatenate(list(tree.values()), out=buffer)
+            there = cp.empty(len(buffer), np.float32)
+            there.set(buffer)
+            return dict(zip(tree, _split(there, sizes), strict=True))
+
+        return {"a flat buffer": run}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        sizes = [leaf.size for leaf in held.values()]
+
+        def run() -> Any:
+            return dict(zip(held, _split(self.module.concatenate(list(held.values())).get(), sizes), strict=True))
+
+        return {"concatenate": run}
+
     def array(self, source: HostArray) -> Any:
         return self.module.array(source, order="C")
 
@@ -561,6 +855,12 @@ class Cupy(ArrayLibrary):
         parameters = ", ".join(f"T {name}" for name in case.names)
         kernel = self.module.ElementwiseKernel(parameters, "T out", f"out = {case.c_text}", "sweep")
         return {**super().compile(case, inputs), "ElementwiseKernel": kernel}
+
+
+def _split(array: Any, sizes: list[int]) -> list[Any]:
+    """Views of these numbers of elements, one behind the other."""
+    ends = list(itertools.accumulate(sizes))
+    return [array[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 def _assign_to(out: Any, gets: Runs) -> Runs:
@@ -614,6 +914,77 @@ class Torch(ArrayLibrary):
             return {"copy_": lambda: target.copy_(held)}
         return {"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())}
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.from_numpy(source).to(self.device, non_blocking=True, copy=True)
+
+    def fetch(self, array: Any) -> Any:
+        return array.to("cpu", copy=not self.has_pinned)
+
+    def by_hand(self, case: PrefetchCase, source: Callable[[], Iterable[HostArray]]) -> Runs:
+        if not self.has_pinned:
+            return {}
+        torch, count = self.module, case.item_nbytes // 4
+        buffers = [torch.empty(count, pin_memory=True) for _ in range(2)]
+        events, side = [torch.cuda.Event() for _ in range(2)], torch.cuda.Stream()
+
+        def fill(item: HostArray, number: int) -> Any:
+            events[number % 2].synchronize()
+            return buffers[number % 2].copy_(torch.from_numpy(item))
+
+        def run() -> Any:
+            done = None
+            for number, item in enumerate(source()):
+                there = fill(item, number).to(self.device, non_blocking=True)
+                events[number % 2].record()
+                done = case.work(there)
+            return done
+
+        def run_beside() -> Any:
+            done, ahead, current = None, None, torch.cuda.current_stream()
+            for number, item in enumerate(itertools.chain(source(), (None,))):
+                before, ahead = ahead, None
+                if item is not None:
+                    staged = fill(item, number)
+                    with torch.cuda.stream(side):
+                        ahead = staged.to(self.device, non_blocking=True)
+                        events[number % 2].record()
+                if before is not None:
+                    current.wait_event(events[(number - 1) % 2])
+                    before.record_stream(current)
+                    done = case.work(before)
+            return done
+
+        return {"two pinned buffers": run, "two pinned buffers and a stream": run_beside}
+
+    def up_flat(self, tree: dict[str, HostArray]) -> Runs:
+        torch, sizes = self.module, [leaf.size for leaf in tree.values()]
+        buffer = torch.empty(sum(sizes), pin_memory=self.has_pinned)
+        flat = buffer.numpy()
+
+        def run() -> Any:
+            np.concatenate(list(tree.values()), out=flat)
+            return dict(zip(tree, self.send(flat).split(sizes), strict=True))
+
+        def run_cat() -> Any:
+            there = torch.cat([torch.from_numpy(leaf) for leaf in tree.values()]).to(self.device, copy=True)
+            return dict(zip(tree, there.split(sizes), strict=True))
+
+        return {"a flat buffer": run, "cat": run_cat}
+
+    def down_flat(self, held: dict[str, Any]) -> Runs:
+        torch, sizes = self.module, [leaf.numel() for leaf in held.values()]
+
+        def run_cat() -> Any:
+            return dict(zip(held, torch.cat(list(held.values())).cpu().split(sizes), strict=True))
+
+        def run() -> Any:
+            buffer = torch.empty(sum(sizes), pin_memory=True)
+            buffer.copy_(torch.cat(list(held.values())), non_blocking=True)
+            torch.cuda.current_stream().synchronize()
+            return dict(zip(held, buffer.split(sizes), strict=True))
+
+        return {"cat": run_cat, "a flat buffer": run} if self.has_pinned else {"cat": run_cat}
+
     def array(self, source: HostArray) -> Any:
         return self.module.from_numpy(np.ascontiguousarray(source)).to(self.device, copy=True)
 
@@ -654,6 +1025,12 @@ class Pycuda(ArrayLibrary):
         held = self.module.to_gpu(np.ascontiguousarray(source))
         return {"get": held.get} if out is None else {"get(out)": lambda: held.get(out)}
 
+    def send(self, source: HostArray) -> Any:
+        return self.module.to_gpu(source)
+
+    def fetch(self, array: Any) -> Any:
+        return array.get()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
@@ -689,7 +1066,7 @@ def find_peers(*names: str, compiles: bool = False, on_gpu: bool = True) -> Peer
 
 # A case that is ready to be timed: the ways of each library, and how a result is checked.
 
-Case: TypeAlias = TransferCase | KernelCase | ReductionCase
+Case: TypeAlias = TransferCase | KernelCase | ReductionCase | PrefetchCase | TreeCase | NamespaceCase
 _CHECKED = 1 << 18
 """Elements of a kernel's result that are compared."""
 _RECOMPUTED = 1 << 24
@@ -758,6 +1135,35 @@ def try_transfer(case: TransferCase, peers: Peers) -> Trial:
     trial = Trial(subject=own.name, find_problem=find_problem, change=change)
     for library in (own, *peers.libraries.values()):
         trial.add(library.name, partial(library.transfers, case, source, out))
+    return trial
+
+
+def try_prefetch(case: PrefetchCase, peers: Peers) -> Trial:
+    """Make ready a loop over items that stay as they are, for the library whose kernels are its consumer's."""
+    own, source = Xferlib(case.library), case.make_source()
+    expected = case.work(list(source())[-1])
+
+    def find_problem(result: Any) -> str:
+        return "" if np.array_equal(xl.to_host(result), expected) else "the last item differs"
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, peers.libraries[case.library]):
+        trial.add(library.name, partial(library.loops, case, source))
+    return trial
+
+
+def try_tree(case: TreeCase, peers: Peers) -> Trial:
+    """Make ready the copies of a tree that stays as it is."""
+    own, tree = Xferlib(case.library), case.host_tree()
+
+    def find_problem(result: Any) -> str:
+        found = xl.tree.to_host(result)
+        wrong = [name for name, leaf in tree.items() if not np.array_equal(found[name], leaf)]
+        return f"{wrong[0]} differs" if wrong else ""
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, peers.libraries[case.library]):
+        trial.add(library.name, partial(library.trees, case, tree))
     return trial
 
 
@@ -832,6 +1238,30 @@ def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[Ho
         return "" if np.array_equal(found, expected) else "the numbers differ from NumPy's"
     room = _ROOM * float(np.finfo(expected.dtype).eps)
     return "" if np.allclose(found, expected, rtol=room, atol=room) else "the numbers differ from NumPy's"
+
+
+def try_namespace(case: NamespaceCase, peers: Peers) -> Trial:
+    """Make ready a program in the namespace of xferlib's arrays, and in the modules of other libraries."""
+    own, host, text = Xferlib(case.library), case.host_arrays(), _PROGRAMS[case.program]
+
+    def find_problem(result: Any) -> str:
+        found, wide = xl.to_host(result), np.float64 if case.dtype.startswith("float") else np.dtype(case.dtype)
+        expected = Words(np).function(text)(*(each.astype(wide) for each in host))
+        size = np.max(np.abs(expected), initial=1)
+        room = _ROOM * float(np.finfo(case.dtype).eps) * float(size) if wide is np.float64 else 0.0
+        same = found.shape == expected.shape and np.allclose(found, expected, rtol=0, atol=room, equal_nan=True)
+        return "" if same else "the numbers differ from NumPy's"
+
+    def make(library: ArrayLibrary) -> Runs:
+        arrays = [library.array(each) for each in host]
+        module = xl.get_array_module(arrays[0]) if library is own else library.module
+        function = Words(module).function(text)
+        return {"namespace" if library is own else "eager": library.wait_after(partial(function, *arrays))}
+
+    trial = Trial(subject=own.name, find_problem=find_problem)
+    for library in (own, *peers.libraries.values()):
+        trial.add(library.name, partial(make, library))
+    return trial
 
 
 # The time of competing ways.
@@ -947,6 +1377,9 @@ _KINDS: dict[str, tuple[Callable[..., Case], Callable[[Any, Peers], Trial]]] = {
     "transfer": (TransferCase.draw, try_transfer),
     "kernel": (KernelCase.draw, try_kernel),
     "reduction": (ReductionCase.draw, try_reduction),
+    "prefetch": (PrefetchCase.draw, try_prefetch),
+    "tree": (TreeCase.draw, try_tree),
+    "namespace": (NamespaceCase.draw, try_namespace),
 }
 """How the cases of each kind are drawn, and made ready."""
 
@@ -1219,6 +1652,12 @@ def run_transfer(options: argparse.Namespace) -> int:
     return 0
 
 
+def _find_usual_kinds() -> list[str]:
+    """All kinds; without PyCUDA's arrays, whose namespace xferlib makes, all but that one."""
+    has_pycuda = any(":cuda:" in device for device in xl.available_backends()["pycuda"].devices)
+    return [kind for kind in _KINDS if kind != "namespace" or has_pycuda]
+
+
 def run_sweep(options: argparse.Namespace) -> int:
     """Measure for some seconds, print what it came to and the worst cases, write JSON."""
     peers, other_work = find_peers("cupy", "torch", compiles=not options.without_compile), OtherWork()
@@ -1230,7 +1669,7 @@ def run_sweep(options: argparse.Namespace) -> int:
         return 0
     cases: list[CaseFigures] = []
     with progress("measuring") as report:
-        for kind, number in share_seconds(options.kind or list(_KINDS), options.seconds):
+        for kind, number in share_seconds(options.kind or _find_usual_kinds(), options.seconds):
             case = _KINDS[kind][0](seed, number, backends, most)
             report(f"{len(cases)}: {case}")
             cases.append(measure(case, peers, other_work))
@@ -1247,7 +1686,10 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 
 _JSON = argument("--json", type=output_file, metavar="FILE", help="write the figures to this file")
-_OF_KINDS = f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all)"
+_OF_KINDS = (
+    f"of cases, which share the seconds evenly: {', '.join(_KINDS)} (default: all; namespace, which is PyCUDA's or the "
+    "simulator's, where PyCUDA is)"
+)
 _LARGEST = "array, e.g. 64MiB (default: transfers 256MiB, others 2**26 elements; 32MiB on a CPU)"
 _WITHOUT = "leave out torch.compile, which takes seconds for each kernel"
 

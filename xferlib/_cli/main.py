@@ -156,6 +156,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "doctor": CommandEntry("doctor", "find what makes programs fail or slow on this machine"),
     "demo": CommandEntry("demo", "train on handwritten digits on every backend"),
     "trace": CommandEntry("trace", "run a script and draw what it copies and computes, and when"),
+    "pretend": CommandEntry("pretend", "run a program that uses CuPy on a simulated device"),
     "bench transfer": CommandEntry("bench", "GB/s of transfers, beside the other libraries"),
     "bench sweep": CommandEntry("bench", "random transfers, kernels and reductions, beside the best of others"),
     "cache info": CommandEntry("info", "where compiled kernels are kept, and how many"),

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "xferlib"
 """Namespace of `optree` in which xferlib looks for custom nodes, besides the global one."""
-_LEAVES = frozenset([np.ndarray, float, int, bool, complex, str, bytes, type(None)])
+LEAVES = frozenset([np.ndarray, float, int, bool, complex, str, bytes, type(None)])
 """Types of leaves, besides those of arrays that the registry has met."""
 _FEW_CHILDREN = 8
 """Below, a set of their types costs more than it saves."""
@@ -168,7 +168,7 @@ def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 def _flatten(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     calls = _native.find_calls()
     if calls is not None:
-        found = calls.flatten(tree, registry.by_type, _LEAVES)
+        found = calls.flatten(tree, registry.by_type, LEAVES)
         if found is not None:
             return found, functools.partial(calls.rebuild, tree)
     return _walk(tree, moving)
@@ -544,7 +544,7 @@ class _Object(Form):
         return found
 
 
-_PLAIN = _LEAVES - {np.ndarray}
+_PLAIN = LEAVES - {np.ndarray}
 _FACTORY: Any = vars(defaultdict)["default_factory"]
 _MAXLEN: Any = vars(deque)["maxlen"]
 _WRAPPERS = {UserDict: dict, UserList: list}

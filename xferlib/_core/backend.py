@@ -133,8 +133,6 @@ class Backend(ABC):
     """A `backends.device_math.MatrixProducts`, for namespaces that xferlib makes; without it kernels multiply."""
     function_library: Any = None
     """A `backends.device_math.FunctionLibrary`, for ``linalg`` and ``fft``; `Capabilities.why` may say why not."""
-    sorting: Any = None
-    """A `backends.device_math.DeviceSorting`, likewise; without it kernels sort."""
 
     follows_writes: bool = False
     """Whether the library wants to know of writes past it: see `note_write`."""
@@ -233,9 +231,17 @@ class Backend(ABC):
         """A C-contiguous array over memory that the library did not allocate, which ``owner`` keeps alive."""
         raise self._make_unsupported_error("foreign_memory")
 
-    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[Array]:
-        """Arrays in ``slab``, an allocation of its own, by their offsets in bytes, shapes and dtypes."""
-        return [self.subarray(slab, offset, shape, dtype) for offset, shape, dtype in forms]
+    def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[Array]:
+        """Arrays in ``slab``, an allocation of its own."""
+        return [
+            self.subarray(slab, run.place + number * run.step, run.shape, run.dtype)
+            for run in runs
+            for number in range(run.length)
+        ]
+
+    def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[Array]]:
+        """A function that makes such arrays in one slab after the other."""
+        return lambda slab: self.subarrays(slab, runs)
 
     # --- arrays that a library evaluates lazily, or keeps a history of
 
@@ -487,6 +493,18 @@ def _scatter(value: Any, *indices: Any) -> None:
     indices[-1][indices[:-1]] = value
 
 
+class Run(NamedTuple):
+    """Arrays of one kind that follow one another in a slab; sizes in bytes."""
+
+    place: int
+    """Where the first begins."""
+    step: int
+    """From one to the next."""
+    length: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
 class FastPath:
     """Copies in fewer steps than `Backend.copy` between pinned memory and a device.
 
@@ -577,6 +595,8 @@ class PlainArrays(NamedTuple):
     """Whether an array may refuse to be written."""
     count_write: Callable[[Array], object] | None = None
     """Count a write to an array that has no history: the rest of `Backend.note_write`."""
+    other_types: tuple[type, ...] = ()
+    """Others whose arrays `FastPath.whole` describes, too, though the backend makes none."""
 
 
 class DirectCopies(NamedTuple):

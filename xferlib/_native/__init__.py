@@ -329,6 +329,13 @@ def bind_fold(*facts: Any) -> Callable[[tuple[Any, ...]], Any] | None:
     return found
 
 
+def bind_front(call: Callable[..., Any], *facts: Any) -> Callable[..., Any]:
+    """The first look at a kernel's call, as `front.c` has it; ``call`` itself where it is not compiled."""
+    module = find_calls()
+    found: Callable[..., Any] = call if module is None else module.bind_front(call, *facts)
+    return found
+
+
 def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
     """Make a function that calls a compiled kernel, ``(arguments, out)``; None where C does not do that.
 

@@ -120,16 +120,16 @@ class SideStreamUploader:
     Args:
         backend: Serves ``device``.
         device: The target device.
-        carrier: The stream for the copies.
+        streams: Gives streams; the first is for the copies.
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_carrier", "_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "backend", "spare")
+    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "_streams", "backend", "spare")
 
-    def __init__(self, backend: Backend, device: Device, carrier: RawStream, count: int) -> None:
+    def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
         self._device = device
-        self._carrier = carrier
+        self._streams = streams
         self._free: RawEvent | None = None
         """Recorded after the consumer's work that may still use an array's memory; recorded anew for each."""
         self._depth = self._count = count
@@ -140,6 +140,10 @@ class SideStreamUploader:
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
+
+    @property
+    def _carrier(self) -> RawStream:
+        return self._streams()[0]
 
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
@@ -473,11 +477,10 @@ class PendingTreeUpload(_OnSideStream):
 # exceed the copy's: two events and two waits to order the streams, a guard on each array so that its memory is not
 # freed under the consumer's work, and a wake-up of threads. So the size and the kind of a batch choose its route:
 #
-# - DIRECT, arrays of up to 128 KiB, trees of up to medium size, and every batch of a device without streams: on the
-#   consumer's stream, as `xferlib.to_device` copies them.
+# - DIRECT, arrays of up to `DIRECT_MOST` bytes, trees of up to medium size, and every batch of a device without
+#   streams: on the consumer's stream, as `xferlib.to_device` copies them.
 # - AHEAD, up to three arrays of medium size, or pinned ones of any size: on a side stream, into memory of the
-#   consumer's
-#   stream (see `side_stream`).
+#   consumer's stream (see `side_stream`).
 # - OWN, everything else: on the slot's stream, in memory of that stream.
 #
 # With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
@@ -506,7 +509,7 @@ class Router:
         uploader: Copies medium arrays; None if the caller has named the stream for all of them.
     """
 
-    __slots__ = ("_is_host", "_may_choose", "backend", "device", "transform", "uploader")
+    __slots__ = ("backend", "device", "is_host", "may_choose", "transform", "uploader")
 
     def __init__(
         self,
@@ -519,20 +522,20 @@ class Router:
         self.device = device
         self.transform = transform
         self.uploader = uploader
-        self._may_choose = uploader is not None and transform is None
-        self._is_host = not backend.capabilities.streams
+        self.may_choose = uploader is not None and transform is None
+        self.is_host = not backend.capabilities.streams
 
     def route(self, host: Any) -> Route:
         """Choose the route of a batch that is read in the consumer's thread.
 
         Without streams a copy is complete when it returns, so it is made when the batch is handed out.
         """
-        if not self._may_choose:
+        if not self.may_choose:
             return Route.OWN
-        if self._is_host:
+        if self.is_host:
             return Route.DIRECT
         if type(host) is np.ndarray:
-            if host.nbytes <= DIRECT_MOST and not self._is_pinned(host):
+            if host.nbytes <= DIRECT_MOST and not self.is_pinned(host):
                 return Route.DIRECT
             return Route.AHEAD if host.nbytes <= MEDIUM_NBYTES or self._is_one_copy(host) else Route.OWN
         leaves = flatten(host)[0]
@@ -545,13 +548,13 @@ class Router:
         is_few = many.is_few(len(leaves), len(large))
         return Route.AHEAD if is_few and all(map(self._is_one_copy, large)) else Route.OWN
 
-    def _is_pinned(self, leaf: Any) -> bool:
+    def is_pinned(self, leaf: Any) -> bool:
         """Whether the device reads an array where it lies: the caller of a blocking copy would wait for that."""
         return type(leaf) is np.ndarray and pinned.find(address(leaf), leaf.nbytes, self.backend) is not None
 
     def _is_one_copy(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is sent by one copy, which nothing but its source delays."""
-        return self._is_staged_whole(host) or (_is_plain(host) and self._is_pinned(host))
+        return self._is_staged_whole(host) or (_is_plain(host) and self.is_pinned(host))
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
@@ -573,7 +576,7 @@ class Router:
             return uploader.send(host)
         leaves, rebuild = flatten(host)
         uploader.share(len(leaves))
-        begin = lambda leaf: uploader.send(leaf) if leaf.nbytes > DIRECT_MOST or self._is_pinned(leaf) else leaf
+        begin = lambda leaf: uploader.send(leaf) if leaf.nbytes > DIRECT_MOST or self.is_pinned(leaf) else leaf
         return PendingTreeUpload(leaves, rebuild, begin, self.device)
 
     def may_wait(self, host: Any) -> bool:
@@ -592,16 +595,37 @@ class Router:
         if type(host) is np.ndarray:
             return transfers.to_device(host, device=self.device)
         # To wait until pinned memory has been read is to wait for the consumer's work; with a stream nothing waits.
-        is_awaited = not self._is_host and any(map(self._is_pinned, flatten(host)[0]))
+        is_awaited = not self.is_host and any(map(self.is_pinned, flatten(host)[0]))
         order = Stream._of(self.backend.stream_current(self.device), self.backend) if is_awaited else None
         return tree.to_device(host, device=self.device, stream=order)
+
+    def sends_at_once(self, host: Any) -> bool:
+        """Whether `send_read` copies an item: it is of medium size at most, and no device reads it by itself."""
+        if type(host) is np.ndarray:
+            return host.nbytes <= MEDIUM_NBYTES
+        try:
+            leaves = flatten(host)[0]
+        except Exception:  # an item that is no tree says so in its turn
+            return True
+        arrays = [leaf for leaf in leaves if registry.owner_of(leaf) is not None]
+        return sum(map(_tree_nbytes, arrays)) <= MEDIUM_NBYTES and not any(map(self.is_pinned, arrays))
+
+    def send_read(self, host: Any) -> Any:
+        """Copy a batch on the calling thread's current stream; it has been read on return.
+
+        Raises:
+            As `send`.
+        """
+        if type(host) is np.ndarray and self.is_pinned(host):  # a copy of it would wait for the consumer's work
+            host = self._copy_array(host)
+        return send(host, self)
 
     def copy_on_host(self, host: Any) -> Any:
         """Copy a small batch on the host, to be uploaded when it is handed out; None for any other.
 
         For a source that may fill the same memory again: cheaper than an upload and a wait for it.
         """
-        if self._is_host or not self._may_choose:
+        if self.is_host or not self.may_choose:
             return None
         leaves, rebuild = ([host], itemgetter(0)) if type(host) is np.ndarray else flatten(host)
         nbytes = _nbytes(leaves)
@@ -619,7 +643,7 @@ class Router:
             UnsupportedDTypeError: No device holds it.
         """
         uploader = self.uploader
-        if uploader is None or self._is_host or not self._may_choose or plan.forced() is not None:
+        if uploader is None or self.is_host or not self.may_choose or plan.forced() is not None:
             return None
         if registry.owner_of(host) is not None:
             array = _host_array(host)

@@ -269,9 +269,9 @@ class Station:
         self._given = self._received = self._stored = 0
         """Results that the function has given, that have arrived on the host, and that are stored."""
         self._changed = threading.Condition()
-        streams = copy_streams(self._backend, device, depth)
+        streams = functools.partial(copy_streams, self._backend, device, depth)
         downs = copy_streams(self._backend, device, min(depth, _DRAINS))
-        self.feed = ThreadedFeed(self._chunks(), Router(self._backend, device, None), streams, is_stable=True)
+        self.feed = ThreadedFeed(self._chunks(), Router(self._backend, device, None), depth, streams, is_stable=True)
         self._site = checks.user_site()
         self._threads = [
             OwnThread(functools.partial(self._run, down), f"xferlib-drain-{number}")

@@ -10,10 +10,12 @@ import contextlib
 import contextvars
 import functools
 import os
+import sys
 import threading
+import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,11 +23,15 @@ import numpy as np
 
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
+from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
+from xferlib._core.thresholds import DIRECT_MOST, MEDIUM_NBYTES
+from xferlib._memory import lifetimes, pinned
 from xferlib._pipeline.batches import Batch, Route, Router, send
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
+from xferlib._transfer import replay
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
@@ -54,6 +60,10 @@ if TYPE_CHECKING:
 # `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its
 # own protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer
 # may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
+
+
+_FOLLOWED_FROM = 64
+"""Pinned sources that share an event."""
 
 
 class Slot(Handed):
@@ -111,15 +121,17 @@ class Feed:
 
     Args:
         router: Chooses their route, and knows the device.
-        streams: One for each slot; the same stream may serve several.
+        count: The number of slots.
+        streams: Gives one for each slot, which may be the same, at the first need: to make some takes 100 to 500 us.
     """
 
-    def __init__(self, router: Router, streams: list[RawStream]) -> None:
+    def __init__(self, router: Router, count: int, streams: Callable[[], list[RawStream]]) -> None:
         self.pid = os.getpid()
         self._is_forked = False
         self._router = router
-        self._slots = [Slot(stream) for stream in streams]
-        self._count = len(streams)
+        self._make_streams = streams
+        self._made_slots: list[Slot] = []
+        self._count = count
         self._started = self._taken = self._returned = 0
         self._ready: deque[AnyBatch] = deque()
         self._end: BaseException | None = None
@@ -128,7 +140,33 @@ class Feed:
         self._is_gated = False
         """Whether the batch handed out last came on its slot's stream."""
         self._turn = threading.RLock()
+        self.reader: Any = None
+        """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
         _feeds[id(self)] = self
+
+    def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None, most: int) -> Any:
+        """A reader of a list or an iterator; None where Python hands all batches out."""
+        calls, router = replay.batch_calls(), self._router
+        if calls is None or not router.may_choose:
+            return None
+        acquire, release = self._turn.acquire, self._turn.release
+        most = sys.maxsize if router.is_host else most
+        return calls.new_reader(
+            items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS
+        )
+
+    def _catch_up(self) -> None:
+        """Count what C has handed out since Python did."""
+        reader = self.reader
+        if reader is not None and reader.is_free:
+            self._started = self._taken = self._returned = reader.number
+
+    def _note_sent(self) -> None:
+        """Count a batch that had no slot; the next one may go by C."""
+        self._started = self._taken = self._returned = self._taken + 1
+        if self.reader is not None:
+            self.reader.number = self._taken
+            self.reader.is_free = True
 
     def start(self) -> None:
         """Begin to read ahead, once something closes the feed whatever strikes; here the consumer reads."""
@@ -144,6 +182,9 @@ class Feed:
             self._refuse_fork()
         process.gate()
         with self._turn:
+            if self.reader is not None:
+                self._catch_up()
+                self.reader.is_free = False
             if self._returned != self._taken:
                 self._give_back()
             batch = self._front()
@@ -155,14 +196,15 @@ class Feed:
 
     def _give_back(self) -> None:
         """Record the slot's gate: the consumer has enqueued its work on the batch, and later copies go behind it."""
-        slot = self._slots[self._returned % self._count]
-        if not self._is_gated:
-            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
-        else:
-            backend = self._router.backend
+        if self._is_gated:
+            slot, backend = self._slots[self._returned % self._count], self._router.backend
             current = backend.stream_current(self._router.device)
             slot.gate = backend.event_record(current, timing=False, event=slot.gate)
-        slot.hand_on()
+            slot.hand_on()
+        elif self._made_slots:
+            slot = self._slots[self._returned % self._count]
+            slot.gate = None  # the batch was in memory of the consumer's own stream, which orders its reuse
+            slot.hand_on()
         self._returned = self._taken
 
     def _front(self) -> AnyBatch:
@@ -179,6 +221,12 @@ class Feed:
         self._is_gated = batch.has_slot
         self._taken += 1
         self._ready.popleft()
+
+    @property
+    def _slots(self) -> list[Slot]:
+        if not self._made_slots:
+            self._made_slots = [Slot(stream) for stream in self._make_streams()]
+        return self._made_slots
 
     @property
     def _next_slot(self) -> Slot:
@@ -206,7 +254,8 @@ class Feed:
     @property
     def count(self) -> int:
         """The number of batches handed out."""
-        return self._taken
+        reader = self.reader
+        return reader.number if reader is not None and reader.is_free else self._taken
 
     @property
     def has_ended(self) -> bool:
@@ -240,6 +289,9 @@ class Feed:
 
     def _drop(self) -> list[AnyBatch]:
         self._is_closed = True
+        if self.reader is not None:
+            self._catch_up()
+            self.reader.is_free = self.reader.is_open = False
         batches, self._ready = list(self._ready), deque()
         return batches
 
@@ -283,32 +335,130 @@ class _Phase(Enum):
     ENDED = "has ended"
 
 
+# The obvious way is to start it at once. To start one takes 50 to 100 us, and where the source and its consumer both
+# run Python, the two threads wait for each other: 60 to 90 us for each batch (H200's host). So the consumer reads, as a
+# plain loop does, until reading and copying beside its work is seen to gain more than that. An item that is copied in
+# any other way than a plain loop's goes to the thread as well.
+
+_LEFT = object()
+"""No batch: what the consumer leaves to the thread."""
+THREAD_FROM_NS = 200_000
+"""Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays.
+Less than 0: it does from the first batch on."""
+
+
+def is_watched() -> bool:
+    """Whether a simulator looks at what threads hand to each other: its clocks do not know how long a source takes."""
+    return observe.listener is not None or is_followed()
+
+
+def _rejoin(held: tuple[Any, ...], source: Iterator[Any]) -> Iterator[Any]:
+    """Items, and behind them those of an iterator that may have `__next__` alone: `itertools.chain` asks for more."""
+    yield from held
+    del held
+    while True:
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        yield item
+        del item
+
+
 class ThreadedFeed(Feed):
-    """The batches of any source, read ahead.
+    """The batches of any source, read ahead where that pays.
 
     Args:
-        source: Asked for its items one by one, by this feed's thread.
-        router, streams: As for `Feed`.
+        source: Asked for its items one by one, by the consumer until this feed's thread starts.
+        router, count, streams: As for `Feed`.
         is_stable: Items do not change while more are read; else each is copied before the next is requested.
+        is_dealt: The source waits for other threads to take theirs, or its consumer must not wait for it.
     """
 
-    def __init__(self, source: Iterator[Any], router: Router, streams: list[RawStream], *, is_stable: bool) -> None:
-        super().__init__(router, streams)
+    def __init__(
+        self, source: Iterator[Any], router: Router, count: int, streams: Callable[[], list[RawStream]],
+        *, is_stable: bool, is_dealt: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(router, count, streams)
         self._source: Iterator[Any] | None = source
         self._is_stable = is_stable
+        self._is_ahead = False
+        """Whether the thread reads."""
         self._trouble: BaseException | None = None
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.ENDED
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
         self._site = checks.user_site()
         self._here = registry.current_device(router.backend)
-        context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
-        self.thread = OwnThread(functools.partial(context.run, self._run), "xferlib-feed")
+        self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
+        self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
+        if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
+            self.reader = self._new_reader(None, source, self._context.run, None, MEDIUM_NBYTES)
 
     def start(self) -> None:
+        if self.reader is None:
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        """Let the thread read from here on, beginning with the item that is held."""
+        self._slots  # noqa: B018  made before two threads ask for them
+        reader, source = self.reader, self._source
+        if source is None:
+            self._refuse_closed()
         with deferred:  # a thread that runs keeps the feed
+            if reader is not None:
+                held, self.reader = reader.end(), None
+                self._source = _rejoin(held, source) if held else source
+            self._is_ahead = True
             self._phase = _Phase.IDLE
             self.thread.start()
+
+    # --- the consumer that reads
+
+    def next(self) -> Any:
+        """Return the next batch, as `Feed.next` does."""
+        if self.reader is not None and not self._is_forked:
+            process.gate()
+            with self._turn:
+                if self.reader is not None:
+                    self._catch_up()
+                    value = self._take_here()
+                    if value is not _LEFT:
+                        return value
+                    self._start_thread()
+        return super().next()
+
+    def _take_here(self) -> Any:
+        """Read an item and copy it, which may be changed on return; `_LEFT` where the thread is to do it."""
+        if self._is_closed:
+            self._refuse_closed()
+        if self._source is None:
+            raise self._the_end()
+        reader, begun = self.reader, time.monotonic_ns()
+        reader.is_free = False
+        try:
+            value = reader.take()
+        except BaseException as error:
+            # Ctrl-C ends a generator, and what it would give next is a silent end.
+            if isinstance(error, Exception) or getattr(self._source, "gi_frame", self) is None:
+                self._note_end(error)
+                self._source = None
+                reader.end()
+            raise
+        if self._is_closed:
+            self._refuse_closed()
+        if value is None:
+            host = reader.held
+            if reader.is_hidden or not self._router.sends_at_once(host):
+                return _LEFT
+            value = self._router.send_read(host)
+            if self._is_closed:
+                self._refuse_closed()
+            del reader.held
+            reader.left_ns = time.monotonic_ns()
+            reader.work_ns = reader.left_ns - begun
+        self._note_sent()
+        return value
 
     # --- the consumer
 
@@ -455,6 +605,10 @@ class ThreadedFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
+            if not self._is_ahead:
+                self._source = None
+                if self.reader is not None:
+                    self.reader.end()
             self._changed.notify_all()
             return batches
 
@@ -475,6 +629,9 @@ class ThreadedFeed(Feed):
 # A small array would take its place in the queue, and leave it in the same call. That takes Python longer than the
 # copy, so where nothing is in the queue it is copied at once.
 
+# One of up to `DIRECT_MOST` bytes gains nothing by a side stream and threads that stage it: their steps take as long as
+# the copy.
+
 _POLL_S = 200e-6
 
 
@@ -483,34 +640,69 @@ class ListFeed(Feed):
 
     Args:
         items: Read by index, so that one whose start was interrupted is read again.
-        router, streams: As for `Feed`.
+        router, count, streams: As for `Feed`.
     """
 
-    def __init__(self, items: Sequence[Any], router: Router, streams: list[RawStream]) -> None:
-        super().__init__(router, streams)
+    def __init__(
+        self, items: Sequence[Any], router: Router, count: int, streams: Callable[[], list[RawStream]]
+    ) -> None:
+        super().__init__(router, count, streams)
         self._items = items
+        self._stream: RawStream | None = None
+        """On which pinned sources are read that no event follows yet."""
+        self.reader = self._new_reader(items, None, None, [], DIRECT_MOST)
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        has_more = not self._ready and self._end is None and not self._is_forked
-        if not has_more or observe.listener is not None or is_followed():
-            return super().next()
+        if self._is_forked:
+            self._refuse_fork()
         process.gate()
         with self._turn:
+            self._catch_up()
             if self._returned != self._taken:
                 self._give_back()
-            number = self._taken
-            if self._ready or number >= len(self._items):
+            is_next = not self._ready and self._end is None and self._taken < len(self._items)
+            value = self._take_here() if is_next and not is_watched() else None
+            if value is None:
                 return super().next()
-            host = self._items[number]
-            if self._router.route(host) is not Route.DIRECT:
-                return super().next()
-            value = send(host, self._router)
             if self._is_closed:
                 self._refuse_closed()
-            self._started = self._taken = self._returned = number + 1  # it had no slot
+            self._note_sent()
         return value
+
+    def _take_here(self) -> Any:
+        """Copy the next item on the consumer's stream as a plain loop does; None, and nothing done, for another way."""
+        host, router, reader = self._items[self._taken], self._router, self.reader
+        if reader is not None:
+            reader.is_free, reader.number = False, self._taken
+            if len(reader.pinned) >= _FOLLOWED_FROM:
+                self._mark_pinned()
+            value = reader.take()
+            if value is None and router.is_pinned(
+                host
+            ):  # for the first time, or the consumer has gone to another stream
+                self._mark_pinned()
+                self._stream = router.backend.stream_current(router.device)
+                reader.stream = self._stream.handle
+                value = reader.take()
+            if value is not None:
+                return value
+        return send(host, router) if router.route(host) is Route.DIRECT else None
+
+    def _mark_pinned(self) -> None:
+        """Put an event behind the copies of pinned sources, which live until then."""
+        sources, self.reader.pinned = self.reader.pinned, []
+        backend, stream = self._router.backend, self._stream
+        if not sources:
+            return
+        assert stream is not None  # else C has enqueued nothing
+        if backend.stream_done(stream):
+            return
+        event = lifetimes.record(backend, stream)
+        for source in sources:
+            ranges = pinned.find(address(source), source.nbytes, backend, asks=False)
+            lifetimes.hold_pinned(source, ranges.lease if ranges is not None else None, backend, event)
 
     def _front(self) -> AnyBatch:
         self._read()
@@ -584,4 +776,7 @@ class ListFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         self._items = ()
         self._watched.clear()
-        return super()._drop()
+        batches = super()._drop()
+        if self.reader is not None:
+            self._mark_pinned()
+        return batches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import weakref
@@ -22,7 +23,7 @@ from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
-from xferlib._transfer import describe, plan
+from xferlib._transfer import describe, plan, replay
 from xferlib._transfer.describe import HostEnd
 from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
 
@@ -55,7 +56,6 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._again = None if isinstance(batches, Iterator) else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
         self._is_closed = self._has_ended = self._is_iterated = False
-        self._taken = 0
         self._use(begin())
 
     def _use(self, feed: Feed | Rotation) -> None:
@@ -68,14 +68,20 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         if self._again is None:
             if self._has_ended:
                 raise ClosedError(
-                    f"the prefetcher has handed out all {self._taken} batches of its iterator, which gives nothing "
-                    "twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
+                    f"the prefetcher has handed out all {self._feed.count} batches of its iterator, which gives "
+                    "nothing twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
                 )
             return self
         if (self._is_iterated or self._has_ended) and not self._is_closed:
             self._restart(self._again[1])
         self._is_iterated = True
-        return _Iteration(self, self._feed)
+        return self._iterate(_Iteration(self, self._feed))
+
+    def _iterate(self, iteration: Iterator[Any]) -> Iterator[Any]:
+        """An iterator that gives the batches of another, by C where that can."""
+        reader = self._feed.reader
+        calls = replay.batch_calls()
+        return iteration if reader is None or calls is None else calls.iterate(reader, iteration.__next__)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return iterate(self)
@@ -83,19 +89,21 @@ class Prefetcher(ProcessBound, Iterator[Any]):
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
         self._finalizer.detach()
-        self._has_ended, self._taken = False, 0
+        self._has_ended = False
         self._use(begin())
 
     def __next__(self) -> Any:
+        reader = self._feed.reader
+        if reader is not None and (sent := reader.take_in_turn()) is not None:
+            return sent
         try:
             batch = self._feed.next()
         except BaseException as error:
             self._has_ended = isinstance(error, StopIteration)
             if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
                 self._finalizer.detach()
-            del self  # the error may be part of a cycle, and its traceback keeps this frame
+            del self, reader  # the error may be part of a cycle, and its traceback keeps this frame
             raise
-        self._taken += 1
         return batch
 
     def __len__(self) -> int:
@@ -129,7 +137,8 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self.close()
 
     def __repr__(self) -> str:
-        taken = f"{self._taken} batch{'es' * (self._taken != 1)} taken"
+        count = self._feed.count
+        taken = f"{count} batch{'es' * (count != 1)} taken"
         state = "closed" if self._is_closed else "ended" if self._has_ended else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
@@ -226,6 +235,9 @@ class Rotation:
         dealer: Deals their items; None where each has a list.
     """
 
+    reader = None
+    """C hands out the batches of one device alone."""
+
     def __init__(self, feeds: list[Feed], dealer: Dealer | None) -> None:
         self._feeds = feeds
         self._dealer = dealer
@@ -255,6 +267,11 @@ class Rotation:
         process.gate()
         with self._turn:
             return self._front.next()
+
+    @property
+    def count(self) -> int:
+        """The number of batches handed out."""
+        return sum(feed.count for feed in self._feeds)
 
     @property
     def has_ended(self) -> bool:
@@ -296,9 +313,11 @@ def prefetch(
     the next ``next`` goes on from there, perhaps without the batch that was about to be handed out.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
-    their copy is made: copies run ahead of you. Any other iterable is read ahead by a thread, one item after the
-    other: each has been copied before the next is read, so that a generator may fill the same array again
-    and again. Arrays of up to 128 KiB and trees of up to 2 MiB are copied on your own stream when their turn
+    their copy is made: copies run ahead of you. Any other iterable is read one item after the other: each has been
+    copied before the next is read, so that a generator may fill the same array again and again. A thread reads it
+    ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
+    strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
+    1 MiB and trees of up to 2 MiB are copied on your own stream when their turn
     comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
     on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
     memory that belongs to yours.
@@ -360,7 +379,8 @@ def prefetch(
         try:
             for number, target in enumerate(targets):
                 part = dealer.part(number) if dealer is not None else items[number::count]
-                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=items is not None))
+                is_list = items is not None
+                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=is_list, is_dealt=not is_list))
         except BaseException:
             rotation.close(waits=False)
             raise
@@ -386,17 +406,18 @@ def _targets(device: Any, several: Any, stream: Any) -> list[Device]:
 
 def _feed_of(
     source: Any, target: Device, ahead: int, transform: Callable[[Any], Any] | None, given: RawStream | None,
-    *, is_list: bool,
+    *, is_list: bool, is_dealt: bool = False,
 ) -> Feed:  # fmt: skip
     """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
     backend = registry.part_of(target)
     count = ahead + 1
-    streams = [given] * count if given is not None else copy_streams(backend, target, count)
-    uploader = SideStreamUploader(backend, target, streams[0], count) if given is None else None
+    streams = functools.cache(lambda: [given] * count if given is not None else copy_streams(backend, target, count))
+    uploader = SideStreamUploader(backend, target, streams, count) if given is None else None
     router = Router(backend, target, transform, uploader)
     if is_list and not _needs_thread(source, backend, target):
-        return ListFeed(source, router, streams)
-    return ThreadedFeed(iter(source) if is_list else source, router, streams, is_stable=is_list)
+        return ListFeed(source, router, count, streams)
+    items = iter(source) if is_list else source
+    return ThreadedFeed(items, router, count, streams, is_stable=is_list, is_dealt=is_dealt)
 
 
 def _refuse_single(batches: Any) -> None:

@@ -182,6 +182,16 @@ class Config:
         "XFERLIB_SIM", _one_of("raise", "log", "off"), "raise",
         "What backend sim does about a missing synchronisation: raise, write to the log 'xferlib.sim', or nothing.",
     )  # fmt: skip
+    sim_implicit: str | None = _variable(
+        "XFERLIB_SIM_IMPLICIT", _one_of("raise", "log", "allow"), None,
+        "What backend sim does where a program copies to the host without a call that says so: raise, count by line "
+        "and show a table at the end, or let it pass. Unset: float(x) and its like raise, x[mask] passes.",
+    )  # fmt: skip
+    sim_strict: str = _variable(
+        "XFERLIB_SIM_STRICT", _one_of("auto", "1", "0"), "auto",
+        "'1': arrays of backend sim refuse what is not the same on all backends, and say what is; '0': they have "
+        "NumPy's methods and operators; 'auto': '1' in tests by a fixture of the plug-in for pytest, '0' elsewhere.",
+    )  # fmt: skip
     sim_devices: int = _variable(
         "XFERLIB_SIM_DEVICES", _parse_count(64, "devices"), 2, "How many devices backend sim has.",
     )  # fmt: skip

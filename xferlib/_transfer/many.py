@@ -14,7 +14,6 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import arrays, observe, registry
+from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import SUPPORTED, Array, address, refuse_truncated
+from xferlib._core.backend import Run
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
@@ -31,12 +31,14 @@ from xferlib._core.thresholds import (
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     PACKED_LEAF_MOST,
+    PACKED_TREE_MOST,
     PINNED_QUERY_FROM,
+    TOGETHER_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
 from xferlib._memory.buffers import slab_of
 from xferlib._runtime import process
-from xferlib._transfer import copies, on_device, plan
+from xferlib._transfer import copies, on_device, plan, replay
 from xferlib._transfer import staging as staging_module
 from xferlib._transfer.describe import CopySource, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
@@ -46,7 +48,7 @@ from xferlib._transfer.staging import PlainCopy
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawStream
+    from xferlib._core.device import Device, DeviceSpec, RawKernel, RawStream
     from xferlib._transfer.staging import OpenTransfer, Regions
 
 
@@ -109,12 +111,13 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     return found
 
 
-def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list[int]]:
+def sort_leaves(leaves: Sequence[Any], dtype: Any, most: int = PACKED_LEAF_MOST) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
         leaves: Of a tree.
         dtype: That arrives; each leaf's own if None.
+        most: Bytes of the largest small one.
 
     Raises:
         UnsupportedDTypeError: A leaf cannot be held by a device, or not be converted to ``dtype``.
@@ -135,7 +138,7 @@ def sort_leaves(leaves: Sequence[Any], dtype: Any) -> tuple[list[LeafKind], list
     for (extents, arrives), members in kinds.items():
         wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_result_dtype(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
-        if 0 < math.prod(extents) * wanted.itemsize <= PACKED_LEAF_MOST:
+        if 0 < math.prod(extents) * wanted.itemsize <= most:
             packed.append(LeafKind(extents, arrives, wanted, members))
         else:
             alone += members
@@ -162,30 +165,34 @@ class SlabLayout:
         kinds: Of the arrays, which follow one another kind by kind.
     """
 
-    __slots__ = ("is_plain", "kinds", "members", "nbytes", "places")
+    __slots__ = ("is_plain", "members", "most", "nbytes", "places", "runs")
 
     def __init__(self, kinds: Sequence[LeafKind]) -> None:
-        self.kinds = kinds
+        self.runs: list[Run] = []
         self.members: list[int] = []
         """Their numbers among the leaves."""
         self.places: list[int] = []
         """Where each begins, in bytes."""
         self.nbytes = 0
+        self.most = 0
+        """Bytes of the largest."""
         self.is_plain = all(kind.given == kind.wanted for kind in kinds)
         """The bytes stay as they are, of what is in C order."""
         for kind in kinds:
-            step = -(-math.prod(kind.shape) * kind.wanted.itemsize // ALIGNMENT) * ALIGNMENT
+            nbytes = math.prod(kind.shape) * kind.wanted.itemsize
+            step = -(-nbytes // ALIGNMENT) * ALIGNMENT
+            self.most = max(self.most, nbytes)
             end = self.nbytes + step * len(kind.members)
+            self.runs.append(Run(self.nbytes, step, len(kind.members), kind.shape, kind.wanted))
             self.members += kind.members
             self.places += range(self.nbytes, end, step)
             self.nbytes = end
 
     def forms(self) -> Iterator[tuple[int, tuple[int, ...], np.dtype[Any]]]:
         """Place, shape and dtype of each array."""
-        places = iter(self.places)
-        for kind in self.kinds:
-            for place in itertools.islice(places, len(kind.members)):
-                yield place, kind.shape, kind.wanted
+        for place, step, count, shape, dtype in self.runs:
+            for number in range(count):
+                yield place + number * step, shape, dtype
 
 
 class PackedLeaves:
@@ -194,9 +201,13 @@ class PackedLeaves:
     Args:
         leaves, layout: The arrays, and their places.
         backend, stream: They carry the copy.
+        parts: The arrays as C takes them, where that is known.
     """
 
-    def __init__(self, leaves: Sequence[Any], layout: SlabLayout, backend: Backend, stream: RawStream) -> None:
+    def __init__(
+        self, leaves: Sequence[Any], layout: SlabLayout, backend: Backend, stream: RawStream, parts: Any = None
+    ) -> None:
+        self._located = parts
         self._sources = [leaves[number] for number in layout.members]
         if observe.listener is not None:
             for each in self._sources:
@@ -208,7 +219,7 @@ class PackedLeaves:
 
     def cut(self, results: list[Any]) -> None:
         """Put views of the slab into ``results``."""
-        arrays = self._backend.subarrays(self.memory, self._layout.forms())
+        arrays = self._backend.subarrays(self.memory, self._layout.runs)
         for number, view in zip(self._layout.members, arrays, strict=True):
             results[number] = view
 
@@ -221,6 +232,8 @@ class PackedLeaves:
     def _parts(self) -> tuple[Any, Any]:
         """The arrays as C takes them, and what must outlive the copy."""
         sources, layout = self._sources, self._layout
+        if self._located is not None:
+            return self._located, sources
         parts = (_native.Part * len(sources))()
         calls = _native.find_calls() if layout.is_plain else None
         if calls is not None and not calls.locate(sources, layout.places, ctypes.addressof(parts)):
@@ -255,6 +268,120 @@ class PackedLeaves:
         for source, (place, shape, wanted) in zip(self._sources, self._layout.forms(), strict=True):
             refuse_truncated(source, "an array of the tree")
             arrays.copy_into(np.ndarray(shape, wanted, memory, place), source)
+
+
+# Trees of one form, as a loop sends and fetches them: what their arrays are is kept, so that C looks through the next
+# one (`trees.c`). Only those whose arrays are all small, and plain bytes in C order: of others copies take the time.
+
+_FORMS_KEPT = 16
+"""For each device, and each way."""
+
+
+class SentForm(NamedTuple):
+    """The form of trees that go to a device; C reads the first three fields."""
+
+    form: Any
+    """Of `replay.tree_calls`."""
+    nbytes: int
+    """That the arrays take in a row."""
+    cut: Callable[[Array], list[Array]]
+    """Cuts memory of the device."""
+    layout: SlabLayout
+
+
+class FetchedForm(NamedTuple):
+    """The form of trees that come from a device; C reads the first four fields."""
+
+    form: Any
+    nbytes: int
+    kernel: int
+    """The handle of the one that puts arrays in a row."""
+    shares: int
+    """Its blocks for each array."""
+    code: Any
+    """Keeps the kernel loaded."""
+    layout: SlabLayout
+
+
+_sent: dict[Device, list[SentForm]] = {}
+_fetched: dict[Device, list[FetchedForm]] = {}
+"""By device, the latest first."""
+
+
+def _may_keep() -> bool:
+    """Whether the form of a tree may decide: no plan's way is to be taken, and no simulator looks."""
+    return observe.listener is None and replay.tree_calls() is not None and plan.may_skip()
+
+
+def send_tree(tree: Any, backend: str | None, device: DeviceSpec) -> Any:
+    """Upload a tree of a form that is known by one call of C; None, and nothing done, for any other."""
+    if not _sent or observe.listener is not None:
+        return None
+    return replay.tree_calls().send_tree(tree, registry.by_type, arguments.LEAVES, device, backend, _sent)
+
+
+def fetch_tree(tree: Any, *, is_pinned: bool) -> Any:
+    """Download likewise; complete on return."""
+    if not _fetched or observe.listener is not None:
+        return None
+    return replay.tree_calls().fetch_tree(tree, registry.by_type, arguments.LEAVES, is_pinned, _fetched)
+
+
+def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], device: Device) -> list[int]:
+    """Upload those of some leaves that are in the pinned pool, on the current stream, and wait once for all.
+
+    Returns:
+        The numbers of the others.
+    """
+    calls = replay.tree_calls()
+    if len(numbers) < 2 or not _may_keep():
+        return numbers
+    sent = calls.send_pinned([leaves[number] for number in numbers], device)
+    if sent is None:
+        return numbers
+    for number, array in zip(numbers, sent, strict=True):
+        if array is not None:
+            results[number] = array
+    return [number for number, array in zip(numbers, sent, strict=True) if array is None]
+
+
+def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawStream | None) -> list[Any] | None:
+    """Upload leaves of a form that is known; they have been read on return. None, and nothing done, for others."""
+    calls = replay.tree_calls()
+    for form, nbytes, _, layout in _sent.get(device, ()) if _may_keep() else ():
+        parts = (_native.Part * len(layout.members))()
+        if calls.match_form(form, leaves, ctypes.addressof(parts)):
+            backend.attach(device)
+            stream = order if order is not None else backend.stream_current(device)
+            slab = PackedLeaves(leaves, layout, backend, stream, parts)
+            if nbytes <= TOGETHER_FROM or not can_stage(backend, stream):
+                slab.send()
+            else:
+                _in_one_call(slab.region(), backend, stream)
+            results = list(leaves)
+            slab.cut(results)
+            return results
+    return None
+
+
+def keep_upload(
+    leaves: list[Any], packed: Sequence[LeafKind], alone: Sequence[int], backend: Backend, device: Device
+) -> bool:
+    """Keep the form of leaves that `sort_leaves` has sorted, if `send_again` can send such; whether it can."""
+    if not _may_keep():
+        return False
+    if alone:
+        packed, alone = sort_leaves(leaves, None, PACKED_TREE_MOST)
+    layout = SlabLayout(packed)
+    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= PACKED_LEAF_MOST else PACKED_TREE_MOST)
+    if alone or not packed or not layout.is_plain or is_large:
+        return False
+    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    if form is None:
+        return False
+    kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), layout)
+    _sent[device] = [kept, *_sent.get(device, ())][:_FORMS_KEPT]
+    return True
 
 
 def _describe(part: Any, source: HostArray, shape: tuple[int, ...], wanted: np.dtype[Any]) -> Any:
@@ -403,7 +530,7 @@ def begin(
     can = can_stage(backend, stream)
     arrays = [leaves[number] for number in alone if type(leaves[number]) is np.ndarray]
     nbytes = sum(each.nbytes if dtype is None else each.size * dtype.itemsize for each in arrays)
-    is_together = can and nbytes + layout.nbytes >= PACKED_LEAF_MOST
+    is_together = can and nbytes + layout.nbytes >= TOGETHER_FROM
     numbers = alone if is_together else ()
     large = _large(leaves, numbers, dtype, backend, stream.device, may_permute=call == "to_device")
     if observe.active is not None or process.get().strict:  # which ask for all of them before the first is copied
@@ -553,22 +680,50 @@ _INTEGER = np.dtype(np.int64)
 _THREADS = 256
 """Of a block, which gathers one array."""
 
+_SHARE_NBYTES = 16 << 10
+"""Bytes of an array that one block gathers, and of more a part of it."""
 _GATHER = """
 typedef long long i64;
-struct Piece { const char* from; i64 offset; i64 nbytes; };
+struct Piece { const char* from; i64 offset; i64 nbytes; void* unused; };
 
-extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces) {
-    Piece piece = pieces[blockIdx.x];
+extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces, i64 shares) {
+    Piece piece = pieces[blockIdx.x / shares];
     char* to = dst + piece.offset;
-    i64 done = 0;
+    i64 first = blockIdx.x % shares * blockDim.x + threadIdx.x, step = shares * blockDim.x, done = 0;
     if (!(((i64)piece.from | (i64)to) & 15)) {
         i64 words = piece.nbytes / 16;
-        for (i64 i = threadIdx.x; i < words; i += blockDim.x) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
+        for (i64 i = first; i < words; i += step) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
         done = words * 16;
     }
-    for (i64 i = done + threadIdx.x; i < piece.nbytes; i += blockDim.x) to[i] = piece.from[i];
+    for (i64 i = done + first; i < piece.nbytes; i += step) to[i] = piece.from[i];
 }
 """
+
+
+def _enqueue_gather(
+    dst: int, pieces: int, count: int, most: int, nbytes: int, backend: Backend, stream: RawStream
+) -> None:
+    """Enqueue a kernel that puts arrays on the device in a row.
+
+    Args:
+        dst: Address of the row, on the device or in pinned memory.
+        pieces: Address of as many `xferlib._native.Part`, in memory that the device reads.
+        count, most: The number of arrays, and the bytes of the largest.
+        nbytes: Of all.
+        backend, stream: They carry it.
+    """
+    shares = _shares(most, count)
+    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, shares)
+    on_device.launch(code, count * shares, size, args, backend, stream, name="gather_pieces", nbytes=2 * nbytes)
+
+
+def _gather_kernel(backend: Backend, device: Device) -> RawKernel:
+    return on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, device)
+
+
+def _shares(most: int, count: int) -> int:
+    """Blocks for each array, of which the largest has ``most`` bytes."""
+    return max(1, min(64, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
 
 
 class _Leaf(NamedTuple):
@@ -808,8 +963,8 @@ class ManyDownload:
     def _gather(self, pointer: int, places: list[int], nbytes: int) -> None:
         """Enqueue a kernel that writes the small arrays to their places in memory of the device, or pinned memory."""
         backend, stream = self._backend, self._stream
-        rows = [(leaf.pointer, place, leaf.nbytes) for leaf, place in zip(self._small, places, strict=True)]
-        table = pinned.pools.of(backend)._lend((len(rows), 3), _INTEGER)
+        rows = [(leaf.pointer, place, leaf.nbytes, 0) for leaf, place in zip(self._small, places, strict=True)]
+        table = pinned.pools.of(backend)._lend((len(rows), 4), _INTEGER)
         table[...] = rows
         self._kept.append(table)
         self._has_copies = True
@@ -821,9 +976,90 @@ class ManyDownload:
             start = info.pointer
         else:
             start = address(table)
-        code = on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, stream.device)
-        size, args = (_THREADS, 1, 1), (pointer, start)
-        on_device.launch(code, len(rows), size, args, backend, stream, name="gather_pieces", nbytes=2 * nbytes)
+        most = max(leaf.nbytes for leaf in self._small)
+        _enqueue_gather(pointer, start, len(rows), most, nbytes, backend, stream)
+
+
+# Small arrays of a device in a tree whose form is known.
+
+_FETCHED_MOST = 8 * LARGE_NBYTES
+_PIECE_NBYTES = ctypes.sizeof(_native.Part)
+
+
+def fetch_again(
+    leaves: list[Any], backend: Backend, device: Device, stream: RawStream, *, is_pinned: bool
+) -> list[Any] | None:
+    """Download leaves that have a form that is known; complete on return. None, and nothing done, for others."""
+    calls = replay.tree_calls()
+    for kept in _fetched.get(device, ()) if _may_keep() else ():
+        count = len(kept.layout.members)
+        through = 0 if is_pinned or kept.nbytes > TOGETHER_FROM else kept.nbytes
+        room = count * _PIECE_NBYTES
+        if room + through > MEDIUM_NBYTES:
+            return None
+        own = slab_of(backend, room + through, stream)
+        memory, start = own.take(room + through, stream)
+        if calls.match_form(kept.form, leaves, start):
+            return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
+    return None
+
+
+def _fetch(
+    kept: FetchedForm, leaves: list[Any], through: HostArray, pieces: int, backend: Backend, stream: RawStream,
+    *, is_pinned: bool,
+) -> list[Any] | None:  # fmt: skip
+    """Download leaves whose pieces are at an address; by way of pinned memory if there is any, else of the device's."""
+    nbytes, count, there = kept.nbytes, len(kept.layout.members), None
+    if is_pinned:
+        memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
+        if memory.base is None:  # the pool is full
+            return None
+    try:
+        if is_pinned and nbytes <= TOGETHER_FROM:
+            _enqueue_gather(address(memory), pieces, count, kept.layout.most, nbytes, backend, stream)
+        elif through.size:
+            _enqueue_gather(address(through), pieces, count, kept.layout.most, nbytes, backend, stream)
+        else:
+            there = backend.empty((nbytes,), BYTE, device=stream.device, stream=stream)
+            info = backend.view(there)
+            _enqueue_gather(info.pointer, pieces, count, kept.layout.most, nbytes, backend, stream)
+            slab = CopySource(there, info.shape, BYTE, backend, info.device, None, info)
+            memory = copies.device_to_host(slab, BYTE, stream=stream, out=memory if is_pinned else None)
+        if there is None:
+            backend.stream_synchronize(stream)
+    except BaseException:  # the bytes may be taken again, so even an interrupted kernel must be waited for
+        lifetimes.abandon(backend, stream)
+        raise
+    if through.size:
+        memory = through.copy()
+    found: list[Any] = replay.tree_calls().cut_form(kept.form, leaves, memory)
+    return found
+
+
+def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
+    """Keep the form of leaves, if `fetch_again` can fetch such; whether it can."""
+    fast = backend.fast
+    if device.kind != "cuda" or fast is None or not _may_keep():
+        return False
+    kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
+    for number, leaf in enumerate(leaves):
+        if registry.owner_of(leaf) is None:
+            continue
+        found = fast.whole(leaf)
+        if found is None or not 0 < math.prod(found[1]) * found[2].itemsize <= MEDIUM_NBYTES:
+            return False
+        kinds.setdefault(found[1:], []).append(number)
+    layout = SlabLayout([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()])
+    if len(layout.members) < 2 or layout.nbytes > _FETCHED_MOST:
+        return False
+    form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
+    if form is None:
+        return False
+    code: Any = _gather_kernel(backend, device)
+    shares = _shares(layout.most, len(layout.members))
+    kept = FetchedForm(form, layout.nbytes, code.handle, shares, code, layout)
+    _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
+    return True
 
 
 def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:

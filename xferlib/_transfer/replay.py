@@ -102,6 +102,8 @@ _OF_DRIVER = (
 """The functions of `DirectCopies` that C calls by their addresses."""
 
 _replay: Any = None
+_is_bound = False
+"""The C has NumPy's functions, and those of this module."""
 _known_of = -1
 """The look-up of types that the tables in C are of: `registry.forgotten`."""
 _libraries: dict[type, int] = {}
@@ -110,7 +112,7 @@ _devices: dict[Device, int] = {}
 
 def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Functions in C that do the usual calls of these two, and leave the others to them; themselves without the C."""
-    global _replay
+    global _replay, _is_bound
     _replay = _native.replay()
     if _replay is None:
         return to_device, to_host
@@ -137,6 +139,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
         )  # fmt: skip
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
+    _is_bound = True
     return found
 
 
@@ -157,6 +160,28 @@ def fetch_pinned(arrays: list[Array]) -> list[HostArray] | None:
     """Copy arrays in C order of one device to pinned memory, waiting once; None, a no-op, where C does not do it."""
     found: list[HostArray] | None = _replay.fetch_pinned(arrays) if _replay is not None else None
     return found
+
+
+def tree_calls() -> Any:
+    """Functions in C for trees of one form; None without the C.
+
+    - ``keep_form(leaves, numbers, places)``: what is kept of arrays that travel together, by their numbers among the
+      leaves, and of the others, which are no arrays; None where one is not plain bytes in C order.
+    - ``send_tree``, ``fetch_tree``, ``send_pinned``: see `many.py`, whose tables they read.
+    - ``match_form(kept, leaves, address)``: whether leaves have that form; the `Part` of each array at the address then
+      says where it lies.
+    - ``cut_form(kept, leaves, memory)``: the leaves, with views of an array of bytes in the places of those arrays.
+    """
+    return _replay if _is_bound else None
+
+
+def batch_calls() -> Any:
+    """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
+
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, followed, hidden_ns)``
+    - ``iterate(reader, function)``: an iterator over its batches, and those that the function gives instead.
+    """
+    return _replay if _is_bound else None
 
 
 def _documentation(function: Any) -> str:
@@ -227,6 +252,8 @@ def _register(thing: Any, index: int) -> None:
         for device in owner.devices() if index >= 0 else ():  # of the others a context would be made
             if device.kind != "cpu" and device.index == index:
                 _device_number(device)
+                if owner.plain_arrays is not None and thing in owner.plain_arrays.other_types:
+                    _add_device(device, _libraries[thing])
 
 
 def _library_number(cls: type, owner: Backend) -> int:
@@ -234,7 +261,7 @@ def _library_number(cls: type, owner: Backend) -> int:
     found = _libraries.get(cls)
     if found is None:
         plain, fast = owner.plain_arrays, owner.fast
-        is_known = plain is not None and plain.array_type is cls
+        is_known = plain is not None and (plain.array_type is cls or cls in plain.other_types)
         exchange = plain.exchange if plain is not None and is_known else None
         is_alone = sum(device.kind != "cpu" for device in owner.devices()) == 1
         whole = fast.whole if fast is not None and exchange is None and is_alone else None
@@ -254,12 +281,14 @@ def _device_number(device: Device) -> int:
     return found
 
 
-def _add_device(device: Device) -> int:
+def _add_device(device: Device, library: int | None = None) -> int:
+    """Add a device, for the arrays that its backend makes, or for those of another library's number."""
     part = registry.backend_of(device)
     plain = part.plain_arrays if part is not None else None
     if part is None or plain is None:
         return _add(device, -1, 0, _LEFT_TO_PYTHON)
-    library = _library_number(plain.array_type, registry.get(device.backend))
+    if library is None:
+        library = _library_number(plain.array_type, registry.get(device.backend))
     if device.kind == "cpu":
         new = functools.partial(staging.new, part, device)
         tells = type(part).hand_out is not Backend.hand_out

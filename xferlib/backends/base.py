@@ -13,6 +13,7 @@ from xferlib._core.backend import (
     DirectCopies,
     FastPath,
     PlainArrays,
+    Run,
 )
 from xferlib._core.device import (
     Capabilities,
@@ -30,7 +31,7 @@ from xferlib._core.device import (
 from xferlib._core.registry import make_namespace
 from xferlib._core.streams import RecordedWork
 from xferlib._runtime.threads import deferred
-from xferlib.backends.device_math import DeviceSorting, FunctionLibrary, Matrices, MatrixProducts, Product
+from xferlib.backends.device_math import FunctionLibrary, Matrices, MatrixProducts, Product
 from xferlib.backends.host import WHY_HOST, HostBackend
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ __all__ = [
     "CudaBackend",
     "Device",
     "DeviceProperties",
-    "DeviceSorting",
     "DirectCopies",
     "FastPath",
     "FunctionLibrary",
@@ -60,6 +60,7 @@ __all__ = [
     "RawKernel",
     "RawStream",
     "RecordedWork",
+    "Run",
     "StagingCalls",
     "c_strides",
     "deferred",

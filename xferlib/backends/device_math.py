@@ -1,13 +1,11 @@
-"""Other libraries for the namespace of a device: products of matrices, linear algebra, transforms, sorts.
+"""Other libraries for the namespace of a device: products of matrices, linear algebra, transforms.
 
-A backend whose arrays xferlib gives a namespace may have each of these, as `Backend.products`,
-`Backend.function_library` and `Backend.sorting`. Shared code prepares the operands, so that each method is a few calls
-of a library.
+A backend whose arrays xferlib gives a namespace may have each of these, as `Backend.products` and
+`Backend.function_library`. Shared code prepares the operands, so that each method is a few calls of a library.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,7 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import ArrayInfo
-    from xferlib._core.device import Device, RawStream
+    from xferlib._core.device import RawStream
 
 
 class Matrices(NamedTuple):
@@ -69,61 +67,3 @@ class FunctionLibrary(Protocol):
 
     def view(self, info: ArrayInfo) -> Any:
         """One of its arrays over the memory of an array in C order."""
-
-
-class SortKind(NamedTuple):
-    """The sorts for which there is one machine code."""
-
-    keys: np.dtype[Any]
-    values: np.dtype[Any] | None
-    """Of an array that is permuted likewise."""
-    is_descending: bool
-
-
-class DeviceSorting(ABC):
-    """Sorting by a vendor's library, enqueued on ``stream``.
-
-    Shared code keeps what `compile` gives, and loads it before a sort of its kind.
-    """
-
-    @abstractmethod
-    def fingerprint(self, device: Device) -> str:
-        """All that machine code depends on besides the kind of the sort: the device's architecture, and versions."""
-
-    @abstractmethod
-    def is_loaded(self, kind: SortKind, device: Device) -> bool:
-        """Whether `sort` may be called, in any thread."""
-
-    @abstractmethod
-    def compile(self, kind: SortKind, device: Device) -> bytes:
-        """Machine code, after seconds."""
-
-    @abstractmethod
-    def load(self, kind: SortKind, code: bytes, device: Device) -> None:
-        """Make `sort` possible.
-
-        Raises:
-            KernelError, UnsupportedError: The library refuses the code.
-        """
-
-    @abstractmethod
-    def sort(
-        self,
-        keys: ArrayInfo,
-        sorted_keys: ArrayInfo,
-        values: tuple[ArrayInfo, ArrayInfo] | None,
-        *,
-        is_descending: bool,
-        bits: int | None = None,
-        stream: RawStream,
-    ) -> None:
-        """Sort integers, float32 or float64 in C order; equal ones, 0 and -0 among them, keep their order.
-
-        Args:
-            keys: The numbers; of NaNs only the positive quiet one.
-            sorted_keys: Other memory, for the result.
-            values: An array that is permuted likewise, and memory for that; None if there is none.
-            is_descending: The order; NaN counts as the greatest.
-            bits: The lowest bits that count, of unsigned integers; all if omitted.
-            stream: As above.
-        """

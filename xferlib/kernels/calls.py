@@ -22,6 +22,7 @@ from xferlib._core.arrays import (
     share_bytes,
 )
 from xferlib._core.observe import Kind
+from xferlib._native import bind_front
 from xferlib._runtime import process
 from xferlib._runtime.checks import whole
 from xferlib.errors import (
@@ -628,7 +629,7 @@ class CudaCall(Prepared):
         self._acquire()  # the driver copies the arguments during the launch
         try:
             # The very objects, as constants of a program are: equal numbers may differ, as 0.0 and -0.0 do.
-            if pointers != self._bound:
+            if pointers != self._bound or not self._repeats:  # an output may lie where the one before has died
                 self._bind(pointers, numbers, results)
             elif any(map(operator.is_not, numbers, self._numbers)):
                 self._bind_numbers(numbers)
@@ -1074,15 +1075,20 @@ class Dispatch:
         self._small: dict[tuple[Any, ...], SmallCall | None] = {}
         """Where more shapes come than `_runs` holds: the calls that take any shape, by the kinds of the arguments."""
         self._last: _Last | None = None
-        self._direct: list[Direct] = []
-        """Run plain calls, each of its own dtypes; those that came last stand first."""
-        self._variants: Plans[Dispatch] = Plans()
+        self._known: list[Any] = [[], None]
+        """For C, which looks at them first: functions that run plain calls, each of its own dtypes, the last ones
+        first; and, of a kernel that captures values, a function that tells whether these still hold."""
+        self._variants: Plans[Callable[..., Any]] = Plans()
         """For calls with options, by the threads of a block and the step between elements."""
         self._turns = 0
         self._captured: Captured | None = None
         if isinstance(definition, TracedDefinition) and recorded is None:
             again = functools.partial(TracedDefinition, definition.function, name=definition.name, math=definition.math)
             self._captured = Captured(definition.function, lambda recorded: Dispatch(again(), make, threads, recorded))
+
+    def front(self) -> Callable[..., Any]:
+        """Make `call` by way of C, for others to hold: the collector does not see a cycle that C closes."""
+        return bind_front(self.call, self._known, process.scopes, vars(observe), "active", "out")
 
     def call(self, *args: Any, out: Any = None, size: int | None = None, **keywords: Any) -> Any:
         """The call of an `ElementwiseKernel`."""
@@ -1092,11 +1098,6 @@ class Dispatch:
             return self._call_with_captures(self._captured, args, out, size, keywords)
         if keywords and isinstance(self._definition, SnippetDefinition) and not NAMES.isdisjoint(keywords):
             return self._call_with_options(args, out, size, keywords)
-        if self._direct and size is None and not keywords and observe.active is None:
-            for direct in self._direct:
-                found = direct(args, out)
-                if found is not NotImplemented:
-                    return found
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
         else:
@@ -1123,14 +1124,17 @@ class Dispatch:
     ) -> Any:
         """Run a call of a traced function by what was prepared for the values that it captures, as they are now."""
         while True:
-            prepared: Dispatch | None = captured.prepare()
-            if prepared is None:
+            environment = captured.prepare()
+            if environment is None:
                 self._captured = None
                 return self.call(*args, out=out, size=size, **keywords)
+            prepared: Dispatch = environment.prepared
             try:
-                return prepared.call(*args, out=out, size=size, **keywords)
+                found = prepared.call(*args, out=out, size=size, **keywords)
             except OtherValuesError:
                 continue
+            self._known[:] = [prepared._known[0], environment.holds]
+            return found
 
     def _call_with_options(self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any]) -> Any:
         threads, elements = read_options(self.name, keywords, args)
@@ -1144,9 +1148,11 @@ class Dispatch:
             definition = self._definition
             if step is not None and isinstance(definition, SnippetDefinition):
                 definition = definition.of_part(step)
-            variant = Dispatch(definition, self._make, threads)
+            variant = Dispatch(definition, self._make, threads).front()
             self._variants.keep((threads, step), variant)
-        return variant.call(*args, out=out, size=size, **keywords)
+        if size is None and not keywords:
+            return variant(*args, out=out)
+        return variant(*args, out=out, size=size, **keywords)
 
     def _look_up(
         self, args: tuple[Any, ...], out: Any, size: int | None, keywords: dict[str, Any], given: Sequence[Any]
@@ -1182,8 +1188,9 @@ class Dispatch:
     def _keep_direct(self, run: Run) -> None:
         """Let C take calls of these dtypes from now on, if it can."""
         direct = getattr(getattr(run, "__self__", None), "direct", None)
-        if direct is not None and direct not in self._direct:
-            self._direct = [direct, *self._direct[: _MOST_DIRECT - 1]]
+        known = self._known[0]
+        if direct is not None and direct not in known:
+            known[:] = [direct, *known[: _MOST_DIRECT - 1]]
 
     def _run_small(self, given: Sequence[Any]) -> Any:
         """Run a call on NumPy arrays without preparing it for their shape; `NotImplemented` where it must be."""

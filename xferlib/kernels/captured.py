@@ -368,11 +368,11 @@ class Captured:
         self._changed_by_itself: dict[tuple[str, int, Any], Any] = {}
         """Slots that change whenever the function is recorded, such as a counter of its own, with their owners."""
 
-    def prepare(self) -> Any:
+    def prepare(self) -> Environment | None:
         """The calls prepared for the values as they are now; None for a function that captures nothing."""
         current = self._current
         if current is not None and current.holds():
-            return current.prepared
+            return current
         guards = self._guards()
         if not guards:
             return None
@@ -384,7 +384,7 @@ class Captured:
             while len(self._known) >= MOST_ENVIRONMENTS:
                 self._known.pop(next(iter(self._known)), None)
         self._known[key] = self._current = found
-        return found.prepared
+        return found
 
     def _check(self, environment: Environment) -> None:
         """Called after a recording: refuse it if another thread, or the function itself, has changed what it read.

@@ -15,7 +15,7 @@ import operator
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ from xferlib.kernels.cuda_source import (
 from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, RawStream
 
 
 # Compiled kernels on disk: atomic, checksummed, private to the user.
@@ -160,6 +160,13 @@ _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
 _SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """What memory moves at a time, and runs of which longer ones are no faster."""
+STEP_VECTORS = 2
+"""The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
+
+With float16 they are slower: of some hundred elements one is not certain.
+"""
+_LONG = 1 << 20
+"""The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
 """The bits of an address on which a plan depends."""
 _INT_MAX = 2**31 - 1
@@ -261,6 +268,42 @@ def repeat_call(
     return direct
 
 
+# Scratch memory of kernels whose blocks wait for one another: counters, which are 0 before and after each launch, and
+# what the blocks hand on behind them. The kernels of a stream share it.
+
+_COUNTERS = 1 << 12
+"""Those of the memory that is kept."""
+_LEAST_KEPT_NBYTES, _MOST_KEPT_NBYTES = 1 << 18, 1 << 22
+_PER_THREAD = 2
+"""The handle of CUDA's stream of each thread."""
+
+
+def counters_nbytes(counters: int) -> int:
+    """The bytes that counters take."""
+    return -(-max(_COUNTERS, counters) // 4) * 16
+
+
+def shares_scratch(stream: RawStream, nbytes: int, counters: int) -> bool:
+    """Whether scratch memory of this number of bytes and counters is the stream's own."""
+    return counters <= _COUNTERS and nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
+
+
+def find_scratch(backend: Any, stream: RawStream, nbytes: int, counters: int) -> tuple[int, Any]:
+    """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
+
+    What a capture records may run on any stream, and every thread has its own stream of the handle 2: these calls
+    get memory of their own.
+    """
+    if not shares_scratch(stream, nbytes, counters) or stream.capture is not None or backend.stream_is_recorded(stream):
+        found = backend.zeros_for(nbytes, stream)
+        return backend.operands([found])[0], found
+    kept = stream.scratch
+    if kept is None or kept[0] < nbytes:
+        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+        kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
+    return kept[1], kept[2]
+
+
 class CudaPlan:
     """A program prepared for one layout on one device.
 
@@ -304,6 +347,8 @@ class CudaPlan:
         )
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, program, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
+        if _is_long(program, kind, layout):
+            kind = replace(kind, width=STEP_VECTORS * kind.width)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]
@@ -479,6 +524,14 @@ def _widest(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayI
     """The bytes of an element of the widest operand that is contiguous along the rows; 16 where none is."""
     sizes = [infos[number].dtype.itemsize for number in elements]
     return max((size for size, strides in zip(sizes, layout.strides, strict=True) if strides[-1] == size), default=16)
+
+
+def _is_long(program: Program, kind: CallKind, layout: CallLayout) -> bool:
+    """Whether threads compute two vectors: see `STEP_VECTORS`."""
+    is_plain = kind.rank == 1 and kind.tile is None and kind.leader is None and not kind.raw_ranks
+    is_plain = is_plain and all(each.kind in ("vector", "same") for each in kind.accesses)
+    is_long = layout.size >= _LONG and 1 < kind.width <= 4
+    return is_plain and is_long and any(cuda_source.is_in_steps(node, program.math) for node in program.nodes)
 
 
 def _width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:

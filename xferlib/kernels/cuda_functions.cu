@@ -1,14 +1,14 @@
-// Float32 functions for CUDA devices, correctly rounded, without float64: see cuda_functions.py, which takes from here
-// what a kernel needs. Each section begins with "//: its name: the sections that it needs".
+// Float32 functions for CUDA devices, correctly rounded: see cuda_functions.py, which takes from here what a kernel
+// needs. Each section begins with "//: its name: the sections that it needs".
 //
-// A function has two steps. ``xf_quick_NAME`` computes the result as an unevaluated sum of two floats, with a relative
-// error below a bound, and sets a flag where not every value within that bound rounds to the same float (A. Ziv, "Fast
-// evaluation of elementary mathematical functions with correctly rounded last bit", ACM TOMS 17, 1991; the test by one
-// fma is that of de Dinechin, Lauter, Muller and Torres, "On Ziv's rounding test", ACM TOMS 39, 2013), and for special
-// values. ``xf_careful_NAME`` is right for all operands: it computes with integers of 64 bits. Its errors are below
-// 2^-59, and no result of a function of one float lies that near to the middle of two floats, but for exact ones and one
-// of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick
-// steps.
+// A function has two steps. ``xf_quick_NAME`` computes the result with a relative error below a bound, and sets a flag
+// where not every value within that bound rounds to the same float (A. Ziv, "Fast evaluation of elementary mathematical
+// functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
+// result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
+// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops. ``xf_careful_NAME`` is
+// right for all operands: it computes with integers of 64 bits. Its errors are below 2^-59, and no result of a function
+// of one float lies that near to the middle of two floats, but for exact ones and one of log1p: the sweep over all inputs
+// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps.
 //
 // Nothing may be contracted (--fmad=false): the quick steps add exactly what a rounding has lost.
 
@@ -40,6 +40,7 @@ XF_QUICK float xf_signed(float size, float sign) {
 // Whether the float nearest to high + low is `high + low` for every error up to the bound b: e = 1 + 2^25 b and a little more.
 #define XF_IS_SURE(y, high, low, e) ((y) == __fmaf_rn((low) - ((y) - (high)), e, y))
 #define XF_BOUND(b) (1.0f + 0x1.03p25f * (b))
+#define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -60,7 +61,8 @@ XF_QUICK xf_number xf_number_of_float(float x) {  // finite
 }
 XF_QUICK xf_number xf_negative(xf_number x) { x.sign ^= 1u; return x; }
 XF_QUICK xf_number xf_scaled(xf_number x, int k) { x.e += k; return x; }
-XF_CAREFUL float xf_float_of_number(xf_number x) {  // the nearest one
+// The nearest float; or, to odd, the exact one or that neighbour whose last bit is set, which rounds to a float16 as x does
+XF_CAREFUL float xf_round_number(xf_number x, int is_to_odd) {
   int exponent = x.e + 63, shift = exponent < -126 ? -86 - exponent : 40;
   unsigned int bits = exponent < -126 ? 0u : (unsigned int)(exponent + 126) << 23;
   xf_u64 rest;
@@ -69,10 +71,12 @@ XF_CAREFUL float xf_float_of_number(xf_number x) {  // the nearest one
     rest = x.m << (64 - shift);
     if (shift == 64) rest = x.m;
     else bits += (unsigned int)(x.m >> shift);
-    bits += rest > 1ull << 63 || (rest == 1ull << 63 && (bits & 1u));
+    if (is_to_odd) bits |= rest != 0ull;
+    else bits += rest > 1ull << 63 || (rest == 1ull << 63 && (bits & 1u));
   }
   return __uint_as_float(bits | x.sign << 31);
 }
+XF_QUICK float xf_float_of_number(xf_number x) { return xf_round_number(x, 0); }
 XF_CAREFUL xf_number xf_multiply(xf_number x, xf_number y) {
   return xf_number_of(__umul64hi(x.m, y.m), x.e + y.e + 64, x.sign ^ y.sign);
 }
@@ -279,11 +283,13 @@ XF_QUICK float2 xf_exp_quick(float r, float rest, unsigned int k) {
 }
 #define XF_POWER_OF_TWO(k) (((k) << 16) & 0xff800000u)  // of a float, from 128 times the exponent
 
-//: exp: exp_quick exp_careful
+//: exp: exp_careful
 XF_CAREFUL float xf_careful_exp(float x) {
   if (!(x < 89.0f)) return x != x ? x : XF_INFINITY;
   return x < -104.0f ? 0.0f : xf_float_of_number(xf_exp_number(xf_number_of_float(x)));
 }
+
+//: exp_in_pairs: exp exp_quick
 XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
   float2 s = xf_exp_quick(__fmaf_rn(count, -XF_LN2_128, x), count * -XF_LN2_128_REST, __float_as_uint(t));
@@ -292,13 +298,15 @@ XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
 }
 
-//: exp2: exp_quick exp_careful
+//: exp2: exp_careful
 XF_CAREFUL float xf_careful_exp2(float x) {
   if (!(x < 128.0f)) return x != x ? x : XF_INFINITY;
   if (x <= -150.0f) return 0.0f;  // 2^-150 lies between two results, and the even one is 0
   if (fabsf(x) < 0x1p-40f) return 1.0f;
   return xf_float_of_number(xf_exp_of(__umul64hi(xf_modulo_one(xf_number_of_float(x)), XF_LN2), (int)floorf(x)));
 }
+
+//: exp2_in_pairs: exp2 exp_quick
 XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
   float t = __fmaf_rn(x, 128.0f, XF_WHOLE), r = __fmaf_rn(t - XF_WHOLE, -0x1p-7f, x);
   float2 p = xf_product(r, XF_LN2_HIGH), s;
@@ -309,12 +317,14 @@ XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
 }
 
-//: expm1: exp_quick exp_careful
+//: expm1: exp_careful
 XF_CAREFUL float xf_careful_expm1(float x) {
   if (!(x < 89.0f)) return x != x ? x : XF_INFINITY;
   if (x == 0.0f) return x;
   return x < -30.0f ? -1.0f : xf_float_of_number(xf_expm1_number(xf_number_of_float(x)));
 }
+
+//: expm1_in_pairs: expm1 exp_quick
 // 2^k t - 1 and then 2^k t (exp(r) - 1), whose square term needs two floats as well.
 XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
   float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
@@ -337,6 +347,15 @@ XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
 }
 
 //: tanh: exp_careful
+XF_CAREFUL float xf_careful_tanh(float x) {
+  xf_number e, two = xf_number_of(1ull << 63, -62, 0u);
+  if (x != x || x == 0.0f) return x;
+  if (fabsf(x) > 10.0f) return xf_signed(1.0f, x);
+  e = xf_expm1_number(xf_scaled(xf_number_of_float(x), 1));
+  return xf_float_of_number(xf_divide(e, xf_add(e, two)));
+}
+
+//: tanh_in_pairs: tanh
 // constants: tanh
 // tanh, and the slope
 XF_TABLE float4 xf_tanh_table[651] = {
@@ -772,13 +791,6 @@ XF_TABLE float4 xf_tanh_table[651] = {
   0x1.035eb8p-50f}, {0x1p0f, -0x1.cdcf18p-26f, 0x1.cdcf18p-25f, -0x1.84922p-52f}, {0x1p0f, -0x1.67a83ep-26f,
   0x1.67a83cp-25f, 0x1.d5e0d6p-50f}};
 // end of constants
-XF_CAREFUL float xf_careful_tanh(float x) {
-  xf_number e, two = xf_number_of(1ull << 63, -62, 0u);
-  if (x != x || x == 0.0f) return x;
-  if (fabsf(x) > 10.0f) return xf_signed(1.0f, x);
-  e = xf_expm1_number(xf_scaled(xf_number_of_float(x), 1));
-  return xf_float_of_number(xf_divide(e, xf_add(e, two)));
-}
 // Taylor's series around the middle of one of 64 parts between two powers of two, and around 0: the value f and the
 // slope g as pairs of floats from the table. The further coefficients are those of tanh' = 1 - tanh^2.
 XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
@@ -801,6 +813,428 @@ XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
   q += __fmaf_rn(f.w, d, p.y) + (f.y + s.y);
   y = s.x + q;
   *is_unsure |= !(XF_IS_SURE(y, s.x, q, XF_BOUND(0x1.8p-38f)) && x == x);
+  return xf_signed(y, x);
+}
+
+//: erf: exp_careful
+// constants: erf_slope
+#define XF_ERF_SLOPE 0x906eba8214db688dull
+// end of constants
+// 2 / sqrt(pi) x exp(-x^2) (1 + z / 3 (1 + z / 5 (1 + ...))), z = 2 x^2
+XF_CAREFUL float xf_rounded_erf(float x, int is_to_odd) {
+  xf_number a = xf_number_of_float(fabsf(x)), p = xf_one(), square = xf_multiply(a, a), z = xf_scaled(square, 1);
+  int n = 4 + (int)(3.0f * fabsf(x) * fabsf(x));
+  if (x != x || x == 0.0f) return x;
+  if (fabsf(x) > 4.0f) return xf_signed(is_to_odd ? 0x1.fffffep-1f : 1.0f, x);
+  for (n += 24; n > 0; --n) {
+    xf_u64 odd = 2ull * (xf_u64)n + 1ull;
+    p = xf_add(xf_one(), xf_multiply(xf_multiply(z, p), xf_number_of(~0ull / odd + 1ull, -64, 0u)));
+  }
+  p = xf_multiply(xf_multiply(p, xf_exp_number(xf_negative(square))), xf_number_of(XF_ERF_SLOPE, -63, 0u));
+  return xf_signed(xf_round_number(xf_multiply(p, a), is_to_odd), x);
+}
+XF_CAREFUL float xf_careful_erf(float x) { return xf_rounded_erf(x, 0); }
+
+//: erf_in_pairs: erf
+// constants: erf
+// erf, and the slope
+XF_TABLE float4 xf_erf_table[578] = {
+  {0.0f, 0.0f, 0x1.20dd76p0f, -0x1.f7ac92p-25f}, {0x1.231da6p-7f, -0x1.40e6aap-33f, 0x1.20d8ep0f, -0x1.107f22p-25f},
+  {0x1.27a108p-7f, 0x1.c8fcdcp-32f, 0x1.20d8bap0f, 0x1.9874c8p-25f}, {0x1.2c246cp-7f, -0x1.ea6188p-33f, 0x1.20d896p0f,
+  -0x1.becd28p-26f}, {0x1.30a7cep-7f, -0x1.befedap-33f, 0x1.20d87p0f, -0x1.e0431ap-27f}, {0x1.352b3p-7f,
+  -0x1.fa725cp-32f, 0x1.20d84ap0f, -0x1.31895ep-25f}, {0x1.39ae9p-7f, -0x1.2a332cp-34f, 0x1.20d822p0f,
+  0x1.e8603p-26f}, {0x1.3e31fp-7f, 0x1.5d708ep-35f, 0x1.20d7fap0f, 0x1.f91c1p-25f}, {0x1.42b55p-7f, -0x1.3889f8p-33f,
+  0x1.20d7d2p0f, 0x1.dd3b02p-25f}, {0x1.4738aep-7f, 0x1.5916dap-32f, 0x1.20d7aap0f, 0x1.411accp-26f}, {0x1.4bbc0ep-7f,
+  -0x1.f8c1ap-32f, 0x1.20d782p0f, -0x1.bcec4cp-25f}, {0x1.503f6ap-7f, 0x1.69ae68p-32f, 0x1.20d758p0f,
+  -0x1.3b3198p-25f}, {0x1.54c2c8p-7f, -0x1.083878p-33f, 0x1.20d72ep0f, -0x1.da41fep-25f}, {0x1.594624p-7f,
+  0x1.cada4ap-35f, 0x1.20d702p0f, 0x1.978bf6p-27f}, {0x1.5dc98p-7f, -0x1.89b8c8p-34f, 0x1.20d6d6p0f, 0x1.853ddcp-25f},
+  {0x1.624cdap-7f, 0x1.a4042cp-32f, 0x1.20d6aap0f, 0x1.83cf22p-25f}, {0x1.66d036p-7f, -0x1.b7d0c4p-32f, 0x1.20d67ep0f,
+  0x1.865d4p-27f}, {0x1.6b538ep-7f, 0x1.858fdap-32f, 0x1.20d652p0f, -0x1.e16912p-25f}, {0x1.6fd6e8p-7f,
+  -0x1.50ba3p-33f, 0x1.20d624p0f, -0x1.45317ep-25f}, {0x1.745a4p-7f, -0x1.186aeep-34f, 0x1.20d5f6p0f,
+  -0x1.c9c168p-25f}, {0x1.78dd98p-7f, -0x1.582c2cp-32f, 0x1.20d5c6p0f, 0x1.21cf6ep-26f}, {0x1.7d60eep-7f,
+  0x1.ceb79ap-36f, 0x1.20d596p0f, 0x1.caca6ep-25f}, {0x1.81e444p-7f, 0x1.4a91eep-36f, 0x1.20d566p0f, 0x1.e3e748p-25f},
+  {0x1.86679ap-7f, -0x1.757654p-32f, 0x1.20d536p0f, 0x1.b87db4p-26f}, {0x1.8aeaeep-7f, -0x1.0bebe2p-33f,
+  0x1.20d506p0f, -0x1.4c2e4ep-25f}, {0x1.8f6e42p-7f, -0x1.2158ccp-32f, 0x1.20d4d4p0f, -0x1.2abf3ap-26f},
+  {0x1.93f194p-7f, 0x1.67bc1cp-33f, 0x1.20d4a2p0f, -0x1.fea8fap-26f}, {0x1.9874e6p-7f, 0x1.ea571ap-33f, 0x1.20d46ep0f,
+  0x1.75f3a8p-25f}, {0x1.9cf838p-7f, -0x1.87cd6p-34f, 0x1.20d43cp0f, -0x1.358694p-25f}, {0x1.a17b88p-7f,
+  0x1.53fcacp-33f, 0x1.20d408p0f, -0x1.01c29ap-25f}, {0x1.a5fed8p-7f, 0x1.47d918p-36f, 0x1.20d3d4p0f,
+  -0x1.eebfccp-25f}, {0x1.aa8226p-7f, 0x1.d90756p-32f, 0x1.20d39ep0f, 0x1.c13a08p-32f}, {0x1.af0574p-7f,
+  0x1.f318a6p-32f, 0x1.20d368p0f, 0x1.aa0986p-26f}, {0x1.b388c2p-7f, 0x1.78b9f8p-34f, 0x1.20d332p0f, 0x1.0b8f84p-26f},
+  {0x1.b80c0ep-7f, 0x1.15c5e6p-32f, 0x1.20d2fcp0f, -0x1.d467d6p-26f}, {0x1.bc8f5ap-7f, 0x1.55be12p-36f, 0x1.20d2c4p0f,
+  0x1.0a24bep-26f}, {0x1.c112a4p-7f, 0x1.586d7cp-32f, 0x1.20d28cp0f, 0x1.a7368ap-26f}, {0x1.c595eep-7f,
+  0x1.b4ef8p-33f, 0x1.20d254p0f, 0x1.67708ap-33f}, {0x1.ca1938p-7f, -0x1.690844p-32f, 0x1.20d21cp0f,
+  -0x1.f18876p-25f}, {0x1.ce9c8p-7f, -0x1.76957ep-32f, 0x1.20d1e2p0f, -0x1.0533c4p-25f}, {0x1.d31fc6p-7f,
+  0x1.5a9a4ap-33f, 0x1.20d1a8p0f, -0x1.3999cep-25f}, {0x1.d7a30cp-7f, 0x1.fc3978p-33f, 0x1.20d16cp0f,
+  0x1.71461cp-25f}, {0x1.dc2652p-7f, -0x1.115342p-33f, 0x1.20d132p0f, -0x1.049356p-25f}, {0x1.e0a996p-7f,
+  0x1.4772acp-36f, 0x1.20d0f6p0f, -0x1.364ae6p-26f}, {0x1.e52cdap-7f, -0x1.2f03c2p-32f, 0x1.20d0bap0f,
+  -0x1.526f88p-25f}, {0x1.e9b01cp-7f, -0x1.5e7518p-34f, 0x1.20d07cp0f, 0x1.ab1e44p-26f}, {0x1.ee335ep-7f,
+  -0x1.69d83cp-32f, 0x1.20d03ep0f, 0x1.dcd74p-25f}, {0x1.f2b69ep-7f, -0x1.a8ddfap-34f, 0x1.20dp0f, 0x1.c3698ap-25f},
+  {0x1.f739dep-7f, -0x1.5d3de2p-32f, 0x1.20cfc2p0f, 0x1.128d76p-26f}, {0x1.fbbd1cp-7f, -0x1.1db8e4p-34f,
+  0x1.20cf84p0f, -0x1.d19072p-25f}, {0x1.00202cp-6f, 0x1.695a56p-31f, 0x1.20cf44p0f, -0x1.4d1b3ep-25f},
+  {0x1.0261cap-6f, 0x1.f654p-31f, 0x1.20cf04p0f, -0x1.e958eap-25f}, {0x1.04a368p-6f, 0x1.80f47cp-31f, 0x1.20cec2p0f,
+  0x1.66dd2ap-27f}, {0x1.06e506p-6f, 0x1.be998ep-37f, 0x1.20ce8p0f, 0x1.7c1622p-25f}, {0x1.0926a2p-6f,
+  0x1.86245ep-31f, 0x1.20ce3ep0f, 0x1.7dc46p-25f}, {0x1.0b683ep-6f, 0x1.fc3102p-31f, 0x1.20cdfcp0f, 0x1.7b0b28p-27f},
+  {0x1.0da9dap-6f, 0x1.66def4p-31f, 0x1.20cdbap0f, -0x1.e0edd6p-25f}, {0x1.0feb76p-6f, -0x1.e09948p-34f,
+  0x1.20cd76p0f, -0x1.414cb8p-25f}, {0x1.122d1p-6f, 0x1.11194ep-31f, 0x1.20cd32p0f, -0x1.c2591p-25f}, {0x1.146eaap-6f,
+  0x1.4c23p-31f, 0x1.20ccecp0f, 0x1.37dbd8p-26f}, {0x1.16b044p-6f, 0x1.cb224cp-33f, 0x1.20cca6p0f, 0x1.d9890ep-25f},
+  {0x1.18f1dep-6f, -0x1.7d374ep-31f, 0x1.20cc6p0f, 0x1.f67924p-25f}, {0x1.1b3376p-6f, -0x1.0c3bf4p-32f, 0x1.20cc1ap0f,
+  0x1.e57ep-26f}, {0x1.1d750ep-6f, -0x1.545986p-32f, 0x1.20cbd4p0f, -0x1.31a48ap-25f}, {0x1.1fb6a6p-6f,
+  -0x1.eba4fcp-31f, 0x1.20cb8cp0f, -0x1.dac298p-27f}, {0x1.231908p-6f, -0x1.e9ede2p-31f, 0x1.20cb2p0f,
+  -0x1.7b7d08p-25f}, {0x1.279c32p-6f, 0x1.8e1206p-32f, 0x1.20ca8cp0f, 0x1.3681bp-25f}, {0x1.2c1f5cp-6f,
+  -0x1.263d44p-31f, 0x1.20c9f8p0f, -0x1.34250ep-26f}, {0x1.30a282p-6f, 0x1.e1a84ep-34f, 0x1.20c96p0f,
+  0x1.12cd48p-25f}, {0x1.3525a6p-6f, 0x1.b8ab96p-32f, 0x1.20c8c8p0f, -0x1.c2d7c8p-25f}, {0x1.39a8c8p-6f,
+  0x1.5035f2p-32f, 0x1.20c82cp0f, -0x1.1afa8ap-25f}, {0x1.3e2be8p-6f, -0x1.ca154ap-33f, 0x1.20c78ep0f,
+  -0x1.eb2764p-26f}, {0x1.42af04p-6f, 0x1.7a6b1cp-31f, 0x1.20c6eep0f, -0x1.529bd8p-25f}, {0x1.47322p-6f,
+  -0x1.a31d66p-31f, 0x1.20c64ap0f, 0x1.cdf486p-25f}, {0x1.4bb538p-6f, -0x1.dd286ap-31f, 0x1.20c5a6p0f,
+  0x1.b0940cp-27f}, {0x1.50384cp-6f, 0x1.748144p-32f, 0x1.20c5p0f, -0x1.7802a8p-25f}, {0x1.54bb6p-6f,
+  -0x1.eeeb94p-31f, 0x1.20c456p0f, 0x1.0c2ac6p-28f}, {0x1.593e7p-6f, -0x1.eab63ep-31f, 0x1.20c3aap0f,
+  0x1.38c4f2p-25f}, {0x1.5dc17cp-6f, 0x1.69af26p-32f, 0x1.20c2fcp0f, 0x1.cdc42ep-25f}, {0x1.624486p-6f,
+  0x1.ddb4eep-31f, 0x1.20c24cp0f, 0x1.e08b2ep-25f}, {0x1.66c78ep-6f, 0x1.7dd902p-31f, 0x1.20c19ap0f, 0x1.712234p-25f},
+  {0x1.6b4a94p-6f, -0x1.f31382p-33f, 0x1.20c0e6p0f, 0x1.fe4662p-27f}, {0x1.6fcd96p-6f, -0x1.216a3p-34f, 0x1.20c03p0f,
+  -0x1.e83c5cp-26f}, {0x1.745096p-6f, -0x1.8a689ap-31f, 0x1.20bf76p0f, 0x1.161b6ep-25f}, {0x1.78d392p-6f,
+  -0x1.82fe5p-32f, 0x1.20bebcp0f, -0x1.61b8e4p-25f}, {0x1.7d568cp-6f, -0x1.db7914p-31f, 0x1.20bdfep0f,
+  -0x1.6e498ap-27f}, {0x1.81d982p-6f, -0x1.d4bcc2p-32f, 0x1.20bd3ep0f, 0x1.44beb4p-28f}, {0x1.865c74p-6f,
+  0x1.ffc912p-31f, 0x1.20bc7cp0f, 0x1.567614p-28f}, {0x1.8adf66p-6f, -0x1.2f0a78p-31f, 0x1.20bbb8p0f,
+  -0x1.53921cp-27f}, {0x1.8f6252p-6f, 0x1.771f6cp-31f, 0x1.20baf2p0f, -0x1.5678d4p-25f}, {0x1.93e53cp-6f,
+  0x1.e03f4cp-31f, 0x1.20ba28p0f, 0x1.261b28p-25f}, {0x1.986824p-6f, -0x1.6c88c8p-37f, 0x1.20b95ep0f,
+  -0x1.be3e5p-26f}, {0x1.9ceb08p-6f, -0x1.32f022p-33f, 0x1.20b89p0f, 0x1.33c37ap-26f}, {0x1.a16de8p-6f,
+  0x1.f23538p-32f, 0x1.20b7cp0f, 0x1.912776p-25f}, {0x1.a5f0c6p-6f, -0x1.18d43cp-33f, 0x1.20b6fp0f, -0x1.f94444p-25f},
+  {0x1.aa73ap-6f, -0x1.cb1bb2p-35f, 0x1.20b61ap0f, 0x1.faa862p-25f}, {0x1.aef676p-6f, 0x1.639e0cp-31f, 0x1.20b544p0f,
+  0x1.6cf75cp-25f}, {0x1.b3794ap-6f, 0x1.459f2cp-34f, 0x1.20b46cp0f, 0x1.76cabep-27f}, {0x1.b7fc1ap-6f,
+  0x1.044cacp-34f, 0x1.20b392p0f, -0x1.331b7cp-25f}, {0x1.bc7ee6p-6f, 0x1.39190ap-31f, 0x1.20b2b4p0f,
+  0x1.752e34p-26f}, {0x1.c101bp-6f, -0x1.3f4746p-32f, 0x1.20b1d6p0f, -0x1.d92b32p-25f}, {0x1.c58476p-6f,
+  -0x1.7bb232p-31f, 0x1.20b0f4p0f, -0x1.dcafdap-26f}, {0x1.ca0738p-6f, -0x1.6d1838p-31f, 0x1.20b01p0f,
+  -0x1.09c904p-26f}, {0x1.ce89f6p-6f, -0x1.0bb63ap-32f, 0x1.20af2ap0f, -0x1.398c8ep-26f}, {0x1.d30cbp-6f,
+  0x1.27ffdep-31f, 0x1.20ae42p0f, -0x1.35f272p-25f}, {0x1.d78f68p-6f, -0x1.d6316ap-33f, 0x1.20ad56p0f,
+  0x1.afa1dcp-25f}, {0x1.dc121cp-6f, -0x1.7084aep-31f, 0x1.20ac6ap0f, 0x1.401a2ep-29f}, {0x1.e094ccp-6f,
+  -0x1.daeddap-31f, 0x1.20ab7ap0f, 0x1.f737fap-25f}, {0x1.e51778p-6f, -0x1.c6cc6cp-31f, 0x1.20aa8ap0f,
+  -0x1.4d5fd4p-26f}, {0x1.e99a2p-6f, -0x1.4624c8p-31f, 0x1.20a996p0f, 0x1.d2aa1ep-28f}, {0x1.ee1cc4p-6f,
+  -0x1.abec88p-33f, 0x1.20a8ap0f, 0x1.34a5dap-26f}, {0x1.f29f64p-6f, 0x1.7158fep-32f, 0x1.20a7a8p0f, 0x1.e5525cp-27f},
+  {0x1.f72202p-6f, -0x1.ed31bep-31f, 0x1.20a6aep0f, -0x1.44d1p-28f}, {0x1.fba49ap-6f, -0x1.ba660ap-33f, 0x1.20a5b2p0f,
+  -0x1.4b6d7ep-25f}, {0x1.001398p-5f, -0x1.6ec726p-30f, 0x1.20a4b2p0f, 0x1.10e654p-25f}, {0x1.0254ep-5f,
+  -0x1.4c1362p-31f, 0x1.20a3b2p0f, -0x1.1392bap-25f}, {0x1.049626p-5f, 0x1.9ea0f4p-34f, 0x1.20a2aep0f,
+  0x1.1ccd88p-27f}, {0x1.06d76ap-5f, 0x1.90254ap-31f, 0x1.20a1a8p0f, 0x1.2144cep-25f}, {0x1.0918acp-5f,
+  0x1.5b6eb2p-30f, 0x1.20a0ap0f, 0x1.7aadcep-25f}, {0x1.0b59ecp-5f, 0x1.cafcf4p-30f, 0x1.209f96p0f, 0x1.537abap-25f},
+  {0x1.0d9b2cp-5f, -0x1.f243c2p-30f, 0x1.209e8ap0f, 0x1.57701ap-26f}, {0x1.0fdc68p-5f, -0x1.e55484p-30f,
+  0x1.209d7cp0f, -0x1.f236a2p-27f}, {0x1.121dap-5f, 0x1.e8c9b8p-30f, 0x1.209c6ap0f, 0x1.dab646p-25f}, {0x1.145ed8p-5f,
+  0x1.6f161p-30f, 0x1.209b58p0f, -0x1.39bd7ap-27f}, {0x1.16a00ep-5f, 0x1.491f7ap-31f, 0x1.209a42p0f, 0x1.080e4cp-25f},
+  {0x1.18e142p-5f, -0x1.ff27b2p-32f, 0x1.20992ap0f, 0x1.de3c46p-25f}, {0x1.1b2272p-5f, 0x1.f90882p-30f, 0x1.209812p0f,
+  -0x1.cbd85cp-25f}, {0x1.1d63a2p-5f, 0x1.81a392p-36f, 0x1.2096f6p0f, -0x1.f62262p-25f}, {0x1.1fa4cep-5f,
+  0x1.9e2fdcp-30f, 0x1.2095d6p0f, 0x1.5f6b8p-25f}, {0x1.23068ep-5f, -0x1.b14672p-32f, 0x1.209424p0f, 0x1.ef928ap-25f},
+  {0x1.2788dap-5f, -0x1.9cf6eep-32f, 0x1.2091dap0f, 0x1.9a6302p-25f}, {0x1.2c0b1cp-5f, 0x1.2881ecp-30f, 0x1.208f88p0f,
+  -0x1.74f004p-26f}, {0x1.308d56p-5f, -0x1.441d88p-36f, 0x1.208d2cp0f, -0x1.0e8f02p-25f}, {0x1.350f86p-5f,
+  -0x1.bf877ep-33f, 0x1.208ac6p0f, 0x1.3d1e6ep-26f}, {0x1.3991acp-5f, 0x1.1f98e4p-32f, 0x1.208858p0f,
+  0x1.355628p-27f}, {0x1.3e13c8p-5f, 0x1.327c8ep-30f, 0x1.2085ep0f, 0x1.fe388ap-25f}, {0x1.4295dcp-5f,
+  -0x1.c02494p-30f, 0x1.20836p0f, 0x1.b1ae74p-25f}, {0x1.4717e4p-5f, -0x1.afe3e2p-31f, 0x1.2080d8p0f,
+  -0x1.2fa18cp-26f}, {0x1.4b99e2p-5f, -0x1.7379a8p-32f, 0x1.207e46p0f, -0x1.bb9714p-26f}, {0x1.501bd6p-5f,
+  -0x1.2db5fp-31f, 0x1.207baap0f, 0x1.c072eap-26f}, {0x1.549dcp-5f, -0x1.cdd6a2p-30f, 0x1.207906p0f, 0x1.457664p-26f},
+  {0x1.591f9ep-5f, -0x1.26f9e8p-32f, 0x1.20765ap0f, -0x1.95c7aap-25f}, {0x1.5da172p-5f, -0x1.49f642p-32f,
+  0x1.2073a4p0f, -0x1.c8cecap-25f}, {0x1.62233ap-5f, 0x1.d0030cp-30f, 0x1.2070e4p0f, 0x1.44fb2p-30f}, {0x1.66a4f8p-5f,
+  0x1.d5dc5ap-30f, 0x1.206e1cp0f, -0x1.c600dcp-29f}, {0x1.6b26acp-5f, -0x1.11ad2ap-31f, 0x1.206b4ap0f,
+  0x1.c41ee4p-25f}, {0x1.6fa854p-5f, -0x1.93f89cp-30f, 0x1.20687p0f, 0x1.ac2bbcp-25f}, {0x1.7429fp-5f,
+  -0x1.936a6ep-30f, 0x1.20658ep0f, -0x1.8ec314p-27f}, {0x1.78ab8p-5f, -0x1.9e154p-31f, 0x1.2062a2p0f,
+  -0x1.abb0d8p-27f}, {0x1.7d2d04p-5f, 0x1.c529aep-32f, 0x1.205facp0f, 0x1.970584p-25f}, {0x1.81ae7cp-5f,
+  0x1.e5ba84p-30f, 0x1.205caep0f, 0x1.a2b22ep-25f}, {0x1.862feap-5f, -0x1.732494p-31f, 0x1.2059a8p0f,
+  -0x1.1d5b02p-27f}, {0x1.8ab14ap-5f, 0x1.2e3924p-32f, 0x1.205698p0f, -0x1.34213cp-28f}, {0x1.8f329ep-5f,
+  0x1.5a91a4p-31f, 0x1.20538p0f, -0x1.fa4336p-25f}, {0x1.93b3e6p-5f, 0x1.1e6198p-33f, 0x1.20505ep0f, -0x1.c1ff7p-25f},
+  {0x1.983522p-5f, -0x1.98b65ep-30f, 0x1.204d32p0f, 0x1.05baa8p-26f}, {0x1.9cb65p-5f, -0x1.a01698p-31f, 0x1.2049fep0f,
+  0x1.a9d5ep-26f}, {0x1.a13772p-5f, -0x1.c9fca2p-30f, 0x1.2046c2p0f, -0x1.967a34p-26f}, {0x1.a5b886p-5f,
+  -0x1.9ca406p-31f, 0x1.20437cp0f, -0x1.73fe5ap-27f}, {0x1.aa398cp-5f, 0x1.db2f64p-30f, 0x1.20402ep0f,
+  -0x1.dfbfa8p-25f}, {0x1.aeba86p-5f, 0x1.eac4d6p-30f, 0x1.203cd6p0f, -0x1.52dec4p-25f}, {0x1.b33b74p-5f,
+  -0x1.cea3ccp-31f, 0x1.203974p0f, 0x1.4a434ep-25f}, {0x1.b7bc52p-5f, 0x1.1d2d74p-30f, 0x1.20360ap0f,
+  0x1.f84872p-25f}, {0x1.bc3d24p-5f, -0x1.3de114p-32f, 0x1.203298p0f, 0x1.6fa872p-26f}, {0x1.c0bde8p-5f,
+  -0x1.74fbaep-30f, 0x1.202f1cp0f, 0x1.898be2p-25f}, {0x1.c53e9cp-5f, 0x1.64ed34p-30f, 0x1.202b98p0f,
+  0x1.b85952p-27f}, {0x1.c9bf44p-5f, -0x1.2e2052p-35f, 0x1.20280ap0f, 0x1.661c28p-25f}, {0x1.ce3fdcp-5f,
+  0x1.f838f2p-30f, 0x1.202474p0f, 0x1.c91e74p-27f}, {0x1.d2c068p-5f, -0x1.bb8608p-31f, 0x1.2020d4p0f,
+  0x1.9344a2p-25f}, {0x1.d740e4p-5f, -0x1.a6208p-31f, 0x1.201d2cp0f, 0x1.9381a2p-26f}, {0x1.dbc15p-5f,
+  0x1.d0a896p-30f, 0x1.20197cp0f, -0x1.e9949p-25f}, {0x1.e041bp-5f, -0x1.3a3e66p-30f, 0x1.2015cp0f, 0x1.79f57p-25f},
+  {0x1.e4c1fep-5f, 0x1.c497aep-30f, 0x1.2011fep0f, -0x1.0aee92p-25f}, {0x1.e9424p-5f, -0x1.7a757cp-30f, 0x1.200e32p0f,
+  -0x1.778c5p-25f}, {0x1.edc27p-5f, 0x1.81f93ap-31f, 0x1.200a5cp0f, 0x1.a6916ep-28f}, {0x1.f24292p-5f, 0x1.7a9adp-33f,
+  0x1.20067ep0f, -0x1.46df26p-31f}, {0x1.f6c2a4p-5f, 0x1.11edfap-31f, 0x1.200296p0f, 0x1.db63fcp-25f},
+  {0x1.fb42a6p-5f, 0x1.8652bp-30f, 0x1.1ffea6p0f, 0x1.d70b8cp-25f}, {0x1.ffc29ap-5f, -0x1.202b76p-30f, 0x1.1ffaaep0f,
+  -0x1.1682d6p-29f}, {0x1.02213ep-4f, 0x1.37b672p-32f, 0x1.1ff6acp0f, 0x1.1638e2p-28f}, {0x1.046128p-4f,
+  -0x1.3b7708p-29f, 0x1.1ff2a2p0f, -0x1.8ba6a2p-25f}, {0x1.06a108p-4f, 0x1.24dc4cp-29f, 0x1.1fee8ep0f,
+  -0x1.1befcap-25f}, {0x1.08e0e2p-4f, -0x1.b7a458p-30f, 0x1.1fea7p0f, 0x1.72aefp-25f}, {0x1.0b20b2p-4f,
+  0x1.3d784cp-30f, 0x1.1fe64cp0f, -0x1.df057ep-25f}, {0x1.0d607ap-4f, 0x1.70c76p-29f, 0x1.1fe21cp0f, 0x1.df731p-26f},
+  {0x1.0fa03ap-4f, 0x1.769134p-29f, 0x1.1fdde4p0f, 0x1.dfb44ep-25f}, {0x1.11dff2p-4f, 0x1.18b9cp-30f, 0x1.1fd9a4p0f,
+  0x1.e36988p-26f}, {0x1.141fa2p-4f, -0x1.7190c4p-29f, 0x1.1fd55cp0f, -0x1.d97978p-25f}, {0x1.165f48p-4f,
+  -0x1.4de28ep-30f, 0x1.1fd108p0f, 0x1.7ef6ep-25f}, {0x1.189ee6p-4f, -0x1.377c9ep-29f, 0x1.1fccaep0f,
+  -0x1.042b42p-25f}, {0x1.1ade7ap-4f, 0x1.722dcp-30f, 0x1.1fc84ap0f, -0x1.620f48p-25f}, {0x1.1d1e06p-4f,
+  0x1.071484p-29f, 0x1.1fc3dcp0f, 0x1.98744ep-27f}, {0x1.1f5d8ap-4f, -0x1.c4daf8p-31f, 0x1.1fbf66p0f,
+  0x1.54b6eep-27f}, {0x1.22bcbep-4f, -0x1.1e0f8cp-31f, 0x1.1fb8a4p0f, 0x1.8d0ce4p-26f}, {0x1.273b8ep-4f,
+  0x1.b407c6p-31f, 0x1.1faf82p0f, 0x1.984874p-25f}, {0x1.2bba3ap-4f, -0x1.e7779ap-31f, 0x1.1fa63ep0f,
+  -0x1.d653d8p-26f}, {0x1.3038cp-4f, -0x1.96a666p-33f, 0x1.1f9cd4p0f, 0x1.431e52p-25f}, {0x1.34b72p-4f,
+  0x1.c4c598p-31f, 0x1.1f9348p0f, 0x1.5155ap-28f}, {0x1.39355ap-4f, 0x1.1cd9c8p-34f, 0x1.1f8998p0f, -0x1.7705fcp-28f},
+  {0x1.3db36cp-4f, 0x1.90c3e8p-29f, 0x1.1f7fc4p0f, 0x1.f9d3b4p-28f}, {0x1.423158p-4f, -0x1.40c0a6p-33f, 0x1.1f75ccp0f,
+  0x1.7bd54cp-25f}, {0x1.46af1ap-4f, 0x1.fdbfd4p-29f, 0x1.1f6bb2p0f, -0x1.c6736ap-27f}, {0x1.4b2cb6p-4f,
+  -0x1.56719cp-29f, 0x1.1f6174p0f, -0x1.818e26p-25f}, {0x1.4faa26p-4f, 0x1.a5c9dcp-30f, 0x1.1f5712p0f,
+  -0x1.ac565ep-25f}, {0x1.54276ep-4f, -0x1.4530d6p-30f, 0x1.1f4c8cp0f, -0x1.d465c6p-26f}, {0x1.58a48ap-4f,
+  0x1.2cd9b8p-29f, 0x1.1f41e2p0f, 0x1.997294p-26f}, {0x1.5d217cp-4f, 0x1.251e5ep-29f, 0x1.1f3716p0f,
+  -0x1.fe6a0ap-27f}, {0x1.619e44p-4f, -0x1.d5c75cp-29f, 0x1.1f2c26p0f, -0x1.8e393ap-26f}, {0x1.661adep-4f,
+  -0x1.bf67cp-30f, 0x1.1f2112p0f, -0x1.a10984p-33f}, {0x1.6a974cp-4f, -0x1.1462b6p-29f, 0x1.1f15dap0f,
+  0x1.d91e7cp-25f}, {0x1.6f138cp-4f, 0x1.c247b6p-31f, 0x1.1f0a8p0f, 0x1.a304fcp-26f}, {0x1.738fap-4f,
+  -0x1.6c4e78p-29f, 0x1.1eff02p0f, 0x1.e00b9p-26f}, {0x1.780b84p-4f, 0x1.cd2daep-32f, 0x1.1ef362p0f,
+  -0x1.c2c2a2p-25f}, {0x1.7c873ap-4f, 0x1.1cea8p-31f, 0x1.1ee79cp0f, 0x1.83b0f4p-26f}, {0x1.8102cp-4f,
+  0x1.a15f5ep-29f, 0x1.1edbb4p0f, 0x1.0d4112p-26f}, {0x1.857e18p-4f, -0x1.a5b338p-30f, 0x1.1ecfa8p0f, 0x1.94792p-25f},
+  {0x1.89f93ep-4f, -0x1.81d0dcp-32f, 0x1.1ec37ap0f, -0x1.740108p-30f}, {0x1.8e7434p-4f, -0x1.9167cp-29f,
+  0x1.1eb728p0f, -0x1.424c52p-27f}, {0x1.92eef6p-4f, 0x1.ef1c6ap-29f, 0x1.1eaab2p0f, 0x1.9da3dcp-26f},
+  {0x1.976988p-4f, 0x1.36f654p-29f, 0x1.1e9e1ap0f, -0x1.4849fp-26f}, {0x1.9be3e8p-4f, -0x1.a82162p-30f, 0x1.1e915ep0f,
+  -0x1.402364p-26f}, {0x1.a05e14p-4f, -0x1.4c0982p-29f, 0x1.1e847ep0f, 0x1.c917cp-26f}, {0x1.a4d80cp-4f,
+  -0x1.4adeccp-29f, 0x1.1e777cp0f, -0x1.96442ap-30f}, {0x1.a951dp-4f, -0x1.ea549ep-29f, 0x1.1e6a56p0f,
+  0x1.2bd0cep-26f}, {0x1.adcb5ep-4f, -0x1.102008p-31f, 0x1.1e5d0ep0f, -0x1.29d672p-25f}, {0x1.b244b8p-4f,
+  -0x1.716e96p-29f, 0x1.1e4fa2p0f, -0x1.4206aap-25f}, {0x1.b6bddap-4f, 0x1.7429dep-29f, 0x1.1e4212p0f,
+  0x1.5d66c8p-27f}, {0x1.bb36c8p-4f, -0x1.58c87p-30f, 0x1.1e346p0f, -0x1.4e663ap-27f}, {0x1.bfaf7ep-4f,
+  -0x1.d82b84p-30f, 0x1.1e268ap0f, 0x1.8eaa8ep-26f}, {0x1.c427fcp-4f, -0x1.8efa8ap-31f, 0x1.1e1892p0f,
+  -0x1.36291cp-27f}, {0x1.c8a042p-4f, -0x1.604a3ap-32f, 0x1.1e0a76p0f, 0x1.e0c48ap-27f}, {0x1.cd185p-4f,
+  -0x1.5d7648p-29f, 0x1.1dfc38p0f, -0x1.b9eab2p-26f}, {0x1.d19024p-4f, -0x1.105bfap-29f, 0x1.1dedd6p0f,
+  -0x1.098348p-27f}, {0x1.d607bep-4f, -0x1.739834p-31f, 0x1.1ddf52p0f, -0x1.ad5aa2p-25f}, {0x1.da7f1ep-4f,
+  -0x1.6c548ap-31f, 0x1.1dd0aap0f, -0x1.13127p-25f}, {0x1.def642p-4f, 0x1.dd419ap-29f, 0x1.1dc1dep0f,
+  0x1.9761d6p-25f}, {0x1.e36d2cp-4f, 0x1.3474d6p-29f, 0x1.1db2f2p0f, -0x1.a2fa2p-25f}, {0x1.e7e3dap-4f,
+  0x1.260f06p-30f, 0x1.1da3ep0f, 0x1.48f708p-25f}, {0x1.ec5a4cp-4f, -0x1.1e56c4p-29f, 0x1.1d94aep0f,
+  -0x1.9993bcp-25f}, {0x1.f0d08p-4f, -0x1.ed92acp-30f, 0x1.1d8556p0f, 0x1.c0b61ap-25f}, {0x1.f54676p-4f,
+  -0x1.a8c2b2p-34f, 0x1.1d75dep0f, -0x1.3982bcp-26f}, {0x1.f9bc2ep-4f, 0x1.0ed5eep-30f, 0x1.1d6642p0f,
+  -0x1.4ced14p-26f}, {0x1.fe31a8p-4f, -0x1.3d3fdap-31f, 0x1.1d5682p0f, 0x1.af33b4p-25f}, {0x1.015372p-3f,
+  -0x1.d3f0fep-28f, 0x1.1d46a2p0f, -0x1.900c1p-25f}, {0x1.038deep-3f, 0x1.6778dap-29f, 0x1.1d369cp0f,
+  0x1.a79a2ep-25f}, {0x1.05c84cp-3f, -0x1.1ba60ap-28f, 0x1.1d2676p0f, -0x1.3be044p-26f}, {0x1.080288p-3f,
+  0x1.97c9c2p-31f, 0x1.1d162cp0f, -0x1.52a0bep-27f}, {0x1.0a3ca4p-3f, 0x1.4c3f2ep-32f, 0x1.1d05cp0f,
+  -0x1.7071cep-25f}, {0x1.0c769ep-3f, 0x1.fefc34p-28f, 0x1.1cf53p0f, 0x1.ae8806p-29f}, {0x1.0eb078p-3f,
+  0x1.66fc8cp-28f, 0x1.1ce47ep0f, 0x1.66d62p-27f}, {0x1.10ea3p-3f, 0x1.c23846p-28f, 0x1.1cd3aap0f, -0x1.4f4552p-26f},
+  {0x1.1323c8p-3f, -0x1.79c46cp-28f, 0x1.1cc2b2p0f, 0x1.236138p-25f}, {0x1.155d3cp-3f, -0x1.aea87ap-29f,
+  0x1.1cb198p0f, 0x1.c75baep-25f}, {0x1.17968ep-3f, -0x1.c1711ap-29f, 0x1.1ca05cp0f, 0x1.510064p-25f},
+  {0x1.19cfbcp-3f, 0x1.dfe6bep-28f, 0x1.1c8efep0f, -0x1.971ea8p-28f}, {0x1.1c08cap-3f, -0x1.1f848ap-28f,
+  0x1.1c7d7cp0f, 0x1.4894f4p-25f}, {0x1.1e41b2p-3f, 0x1.97114ep-28f, 0x1.1c6bd8p0f, 0x1.d069c2p-25f}, {0x1.2196cep-3f,
+  0x1.615c1ep-29f, 0x1.1c5122p0f, 0x1.7001p-25f}, {0x1.2607cap-3f, 0x1.ca1612p-28f, 0x1.1c2d0cp0f, 0x1.6b1468p-25f},
+  {0x1.2a7836p-3f, 0x1.b0e0f4p-33f, 0x1.1c086ep0f, -0x1.798ab2p-25f}, {0x1.2ee80ep-3f, -0x1.9f4a2p-29f, 0x1.1be344p0f,
+  0x1.2eca58p-25f}, {0x1.33575p-3f, -0x1.165e82p-28f, 0x1.1bbd92p0f, 0x1.d247a4p-25f}, {0x1.37c5fap-3f,
+  -0x1.0dd9aep-28f, 0x1.1b9758p0f, 0x1.c15b6ap-26f}, {0x1.3c340ap-3f, -0x1.f711bep-29f, 0x1.1b7096p0f,
+  -0x1.34b7a2p-25f}, {0x1.40a17ep-3f, -0x1.23161ap-28f, 0x1.1b494ap0f, 0x1.3b6aecp-31f}, {0x1.450e54p-3f,
+  -0x1.c65cf6p-28f, 0x1.1b2176p0f, 0x1.01fccap-25f}, {0x1.497a88p-3f, 0x1.b536fap-29f, 0x1.1af91cp0f,
+  -0x1.c7a31ep-25f}, {0x1.4de61cp-3f, -0x1.7e5922p-28f, 0x1.1ad038p0f, 0x1.f7bf98p-29f}, {0x1.52510ap-3f,
+  -0x1.0d867p-28f, 0x1.1aa6cep0f, -0x1.9f6468p-26f}, {0x1.56bb5p-3f, 0x1.f2aecap-28f, 0x1.1a7cdcp0f,
+  -0x1.ab55f8p-29f}, {0x1.5b24fp-3f, -0x1.6c629ep-29f, 0x1.1a5264p0f, -0x1.4591e6p-25f}, {0x1.5f8de4p-3f,
+  -0x1.3eaba6p-28f, 0x1.1a2764p0f, 0x1.69b046p-28f}, {0x1.63f62ap-3f, 0x1.259ea6p-31f, 0x1.19fbdep0f,
+  0x1.794268p-26f}, {0x1.685dc2p-3f, -0x1.7d3faap-29f, 0x1.19cfd2p0f, 0x1.d25c44p-26f}, {0x1.6cc4a8p-3f,
+  -0x1.92ea22p-32f, 0x1.19a34p0f, 0x1.34d9dap-25f}, {0x1.712adap-3f, 0x1.e68a6p-28f, 0x1.19762ap0f, -0x1.dce158p-25f},
+  {0x1.759058p-3f, 0x1.141f02p-28f, 0x1.19488cp0f, 0x1.c796bp-28f}, {0x1.79f51ep-3f, 0x1.4539e6p-28f, 0x1.191a6ap0f,
+  -0x1.9c4b86p-32f}, {0x1.7e592cp-3f, -0x1.ae5d9ap-28f, 0x1.18ebc2p0f, 0x1.f686d4p-25f}, {0x1.82bc7cp-3f,
+  0x1.34273p-32f, 0x1.18bc98p0f, -0x1.506c58p-25f}, {0x1.871f1p-3f, -0x1.99d386p-28f, 0x1.188ce8p0f,
+  -0x1.4d38b4p-25f}, {0x1.8b80e2p-3f, 0x1.28a13ap-28f, 0x1.185cb4p0f, -0x1.738f6p-25f}, {0x1.8fe1f4p-3f,
+  0x1.d8ac82p-31f, 0x1.182bfcp0f, -0x1.35ad5cp-25f}, {0x1.944242p-3f, -0x1.ff1ebap-30f, 0x1.17facp0f,
+  -0x1.1736ap-31f}, {0x1.98a1cap-3f, -0x1.2307f4p-28f, 0x1.17c902p0f, -0x1.4ef6a6p-25f}, {0x1.9d008ap-3f,
+  -0x1.c77738p-28f, 0x1.1796cp0f, -0x1.06c70ap-26f}, {0x1.a15e7ep-3f, 0x1.7c69cep-28f, 0x1.1763fcp0f,
+  -0x1.0e1d96p-25f}, {0x1.a5bba8p-3f, 0x1.28d6a6p-29f, 0x1.1730b4p0f, 0x1.a5ce3ap-25f}, {0x1.aa1804p-3f,
+  -0x1.229796p-29f, 0x1.16fcecp0f, 0x1.75f69ap-28f}, {0x1.ae738ep-3f, 0x1.fbc7a2p-28f, 0x1.16c8a2p0f,
+  -0x1.b70516p-26f}, {0x1.b2ce48p-3f, 0x1.7455ep-31f, 0x1.1693d6p0f, -0x1.bf8766p-26f}, {0x1.b7282cp-3f,
+  0x1.fc4a42p-28f, 0x1.165e88p0f, 0x1.7929fap-26f}, {0x1.bb813cp-3f, -0x1.467fbep-29f, 0x1.1628bap0f,
+  0x1.2b0e42p-26f}, {0x1.bfd972p-3f, 0x1.286448p-30f, 0x1.15f26cp0f, -0x1.6f1252p-26f}, {0x1.c430cep-3f,
+  0x1.81f446p-29f, 0x1.15bb9cp0f, 0x1.742b3cp-25f}, {0x1.c8874ep-3f, 0x1.810c86p-29f, 0x1.15844ep0f,
+  -0x1.1ccc5ap-27f}, {0x1.ccdcfp-3f, 0x1.298f0cp-30f, 0x1.154c8p0f, -0x1.481b9p-25f}, {0x1.d131b2p-3f,
+  -0x1.3a7c5ap-29f, 0x1.151432p0f, -0x1.d74e5ep-26f}, {0x1.d58592p-3f, -0x1.efa206p-28f, 0x1.14db64p0f,
+  0x1.726decp-25f}, {0x1.d9d88cp-3f, 0x1.722622p-30f, 0x1.14a21ap0f, -0x1.883d0cp-25f}, {0x1.de2aa2p-3f,
+  -0x1.acd106p-28f, 0x1.14685p0f, -0x1.34af1ep-25f}, {0x1.e27bcep-3f, 0x1.6bb16ep-35f, 0x1.142e08p0f,
+  -0x1.d52e5ap-26f}, {0x1.e6cc1p-3f, 0x1.7cafc8p-28f, 0x1.13f342p0f, -0x1.36176ep-35f}, {0x1.eb1b68p-3f,
+  -0x1.2b7186p-28f, 0x1.13b8p0f, -0x1.cad57ep-25f}, {0x1.ef69dp-3f, 0x1.07c30ap-31f, 0x1.137c4p0f, -0x1.9ddf12p-25f},
+  {0x1.f3b748p-3f, 0x1.7b2648p-28f, 0x1.134002p0f, 0x1.343778p-25f}, {0x1.f803dp-3f, -0x1.00f5dap-28f, 0x1.13034ap0f,
+  -0x1.4b4024p-26f}, {0x1.fc4f62p-3f, 0x1.96a8a4p-29f, 0x1.12c614p0f, 0x1.84da8cp-25f}, {0x1.004dp-2f,
+  -0x1.fd0e8p-29f, 0x1.128864p0f, 0x1.94d13p-27f}, {0x1.0271d2p-2f, 0x1.c5b42ep-28f, 0x1.124a38p0f, 0x1.5c8a82p-26f},
+  {0x1.049628p-2f, 0x1.3f1152p-28f, 0x1.120b92p0f, -0x1.d7a24p-26f}, {0x1.06bap-2f, 0x1.976dfp-28f, 0x1.11cc7p0f,
+  0x1.316948p-27f}, {0x1.08dd5ap-2f, -0x1.047ffep-28f, 0x1.118cd4p0f, 0x1.0d76bep-25f}, {0x1.0b0034p-2f,
+  -0x1.32929cp-27f, 0x1.114ccp0f, -0x1.f08874p-25f}, {0x1.0d228cp-2f, 0x1.a7f3d2p-28f, 0x1.110c3p0f, 0x1.72562cp-30f},
+  {0x1.0f4464p-2f, -0x1.4fafep-29f, 0x1.10cb28p0f, -0x1.0f044ap-27f}, {0x1.1165b8p-2f, 0x1.71e062p-27f, 0x1.1089a6p0f,
+  0x1.dd320cp-25f}, {0x1.13868ap-2f, 0x1.0bf114p-29f, 0x1.1047aep0f, -0x1.a941c6p-26f}, {0x1.15a6d8p-2f,
+  -0x1.c17fe2p-27f, 0x1.10053cp0f, 0x1.93d2dep-27f}, {0x1.17c69ep-2f, 0x1.8501f2p-27f, 0x1.0fc254p0f,
+  -0x1.b6a4d6p-25f}, {0x1.19e5ep-2f, 0x1.c4be78p-30f, 0x1.0f7ef2p0f, 0x1.9932bp-25f}, {0x1.1d13c4p-2f,
+  0x1.418c28p-28f, 0x1.0f1904p0f, -0x1.1d3cb8p-25f}, {0x1.214f16p-2f, -0x1.41c2cp-30f, 0x1.0e8f7cp0f,
+  -0x1.4fc0f6p-26f}, {0x1.25883ep-2f, -0x1.150ed6p-28f, 0x1.0e041ep0f, -0x1.797f2ep-26f}, {0x1.29bf34p-2f,
+  0x1.a84c78p-28f, 0x1.0d76ecp0f, 0x1.c4da32p-26f}, {0x1.2df3f2p-2f, 0x1.673c74p-27f, 0x1.0ce7ecp0f,
+  -0x1.7970c6p-25f}, {0x1.322672p-2f, -0x1.447066p-27f, 0x1.0c571ep0f, -0x1.6d094ep-25f}, {0x1.3656aap-2f,
+  -0x1.885a4ep-27f, 0x1.0bc486p0f, -0x1.05c64p-26f}, {0x1.3a8494p-2f, -0x1.a4016ep-27f, 0x1.0b3028p0f,
+  -0x1.9cc686p-28f}, {0x1.3eb028p-2f, 0x1.0d6c64p-29f, 0x1.0a9a08p0f, -0x1.e616dcp-25f}, {0x1.42d962p-2f,
+  -0x1.dcfc9ap-27f, 0x1.0a0226p0f, 0x1.1025d6p-25f}, {0x1.470038p-2f, -0x1.f4f3e6p-27f, 0x1.09688ap0f,
+  -0x1.2a5e42p-26f}, {0x1.4b24a4p-2f, -0x1.d96562p-27f, 0x1.08cd34p0f, -0x1.2e27c4p-30f}, {0x1.4f469ep-2f,
+  0x1.7850cp-28f, 0x1.083028p0f, 0x1.90b4ccp-25f}, {0x1.536622p-2f, 0x1.6e28eep-30f, 0x1.07916cp0f, -0x1.b1ef08p-26f},
+  {0x1.578328p-2f, -0x1.06a7e4p-27f, 0x1.06f1p0f, -0x1.22069cp-27f}, {0x1.5b9da8p-2f, -0x1.1c7e7p-29f, 0x1.064eeap0f,
+  -0x1.b00798p-25f}, {0x1.5fb59cp-2f, 0x1.22b3f2p-27f, 0x1.05ab2cp0f, -0x1.f1fbecp-25f}, {0x1.63cbp-2f,
+  -0x1.f6421ep-27f, 0x1.0505cap0f, -0x1.e1685p-25f}, {0x1.67ddc8p-2f, 0x1.5dbb8cp-27f, 0x1.045ec6p0f,
+  0x1.bdcf7ap-25f}, {0x1.6bedf4p-2f, -0x1.d4876ep-27f, 0x1.03b628p0f, 0x1.b55234p-28f}, {0x1.6ffb78p-2f,
+  -0x1.8bd866p-29f, 0x1.030bfp0f, 0x1.c58b5ap-26f}, {0x1.74065p-2f, 0x1.f40f8p-28f, 0x1.026024p0f, -0x1.abcc52p-26f},
+  {0x1.780e76p-2f, 0x1.a7c676p-27f, 0x1.01b2c6p0f, -0x1.7d4b1p-25f}, {0x1.7c13e4p-2f, 0x1.298e56p-27f, 0x1.0103dap0f,
+  -0x1.8f89d4p-25f}, {0x1.801694p-2f, -0x1.be5b5cp-28f, 0x1.005364p0f, -0x1.7b3782p-25f}, {0x1.84167ep-2f,
+  -0x1.65349ap-28f, 0x1.ff42cep-1f, 0x1.7973bp-27f}, {0x1.88139cp-2f, 0x1.8db098p-27f, 0x1.fddbd2p-1f,
+  -0x1.5c6dbep-27f}, {0x1.8c0deap-2f, 0x1.dee372p-27f, 0x1.fc71d8p-1f, 0x1.cca4e2p-29f}, {0x1.900562p-2f,
+  0x1.74a56ap-29f, 0x1.fb04eap-1f, -0x1.02279ap-26f}, {0x1.93f9fcp-2f, 0x1.43d954p-27f, 0x1.f9950ep-1f,
+  -0x1.7eadb8p-27f}, {0x1.97ebb4p-2f, 0x1.db4cdap-28f, 0x1.f8224cp-1f, 0x1.77cb42p-27f}, {0x1.9bda84p-2f,
+  -0x1.5989e4p-30f, 0x1.f6acaep-1f, -0x1.7eb01ap-27f}, {0x1.9fc666p-2f, -0x1.6cb694p-27f, 0x1.f5343ap-1f,
+  -0x1.4949eap-26f}, {0x1.a3af52p-2f, 0x1.e2f34p-27f, 0x1.f3b8f8p-1f, -0x1.c81be6p-27f}, {0x1.a79548p-2f,
+  -0x1.624586p-27f, 0x1.f23afp-1f, 0x1.07933p-27f}, {0x1.ab783cp-2f, 0x1.bdc94ap-27f, 0x1.f0ba2cp-1f,
+  -0x1.d2b508p-27f}, {0x1.af582ep-2f, 0x1.76bcbcp-29f, 0x1.ef36b2p-1f, -0x1.dd4f36p-27f}, {0x1.b33516p-2f,
+  -0x1.1ddb02p-29f, 0x1.edb08ap-1f, 0x1.891aeap-27f}, {0x1.b70eeep-2f, 0x1.2a2948p-27f, 0x1.ec27bep-1f,
+  0x1.286cep-27f}, {0x1.bae5b4p-2f, -0x1.d0c43cp-27f, 0x1.ea9c56p-1f, -0x1.09065ap-26f}, {0x1.beb95ep-2f,
+  0x1.95b2dcp-29f, 0x1.e90e58p-1f, 0x1.d67e4p-28f}, {0x1.c289eap-2f, 0x1.8b8b5ep-27f, 0x1.e77dcep-1f,
+  0x1.aa802cp-26f}, {0x1.c65754p-2f, -0x1.f94d1ap-29f, 0x1.e5eac2p-1f, -0x1.7e1fbap-27f}, {0x1.ca2194p-2f,
+  0x1.2533ep-29f, 0x1.e45538p-1f, 0x1.f4adc2p-26f}, {0x1.cde8a8p-2f, -0x1.fa905p-27f, 0x1.e2bd3ep-1f,
+  -0x1.6eb248p-26f}, {0x1.d1ac88p-2f, -0x1.0540fep-27f, 0x1.e122d6p-1f, 0x1.f1a7c4p-26f}, {0x1.d56d3p-2f,
+  0x1.8fa98p-27f, 0x1.df860ep-1f, 0x1.fe866cp-27f}, {0x1.d92a9ep-2f, 0x1.31fc14p-29f, 0x1.dde6ecp-1f,
+  0x1.6386cap-27f}, {0x1.dce4cap-2f, 0x1.db8c5p-27f, 0x1.dc457ap-1f, -0x1.f1abeep-26f}, {0x1.e09bb2p-2f,
+  0x1.093584p-27f, 0x1.daa1bep-1f, -0x1.d8ea42p-26f}, {0x1.e44f5p-2f, 0x1.881f0ap-28f, 0x1.d8fbc2p-1f,
+  -0x1.e575f2p-26f}, {0x1.e7ffap-2f, 0x1.cf819p-31f, 0x1.d7538ep-1f, -0x1.d9ffbep-27f}, {0x1.ebac9ep-2f,
+  -0x1.b8d306p-27f, 0x1.d5a92cp-1f, -0x1.b9fefcp-26f}, {0x1.ef5644p-2f, -0x1.679e4ap-27f, 0x1.d3fca2p-1f,
+  0x1.e7785ep-27f}, {0x1.f2fc8ep-2f, 0x1.11a8bcp-28f, 0x1.d24dfcp-1f, 0x1.99d09p-28f}, {0x1.f69f7ap-2f,
+  -0x1.327b6p-29f, 0x1.d09d4p-1f, 0x1.f1eb28p-26f}, {0x1.fa3f02p-2f, -0x1.535986p-30f, 0x1.ceea7ap-1f,
+  -0x1.0d2fd8p-26f}, {0x1.fddb22p-2f, 0x1.9f7bc2p-28f, 0x1.cd35aep-1f, 0x1.9c57a2p-27f}, {0x1.00b9ecp-1f,
+  -0x1.5b0326p-27f, 0x1.cb7ee8p-1f, 0x1.e19baap-27f}, {0x1.02848ep-1f, 0x1.7b5324p-27f, 0x1.c9c63p-1f,
+  0x1.9d74e2p-27f}, {0x1.044d78p-1f, -0x1.32278ap-26f, 0x1.c80b8ep-1f, 0x1.e29838p-26f}, {0x1.0614a4p-1f,
+  0x1.b900eap-26f, 0x1.c64f0cp-1f, 0x1.ad1e2p-26f}, {0x1.07da14p-1f, 0x1.c69c44p-26f, 0x1.c490b2p-1f,
+  0x1.b481ecp-26f}, {0x1.099dc6p-1f, -0x1.60a6e6p-27f, 0x1.c2d08ap-1f, -0x1.f064a4p-28f}, {0x1.0c4004p-1f,
+  0x1.254f44p-27f, 0x1.c02cfap-1f, 0x1.fcf5b6p-26f}, {0x1.0fbcd4p-1f, 0x1.3ca4cep-26f, 0x1.bca23ap-1f,
+  -0x1.dab0ep-28f}, {0x1.133288p-1f, 0x1.8de2cp-26f, 0x1.b910dap-1f, 0x1.6ec406p-27f}, {0x1.16a114p-1f,
+  -0x1.95e5p-28f, 0x1.b57924p-1f, -0x1.938e94p-26f}, {0x1.1a086ap-1f, -0x1.6f70bcp-26f, 0x1.b1db5ap-1f,
+  0x1.996a7ep-26f}, {0x1.1d687ep-1f, -0x1.48268cp-26f, 0x1.ae37c8p-1f, -0x1.adac9cp-27f}, {0x1.20c144p-1f,
+  0x1.72038ep-26f, 0x1.aa8ebp-1f, -0x1.0fdf9cp-30f}, {0x1.2412b4p-1f, 0x1.3a2c7ap-26f, 0x1.a6e05ap-1f,
+  0x1.2ad0d8p-27f}, {0x1.275cc2p-1f, 0x1.a490d8p-26f, 0x1.a32d0cp-1f, 0x1.8ccb16p-26f}, {0x1.2a9f66p-1f,
+  -0x1.43f41p-27f, 0x1.9f750ep-1f, -0x1.056892p-26f}, {0x1.2dda94p-1f, 0x1.5a97ecp-29f, 0x1.9bb8a2p-1f,
+  0x1.50e2fp-27f}, {0x1.310e46p-1f, -0x1.179744p-26f, 0x1.97f81p-1f, 0x1.f39f56p-26f}, {0x1.343a72p-1f,
+  -0x1.e21de8p-28f, 0x1.94339ep-1f, 0x1.bcab9ap-26f}, {0x1.375f12p-1f, -0x1.e02ad4p-27f, 0x1.906b92p-1f,
+  -0x1.a8bf2cp-26f}, {0x1.3a7c1ep-1f, -0x1.8b2ebep-28f, 0x1.8ca02cp-1f, 0x1.7a4112p-26f}, {0x1.3d919p-1f,
+  0x1.763c0ep-28f, 0x1.88d1b6p-1f, 0x1.80dbe6p-29f}, {0x1.409f62p-1f, 0x1.908f8ap-26f, 0x1.850072p-1f,
+  -0x1.389d64p-26f}, {0x1.43a59p-1f, 0x1.0b3ec6p-27f, 0x1.812ca2p-1f, 0x1.874ac8p-27f}, {0x1.46a414p-1f,
+  -0x1.96a11ep-28f, 0x1.7d568cp-1f, 0x1.9d1aacp-27f}, {0x1.499aeap-1f, -0x1.c7410cp-26f, 0x1.797e72p-1f,
+  0x1.528766p-27f}, {0x1.4c8a0cp-1f, 0x1.aad2bp-27f, 0x1.75a496p-1f, 0x1.1e1fe4p-26f}, {0x1.4f717ap-1f,
+  0x1.dafaap-27f, 0x1.71c93ap-1f, 0x1.f2a0eep-26f}, {0x1.52513p-1f, 0x1.049bf8p-26f, 0x1.6decap-1f, 0x1.d9b3e8p-26f},
+  {0x1.55292cp-1f, 0x1.455cfap-27f, 0x1.6a0f0ap-1f, -0x1.99b6ep-26f}, {0x1.57f96cp-1f, 0x1.4663fap-28f,
+  0x1.6630b4p-1f, -0x1.c64cd2p-34f}, {0x1.5ac1eep-1f, 0x1.9ad388p-26f, 0x1.6251ep-1f, 0x1.cd7f28p-26f},
+  {0x1.5d82b4p-1f, -0x1.f62c5cp-27f, 0x1.5e72cep-1f, 0x1.b9be94p-26f}, {0x1.603bbap-1f, 0x1.0e2678p-30f,
+  0x1.5a93bcp-1f, 0x1.58a302p-28f}, {0x1.62ed02p-1f, 0x1.378de8p-26f, 0x1.56b4e6p-1f, 0x1.af6124p-27f},
+  {0x1.65968ep-1f, -0x1.940f78p-30f, 0x1.52d68ap-1f, 0x1.09990ep-26f}, {0x1.68385ep-1f, -0x1.8193f2p-26f,
+  0x1.4ef8e4p-1f, 0x1.425c1ap-26f}, {0x1.6ad272p-1f, 0x1.36e9b4p-28f, 0x1.4b1c3p-1f, 0x1.63ac1p-28f}, {0x1.6d64cep-1f,
+  0x1.8ff54p-26f, 0x1.4740a8p-1f, -0x1.96d86ap-28f}, {0x1.6fef76p-1f, -0x1.2d214cp-27f, 0x1.436686p-1f,
+  -0x1.407954p-26f}, {0x1.72726ap-1f, -0x1.bae63ep-30f, 0x1.3f8e02p-1f, -0x1.bf34cap-30f}, {0x1.74edaep-1f,
+  0x1.ed5652p-26f, 0x1.3bb756p-1f, -0x1.0754d6p-27f}, {0x1.776148p-1f, 0x1.50724ep-26f, 0x1.37e2b8p-1f,
+  0x1.33df72p-28f}, {0x1.79cd3cp-1f, -0x1.4a9384p-26f, 0x1.34106p-1f, -0x1.3bd7a2p-27f}, {0x1.7c318cp-1f,
+  -0x1.8e6d1cp-28f, 0x1.304082p-1f, 0x1.c852b4p-32f}, {0x1.7e8e4p-1f, -0x1.a5b56ap-26f, 0x1.2c7354p-1f,
+  -0x1.03a29p-28f}, {0x1.80e35cp-1f, -0x1.eabb28p-26f, 0x1.28a90ap-1f, -0x1.c3052ap-26f}, {0x1.8330e6p-1f,
+  -0x1.3ef59ap-26f, 0x1.24e1d4p-1f, 0x1.5cc714p-26f}, {0x1.8576e4p-1f, 0x1.1b2d7ap-26f, 0x1.211de8p-1f,
+  0x1.1cb8e8p-26f}, {0x1.87b56p-1f, -0x1.58a64ap-26f, 0x1.1d5d76p-1f, -0x1.a41be2p-28f}, {0x1.89ec5cp-1f,
+  0x1.ab86p-26f, 0x1.19a0acp-1f, 0x1.f74cd6p-27f}, {0x1.8c1be4p-1f, 0x1.2c1abap-26f, 0x1.15e7bcp-1f,
+  -0x1.d2fe48p-28f}, {0x1.8e43fep-1f, 0x1.d01a9ap-27f, 0x1.1232d2p-1f, -0x1.ba3e04p-28f}, {0x1.9064b2p-1f,
+  0x1.54f18ap-26f, 0x1.0e821cp-1f, -0x1.3f99d2p-27f}, {0x1.927e0ap-1f, -0x1.93f8c8p-28f, 0x1.0ad5c6p-1f,
+  -0x1.6940b8p-27f}, {0x1.94900cp-1f, 0x1.911e8ep-26f, 0x1.072dfap-1f, 0x1.a48eecp-26f}, {0x1.969ac4p-1f,
+  0x1.b8c60cp-26f, 0x1.038ae6p-1f, -0x1.48a09p-26f}, {0x1.989e3cp-1f, -0x1.8bf612p-27f, 0x1.ffd95cp-2f,
+  0x1.8c2e76p-27f}, {0x1.9a9a7ap-1f, 0x1.df60acp-26f, 0x1.f8a6fcp-2f, 0x1.a8988ep-32f}, {0x1.9c8f8ep-1f,
+  -0x1.ee443cp-26f, 0x1.f17ef6p-2f, 0x1.3fdb42p-27f}, {0x1.9e7d7cp-1f, 0x1.a86b9p-27f, 0x1.ea6198p-2f,
+  0x1.4f3844p-27f}, {0x1.a06454p-1f, -0x1.ffcb5cp-29f, 0x1.e34f2cp-2f, 0x1.00bdb4p-29f}, {0x1.a2441ep-1f,
+  0x1.00564ap-26f, 0x1.dc47f8p-2f, 0x1.edf4f4p-27f}, {0x1.a41ce8p-1f, -0x1.63db4cp-27f, 0x1.d54c46p-2f,
+  -0x1.f85e0ep-27f}, {0x1.a5eebap-1f, 0x1.ebc07cp-26f, 0x1.ce5c54p-2f, 0x1.cceff4p-32f}, {0x1.a7b9a4p-1f,
+  0x1.42a04ep-27f, 0x1.c77868p-2f, -0x1.5722f8p-28f}, {0x1.a97dbp-1f, -0x1.205316p-28f, 0x1.c0a0cp-2f,
+  -0x1.039e26p-27f}, {0x1.ab3aeap-1f, -0x1.472d9cp-31f, 0x1.b9d598p-2f, 0x1.f9a05cp-27f}, {0x1.acf16p-1f,
+  -0x1.660ce8p-26f, 0x1.b3173p-2f, -0x1.ddd776p-28f}, {0x1.aea11cp-1f, 0x1.582ff8p-26f, 0x1.ac65bcp-2f,
+  0x1.b55ac2p-28f}, {0x1.b11c3cp-1f, 0x1.e6ed0ap-27f, 0x1.a27456p-2f, -0x1.eb36c4p-30f}, {0x1.b4540ap-1f,
+  -0x1.0edbc2p-26f, 0x1.9561c8p-2f, -0x1.b8b70ap-31f}, {0x1.b771e8p-1f, 0x1.29ac06p-26f, 0x1.8886b2p-2f,
+  -0x1.a1303p-30f}, {0x1.ba764ap-1f, 0x1.5795bcp-28f, 0x1.7be47ap-2f, 0x1.e3ebb2p-27f}, {0x1.bd61a2p-1f,
+  -0x1.758a98p-26f, 0x1.6f7c6ap-2f, -0x1.416084p-29f}, {0x1.c03464p-1f, -0x1.49323cp-26f, 0x1.634fa6p-2f,
+  -0x1.60baf4p-27f}, {0x1.c2ef08p-1f, 0x1.2fc1bep-29f, 0x1.575f34p-2f, 0x1.060438p-27f}, {0x1.c5920ap-1f,
+  -0x1.fe9406p-26f, 0x1.4bacp-2f, -0x1.a297ecp-28f}, {0x1.c81de2p-1f, -0x1.29d662p-26f, 0x1.4036dp-2f,
+  0x1.1a29e8p-28f}, {0x1.ca930ep-1f, 0x1.c5504ap-30f, 0x1.350052p-2f, 0x1.0a44fep-27f}, {0x1.ccf20cp-1f,
+  0x1.c181a4p-26f, 0x1.2a0916p-2f, -0x1.95ad9p-27f}, {0x1.cf3b5cp-1f, 0x1.b5e188p-26f, 0x1.1f518ap-2f,
+  0x1.c90fb8p-27f}, {0x1.d16f7ep-1f, -0x1.06f8d8p-27f, 0x1.14da0ap-2f, 0x1.2c3fa2p-27f}, {0x1.d38efp-1f,
+  -0x1.04d812p-28f, 0x1.0aa2dp-2f, 0x1.292fe6p-27f}, {0x1.d59a34p-1f, -0x1.cc257cp-30f, 0x1.00acp-2f,
+  -0x1.64270cp-27f}, {0x1.d791cap-1f, 0x1.a7dfep-26f, 0x1.edeb4p-3f, 0x1.b6720ap-29f}, {0x1.d97636p-1f,
+  -0x1.3fe88ep-26f, 0x1.daff4ap-3f, -0x1.2c7eap-28f}, {0x1.db47f4p-1f, 0x1.d94c06p-28f, 0x1.c893cep-3f,
+  0x1.dcbef8p-31f}, {0x1.dd0788p-1f, -0x1.5d1318p-27f, 0x1.b6a856p-3f, 0x1.87daaap-28f}, {0x1.deb57p-1f,
+  -0x1.41da5cp-26f, 0x1.a53c42p-3f, -0x1.94b35cp-28f}, {0x1.e0522ap-1f, 0x1.77f69cp-27f, 0x1.944ec2p-3f,
+  0x1.c9eac6p-28f}, {0x1.e1de36p-1f, 0x1.8eb74ap-26f, 0x1.83deeap-3f, 0x1.b49a4cp-28f}, {0x1.e35a12p-1f,
+  -0x1.19278cp-27f, 0x1.73eba4p-3f, -0x1.293e12p-29f}, {0x1.e4c638p-1f, -0x1.a64edcp-26f, 0x1.6473b6p-3f,
+  -0x1.3a9618p-29f}, {0x1.e62322p-1f, -0x1.7c9d1p-28f, 0x1.5575c8p-3f, 0x1.48d06cp-28f}, {0x1.e7714ap-1f,
+  0x1.d92ca6p-26f, 0x1.46f066p-3f, 0x1.02a0cap-33f}, {0x1.e8b12ap-1f, 0x1.12512ap-27f, 0x1.38e1fap-3f,
+  0x1.c3ad54p-28f}, {0x1.e9e336p-1f, -0x1.2a41e6p-31f, 0x1.2b48dap-3f, -0x1.a215e4p-31f}, {0x1.eb07e2p-1f,
+  0x1.e84ceap-27f, 0x1.1e233ep-3f, -0x1.7968fep-28f}, {0x1.ec1fa2p-1f, 0x1.6312fap-27f, 0x1.116f48p-3f,
+  0x1.4c8edap-28f}, {0x1.ed2ae6p-1f, 0x1.226b08p-27f, 0x1.052b0cp-3f, -0x1.cbd162p-28f}, {0x1.ee2a1ep-1f,
+  -0x1.ff72dap-26f, 0x1.f2a902p-4f, -0x1.9a8264p-31f}, {0x1.ef1db4p-1f, -0x1.abbb1p-26f, 0x1.dbd32ap-4f,
+  0x1.899336p-29f}, {0x1.f00614p-1f, -0x1.57b29cp-26f, 0x1.c5d04ap-4f, -0x1.07ec32p-29f}, {0x1.f0e3a6p-1f,
+  -0x1.e5e878p-29f, 0x1.b09bfcp-4f, -0x1.05dcbp-29f}, {0x1.f1b6dp-1f, 0x1.fd4beap-26f, 0x1.9c31c6p-4f,
+  0x1.be7636p-29f}, {0x1.f27ff8p-1f, 0x1.2a4b5ap-26f, 0x1.888d1ep-4f, -0x1.c6bbd8p-30f}, {0x1.f33f7ep-1f,
+  0x1.0e9c1ap-27f, 0x1.75a96p-4f, 0x1.dc9d2ep-30f}, {0x1.f3f5c2p-1f, -0x1.54e9ccp-26f, 0x1.6381e2p-4f,
+  0x1.3012aep-29f}, {0x1.f4a31ep-1f, 0x1.79a8fcp-26f, 0x1.5211ecp-4f, -0x1.7cefeap-33f}, {0x1.f547f2p-1f,
+  -0x1.e53f4ep-26f, 0x1.4154bcp-4f, 0x1.a35d7p-30f}, {0x1.f5e49p-1f, 0x1.e60a82p-27f, 0x1.31458ep-4f,
+  0x1.950a12p-30f}, {0x1.f67952p-1f, 0x1.9fec5p-26f, 0x1.21df9ap-4f, -0x1.f81c6cp-30f}, {0x1.f7068cp-1f,
+  -0x1.09de04p-26f, 0x1.131e14p-4f, 0x1.f42c4cp-29f}, {0x1.f78c8cp-1f, -0x1.fb4adap-27f, 0x1.04fc3ap-4f,
+  0x1.204c84p-34f}, {0x1.f80ba2p-1f, -0x1.e7243ep-27f, 0x1.eeea8cp-5f, 0x1.b1db94p-33f}, {0x1.f8841ap-1f,
+  -0x1.8d8f3ep-28f, 0x1.d508fap-5f, -0x1.78566cp-31f}, {0x1.f8f63ep-1f, 0x1.05bbp-27f, 0x1.bc4a54p-5f,
+  0x1.509d06p-30f}, {0x1.f96256p-1f, 0x1.c036a4p-27f, 0x1.a4a54ap-5f, -0x1.f5a9ep-31f}, {0x1.f9c8a8p-1f,
+  -0x1.9d943cp-27f, 0x1.8e109cp-5f, 0x1.188a44p-31f}, {0x1.fa2974p-1f, 0x1.5bb5c8p-26f, 0x1.78832cp-5f,
+  0x1.d51586p-36f}, {0x1.fa84fep-1f, 0x1.781724p-27f, 0x1.63f3f6p-5f, -0x1.d90f62p-32f}, {0x1.fadb84p-1f,
+  -0x1.cac0c8p-26f, 0x1.505a18p-5f, -0x1.62c6dap-30f}, {0x1.fb2d4p-1f, -0x1.be0dep-26f, 0x1.3dacd2p-5f,
+  -0x1.5c9cccp-31f}, {0x1.fb7a6cp-1f, 0x1.0696b4p-26f, 0x1.2be38cp-5f, -0x1.24db7ep-30f}, {0x1.fbc344p-1f,
+  -0x1.9b3e6cp-26f, 0x1.1af5d2p-5f, 0x1.c09e7ep-30f}, {0x1.fc07fap-1f, -0x1.f0870ep-26f, 0x1.0adb6p-5f,
+  -0x1.82b9c6p-32f}, {0x1.fc48c2p-1f, -0x1.7e61c4p-28f, 0x1.f7182ap-6f, 0x1.0a3794p-31f}, {0x1.fc85dp-1f,
+  -0x1.52265ap-26f, 0x1.da0006p-6f, -0x1.a0d72p-34f}, {0x1.fcbf52p-1f, -0x1.1e950ep-26f, 0x1.be5ecep-6f,
+  -0x1.a0694p-31f}, {0x1.fcf576p-1f, 0x1.e9b9f2p-31f, 0x1.a4255ap-6f, 0x1.73e068p-39f}, {0x1.fd286ap-1f,
+  -0x1.b1eb52p-26f, 0x1.8b44e6p-6f, 0x1.89c1f4p-37f}, {0x1.fd5856p-1f, -0x1.f1186ap-26f, 0x1.73af0cp-6f,
+  0x1.cdeed2p-32f}, {0x1.fd8562p-1f, 0x1.b0876cp-29f, 0x1.5d55ccp-6f, -0x1.566558p-31f}, {0x1.fdc3e8p-1f,
+  0x1.aa805ap-28f, 0x1.3e03d8p-6f, 0x1.2366fcp-31f}, {0x1.fe0e96p-1f, -0x1.5a2846p-26f, 0x1.181984p-6f,
+  -0x1.aecc24p-34f}, {0x1.fe504cp-1f, -0x1.c4d2d2p-26f, 0x1.ec7262p-7f, -0x1.4aed68p-32f}, {0x1.fe8ap-1f,
+  0x1.3066bap-27f, 0x1.b00b38p-7f, 0x1.ad66aep-32f}, {0x1.febc96p-1f, -0x1.e980b2p-26f, 0x1.7a4f6ap-7f,
+  0x1.944adap-32f}, {0x1.fee8d4p-1f, 0x1.0cb0bep-26f, 0x1.4a9cf6p-7f, 0x1.7b47eap-32f}, {0x1.ff0f76p-1f,
+  0x1.9a5f1ep-27f, 0x1.205dacp-7f, 0x1.5eb5cap-38f}, {0x1.ff312p-1f, 0x1.1bc8cep-27f, 0x1.f60d8ap-8f,
+  0x1.45511ep-33f}, {0x1.ff4e68p-1f, -0x1.caf57cp-26f, 0x1.b430ecp-8f, 0x1.e95074p-33f}, {0x1.ff67dp-1f,
+  0x1.08024p-26f, 0x1.7a3adep-8f, 0x1.b22cfap-34f}, {0x1.ff7dd4p-1f, 0x1.ce2b4cp-29f, 0x1.4754acp-8f,
+  -0x1.4c838ap-34f}, {0x1.ff90dcp-1f, 0x1.574812p-26f, 0x1.1aba78p-8f, 0x1.7475f2p-33f}, {0x1.ffa14ap-1f,
+  -0x1.6f56ccp-26f, 0x1.e77448p-9f, 0x1.f6cd78p-34f}, {0x1.ffaf6ep-1f, 0x1.bd3d7p-27f, 0x1.a36454p-9f,
+  -0x1.9f55ep-34f}, {0x1.ffbb98p-1f, -0x1.fbffdep-26f, 0x1.6821p-9f, 0x1.e5680ep-39f}, {0x1.ffc606p-1f,
+  -0x1.944502p-26f, 0x1.34a306p-9f, -0x1.eff2fcp-34f}, {0x1.ffcef4p-1f, -0x1.1c2b66p-26f, 0x1.07fdb4p-9f,
+  0x1.b5fd4cp-34f}, {0x1.ffd696p-1f, -0x1.c9993p-26f, 0x1.c2b9dp-10f, -0x1.00ed88p-35f}, {0x1.ffdd18p-1f,
+  -0x1.5e3dbcp-26f, 0x1.8005fp-10f, 0x1.1ade3ep-35f}, {0x1.ffe2a2p-1f, -0x1.9ddeap-27f, 0x1.468daep-10f,
+  -0x1.7efeaap-39f}, {0x1.ffe756p-1f, 0x1.eded78p-27f, 0x1.15246ep-10f, -0x1.2db15cp-37f}, {0x1.ffeb54p-1f,
+  0x1.5e7c44p-29f, 0x1.d57f52p-11f, 0x1.1c8e08p-37f}, {0x1.ffeeb4p-1f, 0x1.312d8ep-26f, 0x1.8ce75ep-11f,
+  0x1.3edf14p-36f}, {0x1.fff18ep-1f, 0x1.7c561cp-26f, 0x1.4ee142p-11f, 0x1.37ef98p-36f}, {0x1.fff3f6p-1f,
+  0x1.a5bcfcp-28f, 0x1.19ff46p-11f, 0x1.8eba78p-37f}, {0x1.fff5fcp-1f, -0x1.bade38p-32f, 0x1.da011p-12f,
+  0x1.5afc28p-39f}, {0x1.fff7aep-1f, 0x1.79feeap-26f, 0x1.8d986ap-12f, 0x1.061ca2p-38f}, {0x1.fff91cp-1f,
+  -0x1.dfa06ap-26f, 0x1.4cda54p-12f, -0x1.162bb2p-37f}, {0x1.fffa4cp-1f, -0x1.ce08b4p-28f, 0x1.161be4p-12f,
+  0x1.ab4ed4p-38f}, {0x1.fffb4ap-1f, 0x1.0858b8p-28f, 0x1.cfd4a6p-13f, -0x1.484e9p-39f}, {0x1.fffc1ep-1f,
+  0x1.1e4beap-30f, 0x1.8208bcp-13f, 0x1.9a5352p-40f}, {0x1.fffccep-1f, 0x1.dabep-28f, 0x1.40a8c2p-13f,
+  -0x1.ad8228p-39f}, {0x1.fffd6p-1f, 0x1.ce1ec2p-27f, 0x1.09d5f8p-13f, 0x1.9c9e28p-41f}, {0x1.fffddap-1f,
+  -0x1.c5bf14p-27f, 0x1.b7e946p-14f, 0x1.11e772p-44f}, {0x1.fffe3ep-1f, -0x1.55a93ap-27f, 0x1.6b4702p-14f,
+  0x1.afab0ap-39f}, {0x1.fffe9p-1f, 0x1.08884p-27f, 0x1.2b6876p-14f, -0x1.9de11p-39f}, {0x1.fffed4p-1f,
+  0x1.0f89e2p-27f, 0x1.ec929ap-15f, 0x1.996d12p-41f}, {0x1.ffff0cp-1f, 0x1.39df5p-28f, 0x1.94637ep-15f,
+  -0x1.48a604p-40f}, {0x1.ffff3ap-1f, -0x1.e969c8p-33f, 0x1.4b581cp-15f, -0x1.cba3cp-41f}, {0x1.ffff6p-1f,
+  -0x1.ef2842p-27f, 0x1.0ef6c4p-15f, 0x1.90942p-40f}, {0x1.ffff7ep-1f, 0x1.635752p-28f, 0x1.ba4f04p-16f,
+  -0x1.453e4p-41f}, {0x1.ffff98p-1f, -0x1.a83474p-26f, 0x1.684c22p-16f, 0x1.ff2b3cp-42f}, {0x1.ffffacp-1f,
+  -0x1.f06ad2p-27f, 0x1.24eb72p-16f, 0x1.5333ep-42f}, {0x1.ffffbcp-1f, 0x1.3f4f9ap-30f, 0x1.db5adp-17f,
+  0x1.64f00cp-42f}, {0x1.ffffcap-1f, -0x1.21dd34p-26f, 0x1.80f43ap-17f, -0x1.2c47eep-43f}, {0x1.ffffd4p-1f,
+  0x1.15a844p-27f, 0x1.37231p-17f, 0x1.0b8fb4p-42f}, {0x1.ffffdep-1f, -0x1.f4b142p-26f, 0x1.f5f7d8p-18f,
+  0x1.08e4cp-43f}, {0x1.ffffe4p-1f, 0x1.314e06p-29f, 0x1.94219cp-18f, -0x1.a5b6bep-49f}, {0x1.ffffeap-1f,
+  -0x1.02fd9ep-27f, 0x1.44ba86p-18f, 0x1.19c22p-44f}, {0x1.ffffeep-1f, 0x1.340736p-27f, 0x1.046aeap-18f,
+  0x1.79f9bep-43f}, {0x1.fffff2p-1f, -0x1.9fa87ep-30f, 0x1.a0df1p-19f, -0x1.e73b24p-44f}, {0x1.fffff4p-1f,
+  0x1.bbc024p-26f, 0x1.4d0232p-19f, -0x1.b5ce42p-45f}, {0x1.fffff8p-1f, -0x1.9c233p-26f, 0x1.097f62p-19f,
+  -0x1.5219a8p-44f}, {0x1.fffffap-1f, -0x1.e6987p-26f, 0x1.a6852cp-20f, 0x1.ad60e4p-46f}, {0x1.fffffap-1f,
+  0x1.0c424ap-26f, 0x1.4f8c96p-20f, 0x1.e4d44ep-45f}, {0x1.fffffcp-1f, -0x1.39a7b4p-27f, 0x1.09f5dp-20f,
+  -0x1.645af2p-45f}, {0x1.fffffcp-1f, 0x1.3d6ed6p-26f, 0x1.a4c89ep-21f, 0x1.1de9e6p-50f}, {0x1.fffffep-1f,
+  -0x1.4bbf7cp-26f, 0x1.4c37cp-21f, 0x1.ca684ap-48f}, {0x1.fffffep-1f, -0x1.20c812p-29f, 0x1.05c804p-21f,
+  -0x1.b7ce4p-49f}, {0x1.fffffep-1f, 0x1.894d34p-27f, 0x1.9bc0ap-22f, -0x1.dda96ep-47f}, {0x1.fffffep-1f,
+  0x1.7b85d8p-26f, 0x1.43302cp-22f, 0x1.8941b6p-47f}, {0x1p0f, -0x1.f512dep-26f, 0x1.fa5b5p-23f, -0x1.6c672ap-48f},
+  {0x1p0f, -0x1.84d6fep-26f, 0x1.8be4f8p-23f, 0x1.ed92a4p-48f}, {0x1p0f, -0x1.2d2c0ap-26f, 0x1.34ecf8p-23f,
+  0x1.47824ap-48f}, {0x1p0f, -0x1.99218cp-27f, 0x1.a854eap-24f, 0x1.4102a8p-52f}};
+// end of constants
+// As tanh: a table of the value f and the slope g; the further coefficients are g times polynomials of Hermite's.
+XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
+  float size = fabsf(x), near = size < 4.0f ? size : 4.0f, c, d, v, q, y;
+  unsigned int bits = __float_as_uint(near);
+  int k;
+  float4 f;
+  float2 p, s;
+  k = (int)(bits >> 17) - 7679;
+  c = k > 0 ? __uint_as_float((bits & 0xfffe0000u) | 0x10000u) : 0.0f;
+  d = near - c;
+  f = xf_erf_table[k > 0 ? k : 0];
+  v = c * c;
+  q = __fmaf_rn(d, __fmaf_rn(v, __fmaf_rn(v, 0x1.111112p-3f, -0.4f), 0.1f), c * __fmaf_rn(v, -0x1.555556p-2f, 0.5f));
+  q = __fmaf_rn(d, __fmaf_rn(d, q, __fmaf_rn(v, 0x1.555556p-1f, -0x1.555556p-2f)), -c);
+  p = xf_product(f.z, d);
+  q *= p.x * d;
+  s = xf_quick_sum(f.x, p.x);
+  q += __fmaf_rn(f.w, d, p.y) + (f.y + s.y);
+  y = s.x + q;
+  *is_unsure |= !(XF_IS_SURE(y, s.x, q, XF_BOUND(0x1.8p-38f)) && (size > 0x1p-90f || x == 0.0f));
   return xf_signed(y, x);
 }
 
@@ -974,13 +1408,14 @@ XF_QUICK float2 xf_log_of_float(float x) {
   float m = __uint_as_float(__float_as_uint(x) - exponent), k = (float)((int)exponent >> 23);
   return xf_log_quick(__fmaf_rn(m, t.x, -1.0f), 0.0f, k, xf_pair(t.y, t.z));
 }
-#define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
 
-//: log: log_quick log_careful
+//: log: log_careful
 XF_CAREFUL float xf_careful_log(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_log_of_number(xf_number_of_float(x)));
 }
+
+//: log_in_pairs: log log_quick
 XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   float2 s = xf_log_of_float(x);
   float y = s.x + s.y;
@@ -988,18 +1423,20 @@ XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   return y;
 }
 
-//: log_other_base: log_quick log_careful
+//: log_other_base: log_quick
 XF_QUICK float2 xf_rebased(float2 s, float high, float low) {
   float2 p = xf_product(s.x, high);
   p.y += __fmaf_rn(s.x, low, s.y * high);
   return p;
 }
 
-//: log2: log_other_base
+//: log2: log_careful
 XF_CAREFUL float xf_careful_log2(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_multiply(xf_log_of_number(xf_number_of_float(x)), xf_number_of(XF_LOG2E, -63, 0u)));
 }
+
+//: log2_in_pairs: log2 log_other_base
 XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG2E_HIGH, XF_LOG2E_LOW);
   float y = s.x + s.y;
@@ -1007,11 +1444,13 @@ XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   return y;
 }
 
-//: log10: log_other_base
+//: log10: log_careful
 XF_CAREFUL float xf_careful_log10(float x) {
   if (!(x > 0.0f && x < XF_INFINITY)) return xf_log_special(x);
   return xf_float_of_number(xf_multiply(xf_log_of_number(xf_number_of_float(x)), xf_number_of(XF_LOG10E, -65, 0u)));
 }
+
+//: log10_in_pairs: log10 log_other_base
 XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG10E_HIGH, XF_LOG10E_LOW);
   float y = s.x + s.y;
@@ -1040,12 +1479,14 @@ XF_CAREFUL xf_number xf_log1p_number(xf_number w) {
   return xf_log_of_number(xf_add(w, xf_one()));
 }
 
-//: log1p: log1p_quick log1p_careful
+//: log1p: log1p_careful
 XF_CAREFUL float xf_careful_log1p(float x) {
   if (!(x > -1.0f && x < XF_INFINITY)) return x > 0.0f ? x : x == -1.0f ? -XF_INFINITY : XF_NAN;
   if (x == 0x1.800006p-21f) return 0x1.7ffffep-21f;  // 2^-66 from the middle
   return x == 0.0f ? x : xf_float_of_number(xf_log1p_number(xf_number_of_float(x)));
 }
+
+//: log1p_in_pairs: log1p log1p_quick
 XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
   float2 s = xf_log1p_quick(x, 0.0f);
   float y = s.x + s.y;
@@ -1480,11 +1921,13 @@ XF_QUICK float2 xf_sine_quick(float2 r, unsigned int k) {
   return xf_sine_of_sum(xf_pair(t.x, t.y), xf_pair(t.z, t.w), r.x, r.y, -__fmaf_rn(r.x, r.y + r.y, r.x * r.x));
 }
 
-//: sin: angle_quick angle_careful
+//: sin: angle_careful
 XF_CAREFUL float xf_careful_sin(float x) {
   float y = xf_turned_sine(x, 0);
   return x == 0.0f ? x : __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
+
+//: sin_in_pairs: sin angle_quick
 XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k);
@@ -1493,8 +1936,10 @@ XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
-//: cos: angle_quick angle_careful
+//: cos: angle_careful
 XF_CAREFUL float xf_careful_cos(float x) { return xf_turned_sine(x, 1); }
+
+//: cos_in_pairs: cos angle_quick
 XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k + 128u);
@@ -1503,7 +1948,7 @@ XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
   return y;
 }
 
-//: tan: angle_quick angle_careful reciprocal
+//: tan: angle_careful
 XF_CAREFUL float xf_careful_tan(float x) {
   xf_number r, s, c;
   int n;
@@ -1516,6 +1961,8 @@ XF_CAREFUL float xf_careful_tan(float x) {
   s.sign ^= __float_as_uint(x) >> 31;
   return xf_float_of_number(s);
 }
+
+//: tan_in_pairs: tan angle_quick reciprocal
 XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
   unsigned int k;
   float2 r = xf_reduce_quick(fabsf(x), &k), s = xf_sine_quick(r, k), c = xf_sine_quick(r, k + 128u);
@@ -1526,7 +1973,7 @@ XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
-//: hyperbolic: sine_of_sum exp_quick exp_careful
+//: hyperbolic: sine_of_sum exp_quick
 typedef struct { float2 s, c; float r, rest; } xf_split;
 // The hyperbolic sine and cosine of the multiple of ln 2 / 128 next to a positive x, and what is left of x
 XF_QUICK xf_split xf_split_hyperbolic(float x) {
@@ -1546,7 +1993,7 @@ XF_QUICK xf_split xf_split_hyperbolic(float x) {
   return r;
 }
 
-//: sinh: hyperbolic
+//: sinh: exp_careful
 XF_CAREFUL float xf_careful_sinh(float x) {
   xf_number e;
   if (x != x || x == 0.0f) return x;
@@ -1555,6 +2002,8 @@ XF_CAREFUL float xf_careful_sinh(float x) {
   e = xf_scaled(xf_add(e, xf_divide(e, xf_add(e, xf_one()))), -1);
   return xf_signed(xf_float_of_number(e), x);
 }
+
+//: sinh_in_pairs: sinh hyperbolic
 XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.s, a.c, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
@@ -1563,7 +2012,7 @@ XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: cosh: hyperbolic
+//: cosh: exp_careful
 XF_CAREFUL float xf_careful_cosh(float x) {
   xf_number e;
   if (x != x) return x;
@@ -1571,6 +2020,8 @@ XF_CAREFUL float xf_careful_cosh(float x) {
   e = xf_exp_number(xf_number_of_float(fabsf(x)));
   return xf_float_of_number(xf_scaled(xf_add(e, xf_divide(xf_one(), e)), -1));
 }
+
+//: cosh_in_pairs: cosh hyperbolic
 XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.c, a.s, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
@@ -1783,12 +2234,14 @@ XF_QUICK float2 xf_arctan_quick(float q, float rest, int is_steep) {
   return s;
 }
 
-//: arctan: arctan_careful arctan_quick
+//: arctan: arctan_careful
 XF_CAREFUL float xf_careful_arctan(float x) {
   if (x != x || x == 0.0f) return x;
   if (fabsf(x) > 0x1p60f) return xf_signed(0x1.921fb6p0f, x);
   return xf_signed(xf_float_of_number(xf_angle(xf_number_of_float(fabsf(x)), xf_one())), x);
 }
+
+//: arctan_in_pairs: arctan arctan_quick
 XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, y;
   float2 s;
@@ -1894,7 +2347,7 @@ XF_CAREFUL xf_number xf_other_side(xf_number x) {
   return xf_root(xf_multiply(xf_add(xf_one(), xf_negative(x)), xf_add(xf_one(), x)));
 }
 
-//: arcsin: arcsine arcsin_careful
+//: arcsin: arcsin_careful
 XF_CAREFUL float xf_careful_arcsin(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) <= 1.0f)) return XF_NAN;
@@ -1902,6 +2355,8 @@ XF_CAREFUL float xf_careful_arcsin(float x) {
   if (fabsf(x) == 1.0f) return xf_signed(0x1.921fb6p0f, x);
   return xf_signed(xf_float_of_number(xf_angle(a, xf_other_side(a))), x);
 }
+
+//: arcsin_in_pairs: arcsin arcsine
 XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, times = 1.0f, bound = XF_BOUND(0x1.3p-38f), y;
   float2 base = xf_pair(0.0f, 0.0f), s;
@@ -1919,7 +2374,7 @@ XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: arccos: arcsine arcsin_careful
+//: arccos: arcsin_careful
 XF_CAREFUL float xf_careful_arccos(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) <= 1.0f)) return XF_NAN;
@@ -1929,6 +2384,8 @@ XF_CAREFUL float xf_careful_arccos(float x) {
   if (x < 0.0f) a = xf_add(xf_number_of(XF_HALF_PI, -62, 0u), xf_negative(a));
   return xf_float_of_number(a);
 }
+
+//: arccos_in_pairs: arccos arcsine
 XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   float size = fabsf(x), q = size, rest = 0.0f, times = x < 0.0f ? 1.0f : -1.0f, y;
   float2 base = xf_pair(XF_HALF_PI_HIGH, XF_HALF_PI_LOW), s;
@@ -1945,7 +2402,7 @@ XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   return y;
 }
 
-//: arcsinh: log1p_quick log1p_careful reciprocal near_root root
+//: arcsinh: log1p_careful root
 XF_CAREFUL float xf_careful_arcsinh(float x) {
   xf_number a = xf_number_of_float(fabsf(x)), b = xf_multiply(a, a);
   if (!(fabsf(x) < XF_INFINITY) || x == 0.0f) return x;
@@ -1953,6 +2410,8 @@ XF_CAREFUL float xf_careful_arcsinh(float x) {
   b = xf_divide(b, xf_add(xf_one(), xf_root(xf_add(xf_one(), b))));
   return xf_signed(xf_float_of_number(xf_log1p_number(xf_add(a, b))), x);
 }
+
+//: arcsinh_in_pairs: arcsinh log1p_quick reciprocal near_root
 XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
   float size = fabsf(x), y;
   float2 u = xf_product(size, size), one = xf_sum(1.0f, u.x), w;
@@ -1968,13 +2427,15 @@ XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
   return xf_signed(y, x);
 }
 
-//: arccosh: log1p_quick log1p_careful near_root root
+//: arccosh: log1p_careful root
 XF_CAREFUL float xf_careful_arccosh(float x) {
   xf_number a = xf_number_of_float(x), d = xf_add(a, xf_negative(xf_one()));
   if (!(x >= 1.0f && x < XF_INFINITY)) return x > 1.0f ? x : XF_NAN;
   if (x == 1.0f) return 0.0f;
   return xf_float_of_number(xf_log1p_number(xf_add(d, xf_root(xf_multiply(d, xf_add(a, xf_one()))))));
 }
+
+//: arccosh_in_pairs: arccosh log1p_quick near_root
 XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   float d = x - 1.0f, y;
   float2 e = xf_sum(-1.0f, x), u = xf_product(d, x + 1.0f), w;  // (x - 1) (x + 1), and what the roundings lost
@@ -1988,7 +2449,7 @@ XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   return y;
 }
 
-//: arctanh: log1p_quick log1p_careful reciprocal
+//: arctanh: log1p_careful
 XF_CAREFUL float xf_careful_arctanh(float x) {
   xf_number a = xf_number_of_float(fabsf(x));
   if (!(fabsf(x) < 1.0f)) return fabsf(x) == 1.0f ? xf_signed(XF_INFINITY, x) : XF_NAN;
@@ -1996,6 +2457,8 @@ XF_CAREFUL float xf_careful_arctanh(float x) {
   a = xf_log1p_number(xf_divide(xf_scaled(a, 1), xf_add(xf_one(), xf_negative(a))));
   return xf_signed(xf_float_of_number(xf_scaled(a, -1)), x);
 }
+
+//: arctanh_in_pairs: arctanh log1p_quick reciprocal
 XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
   float size = fabsf(x), y;
   float2 w = xf_quotient(xf_pair(size + size, 0.0f), xf_quick_sum(1.0f, -size));
@@ -2024,6 +2487,8 @@ XF_CAREFUL float xf_careful_cbrt(float x) {
   s = __umul64hi(__umul64hi(a, r) << 2, r);
   return xf_signed(xf_float_of_number(xf_number_of(s, (n.e + 64 + shift + 3000) / 3 - 1060, 0u)), x);
 }
+
+//: cbrt_in_pairs: cbrt
 // p = |x|^(-1/3): a third of the bits, subtracted, gives it within 6 %; then two steps of third order.
 XF_QUICK float xf_cbrt_step(float x, float p) {
   float e = 1.0f - x * p * p * p;
@@ -2047,6 +2512,8 @@ XF_CAREFUL float xf_careful_rsqrt(float x) {
   if (!(x > 0.0f)) return x == 0.0f ? xf_signed(XF_INFINITY, x) : XF_NAN;
   return x == XF_INFINITY ? 0.0f : xf_float_of_number(xf_divide(xf_one(), xf_root(xf_number_of_float(x))));
 }
+
+//: rsqrt_in_pairs: rsqrt
 // A step of third order from a value within some units.
 XF_QUICK float xf_quick_rsqrt(float x, int *is_unsure) {
   float near = rsqrtf(x), e, rest, y;
@@ -2058,14 +2525,75 @@ XF_QUICK float xf_quick_rsqrt(float x, int *is_unsure) {
   return y;
 }
 
-//: arctan2: arctan_careful arctan_quick half_pi_pair
+//: hypot: root
+// As float64 has it: the sum of the squares and its root are each rounded to 53 bits, and the root once more. The root
+// rounds to the middle of two floats, which goes to the even one, if its square is at most one unit from the sum.
+XF_CAREFUL float xf_rounded_hypot(float x, float y, int is_to_odd) {
+  float large = fabsf(x), small = fabsf(y), swap = small;
+  xf_number n, m;
+  xf_u64 sum, square, rest, f;
+  long long away;
+  int d, shift, e, sticky = 0;
+  if (large == XF_INFINITY || small == XF_INFINITY) return XF_INFINITY;
+  if (x != x || y != y) return XF_NAN;
+  if (small > large) { small = large; large = swap; }
+  if (small == 0.0f) return large;
+  n = xf_number_of_float(large);
+  m = xf_number_of_float(small);
+  if (__float_as_uint(large) < XF_HIDDEN) {  // both are subnormal: the sum is a short integer
+    n = xf_number_of((xf_u64)__float_as_uint(large) * __float_as_uint(large) +
+                     (xf_u64)__float_as_uint(small) * __float_as_uint(small), -298, 0u);
+    return xf_round_number(xf_root(n), is_to_odd);
+  }
+  d = 2 * (n.e - m.e);
+  sum = (n.m >> 40) * (n.m >> 40) << 15;
+  square = (m.m >> 40) * (m.m >> 40) << 15;
+  rest = d < 64 ? square >> d : 0ull;
+  sticky = d >= 64 || rest << d != square;
+  sum += rest;
+  shift = 11 - __clzll((long long)sum);
+  rest = sum & ((1ull << shift) - 1ull);
+  square = 1ull << (shift - 1);
+  sum >>= shift;
+  sum += rest > square || (rest == square && (sticky || (sum & 1ull)));
+  if (sum >> 53) { sum >>= 1; ++shift; }
+  e = 2 * (n.e + 40) - 15 + shift;  // of the sum
+  if (e & 1) sum <<= 1;  // it is a multiple of 2^(e - 1) then, and its quotient by 64 has 47 or 48 bits
+  e = (e & 1 ? e - 1 : e) + 6;
+  f = (xf_u64)sqrtf((float)(sum >> 6));
+  while (f * f > sum >> 6) --f;
+  while ((f + 1) * (f + 1) <= sum >> 6) ++f;
+  if (is_to_odd) {
+    if ((long long)(sum - 64ull * (f + 1) * (f + 1)) >= -1) ++f;
+    else if (sum - 64ull * f * f > 1) f |= 1ull;
+  } else {
+    away = (long long)(sum - 16ull * (2 * f + 1) * (2 * f + 1));
+    f += away > 1 || (away >= -1 && (f & 1ull));
+  }
+  return xf_float_of_number(xf_number_of(f, e / 2, 0u));
+}
+XF_CAREFUL float xf_careful_hypot(float x, float y) { return xf_rounded_hypot(x, y, 0); }
+
+//: hypot_in_pairs: hypot near_root
+XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
+  float ax = fabsf(x), ay = fabsf(y), large = ay > ax ? ay : ax, small = ay > ax ? ax : ay;
+  float2 u = xf_product(large, large), v = xf_product(small, small), s = xf_quick_sum(u.x, v.x);
+  s.y += u.y + v.y;
+  s = xf_root_of_pair(s);
+  ax = s.x + s.y;
+  *is_unsure |= !(XF_IS_SURE(ax, s.x, s.y, XF_BOUND(0x1p-42f)) && large < 0x1p60f && large > 0x1p-40f &&
+                  (small > 0x1p-50f || small == 0.0f));
+  return ax;
+}
+
+//: arctan2: arctan_careful
 // The angle whose tangent is the quotient of two floats so small that it differs from it by less than it can say, but is
 // smaller: a quotient in the middle of two floats is rounded down.
 XF_CAREFUL xf_number xf_tiny_angle(xf_number y, xf_number x) {
   xf_u64 a = y.m >> 1, b = x.m >> 40, q = a / b;  // of 24 bits, as all floats
   return xf_number_of((q << 1) + (q * b == a ? ~0ull : 1ull), y.e - x.e - 40, 0u);
 }
-XF_CAREFUL float xf_careful_arctan2(float y, float x) {
+XF_CAREFUL float xf_rounded_arctan2(float y, float x, int is_to_odd) {
   float ay = fabsf(y), ax = fabsf(x);
   xf_number a, pi = xf_number_of(XF_HALF_PI, -62, 0u), n, d;
   if (x != x || y != y) return XF_NAN;
@@ -2080,8 +2608,11 @@ XF_CAREFUL float xf_careful_arctan2(float y, float x) {
     a = n.e - d.e < -40 ? xf_tiny_angle(n, d) : xf_angle(n, d);
   }
   if (__float_as_uint(x) >> 31) a = a.m ? xf_add(pi, xf_negative(a)) : pi;
-  return xf_signed(xf_float_of_number(a), y);
+  return xf_signed(xf_round_number(a, is_to_odd), y);
 }
+XF_CAREFUL float xf_careful_arctan2(float y, float x) { return xf_rounded_arctan2(y, x, 0); }
+
+//: arctan2_in_pairs: arctan2 arctan_quick half_pi_pair
 XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   float ay = fabsf(y), ax = fabsf(x), large = ay > ax ? ay : ax, small = ay > ax ? ax : ay;
   float r = xf_near_reciprocal(large), q = small * r, rest = __fmaf_rn(-q, large, small) * r;
@@ -2096,7 +2627,7 @@ XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   return xf_signed(r, y);
 }
 
-//: power: log_other_base exp2
+//: power: log_careful exp_careful
 // Whether x^y has at most 26 bits, and what it is then: an approximation never tells the middle of two floats from a
 // number next to it. x = m 2^e with m odd needs m^(n 2^f), y = n 2^f, whole; m = 1 needs only a whole exponent.
 XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
@@ -2125,7 +2656,7 @@ XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
   *result = xf_number_of(power, exponent > 400.0f ? 400 : exponent < -400.0f ? -400 : (int)exponent, 0u);
   return 1;
 }
-XF_CAREFUL float xf_careful_power(float x, float y) {
+XF_CAREFUL float xf_rounded_power(float x, float y, int is_to_odd) {
   float size = fabsf(x), sign = 1.0f;
   int is_whole = fabsf(y) >= 0x1p24f || floorf(y) == y;
   xf_number t;
@@ -2143,8 +2674,11 @@ XF_CAREFUL float xf_careful_power(float x, float y) {
     if (t.m && t.e + 63 > 7) return xf_signed(t.sign ? 0.0f : XF_INFINITY, sign);
     t = xf_exp_number(t);
   }
-  return xf_signed(xf_float_of_number(t), sign);
+  return xf_signed(xf_round_number(t, is_to_odd), sign);
 }
+XF_CAREFUL float xf_careful_power(float x, float y) { return xf_rounded_power(x, y, 0); }
+
+//: power_in_pairs: power log_other_base exp_quick
 // 2^(y log2 |x|); the error of the logarithm grows with the product. A whole y below 2^22 has its lowest bit in `whole`.
 XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
   float size = fabsf(x), whole = y + XF_WHOLE, t, r, v;
@@ -2159,4 +2693,472 @@ XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
         XF_IS_NORMAL(size) && fabsf(y) < 0x1p22f && (x > 0.0f || whole - XF_WHOLE == y));
   v = __uint_as_float(__float_as_uint(v) + XF_POWER_OF_TWO(__float_as_uint(t)));
   return __uint_as_float(__float_as_uint(v) | (__float_as_uint(x) & __float_as_uint(whole) << 31));
+}
+
+//: double: base
+// The quick steps of devices with fast float64: short polynomials around the values of short tables. The bits that a
+// rounding to float drops say whether it is certain: `bound` is in units of the last place of float64.
+XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
+  *is_unsure |= (unsigned int)__double2loint(y) * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
+  return (float)y;
+}
+#define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
+#define XF_DOUBLE_BOUND(b) ((unsigned int)((b) * 0x1p53))
+// An integer as float64, by its place among the bits: conversions are slow instructions.
+XF_QUICK double xf_double_of_int(unsigned int k) { return __hiloint2double(0x43300000, (int)(k ^ 0x80000000u)) - 0x1.000008p52; }
+
+//: quotient_of_doubles: double
+#ifdef __CUDACC__
+XF_QUICK double xf_rough_reciprocal(double x) {  // within some 2^-20
+  double r;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  return r;
+}
+#else
+XF_QUICK double xf_rough_reciprocal(double x) { return 1.0 / x * (1.0 + 0x1p-20); }
+#endif
+XF_QUICK double xf_quotient_of_doubles(double x, double y) {
+  double r = xf_rough_reciprocal(y), e = __fma_rn(-y, r, 1.0), q = x * r;
+  return __fma_rn(q, __fma_rn(e, e, e), q);
+}
+
+//: root_of_double: double
+#ifdef __CUDACC__
+XF_QUICK double xf_rough_root(double x) {  // its reciprocal, within some 2^-20
+  double r;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x));
+  return r;
+}
+#else
+XF_QUICK double xf_rough_root(double x) { return 1.0 / __builtin_sqrt(x) * (1.0 + 0x1p-20); }
+#endif
+// A step of third order
+XF_QUICK double xf_root_of_double(double x) {
+  double r = xf_rough_root(x), s = x * r, e = __fma_rn(-s, r, 1.0);
+  return __fma_rn(s, e * __fma_rn(e, 0.375, 0.5), s);
+}
+
+//: exp_double: double
+// constants: exp_double
+#define XF_32_OVER_LN2 0x1.71547652b82fep+5
+#define XF_LN2_32 0x1.62e42fefa39efp-6
+#define XF_EXP_SERIES(r) /* within 2^-36.0 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.5555accc267ffp-5, 0x1.5555d88794560p-3), 0x1.fffffffff57e9p-2), \
+  0x1.ffffffffe07bbp-1)
+#define XF_EXP2_SERIES(r) /* within 2^-36.0 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.3b2b07bdfd712p-7, 0x1.c6b13c347b1e0p-5), 0x1.ebfbdff82240ap-3), \
+  0x1.62e42fef8dc67p-1)
+#define XF_EXPM1_SERIES(r) /* within 2^-46.1 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.11114f8a8110fp-7, 0x1.5555c2a9dcaaep-5), \
+  0x1.555555554dd45p-3), 0x1.ffffffffe5bc6p-2), 0x1.0000000000000p+0)
+#define XF_SINH_SERIES(u) /* within 2^-55.5 */ \
+  __fma_rn(u, __fma_rn(u, 0x1.11115c0932110p-8, 0x1.5555555547d38p-4), 0x1.0000000000000p-1)
+#define XF_COSH_SERIES(u) /* within 2^-52.7 */ \
+  __fma_rn(u, __fma_rn(u, 0x1.5555d8879395ep-6, 0x1.ffffffffd0b98p-3), 0x1.0000000000000p-1)
+// 2^(k / 32), in two words, less k * 2^47
+XF_TABLE uint2 xf_exp_double_table[32] = {
+  {0x0u, 0x3ff00000u}, {0xd3158574u, 0x3fefd9b0u}, {0x6cf9890fu, 0x3fefb558u}, {0xd0125b51u, 0x3fef9301u},
+  {0x3c7d517bu, 0x3fef72b8u}, {0x3168b9aau, 0x3fef5487u}, {0x6e756238u, 0x3fef387au}, {0xf51fdee1u, 0x3fef1e9du},
+  {0xa31b715u, 0x3fef06feu}, {0x373aa9cbu, 0x3feef1a7u}, {0x4c123422u, 0x3feedea6u}, {0x6061892du, 0x3feece08u},
+  {0xd5362a27u, 0x3feebfdau}, {0x569d4f82u, 0x3feeb42bu}, {0xdd485429u, 0x3feeab07u}, {0xb03a5585u, 0x3feea47eu},
+  {0x667f3bcdu, 0x3feea09eu}, {0xe8ec5f74u, 0x3fee9f75u}, {0x73eb0187u, 0x3feea114u}, {0x994cce13u, 0x3feea589u},
+  {0x422aa0dbu, 0x3feeace5u}, {0xb0cdc5e5u, 0x3feeb737u}, {0x82a3f090u, 0x3feec491u}, {0xb23e255du, 0x3feed503u},
+  {0x995ad3adu, 0x3feee89fu}, {0xf2fb5e47u, 0x3feeff76u}, {0xdd85529cu, 0x3fef199bu}, {0xdcef9069u, 0x3fef3720u},
+  {0xdcfba487u, 0x3fef5818u}, {0x337b9b5fu, 0x3fef7c97u}, {0xa2a490dau, 0x3fefa4afu}, {0x5b6e4540u, 0x3fefd076u}};
+// end of constants
+// 2^(k / 32); the table's words are less k * 2^15, so that one addition of it gives the exponent.
+XF_QUICK double xf_power_of_two(unsigned int k) {
+  uint2 t = xf_exp_double_table[k & 31u];
+  return __hiloint2double((int)(t.y + (k << 15)), (int)t.x);
+}
+// x as k ln 2 / 32 + the result
+XF_QUICK double xf_reduce_exp(double x, unsigned int *k) {
+  double t = __fma_rn(x, XF_32_OVER_LN2, XF_WHOLE_OF_DOUBLE);
+  *k = (unsigned int)__double2loint(t);
+  return __fma_rn(t - XF_WHOLE_OF_DOUBLE, -XF_LN2_32, x);
+}
+XF_QUICK double xf_expm1_double(double x) {
+  unsigned int k;
+  double r = xf_reduce_exp(x, &k), s = xf_power_of_two(k);
+  return __fma_rn(s * r, XF_EXPM1_SERIES(r), s - 1.0);
+}
+
+//: exp_in_double: exp exp_double
+XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
+  unsigned int k;
+  double r = xf_reduce_exp((double)x, &k), s = xf_power_of_two(k);
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_round(__fma_rn(s * r, XF_EXP_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: exp2_in_double: exp2 exp_double
+XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
+  float t = x + 0x1.8p18f;  // a multiple of 1/32
+  double r = (double)(x - (t - 0x1.8p18f)), s = xf_power_of_two(__float_as_uint(t));
+  *is_unsure |= !(fabsf(x) < 125.5f);
+  return xf_round(__fma_rn(s * r, XF_EXP2_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: expm1_in_double: expm1 exp_double
+XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_signed(xf_round(xf_expm1_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: tanh_in_double: tanh exp_double quotient_of_doubles
+XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double e = xf_expm1_double((double)(size < 9.1f ? size + size : 18.2f));
+  *is_unsure |= x != x;
+  return xf_signed(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: hyperbolic_double: exp_double
+// f cosh(r) / 2 + g sinh(r) / 2, where f and g are sums of the powers of e next to x and -x
+XF_QUICK double xf_hyperbolic(double x, int is_sine) {
+  unsigned int k;
+  double r = xf_reduce_exp(x, &k), up = xf_power_of_two(k), down = xf_power_of_two(0u - k), u = r * r;
+  double sum = up + down, difference = up - down;
+  return __fma_rn(is_sine ? sum : difference, r * XF_SINH_SERIES(u), (is_sine ? difference : sum) * XF_COSH_SERIES(u));
+}
+
+//: sinh_in_double: sinh hyperbolic_double
+XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_signed(xf_round(xf_hyperbolic((double)x, 1), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: cosh_in_double: cosh hyperbolic_double
+XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
+  *is_unsure |= !(fabsf(x) < 87.0f);
+  return xf_round(xf_hyperbolic((double)x, 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: log_double: quotient_of_doubles
+// constants: log_double
+// times 2^-23
+#define XF_LOG_OF_2 0x1.62e42fefa39efp-24
+#define XF_LOG_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.9193031f8a40bp-3, 0x1.c620ec66d134fp-3), \
+  0x1.24943824d6345p-2), 0x1.9999962bf80a1p-2), 0x1.55555556714e6p-1), 0x1.fffffffffff12p+0)
+// times 2^-23
+#define XF_LOG2_OF_2 0x1.0000000000000p-23
+#define XF_LOG2_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.21acb2ac810a7p-2, 0x1.4795a4b9d7c4dp-2), \
+  0x1.a61a2cca60b3fp-2), 0x1.2776c295e608ap-1), 0x1.ec709dc539ef8p-1), 0x1.71547652b8253p+1)
+// times 2^-23
+#define XF_LOG10_OF_2 0x1.34413509f79ffp-25
+#define XF_LOG10_SERIES(u) /* within 2^-45.1 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.5ccd8fd4f14ffp-4, 0x1.8a737b0d2703ep-4), \
+  0x1.fc4301fcb6377p-4), 0x1.63c6247ad813ep-3), 0x1.287a7637eaddcp-2), 0x1.bcb7b1526e440p-1)
+// end of constants
+typedef struct { double s, u, k; } xf_logarithm;
+// x = 2^(k / 2^23) (1 + s) / (1 - s), and u = s^2
+XF_QUICK xf_logarithm xf_split_log(float x) {
+  unsigned int exponent = (__float_as_uint(x) - 0x3f3504f3u) & 0xff800000u;  // of what is above the root of 1/2
+  double m = (double)__uint_as_float(__float_as_uint(x) - exponent);
+  xf_logarithm r;
+  r.s = xf_quotient_of_doubles(m - 1.0, m + 1.0);
+  r.u = r.s * r.s;
+  r.k = xf_double_of_int(exponent);
+  return r;
+}
+
+//: log_in_double: log log_double
+XF_QUICK float xf_quick_log(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.k, XF_LOG_OF_2, a.s * XF_LOG_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: log2_in_double: log2 log_double
+XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.k, XF_LOG2_OF_2, a.s * XF_LOG2_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: log10_in_double: log10 log_double
+XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
+  xf_logarithm a = xf_split_log(x);
+  *is_unsure |= !XF_IS_NORMAL(x);
+  return xf_round(__fma_rn(a.k, XF_LOG10_OF_2, a.s * XF_LOG10_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: log1p_double: log_double
+// log(1 + x) for x above -1
+XF_QUICK double xf_log1p_double(double x) {
+  double w = 1.0 + x, m, s, u;
+  unsigned int high = (unsigned int)__double2hiint(w), exponent = (high - 0x3fe6a09eu) & 0xfff00000u;
+  m = __hiloint2double((int)(high - exponent), __double2loint(w));
+  s = xf_quotient_of_doubles(exponent ? m - 1.0 : x, m + 1.0);
+  u = s * s;
+  return __fma_rn(xf_double_of_int(exponent), 0x1p3 * XF_LOG_OF_2, s * XF_LOG_SERIES(u));
+}
+
+//: log1p_in_double: log1p log1p_double
+XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
+  *is_unsure |= !(x > -1.0f && x < XF_INFINITY);
+  return xf_signed(xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arctanh_in_double: arctanh log1p_double quotient_of_doubles
+XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
+  double size = (double)fabsf(x), y = 0.5 * xf_log1p_double(xf_quotient_of_doubles(size + size, 1.0 - size));
+  *is_unsure |= !(fabsf(x) < 1.0f);
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arcsinh_in_double: arcsinh log1p_double quotient_of_doubles root_of_double
+XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
+  double size = (double)fabsf(x), u = size * size, one = 1.0 + u, s = xf_root_of_double(one);
+  *is_unsure |= !(fabsf(x) < 0x1p60f);
+  s = xf_log1p_double(size + xf_quotient_of_doubles(u, 1.0 + s));
+  return xf_signed(xf_round(s, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arccosh_in_double: arccosh log1p_double root_of_double
+XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
+  double d = (double)x - 1.0, u = __fma_rn(d, d, d + d);
+  *is_unsure |= !(x > 1.0f && x < 0x1p60f);
+  u = xf_log1p_double(d + xf_root_of_double(u));
+  return xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: angle_double: double
+// constants: angle_double
+#define XF_32_OVER_PI 0x1.45f306dc9c883p+3
+#define XF_PI_32 0x1.921fb54442d18p-4
+#define XF_PI_32_LOW 0x1.1a62633145c07p-58
+#define XF_SINE_SERIES(u) /* within 2^-30.1 */ \
+  __fma_rn(u, 0x1.110d0e67beffcp-7, -0x1.5555555062be5p-3)
+#define XF_COSINE_SERIES(u) /* within 2^-45.4 */ \
+  __fma_rn(u, __fma_rn(u, -0x1.6c10bd6e70185p-10, 0x1.5555554a33856p-5), -0x1.fffffffffff3dp-2)
+// The sine and cosine of k pi / 32
+XF_TABLE double2 xf_angle_double_table[64] = {
+  {0x0.0p+0, 0x1.0000000000000p+0}, {0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}, {0x1.8f8b83c69a60bp-3,
+  0x1.f6297cff75cb0p-1}, {0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
+  {0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1}, {0x1.44cf325091dd6p-1,
+  0x1.8bc806b151741p-1}, {0x1.6a09e667f3bcdp-1, 0x1.6a09e667f3bcdp-1}, {0x1.8bc806b151741p-1, 0x1.44cf325091dd6p-1},
+  {0x1.a9b66290ea1a3p-1, 0x1.1c73b39ae68c8p-1}, {0x1.c38b2f180bdb1p-1, 0x1.e2b5d3806f63bp-2}, {0x1.d906bcf328d46p-1,
+  0x1.87de2a6aea963p-2}, {0x1.e9f4156c62ddap-1, 0x1.294062ed59f06p-2}, {0x1.f6297cff75cb0p-1, 0x1.8f8b83c69a60bp-3},
+  {0x1.fd88da3d12526p-1, 0x1.917a6bc29b42cp-4}, {0x1.0000000000000p+0, 0x0.0p+0}, {0x1.fd88da3d12526p-1,
+  -0x1.917a6bc29b42cp-4}, {0x1.f6297cff75cb0p-1, -0x1.8f8b83c69a60bp-3}, {0x1.e9f4156c62ddap-1,
+  -0x1.294062ed59f06p-2}, {0x1.d906bcf328d46p-1, -0x1.87de2a6aea963p-2}, {0x1.c38b2f180bdb1p-1,
+  -0x1.e2b5d3806f63bp-2}, {0x1.a9b66290ea1a3p-1, -0x1.1c73b39ae68c8p-1}, {0x1.8bc806b151741p-1,
+  -0x1.44cf325091dd6p-1}, {0x1.6a09e667f3bcdp-1, -0x1.6a09e667f3bcdp-1}, {0x1.44cf325091dd6p-1,
+  -0x1.8bc806b151741p-1}, {0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {0x1.e2b5d3806f63bp-2,
+  -0x1.c38b2f180bdb1p-1}, {0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {0x1.294062ed59f06p-2,
+  -0x1.e9f4156c62ddap-1}, {0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {0x1.917a6bc29b42cp-4,
+  -0x1.fd88da3d12526p-1}, {0x0.0p+0, -0x1.0000000000000p+0}, {-0x1.917a6bc29b42cp-4, -0x1.fd88da3d12526p-1},
+  {-0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {-0x1.294062ed59f06p-2, -0x1.e9f4156c62ddap-1},
+  {-0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {-0x1.e2b5d3806f63bp-2, -0x1.c38b2f180bdb1p-1},
+  {-0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {-0x1.44cf325091dd6p-1, -0x1.8bc806b151741p-1},
+  {-0x1.6a09e667f3bcdp-1, -0x1.6a09e667f3bcdp-1}, {-0x1.8bc806b151741p-1, -0x1.44cf325091dd6p-1},
+  {-0x1.a9b66290ea1a3p-1, -0x1.1c73b39ae68c8p-1}, {-0x1.c38b2f180bdb1p-1, -0x1.e2b5d3806f63bp-2},
+  {-0x1.d906bcf328d46p-1, -0x1.87de2a6aea963p-2}, {-0x1.e9f4156c62ddap-1, -0x1.294062ed59f06p-2},
+  {-0x1.f6297cff75cb0p-1, -0x1.8f8b83c69a60bp-3}, {-0x1.fd88da3d12526p-1, -0x1.917a6bc29b42cp-4},
+  {-0x1.0000000000000p+0, 0x0.0p+0}, {-0x1.fd88da3d12526p-1, 0x1.917a6bc29b42cp-4}, {-0x1.f6297cff75cb0p-1,
+  0x1.8f8b83c69a60bp-3}, {-0x1.e9f4156c62ddap-1, 0x1.294062ed59f06p-2}, {-0x1.d906bcf328d46p-1, 0x1.87de2a6aea963p-2},
+  {-0x1.c38b2f180bdb1p-1, 0x1.e2b5d3806f63bp-2}, {-0x1.a9b66290ea1a3p-1, 0x1.1c73b39ae68c8p-1},
+  {-0x1.8bc806b151741p-1, 0x1.44cf325091dd6p-1}, {-0x1.6a09e667f3bcdp-1, 0x1.6a09e667f3bcdp-1},
+  {-0x1.44cf325091dd6p-1, 0x1.8bc806b151741p-1}, {-0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1},
+  {-0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {-0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
+  {-0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {-0x1.8f8b83c69a60bp-3, 0x1.f6297cff75cb0p-1},
+  {-0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}};
+// end of constants
+typedef struct { double sine, cosine; } xf_turned;
+// The sine and cosine of x + `turn` right angles, for a positive x below 2^22
+XF_QUICK xf_turned xf_turn(double x, unsigned int turn) {
+  double t = __fma_rn(x, XF_32_OVER_PI, XF_WHOLE_OF_DOUBLE), n = t - XF_WHOLE_OF_DOUBLE, r, u, sine, less;
+  double2 a = xf_angle_double_table[((unsigned int)__double2loint(t) + 16u * turn) & 63u];
+  xf_turned result;
+  r = __fma_rn(n, -XF_PI_32_LOW, __fma_rn(n, -XF_PI_32, x));
+  u = r * r;
+  sine = __fma_rn(r * u, XF_SINE_SERIES(u), r);
+  less = u * XF_COSINE_SERIES(u);  // the cosine, less 1
+  result.sine = __fma_rn(a.x, less, __fma_rn(a.y, sine, a.x));
+  result.cosine = __fma_rn(a.y, less, __fma_rn(-a.x, sine, a.y));
+  return result;
+}
+
+//: half_turn_double: double
+// constants: half_turn_double
+#define XF_ONE_OVER_PI 0x1.45f306dc9c883p-2
+#define XF_PI_OF_DOUBLE 0x1.921fb54442d18p+1
+#define XF_PI_OF_DOUBLE_LOW 0x1.1a62633145c07p-53
+#define XF_HALF_TURN_SERIES(u) /* within 2^-43.5 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.52e572937b1f9p-33, \
+  -0x1.ae04488789176p-26), 0x1.71dcf81f05f03p-19), -0x1.a019fd48ebf70p-13), 0x1.11111109eefb9p-7), \
+  -0x1.5555555543bddp-3), 0x1.ffffffffffe3ap-1)
+// end of constants
+// The sine of w - n pi, which is small; w is the size of x
+XF_QUICK float xf_half_turn(float x, double w, double n, int *is_unsure) {
+  double r = __fma_rn(n, -XF_PI_OF_DOUBLE_LOW, __fma_rn(n, -XF_PI_OF_DOUBLE, w)), u = r * r;
+  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  return xf_round(r * XF_HALF_TURN_SERIES(u), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: sin_in_double: sin half_turn_double
+XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
+  double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, XF_WHOLE_OF_DOUBLE);
+  unsigned int sign = (unsigned int)__double2loint(t) << 31 ^ (__float_as_uint(x) & 0x80000000u);
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, is_unsure)) ^ sign);
+}
+
+//: cos_in_double: cos half_turn_double
+// The sine of what is left of an odd number of right angles: -1 times it for an even n, whose n + 1/2 they are twice
+XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
+  double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, -0.5) + XF_WHOLE_OF_DOUBLE;
+  unsigned int sign = ((unsigned int)__double2loint(t) + 1u) << 31;
+  return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, is_unsure)) ^ sign);
+}
+
+//: tan_in_double: tan angle_double quotient_of_doubles
+XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
+  xf_turned t = xf_turn((double)fabsf(x), 0u);
+  float y = xf_round(xf_quotient_of_doubles(t.sine, t.cosine), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
+}
+
+//: half_pi_double: double
+// constants: half_pi_double
+#define XF_HALF_PI_OF_DOUBLE 0x1.921fb54442d18p+0
+// end of constants
+
+//: arctan_double: quotient_of_doubles
+// constants: arctan_double
+#define XF_ARCTAN_SERIES(u) /* within 2^-36.5 */ \
+  __fma_rn(u, __fma_rn(u, -0x1.243bb2b6b41b8p-3, 0x1.9999915b92e8ep-3), -0x1.555555554673cp-2)
+// arctan of 0 and of the middles of the intervals
+XF_TABLE double xf_arctan_double_table[74] = {
+  0x0.0p+0, 0x1.0fe66da9b94eep-5, 0x1.2fdc4e3737dddp-5, 0x1.4fcfd072dff79p-5, 0x1.6fc0b4f27d5bbp-5,
+  0x1.8faebc6b17abap-5, 0x1.af99a7b3dd42fp-5, 0x1.cf8137c90a177p-5, 0x1.ef652dceca4dcp-5, 0x1.0f99ea71d52a7p-4,
+  0x1.2f719318a4a9ap-4, 0x1.4f3fd677292fbp-4, 0x1.6f03bdcea4b0dp-4, 0x1.8ebc54478fb28p-4, 0x1.ae68a71c722b8p-4,
+  0x1.ce07c5c3cca32p-4, 0x1.ed98c2190043bp-4, 0x1.0e6adccf40882p-3, 0x1.2dcbdb2fba1ffp-3, 0x1.4d087a9da4f17p-3,
+  0x1.6c1d4898933d9p-3, 0x1.8b06ee2879c29p-3, 0x1.a9c231b403279p-3, 0x1.c84bf8a742e6ep-3, 0x1.e6a148e96ec4dp-3,
+  0x1.09dc597d86362p-2, 0x1.278372057ef46p-2, 0x1.44aa436c2af0ap-2, 0x1.614840309cfe2p-2, 0x1.7d5604b63b3f7p-2,
+  0x1.98cd5454d6b18p-2, 0x1.b3a911da65c6cp-2, 0x1.cde53432c1351p-2, 0x1.f40dd0b541418p-2, 0x1.1255d9bfbd2a9p-1,
+  0x1.2958e59308e31p-1, 0x1.3f13fb89e96f4p-1, 0x1.538f57b89061fp-1, 0x1.66d663923e087p-1, 0x1.78f6bbd5d315ep-1,
+  0x1.89ff5ff57f1f8p-1, 0x1.a1a25f2c82506p-1, 0x1.bde70ed439fe7p-1, 0x1.d6e57cf4f0acap-1, 0x1.ed0d97c9041c9p-1,
+  0x1.006132e34d617p+0, 0x1.092ce471853ccp+0, 0x1.110eb007f39f7p+0, 0x1.1825f074030d9p+0, 0x1.21862f3fade36p+0,
+  0x1.2c1a241d66dc3p+0, 0x1.34f1fbb19eb09p+0, 0x1.3c6e650b38047p+0, 0x1.42d70411f9ec1p+0, 0x1.4861b4cfbe710p+0,
+  0x1.4d378c1999a0dp+0, 0x1.51784fa1544bap+0, 0x1.56f6f33a3e6a7p+0, 0x1.5d013c41adabdp+0, 0x1.61f06c6a92b89p+0,
+  0x1.660b02c736a06p+0, 0x1.698213a9d5053p+0, 0x1.6c78c7edeb195p+0, 0x1.6f08f07435fecp+0, 0x1.7145eac2088a4p+0,
+  0x1.7424de90454d4p+0, 0x1.77467e364f601p+0, 0x1.79d0f3fad1c92p+0, 0x1.7beb396c5699ap+0, 0x1.7daff85a63058p+0,
+  0x1.7f320a0f9f587p+0, 0x1.807f2112987c7p+0, 0x1.81a16e43f190bp+0, 0x1.831516233f561p+0};
+// end of constants
+
+// The angle of (x, y), both positive: that of c, in the middle of one of 8 intervals between two powers of two, which y / x
+// is `near`, and that of (y - x c) / (x + y c)
+XF_QUICK double xf_angle_double(double y, double x, float near) {
+  unsigned int bits = __float_as_uint(near < 16.0f ? near : 16.0f);
+  int k = (int)(bits >> 20) - 975;  // from 1/32 on
+  double c = __hiloint2double(k > 0 ? (int)((bits >> 3 & 0xfffe0000u) + 0x38010000u) : 0, 0);
+  double q = xf_quotient_of_doubles(__fma_rn(-c, x, y), __fma_rn(y, c, x)), u = q * q;
+  return __fma_rn(q * u, XF_ARCTAN_SERIES(u), q) + xf_arctan_double_table[k > 0 ? k : 0];
+}
+
+//: arctan_in_double: arctan arctan_double
+XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
+  float size = fabsf(x);
+  *is_unsure |= !(size < 0x1p60f);
+  return xf_signed(xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arctan2_in_double: arctan2 arctan_double half_pi_double reciprocal
+XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
+  float ay = fabsf(y), ax = fabsf(x), large = ay > ax ? ay : ax, near = ay * xf_near_reciprocal(ax);
+  double angle = xf_angle_double((double)ay, (double)ax, near);
+  *is_unsure |= !(ay + ax > 0x1p-60f && large < 0x1p60f && (near > 0x1p-100f || ay == 0.0f));
+  angle = __float_as_uint(x) >> 31 ? 2.0 * XF_HALF_PI_OF_DOUBLE - angle : angle;
+  return xf_signed(xf_round(angle, XF_DOUBLE_BOUND(0x1p-41), is_unsure), y);
+}
+
+//: arcsine_double: root_of_double half_pi_double
+// constants: arcsine_double
+#define XF_ARCSINE_SERIES(u) /* within 2^-43.9 */ \
+  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, \
+  0x1.05af6a78bec66p-5, -0x1.76633841944a1p-9), 0x1.315f91ce454b4p-6), 0x1.0de3abdd2358ep-6), \
+  0x1.703109f1e31b1p-6), 0x1.f1aa2e3259ba2p-6), 0x1.6db76c4073936p-5), 0x1.333331c54a5c9p-4), \
+  0x1.55555556ba261p-3), 0x1.ffffffffffe37p-1)
+// end of constants
+// base + times * arcsin(z), where z is the size of a float up to 1/2, or the root of what is half of 1 less it
+XF_QUICK double xf_arcsine_double(float size, double base, double times) {
+  int is_large = size > 0.5f;
+  float v = is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size;
+  double w = (double)v, root = xf_root_of_double(w), z = is_large ? root : w, u = is_large ? w : w * w;
+  return __fma_rn(times * z, XF_ARCSINE_SERIES(u), base);
+}
+
+//: arcsin_in_double: arcsin arcsine_double
+XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double y = xf_arcsine_double(size, size > 0.5f ? XF_HALF_PI_OF_DOUBLE : 0.0, size > 0.5f ? -2.0 : 1.0);
+  *is_unsure |= !(size < 1.0f);
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+}
+
+//: arccos_in_double: arccos arcsine_double
+XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double times = size > 0.5f ? 2.0 : -1.0;
+  double base = size > 0.5f ? (x < 0.0f ? 2.0 * XF_HALF_PI_OF_DOUBLE : 0.0) : XF_HALF_PI_OF_DOUBLE;
+  *is_unsure |= !(size < 1.0f);
+  return xf_round(xf_arcsine_double(size, base, x < 0.0f ? -times : times), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+}
+
+//: erf_in_double: erf double
+// constants: erf_double
+// erf of multiples of 1/8, and the slope
+XF_TABLE double2 xf_erf_double_table[33] = {
+  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.1f5e1a35c3b89p-3, 0x1.1c62fa1e869b6p+0}, {0x1.1af54e232d609p-2,
+  0x1.0f5d1602f7e41p+0}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1}, {0x1.0a7ef5c18edd2p-1, 0x1.c1efca49a5011p-1},
+  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.6c1c9759d0e5fp-1, 0x1.492e42d78d2c5p-1}, {0x1.91724951b8fc6p-1,
+  0x1.0cab61f084b93p-1}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2}, {0x1.c6dad2829ec62p-1, 0x1.45e99bcbb7915p-2},
+  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.e5768c3b4a3fcp-1, 0x1.5ce595c455b0ap-3}, {0x1.eea5557137ae0p-1,
+  0x1.e723726b824a9p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4}, {0x1.f92d077f8d56dp-1, 0x1.b055303221015p-5},
+  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fd9ae142795e3p-1, 0x1.529b9e8cf9a1ep-6}, {0x1.fea4218d6594ap-1,
+  0x1.94624e78e0fafp-7}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8}, {0x1.ff9960f3eb327p-1, 0x1.06918b6355624p-8},
+  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffe514bbdc197p-1, 0x1.2ce898809244ep-10}, {0x1.fff2cfb0453d9p-1,
+  0x1.3360ccd23db3ap-11}, {0x1.fff9ba420e834p-1, 0x1.30538fbb77ecdp-12}, {0x1.fffd1ac4135f9p-1,
+  0x1.2408e9ba3327fp-13}, {0x1.fffeb3ebb267bp-1, 0x1.0f9e1b4dd36dfp-14}, {0x1.ffff6f9f67e55p-1,
+  0x1.e9b5e8d00ce77p-16}, {0x1.ffffc316d9ed0p-1, 0x1.abe09e9144b5ep-17}, {0x1.ffffe710d565ep-1,
+  0x1.6a597219a93dap-18}, {0x1.fffff618c3da6p-1, 0x1.296a70f414053p-19}, {0x1.fffffc2f171e3p-1,
+  0x1.d9371e2ff7c35p-21}, {0x1.fffffe92ced93p-1, 0x1.6ce1aa3fd7bddp-22}, {0x1.ffffff7b91176p-1,
+  0x1.10b1488aeb235p-23}};
+// end of constants
+// erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of 1/8;
+// the series in a = -2 c d and u = d^2, with its small terms in float
+XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
+  float size = fabsf(x), t, c, d, a, u, q, more;
+  double2 f;
+  double w, v;
+  size = size < 4.0f ? size : 4.0f;
+  t = size + 0x1.8p20f;  // a multiple of 1/8
+  c = t - 0x1.8p20f;
+  d = size - c;
+  f = xf_erf_double_table[__float_as_uint(t) & 63u];
+  a = -2.0f * c * d;
+  u = d * d;
+  more = __fmaf_rn(a, __fmaf_rn(a, -0x1.2f684cp-7f, -0x1.555556p-6f), __fmaf_rn(u, 0x1.2f684cp-8f, -0x1.861862p-6f));
+  more = __fmaf_rn(u, more, __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.555556p-7f, 0x1.24924ap-5f), 0x1.555556p-4f), 0.1f));
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, -0x1.111112p-10f, -0x1.861862p-8f), -0x1.c71c72p-6f), -0.1f);
+  more = __fmaf_rn(u, more, a * __fmaf_rn(a, q, -0.25f));
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.71de3ap-19f, 0x1.a01a02p-16f), 0x1.a01a02p-13f), 0x1.6c16c2p-10f);
+  q = __fmaf_rn(u, more, a * a * a * __fmaf_rn(a, __fmaf_rn(a, q, 0x1.111112p-7f), 0x1.555556p-5f));
+  w = (double)d;
+  v = (double)c * w;
+  v = __fma_rn(w * w, -0x1.5555555555555p-2, __fma_rn(v, __fma_rn(v, 0x1.5555555555555p-1, -1.0), (double)q));
+  w = f.y * w;
+  *is_unsure |= x != x;
+  return xf_signed(xf_round(__fma_rn(w, v, w) + f.x, XF_DOUBLE_BOUND(0x1p-40), is_unsure), x);
+}
+
+//: hypot_in_double: hypot root_of_double
+XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
+  double w = (double)x, v = (double)y, s = __fma_rn(w, w, v * v);
+  *is_unsure |= !(s > 0x1p-240 && s < 0x1p240);
+  return xf_round(xf_root_of_double(s), XF_DOUBLE_BOUND(0x1p-42), is_unsure);
 }

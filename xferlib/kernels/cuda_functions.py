@@ -1,12 +1,14 @@
 """The float32 functions of CUDA kernels, correctly rounded: CUDA C++ by two ways with the same bits.
 
-*Through float64*: CUDA's function of float64, rounded once, and a table of the inputs for which this may be wrong
-(`xferlib.kernels.functions.hard_cases`). It is short, and fast where a device has float64 at full or half rate. On
-most devices float64 runs at 1/32 or 1/64 of float32, and bounds the kernel instead of memory.
+A call has a *quick* step, which is right or says that it is not certain, and a *careful* one, which is right always and
+computes with integers. There are two texts of the quick step, both in ``cuda_functions.cu``; the preprocessor chooses
+by the architecture that is compiled for:
 
-*In pairs of float32*: ``cuda_functions.cu``, with no float64 at all. On devices with fast float64 it is faster for
-some functions and slower for others: `THROUGH_DOUBLE` are those. The preprocessor chooses by the architecture that is
-compiled for.
+*In pairs of float32*, with no float64 at all. On most devices float64 runs at 1/32 or 1/64 of float32, and would bound
+the kernel instead of memory.
+
+*In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
+devices whose float64 is at half rate.
 
 A float16 result needs less. CUDA's own float32 functions are within some units of float32's last place, which decide
 over the rounding to float16 in one of some hundred cases; only these take the exact function.
@@ -18,56 +20,87 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from xferlib.kernels.formulas import PAIRS, rebuild
-from xferlib.kernels.functions import CALL_NAMES, MARGIN_ULP, hard_cases
-from xferlib.kernels.ir import FLOAT16, FLOAT32, Builder, Node, Program
+from xferlib.kernels.formulas import PAIRS, is_narrow, rebuild
+from xferlib.kernels.functions import CALL_NAMES
+from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
 FULL_DOUBLE = (600, 700, 800, 900, 1000)
 """The architectures with float64 at half of float32's rate, as ``__CUDA_ARCH__``; all others have 1/32 or less."""
 
-NEAR_ULP = 5
-"""More than the error of CUDA's own float32 functions, which is at most 4 ulp by its documentation."""
+NEAR_ULP = {
+    "exp": 2, "exp2": 2, "expm1": 1, "log": 1, "log2": 1, "log10": 2, "log1p": 1, "sin": 2, "cos": 2, "tan": 4,
+    "arcsin": 2, "arccos": 2, "arctan": 2, "sinh": 3, "cosh": 2, "tanh": 2, "arcsinh": 3, "arccosh": 4, "arctanh": 3,
+    "cbrt": 1, "rsqrt": 2, "erf": 2, "power": 4, "arctan2": 3, "hypot": 3,
+}  # fmt: skip
+"""The errors of CUDA's own float32 functions in ulp, by its Programming Guide ("Mathematical Functions")."""
 
-THROUGH_DOUBLE = frozenset({"sin", "cos", "tan", "expm1", "cosh"})
-"""The functions that these compute faster through float64: measured on an H200."""
+IN_PAIRS = frozenset({"power", "cbrt", "rsqrt"})
+"""The functions that these compute in pairs of floats too: they have no other text, or are as fast."""
+
+
+WIDE = PAIRS | {"erf", "hypot"}
+"""The functions that a program of float32 or float16 computes in float64, and rounds once."""
+
+BINARY = PAIRS | {"hypot"}
+"""Those of two operands."""
 
 
 @functools.cache
 def sections() -> Sections:
-    """The sections of the text in pairs; those of functions have their names."""
+    """The sections of the text: a function's careful step has its name, a quick one ends with its way."""
     return read_sections(Path(__file__).with_name("cuda_functions.cu"))
 
 
 def narrow_calls(program: Program) -> Program:
-    """The program with calls of float16 in place of those that are rounded to it.
+    """The program with calls of float32 and float16 in place of what it computes wider and rounds to them.
 
-    Such a call takes float32. The same program if there is none.
+    A call of float16 takes float32, which holds its operands. The same program if there is none.
     """
-    if not any(_is_rounded_call(node, program) for node in program.nodes):
+    if program.math != "exact" or not any(_find_rounded(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
-        if not _is_rounded_call(node, program):
+        found = _find_rounded(node)
+        if found is None:
             return None
-        call = node.args[0]
-        return b.emit("call", FLOAT16, (copies[id(call.args[0])],), call.attr)
+        name, operands = found
+        return b.emit("call", node.dtype, tuple(_as_single(b, each, copies) for each in operands), name)
 
     return rebuild(program, replacement)
 
 
-def _is_rounded_call(node: Node, program: Program) -> bool:
-    if node.op != "cast" or node.dtype != FLOAT16 or program.math != "exact":
-        return False
-    call = node.args[0]
-    return call.op == "call" and call.dtype == FLOAT32 and call.attr not in PAIRS
+def _as_single(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
+    """An operand as float32: what was widened, or itself."""
+    if node.op == "const":
+        return b.const(node.attr, FLOAT32)
+    return b.cast(copies[id(node.args[0])], FLOAT32) if node.dtype == FLOAT64 else copies[id(node)]
+
+
+def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    """The function whose rounded result a node is, and its operands; None if it is no such result."""
+    if node.op != "cast" or node.dtype not in (FLOAT16, FLOAT32):
+        return None
+    wide = node.args[0]
+    name, operands = str(wide.attr), wide.args
+    if wide.op == "sqrt" and wide.args[0].op == "add":
+        squares = wide.args[0].args
+        if any(each.op != "mul" or each.args[0] is not each.args[1] for each in squares):
+            return None
+        name, operands = "hypot", tuple(each.args[0] for each in squares)
+    elif wide.op != "call":
+        return None
+    if wide.dtype == FLOAT32:
+        is_found = node.dtype == FLOAT16 and name not in BINARY
+    else:
+        is_found = name in WIDE and all(is_narrow(each, node.dtype) for each in operands)
+    return (name, operands) if is_found and any(each.op != "const" for each in operands) else None
 
 
 def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     """CUDA C++ of functions of float32.
 
-    ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``. (To
-    compute a thread's elements by the quick forms and the others in a second pass was slower on an H200.)
+    ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``.
 
     Args:
         names: The functions.
@@ -77,36 +110,49 @@ def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     names = sorted({*names, *halves})
     if not names:
         return ""
-    either = [each for each in names if each in THROUGH_DOUBLE]
-    always = collect_sections(sections(), ["language", *(each for each in names if each not in either)])
-    parts = [sections()[each][1] for each in always]
-    if either:
-        in_pairs = [each for each in collect_sections(sections(), either) if each not in always]
-        fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
-        parts += [f"#if {fast}\n", _LOOKUP, *map(_through_double, either), "#else\n"]
-        parts += [*(sections()[each][1] for each in in_pairs), "#endif\n"]
-    parts += [join_steps(each, each) for each in names]
+    in_pairs, in_double = (collect_sections(sections(), sections_of(names, way)) for way in ("pairs", "double"))
+    fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
+    parts = _pieces(each for each in in_pairs if each in in_double)
+    parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
+    parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
+    parts += [join_steps(each, *operands_of(each)) for each in names]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
-            parts += [_half(each), join_steps(f"half_{each}", each)]
+            parts += [_half(each), join_steps(f"half_{each}", *operands_of(each))]
     return "".join(parts)
 
 
-def _operands(name: str) -> tuple[str, str]:
+def sections_of(names: Iterable[str], way: str) -> list[str]:
+    """The sections that define both steps of functions, the quick one in ``pairs`` of floats or in ``double``."""
+    return [f"{each}_in_{'pairs' if each in IN_PAIRS else way}" for each in names]
+
+
+def _pieces(names: Iterable[str]) -> list[str]:
+    return [sections()[each][1] for each in names]
+
+
+def operands_of(name: str) -> tuple[str, str]:
     """The parameters of a function, and the arguments of their names."""
-    return ("float x, float y", "x, y") if name in PAIRS else ("float x", "x")
+    return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def join_steps(name: str, function: str) -> str:
-    """The text of ``xf_exact_NAME`` from the steps of a function."""
-    given, args = _operands(function)
+def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
+    """The text of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the same as a call.
+
+    Args:
+        name: Of the steps.
+        given: Their parameters.
+        args: The names of these.
+        kind: The type of the result.
+    """
     return f"""\
-XF_QUICK float xf_exact_{name}({given}) {{
+XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
-  float r = xf_quick_{name}({args}, &is_unsure);
+  {kind} r = xf_quick_{name}({args}, &is_unsure);
   return is_unsure ? xf_careful_{name}({args}) : r;
 }}
+XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
 
@@ -117,60 +163,34 @@ XF_QUICK float xf_half_within(float x, float e, int *is_unsure) {
   *is_unsure |= low != high;
   return xf_from_half(low);
 }
-"""
-
-_LOOKUP = """\
-XF_CAREFUL float xf_lookup(const unsigned int* table, int count, float x, float rounded) {
-  unsigned int key = __float_as_uint(x);
-  int low = 0, high = count;
-  while (low < high) {
-    int middle = (low + high) >> 1;
-    if (table[2 * middle] < key) low = middle + 1; else high = middle;
-  }
-  return low < count && table[2 * low] == key ? __uint_as_float(table[2 * low + 1]) : rounded;
+// The same for a distance of some units of x's last place, by the bits that the rounding drops; subnormals are unsure.
+XF_QUICK float xf_half_near(float x, unsigned int units, int *is_unsure) {
+  *is_unsure |= (__float_as_uint(x) << 19) + ((units - 0x1000u) << 19) <= units << 20;
+  *is_unsure |= fabsf(x) < 0x1p-14f && x != 0.0f;
+  return xf_half(x);
 }
-"""
-
-
-def _through_double(name: str) -> str:
-    """A float32 function: the float64 one, rounded once, and a table of its hard cases.
-
-    There are too many pairs of operands for a table: a function of two is wrong where a float64 one would be.
-    """
-    given, args = _operands(name)
-    if name in PAIRS:
-        wide = f"{CALL_NAMES.get(name, name)}((double)x, (double)y)"
-        return f"""\
-XF_QUICK float xf_quick_{name}({given}, int*) {{ return (float){wide}; }}
-XF_CAREFUL float xf_careful_{name}({given}) {{ return (float){wide}; }}
-"""
-    table = hard_cases()[name]
-    words = zip(table.inputs.tolist(), table.results.tolist(), strict=True)
-    pairs = ", ".join(f"0x{key:08x}u, 0x{value:08x}u" for key, value in words)
-    wide = "__ddiv_rn(1.0, __dsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}(x)"
-    subnormal = " || fabs(y) < 0x1p-126" if table.has_subnormal else ""
-    count = table.inputs.size
-    return f"""\
-XF_TABLE unsigned int xf_table_{name}[{2 * max(count, 1)}] = {{{pairs or "0u, 0u"}}};
-XF_QUICK double xf_wide_{name}(double x) {{ return {wide}; }}
-XF_QUICK float xf_quick_{name}({given}, int *is_unsure) {{
-  double y = xf_wide_{name}((double){args});
-  unsigned int distance = ((unsigned int)__double2loint(y) - 0x10000000u + {MARGIN_ULP}u) & 0x1fffffffu;
-  *is_unsure |= distance <= {2 * MARGIN_ULP}u{subnormal};
-  return __double2float_rn(y);
-}}
-XF_CAREFUL float xf_careful_{name}({given}) {{
-  return xf_lookup(xf_table_{name}, {count}, x, __double2float_rn(xf_wide_{name}((double)x)));
-}}
 """
 
 
 def _half(name: str) -> str:
     """CUDA's own float32 function, and the exact one where the rounding to float16 depends on some units of float32."""
-    near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f(x)"
+    given, args = operands_of(name)
+    near = "__fdiv_rn(1.0f, __fsqrt_rn(x))" if name == "rsqrt" else f"{CALL_NAMES.get(name, name)}f({args})"
+    exact = f"return xf_half(xf_exact_{name}({args}));"
+    if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
+        exact = f"""\
+is_unsure = 0;
+  r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;"""
+    ulp = NEAR_ULP[name] + 1
     return f"""\
-XF_QUICK float xf_quick_half_{name}(float x, int *is_unsure) {{
-  return xf_half_within({near}, {NEAR_ULP} * 0x1p-23f, is_unsure);
+XF_QUICK float xf_quick_half_{name}({given}, int *is_unsure) {{
+  return xf_half_near({near}, {ulp}u, is_unsure);
 }}
-XF_CAREFUL float xf_careful_half_{name}(float x) {{ return xf_half(xf_exact_{name}(x)); }}
+XF_CAREFUL float xf_careful_half_{name}({given}) {{
+  int is_unsure = 0;
+  float r = xf_half_within({near}, {ulp} * 0x1p-23f, &is_unsure);
+  if (!is_unsure) return r;
+  {exact}
+}}
 """

@@ -36,7 +36,16 @@ import numpy as np
 
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
-from xferlib.kernels.cuda_engine import CudaPlan, Direct, ParameterBlock, kernel_for, repeat_call
+from xferlib.kernels.cuda_engine import (
+    CudaPlan,
+    Direct,
+    ParameterBlock,
+    counters_nbytes,
+    find_scratch,
+    kernel_for,
+    repeat_call,
+    shares_scratch,
+)
 from xferlib.kernels.cuda_source import (
     PARTS,
     c_type,
@@ -845,11 +854,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
 # Reductions on CUDA devices: chooses the kernel and its geometry, and runs the launches.
 
 _BYTE = np.dtype(np.uint8)
-_COUNTERS = 1 << 12
-"""Results in several parts, or blocks of columns, that a stream's scratch memory has counters for."""
-_LEAST_KEPT_NBYTES, _MOST_KEPT_NBYTES = 1 << 18, 1 << 22
-_PER_THREAD = 2
-"""The handle of CUDA's stream of each thread."""
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
@@ -940,8 +944,8 @@ class CudaReduction:
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
         self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
-        counters_nbytes = -(-max(_COUNTERS, self._counters) // 4) * 16 if parts > 1 and not self._rest else 0
-        self._offsets = [counters_nbytes] * len(self._accumulators)
+        first = counters_nbytes(self._counters) if parts > 1 and not self._rest else 0
+        self._offsets = [first] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
             nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
             self._offsets[number + 1] = self._offsets[number] + nbytes
@@ -1178,7 +1182,8 @@ class CudaReduction:
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None and not stream.handle:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
-        if self._launch is None or self._rest or stream.handle or not self._shares_scratch(stream):
+        is_shared = shares_scratch(stream, self._scratch_nbytes, self._counters)
+        if self._launch is None or self._rest or stream.handle or not is_shared:
             return None
         into = self._nowhere
         if self._scratch_nbytes:
@@ -1190,30 +1195,12 @@ class CudaReduction:
                 self._backend, self._device, self._launches, self._parameters, arguments, new, range(len(pointers))
             )
 
-    def _shares_scratch(self, stream: RawStream) -> bool:
-        """Whether the scratch memory is the stream's own."""
-        return (
-            self._counters <= _COUNTERS and self._scratch_nbytes <= _MOST_KEPT_NBYTES and stream.handle != _PER_THREAD
-        )
-
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
-        """Memory whose counters are 0, and its address: the stream's own, which each kernel leaves so.
-
-        What a capture records may run on any stream, and every thread has its own stream of the handle 2: these calls
-        get memory of their own.
-        """
-        backend, nbytes = self._backend, self._scratch_nbytes
+        """Memory whose counters are 0, and its address."""
         if self._rest is not None:
-            found = backend.empty((nbytes,), _BYTE, device=self._device, stream=stream)
-            return backend.operands([found])[0], found
-        if not self._shares_scratch(stream) or stream.capture is not None or backend.stream_is_recorded(stream):
-            found = backend.zeros_for(nbytes, stream)
-            return backend.operands([found])[0], found
-        kept = stream.scratch
-        if kept is None or kept[0] < nbytes:
-            made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
-            kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
-        return kept[1], kept[2]
+            found = self._backend.empty((self._scratch_nbytes,), _BYTE, device=self._device, stream=stream)
+            return self._backend.operands([found])[0], found
+        return find_scratch(self._backend, stream, self._scratch_nbytes, self._counters)
 
     def _run_few(
         self, plan: CudaPlan, pointers: Sequence[int], scalars: Sequence[np.generic], stream: RawStream

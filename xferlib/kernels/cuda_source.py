@@ -154,6 +154,8 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return _cast(args[0], operand, dtype, dialect)
     if op == "bitcast":
         return _bitcast(args[0], operand, dtype)
+    if op == "select" and dtype == BOOL:  # gcc 12 has no vectors of conditions that choose between conditions
+        return f"(bool)(({args[0]} & {args[1]}) | (!{args[0]} & {args[2]}))"
     if op == "select":
         return f"{args[0]} ? {args[1]} : {args[2]}"
     if op in _COMPARE:
@@ -271,14 +273,25 @@ def _lookup_pair(column: Column, row: str) -> str:
     return word if column.dtype == UINT64 else f"__longlong_as_double((long long){word})"
 
 
+def is_in_steps(node: Node, math: str) -> bool:
+    """Whether it is a call of one of the library's own functions.
+
+    They have a quick step, which says whether its result is certain, and a careful one for the others.
+    """
+    return node.op == "call" and (is_own(node, math) or (node.dtype in (FLOAT16, FLOAT32) and math == "exact"))
+
+
+def steps_name(node: Node) -> str:
+    """The end of the names of a call's steps."""
+    return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
+
+
 def _call(node: Node, args: list[str], math: str) -> str:
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
-    if is_own(node, math):
-        return f"xf_{name}_f64({', '.join(args)})"
-    if node.dtype in (FLOAT16, FLOAT32) and math == "exact":
-        return f"xf_exact_{'half_' if node.dtype == FLOAT16 else ''}{name}({', '.join(args)})"
+    if is_in_steps(node, math):
+        return f"xf_exact_{steps_name(node)}({', '.join(args)})"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -372,14 +385,16 @@ def _own_function(function: Float64Function) -> str:
     taken = ", ".join(f"double {each}" for each in given)
     common, (value, holds) = function_statements(function.common, CUDA)
     rare, (found,) = function_statements(function.rare, CUDA)
+    name = f"{function.name}_f64"
     return f"""\
-__device__ __noinline__ double xf_rare_{function.name}_f64({taken}) {{
+__device__ __noinline__ double xf_careful_{name}({taken}) {{
 {rare}  return {found};
 }}
-__device__ __forceinline__ double xf_{function.name}_f64({taken}) {{
-{common}  return {holds} ? {value} : xf_rare_{function.name}_f64({", ".join(given)});
+__device__ __forceinline__ double xf_quick_{name}({taken}, int* is_unsure) {{
+{common}  *is_unsure |= !{holds};
+  return {value};
 }}
-"""
+""" + cuda_functions.join_steps(name, taken, ", ".join(given), "double")
 
 
 # The statements of a program's nodes in CUDA C, loops among them.
@@ -598,6 +613,7 @@ def prelude(programs: Iterable[Program]) -> str:
         parts.append(_NARROW)
     if own:
         parts += [
+            cuda_functions.sections()["language"][1],
             table_text(own, "__device__ const __align__(16) unsigned long long", multiple=2),
             *map(_own_function, own),
         ]
@@ -849,14 +865,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._load(number)
         for number in self._outputs():
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
-        lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {{")
-        # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
-        has_loop = any(node.op == "loop" for node in self.program.nodes)
-        if has_loop or self.raw or any(each.index is not None for each in self.program.stores):
-            lines.append(f"    if (!({self.exists})) continue;")
-        lines += self._nodes()
-        lines += self._stores()
-        lines.append("  }")
+        lines += self._element_loops()
         for number in self._outputs():
             lines += self._flush(number)
         return lines
@@ -1093,9 +1102,68 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return store(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
-    def _nodes(self) -> list[str]:
+    def _element_loops(self) -> list[str]:
+        """Loops over the elements of a vector: one; or, around calls in steps, one before and one behind each.
+
+        Such a call takes the quick step for all elements and asks once whether it is certain. With a branch for each
+        element a compiler loads the constants and tables of each anew, and waits for each.
+        """
+        nodes, stores = self.program.nodes, self.program.stores
+        # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
+        is_bounded = (
+            any(node.op == "loop" for node in nodes) or self.raw or any(each.index is not None for each in stores)
+        )
+        calls = [] if is_bounded else [k for k, node in enumerate(nodes) if is_in_steps(node, self.program.math)]
+        stored = {id(each.value) for each in stores}
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, CUDA)
-        return writer.statements(self.program.nodes, self.names, "v")
+        lines: list[str] = []
+        kept: list[Node] = []
+        start = 0
+        for end in calls:
+            part, call = nodes[start:end], nodes[end]
+            later = {id(each) for node in nodes[end:] for each in node.args} | stored
+            body = self._read_kept(kept, part) + writer.statements(part, self.names, f"v{end}_")
+            found = [each for each in part if id(each) in later]
+            lines += [self._array(each) for each in found]
+            body += [f"    a_{self.names[id(each)]}[j] = {self.names[id(each)]};" for each in found]
+            lines += [self._loop_head(), *body, "  }"] if part else []
+            self.names[id(call)] = f"c{end}"
+            lines += [self._array(call), *self._call_in_steps(call)]
+            kept += [*found, call]
+            start = end + 1
+        body = [f"    if (!({self.exists})) continue;"] if is_bounded else []
+        body += self._read_kept(kept, nodes[start:], stored) + writer.statements(nodes[start:], self.names, "v")
+        return [*lines, self._loop_head(), *body, *self._stores(), "  }"]
+
+    def _loop_head(self) -> str:
+        return f"  #pragma unroll\n  for (int j = 0; j < {self.shape.width}; ++j) {{"
+
+    def _array(self, node: Node) -> str:
+        """The array with a node's values between two loops."""
+        return f"  {c_type(node.dtype)} a_{self.names[id(node)]}[{self.shape.width}];"
+
+    def _read_kept(self, kept: Iterable[Node], users: Iterable[Node], more: Iterable[int] = ()) -> list[str]:
+        used = {id(each) for node in users for each in node.args}.union(more)
+        names = [(c_type(each.dtype), self.names[id(each)]) for each in kept if id(each) in used]
+        return [f"    const {kind} {name} = a_{name}[j];" for kind, name in names]
+
+    def _call_in_steps(self, node: Node) -> list[str]:
+        """A call for all elements of a vector, whose operands and results are in arrays."""
+        result, name = f"a_{self.names[id(node)]}[j]", steps_name(node)
+        args = ", ".join(f"a_{self.names[id(each)]}[j]" for each in node.args)
+        if node.dtype == FLOAT16:  # one of some hundred elements is not certain: note which
+            quick = f"int own = 0; {result} = xf_quick_{name}({args}, &own); is_unsure |= own << j;"
+            careful = f"if (is_unsure >> j & 1) {result} = xf_careful_{name}({args});"
+        else:
+            quick = f"{result} = xf_quick_{name}({args}, &is_unsure);"
+            careful = f"{result} = xf_again_{name}({args});"
+        return [
+            "  { int is_unsure = 0;",
+            f"{self._loop_head()} {quick} }}",
+            "  if (is_unsure) {",
+            f"{self._loop_head()} {careful} }}",
+            "  } }",
+        ]
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":

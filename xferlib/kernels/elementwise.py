@@ -18,6 +18,8 @@ from xferlib.kernels import cuda_signature, signature
 from xferlib.kernels.arguments import SCALARS
 from xferlib.kernels.calls import Dispatch
 from xferlib.kernels.definitions import Definition, SnippetDefinition, TracedDefinition, check_definition
+from xferlib.kernels.ir import Program
+from xferlib.kernels.native_engine import explain_engine
 
 # Pickling of kernels: as the arguments they were made from; a Python function is pickled by its name.
 
@@ -80,6 +82,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
 
     definition: Definition
     name: str
+    _dispatch: Dispatch
 
     if not TYPE_CHECKING:
 
@@ -90,7 +93,9 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
             )
 
     def __new__(cls, definition: Definition) -> ElementwiseKernel:
-        self = super().__new__(cls, Dispatch(definition, cls).call)
+        dispatch = Dispatch(definition, cls)
+        self = super().__new__(cls, dispatch.front())
+        self._dispatch = dispatch
         self.definition = definition
         self.name = definition.name
         function = getattr(definition, "function", None)
@@ -126,18 +131,28 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
             KernelTypeError: More or fewer of them, or a kernel that is not defined for them.
             UnsupportedDTypeError: One is no dtype.
         """
+        return self._program("ir", kinds).text
+
+    def engine(self, *kinds: Any) -> str:
+        """The engine of the next call on a CPU with these dtypes or Python types, and why it is not compiled C.
+
+        Args, raises: As of `ir`.
+        """
+        return explain_engine(self._program("engine", kinds))
+
+    def _program(self, method: str, kinds: Sequence[Any]) -> Program:
         names = self.definition.names
         optional = set(getattr(self.definition, "defaults", ()))
         needed = len([name for name in names if name not in optional])
         if not needed <= len(kinds) <= len(names):
             raise KernelTypeError(
-                f"{self.name}.ir(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
+                f"{self.name}.{method}(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
             )
         resolved = tuple(
             each if isinstance(each, type) and each in SCALARS else check_dtype(each, what="dtype") for each in kinds
         )
         scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
-        return self.definition.specialize(resolved, scalars).program.text
+        return self.definition.specialize(resolved, scalars).program
 
 
 @overload

@@ -798,18 +798,21 @@ def _is_pair(node: Node, program: Program) -> bool:
     if node.op != "cast" or node.dtype != FLOAT32 or program.math != "exact":
         return False
     wide = node.args[0]
-    if wide.op != "call" or wide.dtype != FLOAT64 or wide.attr not in PAIRS or not all(map(_is_narrow, wide.args)):
+    if wide.op != "call" or wide.dtype != FLOAT64 or wide.attr not in PAIRS:
+        return False
+    if not all(is_narrow(each, FLOAT32) for each in wide.args):
         return False
     base, exponent = wide.args
     is_square = wide.attr == "power" and _is_two(exponent)
     return not is_square and (base.op, exponent.op) != ("const", "const")
 
 
-def _is_narrow(node: Node) -> bool:
+def is_narrow(node: Node, dtype: DType) -> bool:
+    """Whether a float64 operand has a value of ``dtype``: a constant, or what was widened."""
     if node.op == "const":
         with np.errstate(over="ignore"):
-            return bool(np.float32(node.attr) == node.attr)
-    return node.op == "cast" and node.args[0].dtype == FLOAT32
+            return bool(dtype.type(node.attr) == node.attr)
+    return node.op == "cast" and node.args[0].dtype == dtype
 
 
 def _narrow(b: Builder, node: Node, copies: dict[int, Node]) -> Node:

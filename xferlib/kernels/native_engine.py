@@ -290,6 +290,21 @@ def _ns_per_element(program: Program) -> float:
     return _PER_BYTE_NS * moved + _PER_NODE_NS * len(nodes) + slow
 
 
+class _Scratch(threading.local):
+    memory: A = np.empty(0, np.uint8)
+
+
+_kept = _Scratch()
+
+
+def _scratch(nbytes: int) -> int:
+    """The address of memory of this thread's: new memory would be cleared for every call."""
+    if _kept.memory.size < nbytes:
+        _kept.memory = np.empty(nbytes, np.uint8)
+    address: int = _kept.memory.__array_interface__["data"][0]
+    return address
+
+
 class _Runner:
     """Runs a compiled program in chunks, in threads where they pay."""
 
@@ -331,7 +346,7 @@ class _Runner:
 
     def _compute(self, pointers: Any, geometry: Any, begin: int, end: int) -> None:
         report = self._reports()
-        scratch = ctypes.create_string_buffer(self._scratch_nbytes) if self._scratch_nbytes else None
+        scratch = _scratch(self._scratch_nbytes) if self._scratch_nbytes else None
         if self._driver(self._function, self._form, pointers, geometry, begin, end, report, scratch):
             self.fail(tuple(report), bytes(geometry))
 
@@ -555,6 +570,21 @@ def engine_of(program: Program) -> str:
     return "native" if is_there and process.get().cpu != "numpy" else "numpy"
 
 
+def explain_engine(program: Program) -> str:
+    """Say in a line which engine the next call of a program takes on a CPU, and why not the native one."""
+    machine = describe_engine()
+    if not machine.startswith(_IN_C):
+        return machine
+    kernel = _kernels.get(program.text)
+    why_not = native_source.why_not(program) if kernel is None else kernel.why_not
+    if why_not or (kernel is None or kernel.function is None):
+        return f"by NumPy: {why_not or _compiler.problem or 'it is not compiled yet'}"
+    return machine.partition(";")[0]
+
+
+_IN_C = "in C, by "
+
+
 def describe_engine() -> str:
     """Say in a line how kernels run on a CPU of this machine."""
     mode = process.get().cpu
@@ -574,4 +604,4 @@ def describe_engine() -> str:
         is_broken = True
     if is_broken:
         return f"by NumPy: {compiler.command[0]} does not run"
-    return f"in C, by {compiler.command[0]}" + ("; by NumPy until that is compiled" if mode == "auto" else "")
+    return f"{_IN_C}{compiler.command[0]}" + ("; by NumPy until that is compiled" if mode == "auto" else "")

@@ -12,9 +12,11 @@ One text serves every shape and layout of a reduction: extents and strides are a
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,8 +31,11 @@ from xferlib.kernels.formulas import expand
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
+    FLOAT32,
+    FLOAT64,
     CallLayout,
     DType,
+    Node,
     Program,
     ReductionSpec,
     bodies,
@@ -39,6 +44,7 @@ from xferlib.kernels.ir import (
     is_order_free,
     part_dtype,
 )
+from xferlib.kernels.native_functions import Sections, read_sections
 
 A = np.ndarray[Any, Any]
 
@@ -46,9 +52,11 @@ ENTRY = "xf_fold"
 CHUNK = 1024
 """Elements that are mapped together."""
 CHUNKS = 4
-"""Chunks whose nodes are halved together."""
-LANES_NBYTES, MOST_LANES = 256, 128
-"""Of accumulators that take every so manieth element."""
+"""Chunks whose nodes are halved together, where vectors do no more than two levels."""
+PIECE = 256
+"""Elements that are mapped between two looks ahead."""
+LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 128, 256, 128
+"""Of accumulators that take every so manieth element; of those with more bytes than an element."""
 TILE_NBYTES = 4096
 """Of accumulators of results, adjacent in memory, that are computed together: a page, of each row that is read."""
 LEVELS = 40
@@ -70,6 +78,8 @@ _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
 _WITH_LOCK_NS = 20_000
+_SHORT_ROW, _ROWS_NBYTES = 128, 1 << 14
+"""Elements of rows that are turned, many together, so that results are adjacent; bytes of them."""
 _FEW, _MANY = 32, 128
 """Elements of a result that are too few for a loop of their own; too many to walk along several axes of results."""
 _LEAST_PART = 1 << 14
@@ -245,14 +255,19 @@ class _Truth(_Values):
         super().__init__(spec)
         self._dtype = dtype
         self._is_any = op == "or"
-        self.types = [f"unsigned {_KEYS[dtype.itemsize][0].removeprefix('signed ')}"]
+        part = part_dtype(dtype) if is_complex(dtype) else dtype
+        self.types = [f"unsigned {_KEYS[part.itemsize][0].removeprefix('signed ')}"]
         self.is_decided = "{} != 0" if self._is_any else "{} == 0"
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         return [f"({self.types[0]}){values[0]}"]
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
-        """Of a float all bits but the sign."""
+        """Of a float all bits but the sign, and of both parts of a complex number."""
+        if is_complex(self._dtype):
+            part = part_dtype(self._dtype)
+            both = " | ".join(f"({self.types[0]}){_bits_of(f'{stored}.{name}', part)}" for name in "xy")
+            return [f"({self.types[0]})(({both}) << 1)"]
         if not is_float(self._dtype):
             return [f"({self.types[0]}){stored}"]
         bits = stored if self._dtype == FLOAT16 else _bits_of(stored, self._dtype)
@@ -268,10 +283,196 @@ class _Truth(_Values):
 def _find_whole(program: Program, *, of_truth: bool) -> int | None:
     """The array whose elements are the first accumulator as they are, or whose truth is it."""
     value = program.stores[0].value
-    if of_truth and value.op == "ne" and value.args[1].op == "const" and value.args[1].attr == 0:
-        value = value.args[0]
-    is_array = value.op == "load" and not program.params[value.attr].is_scalar and not is_complex(value.dtype)
-    return int(value.attr) if is_array else None
+    if of_truth and (value := _find_tested(value)).op == "or":
+        parts = [_find_tested(each) for each in value.args]
+        if [each.op for each in parts] == ["real", "imag"] and parts[0].args[0] is parts[1].args[0]:
+            value = parts[0].args[0]
+    elif is_complex(value.dtype):
+        return None
+    return int(value.attr) if value.op == "load" and not program.params[value.attr].is_scalar else None
+
+
+def _find_tested(value: Node) -> Node:
+    """The value that is compared with zero; else the value itself."""
+    is_test = value.op == "ne" and value.args[1].op == "const" and value.args[1].attr == 0
+    return value.args[0] if is_test else value
+
+
+_SIGNS = {"add": "+", "mul": "*"}
+
+
+class _Streams:
+    """Sums and products of one float type, each of its own accumulators: whole chunks of them are vectors' work.
+
+    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step half of
+    them is exchanged: two vectors give one with the sums of neighbours in both, those of the second in the odd places.
+    The parts of a complex array that is summed stay beside each other.
+    """
+
+    def __init__(self, ops: list[str], dtype: DType, sources: list[str], array: int | None) -> None:
+        self._ops = ops
+        self._dtype = dtype
+        self._sources = sources
+        """The elements of each accumulator where nothing is mapped; else empty."""
+        self._array = array
+        """The complex array."""
+
+    @property
+    def is_interleaved(self) -> bool:
+        return self._array is not None
+
+    def text(self) -> str:
+        unit, size = 1 + self.is_interleaved, self._dtype.itemsize
+        parts = ["#define XF_NODE 0\n"]
+        for nbytes in (16, 32, 64):
+            lanes = nbytes // size
+            node = lanes // unit
+            if node >= 4:
+                parts.append(f"#if XF_WIDTH == {nbytes}\n#undef XF_NODE\n#define XF_NODE {node}\n")
+                parts.append(self._types("xf", lanes))
+                parts += [self._tree(op, lanes, unit) for op in sorted({*self._ops})]
+                parts.append("#endif\n")
+        if self.row is not None:
+            parts.append(self._across(self._ops[0]))
+        return "".join(parts)
+
+    def _types(self, prefix: str, lanes: int) -> str:
+        size, kind = self._dtype.itemsize, c_type(self._dtype)
+        mask, nbytes = {4: "int", 8: "long long"}[size], size * lanes
+        return (
+            f"typedef {kind} {prefix}_vector __attribute__((vector_size({nbytes})));\n"
+            f"typedef {kind} {prefix}_any __attribute__((vector_size({nbytes}), aligned({size}), may_alias));\n"
+            f"typedef {mask} {prefix}_places __attribute__((vector_size({nbytes})));\n"
+        )
+
+    def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
+        """The functions that make one vector of two."""
+        lines, distance = [], unit
+        while distance < lanes:
+            is_second = [at // distance % 2 for at in range(lanes)]
+            kept = ", ".join(str(at + lanes * second) for at, second in enumerate(is_second))
+            moved = ", ".join(str(at + lanes * (not second)) for at, second in enumerate(is_second))
+            turned = ", ".join(str(at ^ distance) for at in range(lanes))
+            lines.append(
+                f"static inline {prefix}_vector {prefix}_{op}_{distance}({prefix}_vector a, {prefix}_vector b) {{\n"
+                f"  const {prefix}_vector kept = XF_SHUFFLE({prefix}_places, a, b, {kept});\n"
+                f"  const {prefix}_vector moved = XF_SHUFFLE({prefix}_places, a, b, {moved});\n"
+                f"  return kept {_SIGNS[op]} XF_SHUFFLE({prefix}_places, moved, moved, {turned});\n}}\n"
+            )
+            distance *= 2
+        return "".join(lines)
+
+    def _all(self, prefix: str, op: str, place: str, unit: int, first: int, count: int) -> str:
+        """One vector of ``count``; ``place`` is the address of one of them."""
+        if count == 1:
+            return f"*(const {prefix}_any *)({place.format(first)})"
+        half = count // 2
+        both = (self._all(prefix, op, place, unit, at, half) for at in (first, first + half))
+        return f"{prefix}_{op}_{unit * half}({', '.join(both)})"
+
+    def _tree(self, op: str, lanes: int, unit: int) -> str:
+        node, kind = lanes // unit, c_type(self._dtype)
+        return (
+            f"{self._steps('xf', op, lanes, unit)}"
+            f"static void xf_tree_{op}({kind} *to, const {kind} *e, int is_far) {{\n"
+            f"  for (int i = 0; i < {CHUNK // (node * node)}; ++i, e += {node * lanes}, to += {lanes}) {{\n"
+            f"    if (is_far) {{ XF_AHEAD(e, {node * lanes} * sizeof *e); }}\n"
+            f"    *(xf_any *)to = {self._all('xf', op, f'e + {{}} * {lanes}', unit, 0, node)};\n  }}\n}}\n"
+        )
+
+    def _across(self, op: str) -> str:
+        """``xf_across``: combine a group of neighbours of each of ``columns`` rows, which are ``step`` bytes apart."""
+        kind, size = c_type(self._dtype), self._dtype.itemsize
+        load = "(*(const T *)(q + {} * sizeof(T)))"
+
+        def of(first: int, count: int) -> str:
+            half = count // 2
+            return f"({of(first, half)} {_SIGNS[op]} {of(first + half, half)})" if half else load.format(first)
+
+        return (
+            f"#if XF_WIDTH >= {GROUP * size}\n#define XF_ACROSS 1\n{self._types('xf8', GROUP)}"
+            f"{self._steps('xf8', op, GROUP, 1)}"
+            f"static void xf_across({kind} *to, const char *q, long long step, long long columns) {{\n"
+            f"  typedef {kind} T;\n  long long t = 0;\n"
+            f"  for (; t + {GROUP} <= columns; t += {GROUP}, q += {GROUP} * step)\n"
+            f"    *(xf8_any *)(to + t) = {self._all('xf8', op, 'q + {} * step', 1, 0, GROUP)};\n"
+            f"  for (; t < columns; ++t, q += step) to[t] = {of(0, GROUP)};\n}}\n#endif\n"
+        )
+
+    @property
+    def row(self) -> int | None:
+        """The array of which each element is added or multiplied as it is."""
+        return int(self._sources[0][1:]) if len(self._sources) == 1 and self._sources[0][0] == "e" else None
+
+    def end(self) -> str:
+        """Combine the nodes of whole chunks, as far as vectors do."""
+        if self._array is None:
+            trees = " ".join(f"xf_tree_{op}(a{k}, a{k}, 0);" for k, op in enumerate(self._ops))
+            return f"""
+#if XF_NODE
+    if (n == {CHUNK}) {{ {trees} n = {CHUNK} / XF_NODE; }}
+#endif"""
+        return f"""
+#if XF_NODE
+    if (whole == {CHUNK}) {{ xf_tree_add(v, v, 0); n = whole = {CHUNK} / XF_NODE; }}
+    for (long long i = 0; i < whole; ++i) {{ a0[i] = v[2 * i]; a1[i] = v[2 * i + 1]; }}
+#endif"""
+
+    def take(self, into_w: str) -> str:
+        """Take ``q`` elements of a whole chunk; ``into_w`` maps them."""
+        if self._array is not None:
+            e, kind = f"e{self._array}", c_type(self._dtype)
+            return f"""
+#if XF_NODE
+      if (is_whole) {{
+        if (q < m) for (long long j = done; j < done + q; ++j) {{
+          t[2 * j] = {e}[j - done].x; t[2 * j + 1] = {e}[j - done].y;
+        }}
+        if (done + q == m) {{
+          xf_tree_add(v + 2 * n, q == m ? (const {kind} *){e} : t, q == m && is_direct{self._array});
+        }}
+      }} else
+#endif"""
+        mapped = " ".join(f"xf_tree_{op}(a{k} + n, w{k}, 0);" for k, op in enumerate(self._ops))
+        direct = " ".join(
+            f"xf_tree_{op}(a{k} + n, {source}, {f'is_direct{source[1:]}' if source[0] == 'e' else 0});"
+            for k, (op, source) in enumerate(zip(self._ops, self._sources, strict=False))
+        )
+        mapping = f"{{ {into_w} if (done + q == m) {{ {mapped} }} }}"
+        return f"""
+#if XF_NODE
+      if (is_whole) {f"if (q == m) {{ {direct} }} else {mapping}" if self._sources else mapping}
+      else
+#endif"""
+
+
+def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
+    values = [store.value for store in combine.stores]
+    dtype, count = values[0].dtype, len(values)
+    for k, value in enumerate(values):
+        own = sorted(each.attr for each in value.args if each.op == "load")
+        if value.op not in ("add", "mul") or own != [k, count + k] or value.dtype != dtype:
+            return None
+    if dtype not in (FLOAT32, FLOAT64):
+        return None
+    ops = [value.op for value in values]
+    mapped = [store.value for store in map_program.stores]
+    sources = []
+    for each in mapped:
+        loaded = each.args[0] if each.args else each
+        if loaded.op != "load" or map_program.params[loaded.attr].is_scalar:
+            continue
+        if each.op == "load":
+            sources.append(f"e{loaded.attr}")
+        elif each.op == "cast" and loaded.dtype == FLOAT16:
+            sources.append(f"re{loaded.attr}")
+    parts = [
+        (each.op, each.args[0].attr) for each in mapped if each.op in ("real", "imag") and each.args[0].op == "load"
+    ]
+    array = None
+    if ops == ["add", "add"] and len(parts) == 2 and parts == [("real", parts[0][1]), ("imag", parts[0][1])]:
+        array = int(parts[0][1])
+    return _Streams(ops, dtype, sources if len(sources) == count else [], array)
 
 
 class _ReductionWriter:
@@ -297,10 +498,12 @@ class _ReductionWriter:
             self.values = _Extremum(spec, combine.op)
         elif not self.is_free:
             self.whole = None
+        self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
-        self.lanes = min(MOST_LANES, LANES_NBYTES // max(sizes))
+        is_widened = max(sizes) > max([self._dtype(number).itemsize for number in self.arrays], default=8)
+        self.lanes = min(MOST_LANES, (WIDENED_NBYTES if is_widened else LANES_NBYTES) // max(sizes))
         self.tile = TILE_NBYTES // sum(sizes) * (2 if self.is_free else 1)
 
     def _dtype(self, number: int) -> DType:
@@ -330,7 +533,7 @@ class _ReductionWriter:
         for number in self.arrays:
             dtype = self._dtype(number)
             lines.append(f"{storage_type(dtype)} b{number}[{size}];")
-            if is_complex(dtype):
+            if is_complex(dtype) and self.whole is None:
                 part = c_type(part_dtype(dtype))
                 lines.append(f"{part} re{number}[{converted}], im{number}[{converted}];")
             elif self._is_widened(number):
@@ -342,7 +545,8 @@ class _ReductionWriter:
 
     @property
     def _converts(self) -> bool:
-        return any(is_complex(self._dtype(number)) or self._is_widened(number) for number in self.arrays)
+        is_apart = self.whole is None and any(is_complex(self._dtype(number)) for number in self.arrays)
+        return is_apart or any(map(self._is_widened, self.arrays))
 
     def _map(self, place: str, pointer: str, index: str, to: str) -> str:
         """Map one element, whose number is ``index``.
@@ -355,7 +559,7 @@ class _ReductionWriter:
             dtype = self._dtype(number)
             kind = storage_type(dtype)
             value = f"e{number}{pointer}" if pointer else f"f{number}{place}"
-            if is_complex(dtype):
+            if is_complex(dtype) and self.whole is None:
                 value = f"{{re{number}{place}, im{number}{place}}}"
             loads[number] = to_register(f"m{number}", dtype)
             if self._is_widened(number):
@@ -390,7 +594,7 @@ class _ReductionWriter:
         lines = []
         for number in self.arrays:
             source = pointer.format(number)
-            if is_complex(self._dtype(number)):
+            if is_complex(self._dtype(number)) and self.whole is None:
                 lines.append(
                     f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
                     f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
@@ -425,12 +629,12 @@ class _ReductionWriter:
 
     def text(self) -> str:
         """The whole text: `ENTRY`, for results whose elements, or which themselves, are adjacent; and ``xf_join``."""
-        widen = _WIDEN if any(map(self._is_widened, self.arrays)) else ""
+        widen = _section("widen") if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                support_text(self.programs), _WALK, widen,
-                self.values.text,
-                self._halve(), self._rows(), self._columns(), self._join(), _ENTRY_TEXT,
+                support_text(self.programs), _section("walk"), widen,
+                self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
+                self._halve(), self._rows(), self._columns(), self._join(), _section("entry"),
             ]
         )  # fmt: skip
 
@@ -465,17 +669,18 @@ class _ReductionWriter:
         )
 
     def _halve(self) -> str:
-        """``xf_halve``: the one accumulator of ``n`` neighbours."""
+        """``xf_halve``: combine ``n`` neighbours, level by level; returns how many accumulators there are then."""
         taken = ", ".join(f"{kind} *a{k}" for k, kind in enumerate(self.types))
         return f"""\
-static void xf_halve(long long n, {taken}) {{
-  while (n > 1) {{
+static long long xf_halve(long long n, int levels, {taken}) {{
+  for (; n > 1 && levels; --levels) {{
     const long long half = n / 2;
     XF_INDEPENDENT
     for (long long i = 0; i < half; ++i) {self._combine("a{0}[2 * i]", "a{0}[2 * i + 1]", "a{0}[i]")}
     if (n & 1) {{ {self._move("a{0}[half]", "a{0}[n - 1]")} }}
     n = half + (n & 1);
   }}
+  return n;
 }}
 """
 
@@ -501,15 +706,20 @@ static void xf_halve(long long n, {taken}) {{
         body = self._blocks()
         if self.is_free:
             body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
+        room_of_parts = (
+            f"\n  {self.types[0]} t[{2 * CHUNK}], v[{2 * CHUNK}];"
+            if self.streams and self.streams.is_interleaved
+            else ""
+        )
         return f"""\
 static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
   {self._geometry()}
   {self._range()}
-  const long long u = g[6], slab = g[7], inside = g[8];
+  const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
   {self._buffers(SLAB, CHUNK)}
   {" ".join(buffers)}
-  {self._each(self._row_memory())}
+  {self._each(self._row_memory())}{room_of_parts}
   for (; row < last_row; ++row) {{
     {self._bases()}
     {" ".join(direct)}
@@ -528,7 +738,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             return "{T} a{k}[1];"
         if self.is_free:
             return f"{{T}} a{{k}}[{self.lanes}];"
-        return f"{{T}} a{{k}}[{CHUNK * CHUNKS // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
+        return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
     def _find_run(self, at: str) -> str:
         """Let ``e`` be the elements from number ``at`` on, and ``left`` how many there are."""
@@ -538,17 +748,19 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
+                f"  if (is_gathered) {{ xf_gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
+                f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
+                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
                 f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
             )
         return f"""\
       if (!left) {{
-        const long long turn_u = inside == 1 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
+        const long long turn_u = inside < 2 ? {at} : ({at}) / inside, outer = u ? turn_u / extent[u] : 0;
         const long long along = turn_u - outer * extent[u], first = along - along % step;
         const long long steps = extent[u] - first < step ? extent[u] - first : step;
         const long long skip = ({at}) - (outer * extent[u] + first) * inside;
-        left = steps * inside - skip;
+        left = is_gathered ? end - ({at}) < slab ? end - ({at}) : slab : steps * inside - skip;
         {chr(10).join(lines)}
       }}"""
 
@@ -599,6 +811,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         j = n;
       }}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        {self._ahead("j", GROUP * lanes)}
         XF_INDEPENDENT
         for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
       }}
@@ -658,6 +871,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       long long n = m < {lanes} ? m : {lanes}, j = n;
       {each} t < n; ++t) {{ {first} }}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
+        {self._ahead("j", GROUP * lanes)}
         {each} t < {lanes}; ++t) {{ {eight} }}
       }}
       for (; j < m; j += {lanes}) {{
@@ -681,7 +895,10 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
     {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_value("best", "best_at")))}"""
 
     def _blocks(self) -> str:
-        """Combine neighbours: four at a time, the nodes of some chunks level by level, and blocks by a counter."""
+        """Combine neighbours: four at a time, the nodes of some chunks level by level, and blocks by a counter.
+
+        Of whole chunks of plain sums and products vectors do more levels at once.
+        """
         four = self._map_and_combine(4, lambda j: (f"[4 * i + {j}]", f"[4 * i + {j}]", f"at + 4 * i + {j}"))
         kept = " ".join(
             [self._each("{T} v{k}_" + str(j) + " = w{k}[4 * i + " + str(j) + "];") for j in range(4)] + self._pairs(4)
@@ -689,23 +906,36 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
         rest = self._map("[4 * nodes + i]", "[4 * nodes + i]", "at + 4 * nodes + i", "w{0}[i]")
         arguments = ", ".join(self._names("a{}"))
+        into_w = f"""for (long long lo = 0, hi; lo < q; lo = hi) {{
+          hi = q - lo < {PIECE} ? q : lo + {PIECE};
+          {self._ahead("lo", PIECE)}
+          XF_INDEPENDENT
+          for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
+        }}"""
+        convert, whole = self._convert("q"), ""
+        if self.streams is not None:
+            whole = self.streams.take(into_w)
+            if self.streams.is_interleaved:
+                convert = f"if (!is_whole) {{ {convert} }}"
         return f"""\
     long long turn = 0;
     for (;; ++turn) {{
-    long long n = 0;
-    for (int chunk = 0; chunk < {CHUNKS} && at < end; ++chunk) {{
-      const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, nodes = m / 4, over = m % 4;
+    long long n = 0, whole = 0;
+    for (int chunk = 0; chunk < (XF_NODE ? XF_NODE : {CHUNKS}) && at < end; ++chunk) {{
+      const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, first = n;
+      const int is_whole = XF_NODE && m == {CHUNK};
+      const long long nodes = is_whole ? {CHUNK} / (XF_NODE + !XF_NODE) : m / 4, over = is_whole ? 0 : m % 4;
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done")}
       q = left < m - done ? left : m - done;
-      {self._convert("q")}
+      {convert}
+      {whole}
       if (q == m) {{
         XF_INDEPENDENT
         for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
         for (long long i = 0; i < over; ++i) {rest}
       }} else {{
-        XF_INDEPENDENT
-        for (long long j = 0; j < q; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
+        {into_w}
         if (done + q == m) {{
           XF_INDEPENDENT
           for (long long i = 0; i < nodes; ++i) {{ {kept} {self._move("a{0}[n + i]", "v{0}_0")} }}
@@ -715,14 +945,18 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       {self._advance("q")}
       }}
       n += nodes;
+      if (is_whole) whole = n;
       if (over) {{
         for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
         {self._move("a{0}[n]", "w{0}[0]")}
         ++n;
       }}
+      if (XF_NODE > 4 && !is_whole) /* nodes of one size */
+        n = first + xf_halve(n - first, XF_NODE == 8 ? 1 : 2, {", ".join(self._names("a{} + first"))});
       at += m;
     }}
-    xf_halve(n, {arguments});
+    {self.streams.end() if self.streams else ""}
+    xf_halve(n, {LEVELS}, {arguments});
     if (at == end) break;
     int level = 0;
     for (; turn >> level & 1; ++level) {joined}
@@ -731,6 +965,13 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
     for (int level = 0; turn >> level; ++level)
       if (turn >> level & 1) {joined}"""
 
+    def _ahead(self, at: str, count: int | str) -> str:
+        """Fetch what comes some way behind ``count`` elements of each array that is read where it is."""
+        return " ".join(
+            f"if (is_direct{number}) {{ XF_AHEAD(e{number} + {at}, {count} * {self._dtype(number).itemsize}); }}"
+            for number in self.arrays
+        )
+
     # --- columns: results that are adjacent
     def _columns(self) -> str:
         """The function for tiles of results, a group of elements at a time."""
@@ -738,12 +979,16 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
             places.append(
+                f"const int is_row{number} = !is_wide && reduced == 1 && r{number}[0] == {size};\n    "
                 f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"for (long long j = 0; j < n; ++j) {{ "
+                f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
+                f"{size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
+                f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
                 f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
@@ -775,13 +1020,14 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       m = steps * inner;
     }} else {{
       const long long rest = inner - row % inner;
-      m = last_row - row < {self.tile} ? last_row - row : {self.tile};
+      m = last_row - row < g[7] ? last_row - row : g[7]; /* of rows as many as stay in the nearest cache */
       steps = m = m > rest ? rest : m;
     }}
     {self._bases()}
-    {" ".join(places)}
-{body(" ".join([*loads, convert]), " ".join(names), eight)}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
+    {" ".join(places)}
+    {self._few_elements()}
+{body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
     }} else if (is_wide) {{
@@ -799,6 +1045,43 @@ static void xf_columns(long long row, long long last_row, long long part, const 
   }}
 }}
 """
+
+    def _few_elements(self) -> str:
+        """Results of so few elements that accumulators need no memory."""
+        if self._converts:
+            return ""
+        is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
+        cases = []
+        for count in (1, 2, 3, 4):
+            names = " ".join(
+                f"const {storage_type(self._dtype(number))} *const e{number}_{j} = "
+                f"(const {storage_type(self._dtype(number))} *)"
+                f"(base{number} + xf_offset({j}, reduced, extent, r{number}));"
+                for number in self.arrays
+                for j in range(count)
+            )
+            lines = [
+                self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
+                for j in range(count)
+            ]
+            steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
+            cases.append(
+                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
+            )
+        return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
+      {" else ".join(cases)}
+      row += m;
+      continue;
+    }}"""
+
+    def _ahead_of_rows(self) -> str:
+        """Fetch the next rows while these are turned."""
+        return " ".join(
+            f"if (is_row{number}) {{ const long long tile = m * k{number}[kept - 1], part = tile / count; "
+            f"XF_AHEAD(base{number} + tile + start * part - 8192, n * part); }}"
+            for number in self.arrays
+        )
 
     def _tile_of_lanes(self, loads: str, names: str, eight: str) -> str:
         each = "XF_INDEPENDENT\n for (long long t = 0; t < m; ++t)"
@@ -822,6 +1105,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
       n = start == begin ? 1 : end - start < {GROUP} ? end - start : {GROUP};
+      {self._ahead_of_rows()}
       {loads}
       if (n == {GROUP}) {{
         {names}
@@ -846,16 +1130,28 @@ static void xf_columns(long long row, long long last_row, long long part, const 
           if (n & {count - 1}) {{ {each} {{ {mapped} {done} }} }}
           else {{ {each} {{ {mapped} {self._move("a{0}[0][t]", "v{0}_0")} }} }}
         }}"""
+        across = ""
+        if self.streams and (row := self.streams.row) is not None:
+            across = " && !is_across"
+            loads = f"""
+#ifdef XF_ACROSS
+      const int is_across = is_row{row} && n == {GROUP};
+      if (is_across) xf_across(a0[0], base{row} + start * sizeof *a0[0], k{row}[kept - 1], m);
+#else
+      const int is_across = 0;
+#endif
+      if (!is_across) {{ {loads} }}"""
         joined = self._combine("c{0}[level][t]", "a{0}[0][t]", "a{0}[0][t]")
         return f"""\
     long long turn = 0;
     for (long long start = begin;; start += {GROUP}, ++turn) {{
       const long long n = end - start < {GROUP} ? end - start : {GROUP};
+      {self._ahead_of_rows()}
       {loads}
-      if (n == {GROUP}) {{
+      if (n == {GROUP}{across}) {{
         {names}
         {each} {eight} {self._move("a{0}[0][t]", "v{0}_0")} }}
-      }} else {{
+      }} else if (n < {GROUP}) {{
         {few}
       }}
       if (start + {GROUP} >= end) break;
@@ -882,7 +1178,7 @@ XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char
   {memory}
   for (long long row = 0; row < rows; ++row) {{
     for (long long j = 0; j < parts; ++j) {{ {entered} }}
-    xf_halve(parts, {", ".join(self._names("a{}"))});
+    xf_halve(parts, {LEVELS}, {", ".join(self._names("a{}"))});
     const long long place = xf_offset(row, kept, kept_extent, places);
     {self._results("a{0}[0]", "place")}
   }}
@@ -890,64 +1186,17 @@ XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char
 """
 
 
+@functools.cache
+def _sections() -> Sections:
+    return read_sections(Path(__file__).with_suffix(".c"))
+
+
+def _section(name: str) -> str:
+    return _sections()[name][1]
+
+
 def _size_of(kind: str) -> int:
     return {"char": 1, "bool": 1, "short": 2, "int": 4, "float": 4}.get(kind.rsplit(maxsplit=1)[-1], 8)
-
-
-_WALK = """\
-/* The offset of element `at`, in C order. */
-static inline long long xf_offset(long long at, long long rank, const long long *extent, const long long *stride) {
-  long long offset = 0;
-  for (long long a = rank - 1; a > 0; --a) { offset += at % extent[a] * stride[a]; at /= extent[a]; }
-  return rank ? offset + at * stride[0] : 0;
-}
-static inline int xf_are_multiples(const long long *stride, long long rank, long long size) {
-  for (long long a = 0; a < rank; ++a) if (stride[a] % size) return 0;
-  return 1;
-}
-typedef struct XF_PACKED { long long x, y; } xf_words;
-#define XF_FILL(T) do { \\
-    typedef T word XF_ANY; \\
-    word *to = (word *)buffer; \\
-    if (inside == 1 && apart == sizeof(T)) for (long long i = 0; i < n; ++i) to[i] = ((const word *)from)[i]; \\
-    else for (long long j = 0; j < inside; ++j) { \\
-      const char *q = from + (inside > 1 ? xf_offset(j, rank, extent, stride) : 0); \\
-      for (long long i = 0; i < n; ++i) to[i * inside + j] = *(const word *)(q + i * apart); \\
-    } \\
-  } while (0)
-/* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
-static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
-                    long long rank, const long long *extent, const long long *stride) {
-  switch (size) {
-  case 1: XF_FILL(unsigned char); break;
-  case 2: XF_FILL(unsigned short); break;
-  case 4: XF_FILL(unsigned int); break;
-  case 8: XF_FILL(unsigned long long); break;
-  default: XF_FILL(xf_words);
-  }
-}
-"""
-
-_WIDEN = """\
-static void xf_widen(float *to, const unsigned short *from, long long n) {
-  long long i = 0;
-#if defined(__F16C__) && defined(__GNUC__)
-  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
-  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
-  typedef short aligned_halves __attribute__((vector_size(16)));
-  for (; i + 8 <= n; i += 8)
-    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
-#endif
-  for (; i < n; ++i) to[i] = xf_from_half(from[i]);
-}
-"""
-
-_ENTRY_TEXT = """\
-XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
-                         char *const *p, char *const *to) {
-  if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
-}
-"""
 
 
 class NativeReduction(native_engine.NativeKernel):
@@ -1009,11 +1258,15 @@ class NativeReductionPlan:
         if inner < _FEW and len(keeps) > 1 and self._count <= _MANY:
             wide = min(keeps[-2][0], kernel.tile // inner)
         nearest, side = min(map(_stride, along)), inner * wide
-        is_nearer = nearest <= _stride(keeps[-1][:-1]) and (self._count > _FEW or side < 2 * GROUP)
-        self._along = int(is_nearer or side < GROUP)
+        is_nearer = nearest <= _stride(keeps[-1][:-1])
+        is_short = is_nearer and self._count <= _SHORT_ROW and inner >= 2 * GROUP
+        self._along = int((is_nearer and not is_short) or side < GROUP)
         self._tile = side if wide > 1 else kernel.tile
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
         self._find_slab(along, sizes)
+        if not self._along:
+            rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
+            self._slab = 0, min(max(2 * GROUP, rows), kernel.tile), 1
         strides = [axis[1 + n] for n in range(arrays) for axes in (keeps, along) for axis in axes]
         numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide]
         extents = [axis[0] for axis in keeps] + [axis[-1] for axis in keeps] + [axis[0] for axis in along]
@@ -1030,7 +1283,8 @@ class NativeReductionPlan:
         inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
         axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
         if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
-            axis = min(range(last), key=lambda k: (_stride(along[k]), -k))
+            self._slab, self._room_nbytes = (axis, CHUNK, 0), 0
+            return
         steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
         if axis < last and steps < min(along[axis][0], 2 * GROUP):
             steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))

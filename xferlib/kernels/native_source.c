@@ -47,6 +47,10 @@ static inline long long __double_as_longlong(double x) { union { long long i; do
 #define __dsqrt_rn(x) __builtin_sqrt(x)
 static inline float fabsf(float x) { return __uint_as_float(__float_as_uint(x) & 0x7fffffffu); }
 static inline double fabs(double x) { return __longlong_as_double(__double_as_longlong(x) & 0x7fffffffffffffffll); }
+/* x, where `none` is 0, which a compiler cannot know. */
+static inline float xf_apart_f(long long none, float x) { return __uint_as_float(__float_as_uint(x) ^ (unsigned int)none); }
+static inline double xf_apart_d(long long none, double x) { return __longlong_as_double(__double_as_longlong(x) ^ none); }
+#define xf_apart(none, x) _Generic((x), double: xf_apart_d, default: xf_apart_f)(none, x)
 #define xf_size_of(x) _Generic((x), double: fabs, default: fabsf)(x)
 /* Note a number at a site: how often, the least and the greatest. */
 XF_RARE static void xf_miss(long long *site, long long number) {
@@ -57,9 +61,14 @@ XF_RARE static void xf_miss(long long *site, long long number) {
 #define XF_INSIDE(index, length, site) \
   ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
 static const long long xf_zeros[2] = {0, 0};
-static int xf_differs(const char *x, const char *y, int nbytes) {
-  for (int i = 0; i < nbytes; ++i) if (x[i] != y[i]) return 1;
-  return 0;
+#define XF_DIFFERS(size, T) \
+  static inline int xf_differs##size(const void *x, const void *y) { return *(const T XF_ANY *)x != *(const T XF_ANY *)y; }
+XF_DIFFERS(1, unsigned char)
+XF_DIFFERS(2, unsigned short)
+XF_DIFFERS(4, unsigned int)
+XF_DIFFERS(8, unsigned long long)
+static inline int xf_differs16(const void *x, const void *y) {
+  return xf_differs8(x, y) | xf_differs8((const char *)x + 8, (const char *)y + 8);
 }
 //: rounding
 #if defined(__SSE4_1__) || defined(__aarch64__)
@@ -134,7 +143,52 @@ static inline unsigned short xf_to_half(float f) {
   nan = nan == 0x7c00u ? 0x7e00u : nan;
   return (unsigned short)((a > 0x7f800000u ? nan : found) | sign);
 }
-static inline float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+/* The float that is rounded to a half: a number whose last bit counts what a half's does is added and subtracted. */
+static inline float xf_half(float f) {
+  unsigned int u = __float_as_uint(f), a = u & 0x7fffffffu, b = a < 0x47800000u ? a : 0x47800000u, e = b & 0x7f800000u;
+  float whole = __uint_as_float((e > 0x38800000u ? e : 0x38800000u) + (13u << 23));
+  unsigned int found = __float_as_uint((__uint_as_float(b) + whole) - whole), nan = a & 0x7fffe000u;
+  found = found < 0x47800000u ? found : 0x7f800000u;
+  nan = nan == 0x7f800000u ? 0x7fc00000u : nan;
+  return __uint_as_float((a > 0x7f800000u ? nan : found) | (u & 0x80000000u));
+}
+/* Arrays of halves to floats and back. The processor's conversion makes NaNs quiet: what holds others is converted as above. */
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define XF_WIDE_HALVES 16
+#define XF_FROM_HALVES(h) __builtin_ia32_vcvtph2ps512_mask(h, (xf_floats){0}, 0xffff, 4)
+#define XF_TO_HALVES(f) __builtin_ia32_vcvtps2ph512_mask(f, 0, (xf_halves){0}, 0xffff)
+#elif defined(__F16C__) && defined(__GNUC__) && !defined(__clang__)
+#define XF_WIDE_HALVES 8
+#define XF_FROM_HALVES(h) __builtin_ia32_vcvtph2ps256(h)
+#define XF_TO_HALVES(f) __builtin_ia32_vcvtps2ph256(f, 0)
+#endif
+#ifdef XF_WIDE_HALVES
+typedef short xf_halves __attribute__((vector_size(2 * XF_WIDE_HALVES), aligned(2), may_alias));
+typedef float xf_floats __attribute__((vector_size(4 * XF_WIDE_HALVES), aligned(4), may_alias));
+static inline long long xf_load_vectors(float *to, const unsigned short *from, long long n) {
+  long long j = 0;
+  for (; j + XF_WIDE_HALVES <= n; j += XF_WIDE_HALVES) *(xf_floats *)(to + j) = XF_FROM_HALVES(*(const xf_halves *)(from + j));
+  return j;
+}
+static inline long long xf_store_vectors(unsigned short *to, const float *from, long long n) {
+  long long j = 0;
+  for (; j + XF_WIDE_HALVES <= n; j += XF_WIDE_HALVES) *(xf_halves *)(to + j) = XF_TO_HALVES(*(const xf_floats *)(from + j));
+  return j;
+}
+#else
+#define xf_load_vectors(to, from, n) 0ll
+#define xf_store_vectors(to, from, n) 0ll
+#endif
+static void xf_load_halves(float *to, const unsigned short *from, long long n) {
+  unsigned short any = 0;
+  for (long long j = 0; j < n; ++j) any |= (unsigned short)((from[j] & 0x7fffu) > 0x7c00u) & (unsigned short)!(from[j] & 0x200u);
+  for (long long j = any ? 0 : xf_load_vectors(to, from, n); j < n; ++j) to[j] = xf_from_half(from[j]);
+}
+static void xf_store_halves(unsigned short *to, const float *from, long long n) {
+  unsigned int any = 0;
+  for (long long j = 0; j < n; ++j) any |= ((__float_as_uint(from[j]) & 0x7fffffffu) > 0x7f800000u) & !(__float_as_uint(from[j]) & 0x400000u);
+  for (long long j = any ? 0 : xf_store_vectors(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
+}
 /* By way of a float that is rounded to odd, so that rounding it again is right. */
 static inline float xf_half_of_double(double d) {
   float f = (float)d;
@@ -143,22 +197,16 @@ static inline float xf_half_of_double(double d) {
   return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
 }
 //: choice
-static inline float xf_min_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) | __float_as_uint(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline float xf_max_f(float x, float y) {
-  float same = __uint_as_float(__float_as_uint(x) & __float_as_uint(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
-static inline double xf_min_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) | __double_as_longlong(y));
-  return x < y ? x : y < x ? y : x == y ? same : x + y;
-}
-static inline double xf_max_d(double x, double y) {
-  double same = __longlong_as_double(__double_as_longlong(x) & __double_as_longlong(y));
-  return x > y ? x : y > x ? y : x == y ? same : x + y;
-}
+/* Of two zeros one choice gives the first, and one the second. */
+#define XF_CHOICE(T, F, MIN, SIGN, JOIN, BITS, BACK) \
+  static inline T MIN##F(T x, T y) { \
+    T one = x SIGN y ? x : y, two = y SIGN x ? y : x, both = BACK(BITS(one) JOIN BITS(two)); \
+    return __builtin_isunordered(x, y) ? x + y : both; \
+  }
+XF_CHOICE(float, _f, xf_min, <, |, __float_as_uint, __uint_as_float)
+XF_CHOICE(float, _f, xf_max, >, &, __float_as_uint, __uint_as_float)
+XF_CHOICE(double, _d, xf_min, <, |, __double_as_longlong, __longlong_as_double)
+XF_CHOICE(double, _d, xf_max, >, &, __double_as_longlong, __longlong_as_double)
 #define xf_min(x, y) _Generic((x), double: xf_min_d, default: xf_min_f)(x, y)
 #define xf_max(x, y) _Generic((x), double: xf_max_d, default: xf_max_f)(x, y)
 //: integer
@@ -206,7 +254,7 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
        LONG_HEAD = 4096 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
 typedef struct { long long size, aligned, reads, writes, place; } operand;
@@ -216,11 +264,14 @@ typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
 typedef unsigned int word4 XF_ANY;
 typedef unsigned long long word8 XF_ANY;
-typedef struct XF_PACKED { unsigned long long x, y; } word16;
+typedef unsigned char word16 __attribute__((vector_size(16), aligned(1), may_alias));
+#define MOVE_EACH(word, step) for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[step * i]
 #define MOVE(word) do { \
-    if (from_step == 0) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
-    else if (to_step == sizeof(word) && from_step == 2 * sizeof(word)) /* which is vectorised */ \
-      for (long long i = 0; i < n; ++i) ((word *)to)[i] = ((const word *)from)[2 * i]; \
+    if (from_step == 0 && to_step == sizeof(word)) { const word held = *(const word *)from; for (long long i = 0; i < n; ++i) ((word *)to)[i] = held; } \
+    else if (to_step == sizeof(word) && from_step == 2 * (long long)sizeof(word)) MOVE_EACH(word, 2); /* which is vectorised */ \
+    else if (to_step == sizeof(word) && from_step == -(long long)sizeof(word)) MOVE_EACH(word, -1); \
+    else if (to_step == sizeof(word) && from_step == 3 * (long long)sizeof(word)) MOVE_EACH(word, 3); \
+    else if (to_step == sizeof(word) && from_step == 4 * (long long)sizeof(word)) MOVE_EACH(word, 4); \
     else if (to_step == sizeof(word)) for (long long i = 0; i < n; ++i) ((word *)to)[i] = *(const word *)(from + i * from_step); \
     else for (long long i = 0; i < n; ++i) *(word *)(to + i * to_step) = *(const word *)(from + i * from_step); \
   } while (0)
@@ -320,18 +371,117 @@ static int run_tiles(function run, const form *f, char *const *p, const long lon
   }
   return 0;
 }
+/* Copy contiguous rows, which may be too short for a call of a function each. */
+typedef unsigned char word32 __attribute__((vector_size(32), aligned(1), may_alias));
+#define COPY_ENDS(word) do { \
+    const word last = *(const word *)(from + n - sizeof(word)); \
+    *(word *)to = *(const word *)from; \
+    *(word *)(to + n - sizeof(word)) = last; \
+  } while (0)
+static void copy_rows(char *to, long long to_row, const char *from, long long from_row, long long rows, long long n) {
+  for (; rows > 0; --rows, to += to_row, from += from_row) {
+    if (n >= 32) {
+      const word32 last = *(const word32 *)(from + n - 32);
+      for (long long i = 0; i + 32 <= n; i += 32) *(word32 *)(to + i) = *(const word32 *)(from + i);
+      *(word32 *)(to + n - 32) = last;
+    }
+    else if (n >= 16) COPY_ENDS(word16);
+    else if (n >= 8) COPY_ENDS(word8);
+    else if (n >= 4) COPY_ENDS(word4);
+    else for (long long i = 0; i < n; ++i) to[i] = from[i];
+  }
+}
+/* Fill each row with one element. */
+#define FILL_ROWS(word) do { \
+    const word one = *(const word *)from; \
+    for (long long i = 0; i < n; ++i) ((word *)to)[i] = one; \
+  } while (0)
+static void fill_rows(char *to, const char *from, long long from_row, long long rows, long long n, long long size) {
+  for (; rows > 0; --rows, to += n * size, from += from_row)
+    switch (size) {
+    case 1: FILL_ROWS(word1); break;
+    case 2: FILL_ROWS(word2); break;
+    case 4: FILL_ROWS(word4); break;
+    case 8: FILL_ROWS(word8); break;
+    default: FILL_ROWS(word16);
+    }
+}
+/* Copy n elements of each row, along the longer side. */
+static void move_both(char *to, long long to_row, long long to_step, const char *from, long long from_row, long long from_step,
+                      long long rows, long long n, long long size) {
+  if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
+  else if (from_step == 0 && n >= SHORT_ROW) fill_rows(to, from, from_row, rows, n, size);
+  else if (rows > n) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
+  else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
+}
+/* Elements for which there are buffers, and which a cache holds. */
+static long long block_of(const form *f) {
+  long long nbytes = 1, most;
+  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
+  most = (ROOM - LINE * f->count) / nbytes;
+  return most < BLOCK ? most : ROOM / 4 / nbytes > BLOCK ? ROOM / 4 / nbytes : BLOCK;
+}
+/* How many rows make a block: 1 where they are long, or too few. */
+static long long rows_of_block(const form *f, const long long *g) {
+  const long long rank = g[0], *extent = g + f->fixed, n = extent[rank - 1];
+  if (rank < 2 || extent[rank - 2] * n < FEW || f->most < 1ll << 62) return 1;
+  return block_of(f) / n;
+}
+/* Whole rows from `begin` to `end`, several at a time: an operand whose rows do not follow each other is copied into a buffer. */
+static int run_rows(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
+                    long long *report, char *scratch) {
+  const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank, n = extent[rank - 1], height = extent[rank - 2];
+  char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the row that fills a buffer */
+  char is_direct[MOST_OPERANDS];
+  _Alignas(64) char room[ROOM];
+  const long long rows = rows_of_block(f, g);
+  for (long long e = 0, offset = 0; e < f->count; ++e) {
+    const operand *own = &f->operands[e];
+    const long long *step = stride + e * rank;
+    is_direct[e] = step[rank - 1] == own->size && step[rank - 2] == n * own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
+    for (long long a = 0; a < rank; ++a) is_direct[e] &= step[a] % own->aligned == 0;
+    held[e] = 0;
+    buffers[e] = room + offset;
+    if (!is_direct[e]) offset += (rows * n * own->size + LINE - 1) / LINE * LINE;
+  }
+  for (long long row = begin / n, r; row < end / n; row += r) {
+    r = end / n - row < height - row % height ? end / n - row : height - row % height;
+    r = r < rows ? r : rows;
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *step = stride + e * rank;
+      char *from = p[own->place];
+      long long rest = row;
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) from += (a ? rest % extent[a] : rest) * step[a];
+      q[e] = is_direct[e] ? from : buffers[e];
+      if (is_direct[e] || !own->reads || held[e] == from) continue;
+      move_both(buffers[e], n * own->size, own->size, from, step[rank - 2], step[rank - 1], step[rank - 2] ? r : rows, n, own->size);
+      held[e] = step[rank - 2] || own->writes ? 0 : from;
+    }
+    run(r * n, row * n, q, p, g, report, scratch);
+    for (int e = 0; e < f->count; ++e) {
+      const operand *own = &f->operands[e];
+      const long long *step = stride + e * rank;
+      char *to = p[own->place];
+      long long rest = row;
+      if (is_direct[e] || !own->writes) continue;
+      for (long long a = rank - 2; a >= 0; rest /= extent[a], --a) to += (a ? rest % extent[a] : rest) * step[a];
+      move_both(to, step[rank - 2], step[rank - 1], buffers[e], n * own->size, own->size, r, n, own->size);
+    }
+    if (has_failed(f, report)) return 1;
+  }
+  return 0;
+}
 static int run_strided(function run, const form *f, char *const *p, const long long *g, long long begin, long long end,
                        long long *report, char *scratch) {
   const long long rank = g[0], *extent = g + f->fixed, *stride = extent + rank;
-  long long at[MOST_AXES], rest = begin, nbytes = 1, offset = 0, block;
+  const long long block = block_of(f);
+  long long at[MOST_AXES], rest = begin, offset = 0;
   char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
   char is_unit[MOST_OPERANDS];
   _Alignas(64) char room[ROOM];
   int are_unit = 1;
   for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
-  for (int e = 0; e < f->count; ++e) nbytes += f->operands[e].size;
-  block = (ROOM - 64 * f->count) / nbytes;
-  block = block > BLOCK ? BLOCK : block;
   for (int e = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
@@ -358,7 +508,7 @@ static int run_strided(function run, const form *f, char *const *p, const long l
       q[e] = buffers[e];
       if (!own->reads) continue;
       if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
-        if (held[e] != element) move(buffers[e], own->size, element, 0, block, own->size);
+        if (held[e] != element) move(buffers[e], own->size, element, 0, left < block ? left : block, own->size);
         held[e] = element;
         continue;
       }
@@ -390,11 +540,12 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
     is_flat &= stride[e] == own->size && (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
     q[e] = p[own->place] + begin * own->size;
   }
-  if (!is_flat && lies_across(f, g)) {
+  const int is_across = !is_flat && lies_across(f, g), is_short = !is_flat && !is_across && rows_of_block(f, g) > 1;
+  if (is_short || is_across) {
     const long long inner = g[f->fixed + g[0] - 1], first = (begin + inner - 1) / inner * inner, last = end / inner * inner;
     if (first < last)
       return (begin < first && run_strided(run, f, p, g, begin, first, report, scratch)) ||
-             run_tiles(run, f, p, g, first, last, report, scratch) ||
+             (is_short ? run_rows : run_tiles)(run, f, p, g, first, last, report, scratch) ||
              (last < end && run_strided(run, f, p, g, last, end, report, scratch));
   }
   if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ from xferlib.kernels.ir import (
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fvisibility=hidden", "-funroll-loops",
+    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fvisibility=hidden", "-funroll-loops",
 )  # fmt: skip
 """IEEE arithmetic; a loop that copies is not made a call of another library's function."""
 
@@ -174,6 +174,23 @@ def _fast_call(node: Node, args: list[str], _math: str) -> str:
     return _round_half(node, f"xf_{_function(node)}({', '.join(args)}, &xf_flag)")
 
 
+def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, list[str], str], str]:
+    """As another call, with products before an addition that gcc does not know for products.
+
+    The parts of a complex product are a difference and a sum of products: gcc 12 has one fused instruction for two such
+    neighbours, and takes it in spite of its options.
+    """
+
+    def write(node: Node, args: list[str], math: str) -> str:
+        if node.op != "add":
+            return call(node, args, math)
+        if is_float(node.dtype):
+            args = [f"xf_apart(xf_none, {x})" if own.op == "mul" else x for x, own in zip(args, node.args, strict=True)]
+        return expression(node, args, math, CAREFUL)
+
+    return write
+
+
 def _call_of(node: Node) -> FunctionCall:
     """The function that an operation is, and the dtype of its C text: float16 is computed in float32."""
     return "fmod" if node.op == "fmod" else str(node.attr), "float64" if node.dtype == FLOAT64 else "float32"
@@ -228,17 +245,29 @@ class _NativeWriter:
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
-        self.is_ordered = bool(program.effects) or any(store.index is not None for store in program.stores)
+        self.indexed = [
+            store for number, store in enumerate(program.stores) if store.index is not None and number not in self.late
+        ]
+        """Stores at indices that are another one for each element."""
+        self.is_ordered = bool(program.effects)
         """Whether iterations may not be computed at a time."""
         self.is_fast = not self.is_ordered and self._has_fast_forms()
         self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
+        self.halves = [] if self.is_ordered else [n for n in self.elements if self._dtype(n) == FLOAT16]
+        """Operands that are converted by loops of their own: compilers have no vectors for it."""
+        stores = self.program.stores
+        used = {id(each) for node in self.program.nodes for each in node.args}
+        self.only_stored = {id(each.value) for each in stores if each.param in self.halves} - used
+        self.is_piecewise = self.is_fast or bool(self.halves)
         self.has_flags = self.is_fast and any(
             node.op in _CALLS or (node.op == "gather" and not self._is_affine(node)) for node in program.nodes
         )
         """Whether elements are computed anew one by one; else pieces as a whole."""
-        self.pieces = self.is_fast or self.is_complex
         self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
-        self.fast = replace(self.careful, typed=_fast_name, call=_fast_call)
+        if self.is_complex:
+            self.careful = replace(self.careful, call=_call_apart(_careful_call), calls=_CALLS | {"add"})
+        fast_call = _call_apart(_fast_call) if self.is_complex else _fast_call
+        self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
         """Dividends that grow by one, and divisors: see `_find_rows`."""
@@ -268,7 +297,7 @@ class _NativeWriter:
 
     def _has_fast_forms(self) -> bool:
         nodes = self.program.nodes
-        return any(map(_has_fast_form, nodes)) and not any(node.op == "loop" for node in nodes)
+        return any([*self.indexed, *filter(_has_fast_form, nodes)]) and not any(node.op == "loop" for node in nodes)
 
     def _index(self, store: Store) -> Node:
         assert store.index is not None
@@ -295,8 +324,6 @@ class _NativeWriter:
     # fast forms first, and anew by the careful ones those on which one gave up. Results stay in buffers until then, for
     # an output may be an input.
     #
-    # Complex operands are taken apart, and put together, by loops of their own: gcc 12 makes multiplications before an
-    # addition and a subtraction of neighbouring parts fused ones, in spite of its options.
     def _block(self) -> str:
         careful = self._loop(self.careful)
         if self.is_fast:
@@ -310,15 +337,15 @@ class _NativeWriter:
                 fast += "  if (!xf_all) for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n"
             fast += "  xf_all |= xf_wide != 0;\n"
             careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
-        size = 64 if any(node.op in _CALLS for node in self.program.nodes) else 512
-        rest = f"n - at < {size} ? n - at : {size}" if self.pieces else "n"
+        size = 256 if any(node.op in _CALLS for node in self.program.nodes) else 1024 if self.halves else 512
+        rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
             "long long *xf_report, char *scratch) {\n"
-            "  const long long xf_size = g[1], xf_most = g[2];\n"
+            "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
             f"{self._declarations(size)}{self._scratch()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
-            f"{self._take_apart()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
+            f"{self._load_halves()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
 
     def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
@@ -379,9 +406,9 @@ class _NativeWriter:
             const = "" if number in self.program.writes else "const "
             memory = storage_type(dtype)
             lines.append(f"{const}{memory} *p{number} = ({const}{memory} *)q[{self.elements.index(number)}]")
-            part = c_type(part_dtype(dtype)) if is_complex(dtype) else memory
-            if is_complex(dtype) and number in self.program.reads:
-                lines += [f"{part} r{number}[{size}]", f"{part} i{number}[{size}]"]
+            part = c_type(part_dtype(dtype)) if is_complex(dtype) else self._type_in_piece(number)
+            if number in self.halves and number in self.program.reads:
+                lines.append(f"float h{number}[{size}]")
             if self._is_buffered(number):
                 lines += [f"{part} {name}{number}[{size}]" for name in ("or", "oi")[: 1 + is_complex(dtype)]]
         for number in self.raw:
@@ -401,16 +428,22 @@ class _NativeWriter:
 
     def _is_buffered(self, number: int) -> bool:
         """Whether an output is written after the loop."""
-        return number in self.program.writes and (self.is_fast or is_complex(self._dtype(number)))
+        return number in self.program.writes and (self.is_fast or number in self.halves)
 
-    def _take_apart(self) -> str:
-        read = [n for n in self.elements if n in self.program.reads and is_complex(self._dtype(n))]
-        each = "for (long long j = 0; j < m; ++j) {{ r{0}[j] = p{0}[at + j].x; i{0}[j] = p{0}[at + j].y; }}"
-        return "".join(f"  XF_INDEPENDENT\n  {each.format(number)}\n" for number in read)
+    def _type_in_piece(self, number: int) -> str:
+        """The C type of an operand's elements in a piece."""
+        return "float" if number in self.halves else storage_type(self._dtype(number))
+
+    def _load_halves(self) -> str:
+        read = [number for number in self.halves if number in self.program.reads]
+        return "".join(f"  xf_load_halves(h{number}, p{number} + at, m);\n" for number in read)
 
     def _put_together(self) -> str:
         lines = []
         for number in filter(self._is_buffered, self.elements):
+            if number in self.halves:
+                lines.append(f"  xf_store_halves(p{number} + at, or{number}, m);\n")
+                continue
             to = f"p{number}[at + j]"
             each = f"{to} = or{number}[j];"
             if is_complex(self._dtype(number)):
@@ -441,16 +474,23 @@ class _NativeWriter:
                     loops[loop].append(line)
                 lines.append(f"    const {c_type(node.dtype)} {name} = k_{name}[j];")
             nodes = part if len(parts) == 1 else [*leaves, *part]
-            lines += writer.statements(nodes, self.names, f"v{count}_" if count else "v")
+            lines += map(self._round_once, writer.statements(nodes, self.names, f"v{count}_" if count else "v"))
             kept |= {id(node): (node, self.names[id(node)], count) for node in part}
             if self.has_flags and dialect is not self.careful:
                 lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
             loops.append(lines)
-        loops[-1] += [f"    {each}" for each in self._stores()]
+        loops[-1] += [f"    {each}" for each in self._stores(is_careful=dialect is self.careful)]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
-        counter = "int" if self.pieces else "long long"  # whose vectors are twice as long
+        counter = "int" if self.is_piecewise else "long long"  # whose vectors are twice as long
         head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
         return "".join(head + "".join(f"{each}\n" for each in lines) + "  }\n" for lines in loops)
+
+    def _round_once(self, line: str) -> str:
+        """The statement of a value; without its rounding to a half, where only the conversion of an output follows."""
+        found = re.fullmatch(r"    const float (\w+) = xf_half\((.*)\);", line)
+        if found is None or found[1] not in {self.names.get(each) for each in self.only_stored}:
+            return line
+        return f"    const float {found[1]} = {found[2]};"
 
     def _parts(self) -> list[list[Node]]:
         """The nodes of each loop: gcc 12 does not vectorise the conditions of some pairs of functions."""
@@ -463,16 +503,15 @@ class _NativeWriter:
         lines = []
         for number in self.elements:
             if number in self.program.reads:
-                memory = storage_type(self._dtype(number))
-                value = f"p{number}[at + j]"
-                if is_complex(self._dtype(number)):
-                    value = f"{{r{number}[j], i{number}[j]}}"
-                lines.append(f"    const {memory} l{number} = {value};")
+                value = f"h{number}[j]" if number in self.halves else f"p{number}[at + j]"
+                lines.append(f"    const {self._type_in_piece(number)} l{number} = {value};")
         return lines
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
             is_scalar = self.params[node.attr].is_scalar
+            if node.attr in self.halves:
+                return f"l{node.attr}"
             return to_register(f"{'s' if is_scalar else 'l'}{node.attr}", node.dtype)
         if node.op == "fact":
             return f"fact{self.facts.index(node.attr)}"
@@ -506,15 +545,15 @@ class _NativeWriter:
     def _test_affine(self) -> str:
         """Statements that raise the flag where a piece has affine indices that are out of range."""
         gathers = [node for node in self.program.nodes if node.op == "gather" and self._is_affine(node)]
-        if not gathers:
+        indices = [(node.args[0], node.attr) for node in gathers]
+        indices += [(self._index(store), store.param) for store in self.indexed]
+        if not indices:
             return ""
-        nodes = sort_nodes([node.args[0] for node in gathers])
+        nodes = sort_nodes([index for index, _ in indices])
         writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
         names: dict[int, str] = {}
         lines = writer.statements(nodes, names, "t")
-        tests = {
-            f"(unsigned long long){names[id(each.args[0])]} >= (unsigned long long)n{each.attr}" for each in gathers
-        }
+        tests = {f"(unsigned long long){names[id(each)]} >= (unsigned long long)n{array}" for each, array in indices}
         text = "".join(f"{each}\n" for each in lines)
         ends = "  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1)"
         return f"{ends} {{\n{text}    xf_all |= {' | '.join(sorted(tests))};\n  }}\n"
@@ -533,15 +572,18 @@ class _NativeWriter:
         return f"if ({mask} && {self._inside(index, array)}) {{ {before}{done} }}"
 
     # --- stores
-    def _stores(self) -> list[str]:
+    def _stores(self, *, is_careful: bool) -> list[str]:
         lines = []
         for number, store in enumerate(self.program.stores):
             dtype = self._dtype(store.param)
-            value = to_memory(self.names[id(store.value)], dtype)
+            name = self.names[id(store.value)]
+            value = name if store.param in self.halves else to_memory(name, dtype)
             if store.index is None:
-                name = self.names[id(store.value)]
-                if is_complex(dtype):
+                if is_complex(dtype) and self._is_buffered(store.param):
                     lines.append(f"or{store.param}[j] = {name}.x; oi{store.param}[j] = {name}.y;")
+                elif is_complex(dtype):
+                    to = f"p{store.param}[at + j]"
+                    lines.append(f"{to}.x = {name}.x; {to}.y = {name}.y;")
                 else:
                     to = f"or{store.param}[j]" if self._is_buffered(store.param) else f"p{store.param}[at + j]"
                     lines.append(f"{to} = {value};")
@@ -549,9 +591,11 @@ class _NativeWriter:
             index = self.names[id(store.index)]
             mask = "1" if store.mask is None else self.names[id(store.mask)]
             if number in self.late:
-                lines.append(f"k{number}[j] = {index}; w{number}[j] = {value}; m{number}[j] = {mask};")
+                note = "" if store.mask is None else f" m{number}[at + j] = {mask};"
+                lines.append(f"k{number}[at + j] = {index}; w{number}[at + j] = {value};{note}")
                 continue
-            lines.append(f"if ({mask} && {self._inside(index, store.param)}) p{store.param}[{index}] = {value};")
+            when = f"{mask} && {self._inside(index, store.param)}" if is_careful else mask
+            lines.append(f"if ({when}) p{store.param}[{index}] = {value};")
         return lines
 
     def _scratch(self) -> str:
@@ -575,18 +619,21 @@ class _NativeWriter:
         return "".join(lines)
 
     def _late_stores(self) -> str:
+        """The statements of stores that wait: a loop looks whether anything is wrong, another one then tells what."""
         lines = []
         for number in self.late:
             store = self.program.stores[number]
-            to, index = f"p{store.param}", f"k{number}[j]"
-            each = f"  for (long long j = 0; j < n; ++j) if (m{number}[j]"
-            lines.append(f"{each} && !({self._inside(index, store.param)})) m{number}[j] = 0;")
-            lines.append(f"  if (xf_report[{3 * (len(self.sites) - 1)}]) return;")
-            lines.append(f"{each}) {to}[{index}] = w{number}[j];")
+            to, index, size = f"p{store.param}", f"k{number}[j]", self._dtype(store.param).itemsize
+            each, mask = "  for (long long j = 0; j < n; ++j)", "1" if store.mask is None else f"m{number}[j]"
+            outside = f"(unsigned long long){index} >= (unsigned long long)n{store.param}"
+            lines += ["  {", "  int is_wrong = 0;", f"{each} is_wrong |= {mask} & ({outside});", "  if (is_wrong) {"]
+            lines.append(f"{each} if ({mask}) (void)({self._inside(index, store.param)});")
+            lines += ["  return;", "  }", f"{each} if ({mask}) {to}[{index}] = w{number}[j];"]
             if not is_distinct(self._index(store), self.params):
                 site = self._site("stored", store.param)
-                differs = f"xf_differs((const char *)&{to}[{index}], (const char *)&w{number}[j], sizeof *{to})"
-                lines.append(f"{each} && {differs}) {{ xf_miss({site}, {index}); return; }}")
+                differs = f"xf_differs{size}(&{to}[{index}], &w{number}[j])"
+                lines.append(f"{each} if ({mask} && {differs}) {{ xf_miss({site}, {index}); return; }}")
+            lines.append("  }")
         return "".join(f"{each}\n" for each in lines)
 
     def _form(self) -> list[int]:

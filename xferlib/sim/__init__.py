@@ -4,9 +4,11 @@
 (``XFERLIB_SIM``); the blocks here narrow that to a part of a program, strike it with faults, and time it.
 """
 
-from xferlib.sim.arrays import ImplicitCopyError, SimArray
+from xferlib.sim.arrays import SimArray
 from xferlib.sim.control import check, faults, reads, timeline, writes
 from xferlib.sim.detector import Access, Hazard, Race, RaceError, SimError, WrongDeviceError
+from xferlib.sim.implicit import ImplicitCopy, ImplicitCopyError
+from xferlib.sim.portable import NotPortableError
 from xferlib.sim.schedules import Fault, Plan, Point, explore
 from xferlib.sim.timing import H200, LAPTOP, Lane, Profile, Slice, Timeline
 
@@ -16,8 +18,10 @@ __all__ = [
     "Access",
     "Fault",
     "Hazard",
+    "ImplicitCopy",
     "ImplicitCopyError",
     "Lane",
+    "NotPortableError",
     "Plan",
     "Point",
     "Profile",

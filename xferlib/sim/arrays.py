@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -11,10 +12,9 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo, c_strides, check_dtype, view_as_dtype
 from xferlib._core.device import Device, make_capture_error
 from xferlib.errors import quote
+from xferlib.kernels.plans import Plans
 from xferlib.sim import machine, model
-from xferlib.sim import memory as memory_module
-from xferlib.sim.detector import SimError
-from xferlib.sim.memory import Spans
+from xferlib.sim.memory import Span, Spans, find_extent
 from xferlib.sim.model import SimStream
 
 if TYPE_CHECKING:
@@ -72,16 +72,25 @@ _INTERNAL = frozenset({"allocation", "info", "kind", "memory", "spans"})
 class ArrayKind:
     """The shape, strides, dtype, device and writability of arrays: the same object for the same ones."""
 
-    __slots__ = ("facts",)
+    __slots__ = ("dtype", "facts", "form", "shape", "start", "stop", "strides")
 
     def __init__(self, facts: tuple[Any, ...]) -> None:
         self.facts = facts
         """Those of `ArrayInfo` behind the pointer."""
+        self.shape: tuple[int, ...] = facts[0]
+        self.strides: tuple[int, ...] = facts[1]
+        self.dtype: np.dtype[Any] = facts[2]
+        nothing: tuple[int, int, model.Form] = (0, 0, None)
+        extent = nothing if 0 in self.shape else find_extent(self.shape, self.strides, self.dtype.itemsize)
+        self.start, self.stop, self.form = extent
+        """The bytes that an array at address 0 would occupy, as of a span."""
 
 
-_MOST_KINDS = 4096
-_kinds: dict[tuple[Any, ...], ArrayKind] = {}
-"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal."""
+_kinds: Plans[ArrayKind] = Plans(4096)
+"""By the facts, and NumPy's letter for the dtype, which tells long from long long: they are equal.
+
+An array keeps its own: where it is dropped here it is not found again, and no other is taken for it.
+"""
 
 
 def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
@@ -89,9 +98,8 @@ def find_kind(facts: tuple[Any, ...]) -> ArrayKind:
     key = (*facts, facts[2].char)
     found = _kinds.get(key)
     if found is None:
-        if len(_kinds) >= _MOST_KINDS:
-            _kinds.clear()  # arrays that have one keep it: it is not found again, and no other is taken for it
-        found = _kinds.setdefault(key, ArrayKind(facts))
+        found = ArrayKind(facts)
+        _kinds.keep(key, found)
     return found
 
 
@@ -103,12 +111,6 @@ def kind_of(array: SimArray) -> ArrayKind:
     return found
 
 
-class ImplicitCopyError(SimError, TypeError):
-    """A call would have copied device data to the host implicitly."""
-
-    __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
-
-
 class SimArray(Declared):
     """An array on a simulated device, with the Array API's attributes and operators.
 
@@ -117,22 +119,23 @@ class SimArray(Declared):
 
     __module__ = "xferlib.sim"  # the name that a program can use
 
-    __slots__ = ("__weakref__", "_info", "_memory", "_spans", "_uses_whole", "allocation", "kind")
+    __slots__ = ("__weakref__", "_info", "_memory", "_offset", "_spans", "_uses_whole", "allocation", "kind")
 
     _namespace: ClassVar[ModuleType]
     """The functions on arrays, set by `xferlib.sim.arrays.operators` when the backend is loaded."""
 
     def __init__(
         self, allocation: Allocation | LentAllocation, info: ArrayInfo | None, kind: ArrayKind | None = None,
-        memory: HostArray | None = None,
+        memory: HostArray | None = None, offset: int | None = None,
     ) -> None:  # fmt: skip
         self.allocation = allocation
         self._info = info
         self.kind = kind
-        """Stands for all but the address, as `kind_of` gives it; without ``info`` it is that of the whole block."""
+        """Stands for all but the address, as `kind_of` gives it; without ``info`` and ``offset`` of the whole block."""
         self._memory = memory
+        self._offset = offset
         self._spans: Spans | None = None
-        self._uses_whole = True if info is None else None
+        self._uses_whole = True if info is None and offset is None else None
 
     # --- what it is
 
@@ -141,16 +144,25 @@ class SimArray(Declared):
         found = self._info
         if found is None:
             assert self.kind is not None
-            found = self._info = ArrayInfo(self.allocation.block.pointer, *self.kind.facts)
+            found = self._info = ArrayInfo(self.allocation.block.pointer + self.offset, *self.kind.facts)
+        return found
+
+    @property
+    def offset(self) -> int:
+        """Where its first element lies in its block."""
+        found = self._offset
+        if found is None:
+            info = self._info
+            found = self._offset = 0 if info is None else info.pointer - self.allocation.block.pointer
         return found
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.info.shape
+        return (self.kind or kind_of(self)).shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.info.dtype
+        return (self.kind or kind_of(self)).dtype
 
     @property
     def device(self) -> Device:
@@ -197,8 +209,8 @@ class SimArray(Declared):
         """The simulated device's memory, for operations to run on; the program must not read it."""
         found = self._memory
         if found is None:
-            info, block = self.info, self.allocation.block
-            found = np.ndarray(info.shape, info.dtype, block.data, info.pointer - block.pointer, info.strides)
+            kind, block = self.kind or kind_of(self), self.allocation.block
+            found = np.ndarray(kind.shape, kind.dtype, block.data, self.offset, kind.strides)
             self._memory = found
         return found
 
@@ -206,17 +218,18 @@ class SimArray(Declared):
         """The spans that the array occupies."""
         found = self._spans
         if found is None:
-            found = self._spans = memory_module.spans(self.info, self.allocation.block)
+            kind, offset = self.kind or kind_of(self), self.offset
+            start, stop = offset + kind.start, offset + kind.stop
+            found = self._spans = (Span(self.allocation.block, start, stop, kind.form),) if start < stop else ()
         return found
 
     def is_whole(self) -> bool:
         """Whether it occupies all bytes of its block."""
         found = self._uses_whole
         if found is None:
-            spans = self.spans()
-            nbytes = self.allocation.block.nbytes
-            found = bool(spans) and spans[0].form is None and spans[0].stop - spans[0].start >= nbytes
-            self._uses_whole = found
+            kind = self.kind or kind_of(self)
+            nbytes = kind.stop - kind.start
+            found = self._uses_whole = nbytes > 0 and kind.form is None and nbytes >= self.allocation.block.nbytes
         return found
 
     # --- interfaces
@@ -242,51 +255,55 @@ class SimArray(Declared):
             return dlpack.host_capsule(self, stream, max_version, dl_device, copy)
         raise BufferError(f"memory of {self.device} cannot be shared with another library; move it: xferlib.to_host(x)")
 
-    # --- implicit copies to the host, refused
+    # --- implicit copies to the host
 
-    def _refuse(self, what: str, instead: str) -> NoReturn:
-        raise ImplicitCopyError(
-            f"{what} would copy {self.nbytes} bytes from {self.device} to the host, and wait for them; "
-            f"say so: {instead}"
-        )
+    def _convert(self, what: str, instead: str) -> HostArray:
+        """The values, for a use of the array that does not say that it copies them."""
+        from xferlib._api import transfers
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        self._refuse("converting to a NumPy array", "xferlib.to_host(x)")
+        machine.machine().implicit.convert(what, instead, self.nbytes, self.device)
+        values: HostArray = transfers.to_host(self)
+        return values
 
-    def item(self, *index: Any) -> NoReturn:
-        """Refused: it would copy to the host."""
-        self._refuse("x.item()", f"xferlib.to_host(x).item({', '.join(map(quote, index))})")
+    def __array__(self, dtype: Any = None, copy: Any = None) -> HostArray:
+        found = self._convert("converting to a NumPy array", "xferlib.to_host(x)")
+        return found if dtype is None else found.astype(dtype, copy=False)
 
-    def tolist(self) -> NoReturn:
-        """Refused: it would copy to the host."""
-        self._refuse("x.tolist()", "xferlib.to_host(x).tolist()")
+    def item(self, *index: Any) -> Any:
+        """One element as a Python number: an implicit copy."""
+        return self._convert("x.item()", f"xferlib.to_host(x).item({', '.join(map(quote, index))})").item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists: an implicit copy."""
+        return self._convert("x.tolist()", "xferlib.to_host(x).tolist()").tolist()
 
     def __float__(self) -> float:
-        self._refuse("float(x)", "float(xferlib.to_host(x))")
+        return float(self._convert("float(x)", "float(xferlib.to_host(x))").item())
 
     def __int__(self) -> int:
-        self._refuse("int(x)", "int(xferlib.to_host(x))")
+        return int(self._convert("int(x)", "int(xferlib.to_host(x))").item())
 
     def __complex__(self) -> complex:
-        self._refuse("complex(x)", "complex(xferlib.to_host(x))")
+        return complex(self._convert("complex(x)", "complex(xferlib.to_host(x))").item())
 
-    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
-        self._refuse("bool(x), as in `if x:`", "bool(xferlib.to_host(x))")
+    def __bool__(self) -> bool:
+        return bool(self._convert("bool(x), as in `if x:`", "bool(xferlib.to_host(x))").item())
 
-    def __index__(self) -> int:  # noqa: PLE0305 - it raises
-        self._refuse("using x as an index", "int(xferlib.to_host(x))")
+    def __index__(self) -> int:
+        return operator.index(self._convert("using x as an index", "int(xferlib.to_host(x))").item())
 
     def __iter__(self) -> Iterator[SimArray]:
         """The parts along the first axis, each a view on the device, as in CuPy and torch."""
         return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, value: object) -> bool:
-        self._refuse("`value in x`", "value in xferlib.to_host(x)")
+        return value in self._convert("`value in x`", "value in xferlib.to_host(x)")
 
     def __format__(self, form: str) -> str:
-        if form:
-            self._refuse(f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})")
-        return str(self)
+        if not form:
+            return str(self)
+        what, instead = f"writing x in the form {form!r}", f"format(xferlib.to_host(x), {form!r})"
+        return format(self._convert(what, instead), form)
 
     def __copy__(self) -> SimArray:
         return self.copy()
@@ -294,8 +311,8 @@ class SimArray(Declared):
     def __deepcopy__(self, memo: dict[int, Any]) -> SimArray:
         return self.copy()
 
-    def __reduce__(self) -> NoReturn:
-        self._refuse("pickling x", "pickle xferlib.to_host(x)")
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._convert("pickling x", "pickle xferlib.to_host(x)"), str(self.device))
 
     # --- operators and methods, which the maker of the namespace sets
 
@@ -314,6 +331,14 @@ class SimArray(Declared):
         def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn: ...
 
     __hash__ = None  # type: ignore[assignment]  # == compares element by element
+
+
+def _restore(values: HostArray, device: str) -> SimArray:
+    """The array on a device that a pickled one was."""
+    from xferlib._api import transfers
+
+    made: SimArray = transfers.to_device(values, device=device)
+    return made
 
 
 # Enqueues operations on arrays, with the stream and the bytes that they read and write.

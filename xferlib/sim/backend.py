@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -29,17 +30,18 @@ from xferlib._core.device import (
 from xferlib._core.registry import make_namespace
 from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
-from xferlib._runtime import happens_before
+from xferlib._runtime import happens_before, process
 from xferlib._runtime.checks import CodeLocation, user_site
 from xferlib.errors import StreamError, UnsupportedError
 from xferlib.kernels.backend_engine import BackendEngine
 from xferlib.kernels.calls import HostCall
 from xferlib.kernels.native_engine import bind_direct
 from xferlib.sim import arrays as arrays_module
-from xferlib.sim import launches, memory
+from xferlib.sim import launches, memory, portable
 from xferlib.sim import machine as machine_module
-from xferlib.sim.arrays import ImplicitCopyError, SimArray, kind_of
+from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
+from xferlib.sim.implicit import ImplicitCopyError, format_table
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import (
@@ -53,7 +55,7 @@ from xferlib.sim.model import (
     StreamKind,
 )
 from xferlib.sim.schedules import Point, Settings
-from xferlib.sim.timing import Lane
+from xferlib.sim.timing import Lane, seconds
 
 if TYPE_CHECKING:
     from xferlib.kernels.cuda_cpu.module import EmulatedKernel
@@ -67,6 +69,8 @@ def copy(machine: Machine, dst: int, src: int, nbytes: int, stream: SimStream) -
     with machine.lock:
         into, source = (machine.span(each, nbytes, "copy", stream) for each in (dst, src))
         name, lane = _kind(into, source)
+        if lane is Lane.D2H and launches.is_inside():
+            machine.implicit.wait(nbytes)
         target, values = into.block.data[into.start : into.stop], source.block.data[source.start : source.stop]
 
         def run() -> None:
@@ -260,12 +264,21 @@ class SimBackend(Backend):
 
     def __init__(self) -> None:
         self.machine = Machine(Settings.from_configuration())
+        process.register(self._show_implicit_copies)
         self._local = _Thread()
         self._handles: weakref.WeakValueDictionary[int, StreamHandle] = weakref.WeakValueDictionary()
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
+        is_strict = portable.is_on() or process.get().sim_strict == "1"
+        portable.switch(False)  # the members that it would restore are those of a namespace before
         SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
+        portable.switch(is_strict)
+
+    def _show_implicit_copies(self) -> None:
+        if found := self.machine.implicit.list():
+            table = format_table(found)
+            print(f"xferlib.sim: copies to the host that no call asks for\n{table}", file=sys.stderr)
 
     def _watch(self) -> None:
         """Follow the library's threads from the first stream or memory on: programs ask which backends exist, too."""
@@ -483,7 +496,7 @@ class SimBackend(Backend):
         self.machine.waits.synchronize(event)
 
     def event_elapsed_ms(self, start: Any, end: Any) -> float:
-        return float(end.time_s - start.time_s) * 1e3
+        return float(end.time_ps - start.time_ps) * 1e-9
 
     # --- kernels
 
@@ -507,7 +520,7 @@ class SimBackend(Backend):
         return True
 
     def host_s(self) -> float:
-        return self.machine.hosts.current().time_s
+        return seconds(self.machine.hosts.current().time_ps)
 
 
 def _stream(stream: RawStream) -> SimStream:
@@ -531,7 +544,8 @@ def borrow_memory(array: Any) -> Any:
     """An array over the same memory that does not keep it allocated; any other value unchanged."""
     if not isinstance(array, SimArray):
         return array
-    return SimArray(Borrowed(array.allocation.block), array.info)  # type: ignore[arg-type]  # it frees no block
+    borrowed: Any = Borrowed(array.allocation.block)  # it frees no block
+    return SimArray(borrowed, None, kind_of(array), None, array.offset)
 
 
 class SimCall(HostCall):

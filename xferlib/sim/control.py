@@ -10,9 +10,10 @@ import numpy as np
 
 from xferlib._core import streams as pending
 from xferlib.errors import ArgumentError, UnsupportedArrayError, did_you_mean, quote
-from xferlib.sim import schedules
+from xferlib.sim import portable, schedules
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Detector, Mode, SimError
+from xferlib.sim.implicit import ImplicitCopies, ImplicitCopy, Reaction
 from xferlib.sim.machine import PageGuard, machine
 from xferlib.sim.schedules import Fault, Plan, Schedule
 from xferlib.sim.timing import PROFILES, Profile, Timeline
@@ -33,6 +34,9 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         schedule: ``"lazy"``, ``"lifo"``, ``"random"`` or ``"eager"``; the configured one if omitted. Or
             the one that `explore` gives to a program.
         seed: Seed of a random schedule; one is drawn if omitted, and added to any error that leaves the block.
+        implicit: ``"raise"``, ``"log"`` or ``"allow"`` copies to the host that no call asks for, such as ``float(x)``;
+            as outside of the block if omitted. With ``"log"``, ``copies`` has them by line.
+        strict: Whether arrays refuse what is not the same on all backends; as outside of the block if omitted.
         guard: Guard the pages of pinned memory that copies in flight use, so that NumPy is caught at the
             line that touches them; 64-bit Linux only.
     """
@@ -43,6 +47,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         *,
         schedule: str | Schedule | None = None,
         seed: int | None = None,
+        implicit: str | None = None,
+        strict: bool | None = None,
         guard: bool = False,
     ) -> None:
         if mode is not None and (not isinstance(mode, str) or mode not in [*Mode]):
@@ -54,6 +60,12 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         if not isinstance(schedule, (str, Schedule, NoneType)):
             raise ArgumentError(f"sim.check: schedule={quote(schedule)} is none; give the name of one, such as 'lifo'")
         self.detector = Detector(Mode(mode) if mode is not None else machine().settings.mode)
+        if implicit is not None and (not isinstance(implicit, str) or implicit not in [*Reaction]):
+            raise ArgumentError(
+                f"sim.check: implicit={quote(implicit)} is none of {', '.join(Reaction)}; give one of them"
+            )
+        self._implicit = None if implicit is None else ImplicitCopies(Reaction(implicit))
+        self._strict = strict
         self._name = schedule
         self._outer: list[tuple[Any, ...]] = []
         self.seed = seed
@@ -65,6 +77,11 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         machine().raise_faults()
         return list(self.detector.races)
 
+    @property
+    def copies(self) -> list[ImplicitCopy]:
+        """The implicit copies to the host that ``implicit="log"`` has counted, by line, the most frequent first."""
+        return [] if self._implicit is None else self._implicit.list()
+
     def __repr__(self) -> str:
         count = len(self.detector.races)
         return f"<sim.check, mode {self.detector.mode.value!r}: {count} fault{'s' * (count != 1)}>"
@@ -75,11 +92,15 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         # to be over before the block's detector and schedule take the place of the outer ones.
         pending.settle_all()  # earlier operations are not the block's
         simulated.waits.quiesce()
-        self._outer.append((simulated.detector, simulated.engine.schedule, simulated.guard))
+        before = simulated.detector, simulated.engine.schedule, simulated.guard, simulated.implicit, portable.is_on()
+        self._outer.append(before)
+        if self._strict is not None:
+            portable.switch(self._strict)
         name = self._name if self._name is not None else simulated.settings.schedule
         if name == "random" and self.seed is None:
             self.seed = simulated.settings.seed or random.SystemRandom().randrange(1 << 32)
         simulated.detector = self.detector
+        simulated.implicit = self._implicit or simulated.implicit
         simulated.engine.schedule = schedules.find_schedule(name, self.seed or 0) if isinstance(name, str) else name
         self._schedule = name
         if self._guard is not None:
@@ -97,7 +118,7 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         simulated = machine()
-        detector, schedule, guard = _leave_block(self._outer, "check")
+        detector, schedule, guard, implicit, was_strict = _leave_block(self._outer, "check")
         try:
             if error is None:
                 pending.settle_all()
@@ -110,7 +131,8 @@ class check:  # noqa: N801 - reads as a verb: `with sim.check():`
             raise
         finally:
             # Whatever was raised above: a detector that stays would report the faults of later tests as this block's.
-            simulated.detector, simulated.engine.schedule = detector, schedule
+            simulated.detector, simulated.engine.schedule, simulated.implicit = detector, schedule, implicit
+            portable.switch(was_strict)
             if self._guard is not None:
                 simulated.guard = guard
                 self._guard.__exit__(None, None, None)
@@ -182,7 +204,7 @@ class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
         before = simulated.timeline
         simulated.waits.quiesce()
         self._outer.append(before)
-        simulated.timeline = Timeline(self._profile or before.profile, start_s=simulated.hosts.current().time_s)
+        simulated.timeline = Timeline(self._profile or before.profile, start_ps=simulated.hosts.current().time_ps)
         return simulated.timeline
 
     def __exit__(self, *exc_info: object) -> None:

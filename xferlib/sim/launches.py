@@ -17,14 +17,16 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib._core import arrays as core
 from xferlib._core.arrays import c_strides
 from xferlib._runtime.checks import CodeLocation, call_from, user_call
+from xferlib.kernels.plans import Plans
 from xferlib.sim import machine
-from xferlib.sim.arrays import SimArray, find_kind, kind_of, spans_of
+from xferlib.sim.arrays import ArrayKind, SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation
 from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream, Stager
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from xferlib._core.device import Device
     from xferlib.sim.machine import Machine
     from xferlib.sim.memory import Block
-    from xferlib.sim.model import Action
 
 # Launches.
 
@@ -130,7 +131,7 @@ class PreparedLaunch:
                 for each in given
             ]
             for new in self._makes:
-                host.time_s += timeline.enqueue_s
+                host.time_ps += timeline.enqueue_ps
                 block = memory.allocate(new.nbytes, self._device, stream, location)
                 allocation = Allocation(block, lifetimes.deaths)
                 if former is not None:
@@ -147,7 +148,7 @@ class PreparedLaunch:
                 else:
                     operands.append(memory.make_array(block, new.shape, new.dtype))
                 made.append(SimArray(allocation, None, new.kind, operands[-1]))
-            host.time_s += timeline.enqueue_s
+            host.time_ps += timeline.enqueue_ps
             is_alone = not (stream.others or stream.awaited)
             after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
             operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
@@ -171,7 +172,7 @@ class PreparedLaunch:
                 if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
                     operation.tick = 0
                 raise
-            stream.time_s = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_s)
+            stream.time_ps = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_ps)
             simulated.engine.add(operation)
         if not is_library:
             self._declare(given, stream, is_library=is_library)
@@ -182,29 +183,34 @@ class PreparedLaunch:
         return used + self._new_nbytes <= simulated.settings.memory_nbytes
 
     def _note_plain(self, operation: Operation, stream: SimStream, given: Sequence[Any], made: list[SimArray]) -> bool:
-        """Remember accesses to blocks that are used as wholes and by the stream alone; False, and nothing done, if not.
+        """Remember accesses that come after all others to the same memory; False, and nothing done, for any other.
 
-        Of such a block the last write and the last read are all that is kept (`Block`).
+        A whole block that its stream alone uses keeps the last write and the last read, and no more (`Block`).
         """
-        found: list[tuple[Block, Action | None]] = []
+        reads = len(self._reads)
+        found: list[tuple[SimArray, Block, Any]] = []
         for number in self._used:
             array = given[number]
             block = array.allocation.block
-            accesses, last_write = block.accesses, None
-            if accesses is not None:
-                if type(accesses) is not tuple:
-                    return False
-                last_write, last = accesses
-                if last.participant is not stream:
-                    return False
-            if (block.has_void and number in self._reads) or not (array._uses_whole or array.is_whole()):
+            accesses = block.accesses
+            if block.has_void and len(found) < reads:
                 return False
-            found.append((block, last_write))
-        for block, last_write in found[: len(self._reads)]:
-            block.accesses = last_write, operation
-        for block, _ in found[len(self._reads) :]:
-            block.accesses = operation, operation
-            block.has_void, block.value_flags = False, None
+            is_own = type(accesses) is tuple and accesses[1].participant is stream
+            if is_own and (array._uses_whole or array.is_whole()):
+                found.append((array, block, accesses))
+            elif block.is_clear(operation, stream.clock) and array.spans():
+                found.append((array, block, None))
+            else:
+                return False
+        for place, (array, block, accesses) in enumerate(found):
+            if accesses is None:
+                block.note(array.spans()[0], operation, is_write=place >= reads)
+                block.prune(self._simulator.machine.is_known)
+            elif place < reads:
+                block.accesses = accesses[0], operation
+            else:
+                block.accesses = operation, operation
+                block.has_void, block.value_flags = False, None
         for each in made:
             block = each.allocation.block
             block.accesses = operation, operation
@@ -242,8 +248,8 @@ def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None,
     """`Machine.order` for a stream that comes after no other, as most do."""
     if stream._seen.get(host.key) != host.version:
         stream.join(host)
-    if stream.time_s < host.time_s:
-        stream.time_s = host.time_s
+    if stream.time_ps < host.time_ps:
+        stream.time_ps = host.time_ps
     return (stream.tail,) if stream.last_wait is None else (stream.tail, stream.last_wait)
 
 
@@ -323,31 +329,146 @@ def note_new(
         note(RepeatedCall(launch, run), reads, made)
 
 
+# Calls of the namespace's functions that come again.
+
 Key = tuple[Any, ...]
-_MOST_KNOWN = 512
-_SIMPLE = (int, bool, type(None))
+_SIMPLE = (bool, str, type(None), type(Ellipsis))
+_BOUNDS = (int, type(None))
+_NUMBERS = (float, int, complex, bool)
+_SAME = {float: np.float64, int: np.int64}
 
 
-def _make_key(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
-    """The key of a call with arrays and simple options; None for one that is not repeated."""
+def _make_key(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
+    """The key of a call with arrays and simple options; None for one that is not repeated.
+
+    Arrays of one allocation are told from others, since a function may treat them differently.
+    """
     found: list[Any] = []
-    for each in (*args, *options.values()):
-        if type(each) is SimArray:
-            found.append(kind_of(each))
-        elif type(each) in _SIMPLE:
-            found += (type(each), each)  # True is no axis, but equal to 1
+    arrays: list[SimArray] = []
+    for each in (*args, *options.values()) if options else args:
+        kind = type(each)
+        if kind is SimArray:
+            found.append(each.kind or kind_of(each))
+            arrays.append(each)
+        elif kind is int:
+            found.append(each)
+        elif kind in _SIMPLE:
+            found += (kind, each)  # True is no axis, but equal to 1
+        elif kind is slice:
+            start, stop, step = each.start, each.stop, each.step
+            if type(start) not in _BOUNDS or type(stop) not in _BOUNDS or type(step) not in _BOUNDS:
+                return None
+            found += (kind, start, stop, step)
+        elif kind is tuple and SimArray not in map(type, each) and (inner := _make_key(each, {})) is not None:
+            found.append(inner)
         else:
             return None
-    return (*found, *options)
+    if len(arrays) > 1:
+        found += _find_shared(arrays)
+    return (*found, *options) if options else tuple(found)
 
 
-def _make_key_by_types(args: tuple[Any, ...], options: dict[str, Any]) -> Key | None:
+def _find_shared(arrays: Sequence[SimArray]) -> list[Any]:
+    """The pairs of arrays of one allocation, each with their distance, behind a mark."""
+    shared: list[Any] = [
+        (one, two, arrays[two].offset - arrays[one].offset)
+        for two in range(1, len(arrays))
+        for one in range(two)
+        if arrays[one].allocation is arrays[two].allocation
+    ]
+    return [SimArray, *shared] if shared else shared
+
+
+def _make_key_by_types(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
     """The key of a call that passes its arguments on to one kernel, which looks at numbers itself."""
-    return None if options else tuple([kind_of(each) if type(each) is SimArray else type(each) for each in args])
+    if options:
+        return None
+    found: list[Any] = [(each.kind or kind_of(each)) if type(each) is SimArray else type(each) for each in args]
+    if len(args) > 1:
+        found += _find_shared([each for each in args if type(each) is SimArray])
+    return tuple(found)
+
+
+def _make_key_of_assignment(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
+    """The key of ``x[key] = value``: a number is converted anew each time, by its type."""
+    if len(args) != 3 or type(args[2]) not in _NUMBERS:
+        return _make_key(args, options)
+    found = _make_key(args[:2], options)
+    return None if found is None else (*found, type(args[2]))
+
+
+class KnownView(NamedTuple):
+    """A part of the memory of an array that is given to a function, or that a step has made."""
+
+    place: int
+    """Of the array: among the arguments or, where it is ``~n``, what step ``n`` has made."""
+    offset: int
+    kind: ArrayKind
+
+    def over(self, array: SimArray) -> SimArray:
+        return SimArray(array.allocation, None, self.kind, None, array.offset + self.offset)
+
+
+class ConvertedNumber(NamedTuple):
+    """The number that a function is given, as one of a dtype."""
+
+    place: int
+    dtype: np.dtype[Any]
+    is_same: bool
+    """Whether the launch, which checks its range, makes the same of the number itself."""
+
+
+class KnownNumber(NamedTuple):
+    """A number that the key decides."""
+
+    value: Any
+
+
+Source = int | KnownView | ConvertedNumber | KnownNumber
+"""Where a step takes an argument from, and a function its result; a number alone is a place, as in `KnownView`."""
+
+
+class KnownSteps:
+    """The launches that a call comes to, each with the sources of its arguments, and the source of the result."""
+
+    __slots__ = ("_result", "_steps")
+
+    def __init__(self, steps: list[tuple[Callable[..., Any], list[Source]]], result: Source | None) -> None:
+        self._steps = steps
+        self._result = result
+
+    def repeat(self, args: Sequence[Any], called_at: tuple[CodeLocation, str]) -> Any:
+        """Make them again; `NotImplemented` where the function itself has to be called."""
+        made: list[Any] = []
+        for repeat, sources in self._steps:
+            try:
+                given = [args[each] if type(each) is int and each >= 0 else _take(each, args, made) for each in sources]
+            except Exception:  # of a conversion
+                return NotImplemented
+            found = repeat(given, called_at)
+            if found is NotImplemented:
+                return NotImplemented
+            made.append(found)
+        return None if self._result is None else _take(self._result, args, made)
+
+
+def _take(source: Source, args: Sequence[Any], made: Sequence[Any]) -> Any:
+    if type(source) is KnownView:
+        return source.over(args[source.place] if source.place >= 0 else made[~source.place])
+    if type(source) is ConvertedNumber:
+        value = args[source.place]
+        return value if source.is_same else core.number(value, source.dtype)
+    if type(source) is KnownNumber:
+        return source.value
+    assert isinstance(source, int)
+    return args[source] if source >= 0 else made[~source]
 
 
 class KnownCalls:
-    """The launches that calls of one function of the namespace have come to, by their arguments.
+    """The view, or the launches, that calls of one function of the namespace have come to, by their arguments.
+
+    Values are no part of the key: a function that looks at them enqueues a copy,
+    which is no launch that is noted, and such a call is not remembered.
 
     Args:
         function: The function.
@@ -357,9 +478,14 @@ class KnownCalls:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._known: dict[Key, tuple[Callable[..., Any], tuple[int, ...] | None]] = {}
+        self._known: Plans[Any] = Plans()
+        """A `KnownView`, or a function that makes the launches again."""
         self.get = self._known.get
-        self.make_key = _make_key_by_types if getattr(function, "passes_operands", False) else _make_key
+        self.make_key = _make_key
+        if getattr(function, "passes_operands", False):
+            self.make_key = _make_key_by_types
+        elif function.__name__ == "setitem":
+            self.make_key = _make_key_of_assignment
 
     def call(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Call the function, and remember what it comes to."""
@@ -370,8 +496,8 @@ class KnownCalls:
             thread.is_inside, thread.notes = True, notes
             before = engine.serial
             found = self._function(*args, **options)
-            if len(notes) == 1 and engine.serial == before + 1:  # else it does more
-                self._remember(args, options, found, *notes[0])
+            if engine.serial == before + len(notes):  # else it does more
+                self._remember(args, options, found, notes)
             if outer is not None:
                 outer += notes
             return found
@@ -379,26 +505,58 @@ class KnownCalls:
             thread.is_inside, thread.notes = was_inside, outer
 
     def _remember(
-        self, args: tuple[Any, ...], options: dict[str, Any], found: Any, call: Any, given: Sequence[Any], result: Any
+        self, args: tuple[Any, ...], options: dict[str, Any], found: Any, notes: list[tuple[Any, Sequence[Any], Any]]
     ) -> None:
-        key = self.make_key(args, options)
-        if found is not result or key is None or len({*map(id, args)}) < len(args):
-            return  # of one that is given twice it cannot be told where it went
-        places: list[int] = []
-        for each in given:
-            found_at = [
-                place
-                for place, other in enumerate(args)
-                if other is each or (each is THE_NUMBER and type(other) is not SimArray)
-            ]
-            if len(found_at) != 1:
+        if (key := self.make_key(args, options)) is None:
+            return
+        steps: list[tuple[Callable[..., Any], list[Source]]] = []
+        made: list[Any] = []
+        for call, given, result in notes:
+            sources = [self._find_source(args, made, each) for each in given]
+            known = [each for each in sources if each is not None]
+            if len(known) < len(sources) or any(each is result for each in made):
                 return
-            places += found_at
-        if self.make_key is _make_key_by_types and set(places) != set(range(len(args))):
-            return  # the kernel does not see all of them
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[key] = call.repeat, None if places == [*range(len(args))] else tuple(places)
+            steps.append((call.repeat, known))
+            made.append(result)
+        if any(each is one for each in made[:-1] for one in args):
+            return  # a step that fails would leave the one before half done
+        source = None if found is None else self._find_source(args, made, found)
+        if source is None and found is not None:
+            return
+        if self.make_key is _make_key_by_types:
+            used = {each for _, sources in steps for each in sources if isinstance(each, int)}
+            if not used.issuperset(number for number, each in enumerate(args) if type(each) is not SimArray):
+                return  # the kernel does not see all of them
+        if not steps:
+            if type(source) is KnownView:
+                self._known.keep(key, source)
+            elif found is None or source is not None:
+                self._known.keep(key, KnownSteps([], source).repeat)
+        elif len(steps) == 1 and steps[0][1] == [*range(len(args))] and source == -1:
+            self._known.keep(key, steps[0][0])
+        else:
+            self._known.keep(key, KnownSteps(steps, source).repeat)
+
+    def _find_source(self, args: Sequence[Any], made: Sequence[Any], value: Any) -> Source | None:
+        """Where a call with such arguments finds the value; None if that cannot be told."""
+        places = [*enumerate(args), *((~number, each) for number, each in enumerate(made))]
+        if isinstance(value, SimArray):
+            if (same := next((place for place, each in places if each is value), None)) is not None:
+                return same
+            for place, each in places:
+                if type(each) is SimArray and each.allocation is value.allocation:
+                    return KnownView(place, value.offset - each.offset, kind_of(value))
+            return None
+        numbers = [place for place, each in enumerate(args) if type(each) is not SimArray]
+        if value is THE_NUMBER:
+            return numbers[0] if len(numbers) == 1 else None
+        if self.make_key is _make_key_by_types:
+            same_numbers = [place for place in numbers if args[place] is value]
+            return same_numbers[0] if len(same_numbers) == 1 else None
+        if self.make_key is _make_key_of_assignment and type(args[-1]) in _NUMBERS:
+            dtype = kind_of(args[0]).dtype
+            return ConvertedNumber(len(args) - 1, dtype, _SAME.get(type(args[-1])) is dtype.type)
+        return KnownNumber(value) if isinstance(value, (int, float, complex, np.generic)) else None
 
 
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -409,17 +567,22 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        if is_passed_on and len(args) == 2:
+        if is_passed_on and len(args) == 2 and not options:
             a, b = args
-            key: Any = (a.kind if type(a) is SimArray else type(a), b.kind if type(b) is SimArray else type(b))
-        elif is_passed_on and len(args) == 1 and type(args[0]) is SimArray:
-            key = (args[0].kind,)
+            if type(b) is not SimArray:
+                key: Any = (a.kind if type(a) is SimArray else type(a), type(b))
+            elif type(a) is not SimArray:
+                key = (type(a), b.kind)
+            elif a.allocation is not b.allocation:
+                key = (a.kind, b.kind)
+            else:
+                key = (a.kind, b.kind, SimArray, (0, 1, b.offset - a.offset))
         else:
             key = make_key(args, options)
-        if (known := get(key)) is not None and not (is_passed_on and options):
-            repeat, places = known
-            called_at = call_from(sys._getframe(1), name)
-            found = repeat(args if places is None else [args[place] for place in places], called_at)
+        if (known := get(key)) is not None:
+            if type(known) is KnownView:
+                return known.over(args[known.place])
+            found = known(args, call_from(sys._getframe(1), name))
             if found is not NotImplemented:
                 return found
         return repeats.call(args, options)

@@ -41,6 +41,7 @@ from xferlib.sim.detector import (
     stream_names,
     waits_of_host,
 )
+from xferlib.sim.implicit import ImplicitCopies
 from xferlib.sim.memory import (
     AddressSpace,
     Block,
@@ -86,7 +87,7 @@ from xferlib.sim.model import (
     lines,
 )
 from xferlib.sim.schedules import Engine, Fault, Faults, Point, Settings
-from xferlib.sim.timing import HOST, Lane, Timeline
+from xferlib.sim.timing import HOST, Lane, Timeline, seconds
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -841,7 +842,7 @@ class PostponedStaging:
         assert ends is not None
         host = machine.hosts.current()
         stager.learn(host.clock)
-        stager.time_s = host.time_s
+        stager.time_ps = host.time_ps
         machine.order(stager.stream, host)
         stager.copies.learn(stager.stream.clock)
         block = machine.memory.find(ends.device.pointer)
@@ -855,7 +856,7 @@ class PostponedStaging:
         if machine.detector.is_on:
             machine.detector.check(copies, stager.copies.clock, *_either(spans, is_write=ends.is_upload))
         self._staging.check(self.action, clock, ends.host, is_write=not ends.is_upload)
-        self._outcome = Handover(join_clocks(clock), 0.0, machine.participants)
+        self._outcome = Handover(join_clocks(clock), 0, machine.participants)
 
     def watch(self) -> None:
         """Take the checksum of the host's memory, a target's once it looks uninitialised."""
@@ -1107,8 +1108,8 @@ class Waits:
             if _knows(host, event):
                 return True
             if machine.engine.schedule.is_eager:
-                if event.time_s > host.time_s:
-                    host.time_s += machine.timeline.enqueue_s
+                if event.time_ps > host.time_ps:
+                    host.time_ps += machine.timeline.enqueue_ps
                     return False
             else:
                 event.polls += 1
@@ -1145,14 +1146,14 @@ class Waits:
     def _reach(self, host: HostThread, event: SimEvent) -> None:
         self._machine.engine.force(event.operation)
         host.learn(event.clock)
-        host.time_s = max(host.time_s, event.time_s)
+        host.time_ps = max(host.time_ps, event.time_ps)
 
     def synchronize(self, event: SimEvent) -> None:
         """Block until the work before an event is complete."""
         machine = self._machine
         with machine.lock:
             host = self._machine.enter(Point.SYNCHRONIZE, event.stream.device)
-            host.time_s += machine.timeline.profile.synchronize_s
+            host.time_ps += machine.timeline.synchronize_ps
             self._reach(host, event)
             self._machine.lifetimes.retire_ended()
 
@@ -1191,7 +1192,7 @@ class Waits:
 
     def _drain(self, host: HostThread, streams: Collection[SimStream]) -> None:
         machine = self._machine
-        host.time_s += machine.timeline.profile.synchronize_s
+        host.time_ps += machine.timeline.synchronize_ps
         for stream in streams:
             for operation in (stream.tail, stream.last_wait):
                 if operation is not None:
@@ -1199,7 +1200,7 @@ class Waits:
             host.join(stream)
             for event in stream.awaited.values():
                 host.learn(event.clock)
-            host.time_s = max(host.time_s, stream.time_s)
+            host.time_ps = max(host.time_ps, stream.time_ps)
         self._machine.lifetimes.retire_ended()
 
 
@@ -1234,6 +1235,7 @@ class Machine:
     Attributes:
         lock: Held by every call into the machine.
         guard: The page guard of a ``with`` block, or None.
+        implicit: What is done about implicit copies to the host, and those there were.
         listener: Is told of every operation and its time on the virtual clock.
         function: The function of `Stream.call` that runs now, in the thread that holds the lock.
         functions: Those that have been enqueued and have not run.
@@ -1249,6 +1251,7 @@ class Machine:
         self.hosts = Hosts(self.participants)
         self.memory = AddressSpace()
         self.detector = Detector(settings.mode)
+        self.implicit = ImplicitCopies(settings.implicit)
         self.engine = Engine(schedule or schedules.find_schedule(settings.schedule, settings.seed))
         self.guard: PageGuard | None = None
         self.faults = Faults()
@@ -1306,7 +1309,7 @@ class Machine:
             self.detector.raise_postponed()
         if self.guard is not None and self.guard.touches:
             report_touches(self.detector, self.guard)
-        host.time_s += self.timeline.enqueue_s
+        host.time_ps += self.timeline.enqueue_ps
         if point is not None and (self.faults.plan is not None or self.faults.lost):
             self._strike(point, device, stream)
         return host
@@ -1354,8 +1357,8 @@ class Machine:
     def order(self, stream: SimStream, host: HostThread) -> list[Operation | None]:
         """Order the next operation of ``stream`` behind all that CUDA's rules put before it."""
         stream.join(host)
-        if stream.time_s < host.time_s:
-            stream.time_s = host.time_s
+        if stream.time_ps < host.time_ps:
+            stream.time_ps = host.time_ps
         after = [stream.tail]
         if stream.awaited:
             for event in stream.awaited.values():
@@ -1366,7 +1369,7 @@ class Machine:
         for other in stream.others:
             stream.join(other)
             after.append(other.tail)
-            stream.time_s = max(stream.time_s, other.time_s)
+            stream.time_ps = max(stream.time_ps, other.time_ps)
         return after
 
     def enqueue(
@@ -1446,8 +1449,8 @@ class Machine:
                         operation.around.drop()
                 raise
             if lane is not Lane.NONE:
-                timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_s)
-                stream.time_s = timing[1]
+                timing = self.timeline.add(lane, stream.device.index, stream.key, name, nbytes, stream.time_ps)
+                stream.time_ps = timing[1]
                 if self.listener is not None:
                     self._tell(self.listener, operation, lane, nbytes, timing)
             self.engine.add(operation)
@@ -1485,12 +1488,14 @@ class Machine:
             called.note_enqueue()
 
     def _tell(
-        self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[float, float]
+        self, listener: OperationListener, operation: Operation, lane: Lane, nbytes: int, timing: tuple[int, int]
     ) -> None:
         stream = operation.participant
         assert isinstance(stream, SimStream)
         kind = "kernel" if lane is KERNELS else lane.value
-        listener(kind, operation.name, nbytes, f"sim:{stream.device.index}", stream.handle, *timing, operation.location)
+        start_s, end_s = map(seconds, timing)
+        device = f"sim:{stream.device.index}"
+        listener(kind, operation.name, nbytes, device, stream.handle, start_s, end_s, operation.location)
 
     def is_known(self, action: Action) -> bool:
         """Whether everything still to come is ordered behind an action."""
@@ -1524,7 +1529,7 @@ class Machine:
             host = self.enter(Point.WAIT, stream.device)
             is_legacy = stream.kind is StreamKind.LEGACY
             after = [stream.last_wait] if is_legacy else self.order(stream, host)
-            stream.time_s = max(stream.time_s, event.time_s)
+            stream.time_ps = max(stream.time_ps, event.time_ps)
             operation = Operation("wait", stream, here(), None)
             self.engine.order(operation, [*after, event.operation])
             # The operations first: clocks that know of a wait which is not made would hide a race.
@@ -1653,10 +1658,11 @@ class Machine:
     def _note_staging(self, nbytes: int) -> None:
         host = self.hosts.current()
         with self.lock:
-            timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_s)
-            host.time_s = timing[1]
+            timing = self.timeline.add(Lane.STAGING, HOST, host.key, "stage", nbytes, host.time_ps)
+            host.time_ps = timing[1]
             if self.listener is not None:
-                self.listener("staging", "stage", nbytes, "host", host.label, *timing, here())
+                start_s, end_s = map(seconds, timing)
+                self.listener("staging", "stage", nbytes, "host", host.label, start_s, end_s, here())
 
 
 class Explored(NamedTuple):

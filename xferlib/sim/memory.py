@@ -165,14 +165,14 @@ class Block:
         self.accesses = history
 
     def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
-        """Whether an access to any bytes of the block is ordered behind all others; False if that is not seen here."""
+        """Whether an access to any bytes of the block is ordered behind all others."""
         accesses = self.accesses
         if type(accesses) is tuple:
             last = accesses[1]
             participant = last.participant
             known = participant is action.participant or last.tick <= clock.get(participant.key, 0)
             return known or participant.is_retired
-        return accesses is None
+        return accesses is None or accesses.is_clear(action, clock)  # type: ignore[union-attr]
 
     def latest(self) -> list[Action]:
         """The last access of each participant."""
@@ -281,7 +281,13 @@ def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Seque
     """The spans of the elements ``start + sum(i * stride)`` of a block."""
     if 0 in shape:
         return ()
-    stop = start + itemsize
+    below, above, form = find_extent(shape, strides, itemsize)
+    return (Span(block, start + below, start + above, form),)
+
+
+def find_extent(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[int, int, model.Form]:
+    """The bytes of the elements ``sum(i * stride)``, as of a span; at least one."""
+    start, stop = 0, itemsize
     axes: list[tuple[int, int]] = []
     for extent, stride in zip(shape, strides, strict=True):
         if extent > 1 and stride:
@@ -302,7 +308,7 @@ def strided_spans(block: Block, start: int, shape: Sequence[int], strides: Seque
             kept[-1] = (kept[-1][0], kept[-1][1] * extent)
         else:
             kept.append((stride, extent))
-    return (Span(block, start, stop, Strided(run, tuple(kept)) if kept else None),)
+    return start, stop, Strided(run, tuple(kept)) if kept else None
 
 
 def last_users(block: Block, before: Sequence[HasClock]) -> tuple[Action, ...]:

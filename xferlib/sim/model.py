@@ -248,11 +248,11 @@ class Participant:
 class HostThread(Participant):
     """A participant on the host, with its time on the virtual clock."""
 
-    __slots__ = ("time_s",)
+    __slots__ = ("time_ps",)
 
     def __init__(self, key: int, label: str) -> None:
         super().__init__(key, label)
-        self.time_s = 0.0
+        self.time_ps = 0
 
 
 class Stager(HostThread):
@@ -294,11 +294,11 @@ class TransferCopies(Participant):
 class Handover(KeptClock):
     """The clock that a publishing thread passes to the thread that takes the thing."""
 
-    __slots__ = ("time_s",)
+    __slots__ = ("time_ps",)
 
-    def __init__(self, clock: Clock, time_s: float, participants: ParticipantKeys) -> None:
+    def __init__(self, clock: Clock, time_ps: int, participants: ParticipantKeys) -> None:
         super().__init__(clock, participants)
-        self.time_s = time_s
+        self.time_ps = time_ps
 
 
 class Hosts:
@@ -364,11 +364,12 @@ class Hosts:
         # Its own clock knows of waits that a staging thread of a real machine may never make: the taker of the transfer
         # does not know of them.
         if isinstance(host, Stager) and host.outcome is not None:
-            host.outcome.time_s = host.time_s
+            host.outcome.time_ps = host.time_ps
             return host.outcome
         if isinstance(before, Handover):
-            return Handover(join_clocks(before.clock, host.clock), max(before.time_s, host.time_s), self._participants)
-        return Handover(dict(host.clock), host.time_s, self._participants)
+            clock, time_ps = join_clocks(before.clock, host.clock), max(before.time_ps, host.time_ps)
+            return Handover(clock, time_ps, self._participants)
+        return Handover(dict(host.clock), host.time_ps, self._participants)
 
     def act(self, stager: Stager, step: Callable[[], None]) -> None:
         """Do a step in the calling thread as the participant ``stager``."""
@@ -397,7 +398,7 @@ class Hosts:
         if isinstance(handover, Handover):
             host = self.current()
             host.learn(handover.clock)
-            host.time_s = max(host.time_s, handover.time_s)
+            host.time_ps = max(host.time_ps, handover.time_ps)
 
 
 # Operations of the simulated devices, each with the line of the program that requested it.
@@ -1110,6 +1111,15 @@ class History:
         """The last access of each participant."""
         return [each.latest for each in self._accesses.values()]
 
+    def is_clear(self, action: Action, clock: Clock | Joined) -> bool:
+        """Whether an action is ordered behind all accesses."""
+        own = action.participant.key
+        for key, accesses in self._accesses.items():
+            latest = accesses.latest
+            if key != own and latest.tick > clock.get(key, 0) and not latest.participant.is_retired:
+                return False
+        return True
+
     def find_conflict(
         self, span: Region[HasData], action: Action, clock: Clock | Joined, *, is_write: bool
     ) -> tuple[Action, bool] | None:
@@ -1190,7 +1200,7 @@ class SimStream(Participant):
 
     Attributes:
         tail: The last operation enqueued.
-        time_s: When its last operation ends on the virtual clock.
+        time_ps: When its last operation ends on the virtual clock.
         pool: Memory freed in its order.
         awaited: Of the legacy stream, by stream: events that its next operation waits for. Blocking streams are not
             ordered around a wait, as measured on an H200.
@@ -1205,7 +1215,7 @@ class SimStream(Participant):
 
     __slots__ = (
         "awaited", "device", "idle_copies", "is_own", "kind", "last_wait", "others", "polled", "pool", "priority",
-        "recorded", "site", "tail", "time_s", "waited",
+        "recorded", "site", "tail", "time_ps", "waited",
     )  # fmt: skip
 
     def __init__(
@@ -1221,7 +1231,7 @@ class SimStream(Participant):
         self.priority = priority
         self.tail: Operation | None = None
         self.others: Sequence[SimStream] = ()
-        self.time_s = 0.0
+        self.time_ps = 0
         self.waited: dict[int, Waited] = {}
         self.pool = Pool()
         self.awaited: dict[int, SimEvent] = {}
@@ -1254,7 +1264,7 @@ class SimEvent(KeptClock):
     A clock that has reached ``tick`` of ``participant`` is ordered behind it.
     """
 
-    __slots__ = ("operation", "participant", "polls", "stream", "tick", "time_s", "timing")
+    __slots__ = ("operation", "participant", "polls", "stream", "tick", "time_ps", "timing")
 
     def __init__(self, stream: SimStream, operation: Operation, participants: ParticipantKeys, *, timing: bool) -> None:
         super().__init__(dict(stream.clock), participants)
@@ -1262,7 +1272,7 @@ class SimEvent(KeptClock):
         self.operation = operation
         self.participant: Participant = stream
         self.tick = operation.tick
-        self.time_s = stream.time_s
+        self.time_ps = stream.time_ps
         self.timing = timing
         self.polls = 0
 

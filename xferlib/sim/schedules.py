@@ -27,6 +27,7 @@ from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
 from xferlib.sim.detector import Mode
+from xferlib.sim.implicit import Reaction
 from xferlib.sim.model import Around, Operation
 from xferlib.sim.timing import H200, PROFILES, Profile
 
@@ -538,6 +539,7 @@ class Settings:
     devices: int = 2
     memory_nbytes: int = 8 << 30
     mode: Mode = Mode.RAISE
+    implicit: Reaction | None = None
     schedule: str = "lazy"
     seed: int = 0
     profile: Profile = H200
@@ -550,6 +552,7 @@ class Settings:
             devices=config.sim_devices,
             memory_nbytes=config.sim_memory,
             mode=Mode(config.sim),
+            implicit=None if config.sim_implicit is None else Reaction(config.sim_implicit),
             schedule=config.sim_schedule,
             seed=config.sim_seed,
             profile=PROFILES[config.sim_profile],

@@ -148,11 +148,12 @@ class Profile:
         """
         return replace(like if like is not None else H200, **read(transfers, kernels, nbytes))
 
-    def costs(self) -> dict[Lane, tuple[float, float]]:
-        """For each engine, its bytes per second and the seconds before the first of them."""
+    def costs(self) -> dict[Lane, tuple[float, int]]:
+        """For each engine, its bytes per second and the picoseconds before the first of them."""
         speeds = {Lane.H2D: self.h2d, Lane.D2H: self.d2h, Lane.PEER: self.peer, Lane.KERNELS: self.memory,
                   Lane.D2D: self.memory / 2}  # fmt: skip
-        return {Lane.STAGING: (self.staging, 0.0), **{lane: (speed, self.latency_s) for lane, speed in speeds.items()}}
+        latency = picoseconds(self.latency_s)
+        return {Lane.STAGING: (self.staging, 0), **{lane: (speed, latency) for lane, speed in speeds.items()}}
 
 
 H200 = Profile(
@@ -169,6 +170,20 @@ PROFILES = {profile.name: profile for profile in (H200, LAPTOP)}
 
 
 # The virtual clock: the time at which each operation would run on the machine of a profile.
+#
+# It counts whole picoseconds. Sums of seconds are rounded, by how much depends on their order, and with it which of two
+# operations that end together is the later one.
+
+
+def picoseconds(seconds: float) -> int:
+    """Seconds as the virtual clock counts them."""
+    return round(seconds * 1e12)
+
+
+def seconds(time_ps: int) -> float:
+    """A time of the virtual clock in seconds."""
+    return time_ps * 1e-12
+
 
 _MOST_KEPT = 1 << 17
 _OPPOSITE = {Lane.H2D: Lane.D2H, Lane.D2H: Lane.H2D}
@@ -194,17 +209,19 @@ class Timeline:
 
     Attributes:
         profile: The machine's figures.
+        enqueue_ps, synchronize_ps: Host time of one call that enqueues, and of one that waits, beyond the wait.
         start_s: The time at which it begins.
     """
 
-    def __init__(self, profile: Profile, *, start_s: float = 0.0, keeps: bool = True) -> None:
+    def __init__(self, profile: Profile, *, start_ps: int = 0, keeps: bool = True) -> None:
         self.profile = profile
-        self.enqueue_s = profile.enqueue_s
-        self.start_s = start_s
+        self.enqueue_ps = picoseconds(profile.enqueue_s)
+        self.synchronize_ps = picoseconds(profile.synchronize_s)
+        self.start_s = seconds(start_ps)
         self._costs = profile.costs()
         self._kernels = self._costs[Lane.KERNELS]
         self._keeps = keeps
-        self._busy_until_s: dict[tuple[int, Lane], float] = {}
+        self._busy_until_ps: dict[tuple[int, Lane], int] = {}
         self._slices: deque[Slice] = deque(maxlen=_MOST_KEPT)
         self.slowed: dict[int, float] = {}
         """Factors on the durations of streams slowed by fault injection, by stream."""
@@ -224,34 +241,32 @@ class Timeline:
         """Forget the operations; engines stay busy."""
         self._slices.clear()
 
-    def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_s: float) -> tuple[float, float]:
-        """Run an operation once its engine is free and ``after_s`` is reached; returns its start and end."""
+    def add(self, lane: Lane, device: int, stream: int, name: str, nbytes: int, after_ps: int) -> tuple[int, int]:
+        """Run an operation once its engine is free and ``after_ps`` is reached; returns its start and end."""
         key = (device, lane)
-        start_s = self._busy_until_s.get(key, 0.0)
-        if start_s < after_s:
-            start_s = after_s
-        bytes_per_s, latency_s = self._costs[lane]
-        duration_s = nbytes / bytes_per_s + latency_s
+        start_ps = max(self._busy_until_ps.get(key, 0), after_ps)
+        bytes_per_s, latency_ps = self._costs[lane]
+        duration = nbytes * 1e12 / bytes_per_s + latency_ps
         if self.slowed:
-            duration_s *= self.slowed.get(stream, 1.0)
+            duration *= self.slowed.get(stream, 1.0)
         other = _OPPOSITE.get(lane)
-        if other is not None and self._busy_until_s.get((device, other), 0.0) > start_s:
-            duration_s /= self.profile.duplex
-        end_s = self._busy_until_s[key] = start_s + duration_s
+        if other is not None and self._busy_until_ps.get((device, other), 0) > start_ps:
+            duration /= self.profile.duplex
+        end_ps = self._busy_until_ps[key] = start_ps + round(duration)
         if self._keeps:
-            self._slices.append(Slice(lane, device, stream, name, start_s, end_s, nbytes))
-        return start_s, end_s
+            self._slices.append(Slice(lane, device, stream, name, seconds(start_ps), seconds(end_ps), nbytes))
+        return start_ps, end_ps
 
-    def add_kernel(self, key: tuple[int, Lane], nbytes: int, stream: int, name: str, after_s: float) -> float:
+    def add_kernel(self, key: tuple[int, Lane], nbytes: int, stream: int, name: str, after_ps: int) -> int:
         """`add` for a kernel, by the device and `Lane.KERNELS` as they are kept here; returns its end."""
         if self._keeps or self.slowed:
-            return self.add(key[1], key[0], stream, name, nbytes, after_s)[1]
-        bytes_per_s, latency_s = self._kernels
-        start_s = self._busy_until_s.get(key, 0.0)
-        if start_s < after_s:
-            start_s = after_s
-        end_s = self._busy_until_s[key] = start_s + (nbytes / bytes_per_s + latency_s)
-        return end_s
+            return self.add(key[1], key[0], stream, name, nbytes, after_ps)[1]
+        bytes_per_s, latency_ps = self._kernels
+        start_ps = self._busy_until_ps.get(key, 0)
+        if start_ps < after_ps:
+            start_ps = after_ps
+        end_ps = self._busy_until_ps[key] = start_ps + round(nbytes * 1e12 / bytes_per_s + latency_ps)
+        return end_ps
 
     def busy_s(self, *lanes: Lane, device: int | None = None) -> float:
         """Seconds in which at least one of the engines was busy."""

@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from xferlib import Device
     from xferlib.backends.base import Backend
     from xferlib.sim import check
 
@@ -30,7 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--xferlib-backend",
         metavar="NAME[,NAME]",
-        help="backends on which xl_backend and xp run a test; default: every one that can run here",
+        help="backends on which xl_backend and xp run a test; default: every one that can run here. With a device, "
+        "such as sim:1, xl_device is that one",
     )
     group.addoption(
         "--xferlib-sim-strict",
@@ -38,10 +40,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="check every test on sim by itself, and guard the pages of pinned memory that its copies use (Linux)",
     )
     group.addoption(
+        "--pretend",
+        metavar="LIBRARY",
+        help="run tests that import cupy on the simulated device: --pretend=cupy",
+    )
+    group.addoption(
         "--xferlib-cuda-sync",
         action="store_true",
         help="synchronise CUDA after every test, so that an asynchronous error fails the test that caused it",
     )
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Pretend before a conftest.py imports the library."""
+    if library := early_config.known_args_namespace.pretend:
+        from xferlib.errors import ArgumentError
+        from xferlib.testing import pretend
+
+        try:
+            pretend.install(library)
+        except ArgumentError as error:
+            raise pytest.UsageError(f"--{error}") from None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,6 +140,17 @@ def xl_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 
 
 @pytest.fixture
+def xl_device(request: pytest.FixtureRequest, xl_backend: Backend) -> Device:
+    """A device of `xl_backend` for the test's data: of several not the current one.
+
+    So a forgotten ``device=`` fails. ``--xferlib-backend=sim:1`` chooses another.
+    """
+    from xferlib.testing import plugin_checks as checks
+
+    return checks.choose_device(request, xl_backend)
+
+
+@pytest.fixture
 def xp(xl_backend: Backend) -> ModuleType:
     """The Array-API namespace of `xl_backend`; a backend that has none skips the test."""
     from xferlib.testing import plugin_checks as checks
@@ -137,5 +167,5 @@ def xferlib_sim() -> Iterator[check]:
     import xferlib
     from xferlib.testing import plugin_checks as checks
 
-    with xferlib.use_backend("sim"), checks.check_test() as checked:
+    with xferlib.use_backend("sim"), checks.check_test(strict=checks.is_strict()) as checked:
         yield checked

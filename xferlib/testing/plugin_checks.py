@@ -15,13 +15,14 @@ import xferlib as xl
 from xferlib import sim
 from xferlib._core import registry
 from xferlib._native import cuda_driver
+from xferlib._runtime import process
 from xferlib._runtime.checks import is_own
 from xferlib.errors import DeviceLostError, XferError, did_you_mean
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from xferlib import BackendStatus
+    from xferlib import BackendStatus, Device
     from xferlib.backends.base import Backend
 
 
@@ -46,14 +47,19 @@ def end_at_program(traceback: TracebackType | None) -> None:
 
 
 @contextmanager
-def check_test(*, guard: bool = False) -> Iterator[sim.check]:
+def check_test(*, guard: bool = False, strict: bool | None = None) -> Iterator[sim.check]:
     """Check the test in the block; a fault found behind the last line of the test fails it without a traceback."""
     try:
-        with sim.check(guard=guard) as block:
+        with sim.check(guard=guard, strict=strict) as block:
             yield block
     except sim.SimError as error:  # at the end of the block: pytest raises nothing into a fixture
         said = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
         raise pytest.fail.Exception(said, pytrace=False) from None
+
+
+def is_strict() -> bool:
+    """Whether a test that uses a fixture is refused what is not the same on all backends."""
+    return process.get().sim_strict != "0"
 
 
 class SimStrict:
@@ -125,7 +131,7 @@ _PROPERTY = "xferlib_backend"
 
 def check_chosen_backends(config: pytest.Config) -> None:
     """Refuse a backend of ``--xferlib-backend`` that does not exist or cannot run: a test must not silently not run."""
-    for name in _list_chosen_backends(config):
+    for name, device in _list_chosen(config).items():
         if name not in registry.names():
             raise pytest.UsageError(
                 f"--xferlib-backend: there is no backend {name!r}{did_you_mean(name, registry.names())}; the "
@@ -136,16 +142,22 @@ def check_chosen_backends(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"--xferlib-backend: {name} cannot run here: {status.reason}; install it with {status.install}"
             )
+        try:
+            if device != name:
+                xl.get_device(device)
+        except XferError as error:
+            raise pytest.UsageError(f"--xferlib-backend: {error}") from None
 
 
-def _list_chosen_backends(config: pytest.Config) -> list[str]:
+def _list_chosen(config: pytest.Config) -> dict[str, str]:
+    """The backends of the option, each with what was given for it: its name, or a device of it."""
     given = config.getoption("xferlib_backend") or ""
-    return list(dict.fromkeys(name for name in (part.strip() for part in given.split(",")) if name))
+    return {part.partition(":")[0]: part for part in (each.strip() for each in given.split(",")) if part}
 
 
 def _statuses(config: pytest.Config) -> list[BackendStatus]:
     """The backends that tests run on: those of the option, or all that can run."""
-    if named := _list_chosen_backends(config):
+    if named := _list_chosen(config):
         return [registry.status(name) for name in named]
     return _every(config)
 
@@ -172,6 +184,16 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("xl_backend", values, indirect=True)
 
 
+def choose_device(request: pytest.FixtureRequest, backend: Backend) -> Device:
+    """The device for a test's data: that of the option or, of several, one that is not the current one."""
+    given = _list_chosen(request.config).get(backend.name, "")
+    if ":" in given:
+        return xl.get_device(given)
+    current = xl.get_device()
+    others = [each for each in backend.devices() if each.kind == current.kind and each != current]
+    return others[-1] if others else current
+
+
 @contextmanager
 def run_on_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """Make the test's backend the default one, and check the test where the backend is ``sim``."""
@@ -190,7 +212,7 @@ def run_on_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
             yield backend
             return
 
-        with check_test():
+        with check_test(strict=is_strict()):
             yield backend
 
 

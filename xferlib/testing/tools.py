@@ -19,7 +19,7 @@ from xferlib._core import observe, registry, streams, thresholds
 from xferlib._core.backend import Backend
 from xferlib._memory import buffers, pinned
 from xferlib._memory.lifetimes import in_flight
-from xferlib._pipeline import chunks
+from xferlib._pipeline import batches, chunks, feeds
 from xferlib._runtime import process, threads, torch_compile
 from xferlib._runtime.threads import Job
 from xferlib._transfer import plan, staging
@@ -293,6 +293,23 @@ def no_peers(backend: str) -> Iterator[None]:
 def cores(count: int) -> Iterator[None]:
     """Make the library start threads as on a machine with ``count`` cores, for a block."""
     with replace_attribute(threads, "usable_cores", lambda: count):
+        yield
+
+
+@contextmanager
+def batches_read_by(reader: str, *, direct_most: int | None = None, hidden_ns: int = 1 << 62) -> Iterator[None]:
+    """Make `prefetch` read iterators in one way, for a block, though a simulator looks.
+
+    Args:
+        reader: ``"thread"``: from the first item on; ``"consumer"``: until its work hides that of reading.
+        direct_most: Bytes of the largest array of a list that goes on the consumer's stream.
+        hidden_ns: Nanoseconds that must be hidden so.
+    """
+    with ExitStack() as ends:
+        ends.enter_context(replace_attribute(feeds, "is_watched", lambda: False))
+        ends.enter_context(replace_attribute(feeds, "THREAD_FROM_NS", -1 if reader == "thread" else hidden_ns))
+        for module in (feeds, batches) if direct_most is not None else ():
+            ends.enter_context(replace_attribute(module, "DIRECT_MOST", direct_most))
         yield
 
 

@@ -94,6 +94,25 @@ COMPLEX_NUMBERS(c128, double)
 typedef float f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double f64x4 __attribute__((vector_size(32), aligned(8), may_alias));
 
+#if defined(__clang__)
+#define SHUFFLE(PLACES, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(PLACES, a, b, ...) __builtin_shuffle(a, b, (PLACES){__VA_ARGS__})
+#endif
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+typedef int64_t i64x4 __attribute__((vector_size(32)));
+
+/* Products of a packet of complex numbers: those of the real parts of a with b, and of its imaginary ones with b turned over.
+   Macros, since not every processor returns such vectors. */
+#define BY_REAL_64(a, b) (SHUFFLE(i32x8, a, a, 0, 0, 2, 2, 4, 4, 6, 6) * (b))
+#define BY_IMAG_64(a, b) (SHUFFLE(i32x8, a, a, 1, 1, 3, 3, 5, 5, 7, 7) * SHUFFLE(i32x8, b, b, 1, 0, 3, 2, 5, 4, 7, 6))
+#define BY_REAL_128(a, b) (SHUFFLE(i64x4, a, a, 0, 0, 2, 2) * (b))
+#define BY_IMAG_128(a, b) (SHUFFLE(i64x4, a, a, 1, 1, 3, 3) * SHUFFLE(i64x4, b, b, 1, 0, 3, 2))
+#define PRODUCTS_64(a, b)                                                                                              \
+    (f32x8)SHUFFLE(i32x8, BY_REAL_64(a, b) - BY_IMAG_64(a, b), BY_REAL_64(a, b) + BY_IMAG_64(a, b), 0, 9, 2, 11, 4, 13, 6, 15)
+#define PRODUCTS_128(a, b) \
+    (f64x4)SHUFFLE(i64x4, BY_REAL_128(a, b) - BY_IMAG_128(a, b), BY_REAL_128(a, b) + BY_IMAG_128(a, b), 0, 5, 2, 7)
+
 enum {
     TILE_PACKETS = 1024,
     STATE = 7,         /* packets that a chain of three distances keeps */
@@ -120,15 +139,23 @@ enum {
 #define ALWAYS(q, k, combined, alone) ((void)(q), (combined))
 #define FROM(q, k, combined, alone) ((q) >= (k) ? (combined) : (alone))
 
-#define FIRST_1(COMBINE, x, step) ((x)[0])
+#define FOUR_c64(COMBINE, x, step) FIRST_4(product_c64, x, step)
+#define TWO_c128(COMBINE, x, step) FIRST_2(product_c128, x, step)
 #define FIRST_2(COMBINE, x, step) COMBINE((x)[-(step)], (x)[0])
 #define FIRST_4(COMBINE, x, step) COMBINE(FIRST_2(COMBINE, (x) - 2 * (step), step), FIRST_2(COMBINE, x, step))
 #define FIRST_8(COMBINE, x, step) COMBINE(FIRST_4(COMBINE, (x) - 4 * (step), step), FIRST_4(COMBINE, x, step))
 
+/* What comes of the first elements of a row, where the product with a neutral element is not the other factor: of infinities. */
+#define AS_ALL(T, x, v, n) {}
+#define BEGIN_c128(T, x, v, n) { (v)[0] = (x)[0]; }
+#define BEGIN_c64(T, x, v, n)                                            \
+    for (Py_ssize_t i = 0; i < 3 && i < (n); ++i)                        \
+        (v)[i] = i == 2 ? product_c64((x)[0], product_c64((x)[1], (x)[2])) : i ? product_c64((x)[0], (x)[1]) : (x)[0];
+
 /* NAME: sums or products of rows of T, by COMBINE; LANES: the elements of T in one of the row. FIRST has all distances within a
    packet. Distances within a tile are done tile by tile; those from a tile on, of which elements at one place of all tiles meet
    no others, in strips of a few places. */
-#define BY_DISTANCE(NAME, T, PACKET, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES)                                           \
+#define BY_DISTANCE(NAME, T, PACKET, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES, BEGIN)                                    \
     typedef PACKET NAME##_packet;                                                                                             \
     INLINED void NAME##_chains_of(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                   \
     {                                                                                                                         \
@@ -197,6 +224,8 @@ enum {
             n = count - at < SIZE ? count - at : SIZE;                                                                        \
             memcpy(given + (WIDTH), x + at, (size_t)n * sizeof(T));                                                           \
             NAME##_first(given + (WIDTH), v, n);                                                                              \
+            if (!at)                                                                                                          \
+                BEGIN(T, given + (WIDTH), v, n)                                                                               \
             for (Py_ssize_t d = WIDTH; d < longest; d *= 8, state += STATE * d / 8)                                           \
                 NAME##_chains(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
             memcpy(given, given + n, (WIDTH) * sizeof(T));                                                                    \
@@ -242,14 +271,14 @@ enum {
     (c64) { 1, 0 }
 #define ONE_128                                                                                                               \
     (c128) { 1, 0 }
-BY_DISTANCE(add_f32, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1)
-BY_DISTANCE(mul_f32, float, f32x8, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1)
-BY_DISTANCE(add_f64, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_4, 1)
-BY_DISTANCE(mul_f64, double, f64x4, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1)
-BY_DISTANCE(add_c64, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2)
-BY_DISTANCE(add_c128, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_2, 2)
-BY_DISTANCE(mul_c64, c64, c64, 1, product_c64, ONE_64, FROM, FIRST_1, 1)
-BY_DISTANCE(mul_c128, c128, c128, 1, product_c128, ONE_128, FROM, FIRST_1, 1)
+BY_DISTANCE(add_f32, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1, AS_ALL)
+BY_DISTANCE(mul_f32, float, f32x8, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1, AS_ALL)
+BY_DISTANCE(add_f64, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_4, 1, AS_ALL)
+BY_DISTANCE(mul_f64, double, f64x4, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1, AS_ALL)
+BY_DISTANCE(add_c64, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2, AS_ALL)
+BY_DISTANCE(add_c128, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_2, 2, AS_ALL)
+BY_DISTANCE(mul_c64, c64, f32x8, 4, PRODUCTS_64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
+BY_DISTANCE(mul_c128, c128, f64x4, 2, PRODUCTS_128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
 
 /* --- the same of the namespaces: chunks one element after the other, and the totals of chunks likewise */
 

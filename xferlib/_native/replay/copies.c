@@ -213,6 +213,15 @@ static void learn(unsigned *in_vain, int64_t patience_ns, int is_idle)
         *in_vain = 1;
 }
 
+int xf_is_idle(device_entry *e, void *stream)
+{
+    int64_t patience_ns = patience(&e->in_vain);
+    int is_idle;
+    WITHOUT_GIL(is_idle = becomes_idle(e, stream, patience_ns));
+    learn(&e->in_vain, patience_ns, is_idle);
+    return is_idle;
+}
+
 /* The kind of memory, as the driver has it: 0 where it does not know it, PINNED, or another, such as managed. It may read what it
    knows after its call has returned, unless that is pinned and the call synchronous. */
 static int kind_of(const device_entry *e, const char *host)
@@ -288,23 +297,25 @@ static int copy_by_driver(const device_copy *c, const Layout *layout, word scrat
 }
 
 /* Where in the thread's pinned memory an array passes. One from a device comes behind the one before: the device writes slowly to
-   memory that a core has just read and still has in its cache, 192 KiB to the same place take 24 us, and 19.5 to others. 0 with
-   an error set. */
-static word scratch_for(const device_copy *c)
+   memory that a core has just read and still has in its cache, 192 KiB to the same place take 24 us, and 19.5 to others. 0 where
+   it takes more than there is, or with an error set. */
+word xf_scratch(const device_entry *e, size_t nbytes, int is_upload)
 {
-    unsigned long long now = xf_epoch(), start = 0, size = (bytes_there(c) + PAGE - 1) / PAGE * PAGE;
+    unsigned long long now = xf_epoch(), start = 0, size = (nbytes + PAGE - 1) / PAGE * PAGE;
     uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
-    if (mine.found != now || mine.scratch_of != c->e || mine.owner != thread) {
-        PyObject *answer = PyObject_CallNoArgs(c->e->scratch);
+    if (mine.found != now || mine.scratch_of != e || mine.owner != thread) {
+        PyObject *answer = PyObject_CallNoArgs(e->scratch);
         int is_told = answer && PyArg_ParseTuple(answer, "KK", &mine.scratch, &mine.nbytes);
         Py_XDECREF(answer);
-        mine.scratch_of = is_told ? c->e : NULL;
+        mine.scratch_of = is_told ? e : NULL;
         mine.owner = thread;
         mine.found = now;
         if (!is_told)
             return 0;
     }
-    if (!c->is_upload) {
+    if (size > mine.nbytes)
+        return 0;
+    if (!is_upload) {
         start = mine.next + size <= mine.nbytes ? mine.next : 0;
         mine.next = start + size;
     }
@@ -316,7 +327,7 @@ static int copy_at_once(const device_copy *c, int flags)
     Layout layout;
     int is_laid_out = !is_plain(c->host, c->element);
     word scratch = 0;
-    if ((is_laid_out || flags & THROUGH) && !(scratch = scratch_for(c)))
+    if ((is_laid_out || flags & THROUGH) && !(scratch = xf_scratch(c->e, bytes_there(c), c->is_upload)))
         return 0;
     if (is_laid_out)
         xf_lay_out(c->host, c->element, &layout);
@@ -450,20 +461,23 @@ static int is_held(const device_copy *c, PyObject *array, PyObject *source)
 }
 
 /* Upload without a kernel to memory of `array`: whether that is done. Pinned memory is read on a stream of the
-   program's own when that comes to it: a call that names the stream does not wait, and one on the current stream does. */
+   program's own when that comes to it: a call that names the stream does not wait, and one on the current stream does, unless the
+   caller keeps the source. */
 static int send(const device_copy *c, int flags, PyObject *array, int is_new)
 {
     const device_entry *e = c->e;
     const description *src = c->host;
-    int error, is_kept, kind = 0;
-    if (c->on->handle && is_plain(src, c->element))
+    int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
+    if (!kind && (c->on->handle || c->kept) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
-    if (!kind)
+    if (!kind || (kind == PINNED && !is_plain(src, c->element)))
         return move(c, flags) && (is_new || is_held(c, array, NULL));
-    if (kind != PINNED) /* managed: the driver would read it later */
+    if (kind != PINNED || !e->enqueue || (c->kept && c->expected != c->on->handle)) /* managed: the driver would read it later */
+        return 0;
+    if (c->kept && PyList_Append(c->kept, c->source))
         return 0;
     WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle));
-    is_kept = !error && c->on->named && is_held(c, array, c->source);
+    is_kept = !error && (c->kept || (c->on->named && is_held(c, array, c->source)));
     if (!error && !is_kept)
         WITHOUT_GIL(error = e->wait(c->on->handle));
     return !error && !PyErr_Occurred();

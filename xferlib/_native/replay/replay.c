@@ -14,6 +14,9 @@ typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     int is_pinned;
     int may_stay; /* the array itself may be the result, where it fits */
     call_stream on;
+    PyObject *kept; /* as in a device_copy, with the stream */
+    void *expected;
+    Py_ssize_t most; /* bytes of the largest array; 0: any */
 } request;
 
 /* Read a usual call: 0 where there are other arguments by keyword, or not just one by position. */
@@ -83,7 +86,8 @@ static int is_noted(const library *l, PyObject *array)
 
 static PyObject *upload_to_new(request *r, const description *src, const description *arriving, device_entry *e)
 {
-    device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array};
+    device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array,
+                     .kept = r->kept, .expected = r->expected};
     PyObject *result;
     way w;
     if (e->kind == ON_CPU)
@@ -122,6 +126,12 @@ static device_entry *device_of_call(const request *r)
     return r->on.named ? xf_find_device(r->on.device) : xf_default_device();
 }
 
+device_entry *xf_device_of_call(PyObject *device, PyObject *backend)
+{
+    const request r = {.device = device, .backend = backend};
+    return device_of_call(&r);
+}
+
 /* Whether an array on the CPU is what a call wants: on its device, of its dtype. */
 static int stays(const request *r)
 {
@@ -135,6 +145,14 @@ static int stays(const request *r)
     return e && e->kind == ON_CPU && e->library == l;
 }
 
+/* Whether an array is too large for the call; then it is known whether it is pinned. */
+static int is_large(const request *r, description *src)
+{
+    enum { ENQUEUED = 4 }; /* times as many bytes of what is only enqueued */
+    src->is_pinned = xf_is_lent(r->array);
+    return r->most && src->nbytes / (src->is_pinned && r->kept ? ENQUEUED : 1) > r->most;
+}
+
 static PyObject *upload(request *r)
 {
     description src, arriving;
@@ -144,9 +162,8 @@ static PyObject *upload(request *r)
     if (PyErr_Occurred())
         return NULL;
     if (!is_of(r->array, replay.ndarray) || (!xf_describe_host(r->array, &src) && !xf_describe_swapped(r->array, &src)) ||
-        !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving))
+        !xf_may_replay() || !xf_is_converted(&src, r->dtype, &arriving) || is_large(r, &src))
         return NULL;
-    src.is_pinned = xf_is_lent(r->array);
     if (r->out)
         return r->device || r->backend ? NULL : upload_to_existing(r, &src, &arriving);
     e = device_of_call(r);
@@ -324,6 +341,23 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
     if (!replay.dtypes || !xf_follow() || !(l = xf_find_library(array)) || !xf_describe(l, array, &src) || src.kind != ON_CPU)
         return NULL;
     return upload(&r);
+}
+
+/* The array on the device, as to_device() gives it; NULL, and nothing done, where Python is to do it, or Ctrl-C is set. Pinned memory
+   is read by a copy that is only enqueued: the list then has the array, until the caller has marked the current stream behind it,
+   which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes, or four
+   times as many where they are enqueued. */
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most)
+{
+    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most};
+    PyObject *done;
+    r.kept = kept == Py_None ? NULL : kept;
+    if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))
+        return NULL;
+    done = xf_follow() ? upload(&r) : NULL;
+    if (!done && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return done;
 }
 
 static PyObject *to_device(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)

@@ -8,7 +8,7 @@
 
 enum { MOST_AXES = XF_MOST_AXES, MOST_TYPES = 16, MOST_ENTRIES = 32, MOST_INDEX = 16, MOST_NUMBERS = 60 };
 enum { HUGE_PAGE = 2 << 20 }; /* bytes */
-enum { ON_CPU = 1, ON_CUDA = 2, COMPLEX = 5 }; /* kDLCPU, kDLCUDA and kDLComplex of DLPack */
+enum { ON_CPU = 1, ON_CUDA = 2, BYTE = 1, COMPLEX = 5 }; /* kDLCPU, kDLCUDA, kDLUInt and kDLComplex of DLPack */
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 
 enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, NEW_ZEROS = 183, NEW_EMPTY = 184, SET_BASE = 282 }; /* its table */
@@ -168,6 +168,8 @@ typedef struct { /* between an array in host memory and C order on a device, who
     word device; /* address */
     int is_upload, is_fresh; /* the pages on the host were never touched */
     PyObject *source; /* of an upload */
+    PyObject *kept;   /* list: takes a pinned source that stays as it is, whose copy is not waited for; NULL: all are read on return */
+    void *expected;   /* the stream that the caller marks behind the copies of what is in the list */
 } device_copy;
 
 struct tables {
@@ -194,6 +196,7 @@ struct tables {
     PyObject *swapped;     /* dict: dtype in the other byte order -> the same */
     element elements[MOST_TYPES];
     int element_count;
+    int byte; /* the number of the bytes' element; -1: there is none */
     library *libraries[MOST_ENTRIES];
     int library_count;
     device_entry *devices[MOST_ENTRIES];
@@ -247,6 +250,8 @@ PyObject *xf_make_new(PyObject *size, PyObject *dtype, PyObject *device, PyObjec
 /* --- replay.c */
 
 PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObject *backend);
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most);
+device_entry *xf_device_of_call(PyObject *device, PyObject *backend);
 PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
 
 /* --- copies.c and host_copies.c */
@@ -254,6 +259,8 @@ PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t
 int xf_find_way(const device_copy *c, way *found);
 int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
 int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream);
+word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
+int xf_is_idle(device_entry *e, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
 PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);
 

@@ -111,11 +111,14 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
     if (!fill(objects, LENGTH(objects), things, OBJECT, 0, &replay))
         return 0;
     replay.element_count = 0;
+    replay.byte = -1;
     for (Py_ssize_t i = 0; i < PyList_Size(elements) && i < MOST_TYPES; ++i) {
         element *each = &replay.elements[i];
         if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
             return 0;
         Py_INCREF(each->dtype);
+        if (each->code == BYTE && each->itemsize == 1)
+            replay.byte = (int)i;
         replay.element_count = (int)i + 1;
     }
     for (int i = 0; i < LENGTH(names); ++i) {

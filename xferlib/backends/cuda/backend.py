@@ -1058,7 +1058,7 @@ class CudaBackend(Backend, FastPath):
 
     def _maker(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> functools.partial[Array]:
+    ) -> Callable[[], Array]:
         """A function that makes an array on the default stream of the current device, which is its current one."""
         if order is None:
             return functools.partial(self._empty, shape, dtype, device)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import ctypes
 import os
 import sys
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 from cuda.bindings import driver as bindings
 
@@ -98,7 +99,25 @@ class DriverPool:
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
-        self.idle: collections.defaultdict[int, list[int]] = collections.defaultdict(list)
+        self._kinds: dict[int, type[RecycledAddress]] = {}
+
+    def find_kind(self, backend: MemoryOwner, nbytes: int, stream: RawStream) -> type[RecycledAddress] | None:
+        """The class of addresses of blocks of at least ``nbytes`` that are used again; None where they are not.
+
+        Each size has one, whose attributes are then not each address's own.
+        """
+        if nbytes > _MOST_RECYCLED or stream.handle:
+            return None
+        step = _STEPS[nbytes > _MOST_FINE]
+        size = -(-nbytes // step) * step
+        found = self._kinds.get(size)
+        if found is None:
+            own = {
+                "stream": stream, "device": stream.device, "idle": [], "allocate": partial(self.allocate, size, stream),
+                "_backend": backend, "_pid": os.getpid(),
+            }  # fmt: skip
+            found = self._kinds.setdefault(size, type("RecycledAddress", (RecycledAddress,), own))
+        return found
 
     def allocate(self, nbytes: int, stream: RawStream) -> int:
         """The address of new memory in the order of ``stream``.
@@ -120,10 +139,10 @@ class DriverPool:
 
     def trim(self) -> None:
         """Give idle blocks back."""
-        for blocks in [*self.idle.values()]:
-            while blocks:
+        for kind in [*self._kinds.values()]:
+            while kind.idle:
                 with contextlib.suppress(IndexError):  # another thread has taken it meanwhile
-                    driver.pool_free(blocks.pop(), 0)
+                    driver.pool_free(kind.idle.pop(), 0)
 
 
 class DeviceAddress(int):
@@ -137,8 +156,6 @@ class DeviceAddress(int):
     """The one that the memory was allocated on."""
     device: Device
     _backend: MemoryOwner
-    _idle: list[int] | None = None
-    """Where blocks of this size wait for the next use."""
     _guard: Guard | None = None
     _pid = 0
     """The id of the process, if this object gives the memory back."""
@@ -150,18 +167,11 @@ class DeviceAddress(int):
         Raises:
             MemoryError: The device has too little.
         """
-        idle, pointer = None, 0
-        if nbytes <= _MOST_RECYCLED and not stream.handle:
-            step = _STEPS[nbytes > _MOST_FINE]
-            nbytes = -(-nbytes // step) * step
-            idle = pool.idle[nbytes]
-            try:
-                pointer = idle.pop()
-            except IndexError:
-                pass
-        self = cls(pointer or pool.allocate(nbytes, stream))
-        self._backend, self.stream, self.device, self._idle = backend, stream, stream.device, idle
-        self._pid = os.getpid()
+        kind = pool.find_kind(backend, nbytes, stream)
+        if kind is not None:
+            return kind.new()
+        self = cls(pool.allocate(nbytes, stream))
+        self._backend, self.stream, self.device, self._pid = backend, stream, stream.device, os.getpid()
         return self
 
     @classmethod
@@ -192,15 +202,43 @@ class DeviceAddress(int):
         # A forked child must not free the parent's memory; at its end the process gives back all of it.
         if self._guard is not None or self._pid != _getpid() or _is_finalizing():
             return
-        stream, backend, idle = self.stream, self._backend, self._idle
+        stream, backend = self.stream, self._backend
         if stream.capture is not None or backend.stream_handle(self.device) != stream.handle:
             self._set_guard()  # dies with this object, and gives the memory back
-        elif idle is not None and len(idle) < _MOST_IDLE:
-            idle.append(int(self))  # later work on the default stream may use it
         elif backend.is_inside(self.device):
             _free(self, stream.handle)
         else:
             self._set_guard()
+
+
+class RecycledAddress(DeviceAddress):
+    """The address of a block of one size, for the default stream to use again; see `DriverPool.find_kind`."""
+
+    idle: ClassVar[list[int]]
+    """Blocks that wait for the next use."""
+    allocate: ClassVar[Callable[[], int]]
+
+    @classmethod
+    def new(cls) -> RecycledAddress:
+        """That of a block for the default stream.
+
+        Raises:
+            MemoryError: The device has too little.
+        """
+        try:
+            pointer = cls.idle.pop()
+        except IndexError:
+            pointer = cls.allocate()
+        return cls(pointer)
+
+    def __del__(
+        self, _free: Any = driver.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
+    ) -> None:
+        idle, is_free = self.idle, self._guard is None and self._pid == _getpid() and not _is_finalizing()
+        if is_free and len(idle) < _MOST_IDLE and not self._backend.stream_handle(self.device):
+            idle.append(int(self))
+        else:
+            super().__del__()
 
 
 class GraphMemory:

@@ -29,7 +29,7 @@ from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver
 from xferlib.backends.cuda.backend import CudaBackend, Made
-from xferlib.backends.cuda.libraries import Blas, CudaSorting, load_binding, load_compute
+from xferlib.backends.cuda.libraries import Blas, load_binding
 from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 from xferlib.errors import StreamError, quote
 
@@ -110,6 +110,9 @@ class PycudaArray(GPUArray):  # type: ignore[misc]
         return _restore_array, (self.get(),)
 
 
+_new: Any = object.__new__
+
+
 def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base: Any = None) -> PycudaArray:
     """An array over memory: what ``GPUArray`` does in 4 us.
 
@@ -118,7 +121,7 @@ def over(shape: Shape, strides: Shape, dtype: np.dtype[Any], gpudata: Any, base:
         gpudata: An address or an allocation; None where there are no elements.
         base: The array that keeps the memory alive, if ``gpudata`` does not; the device, where there are no elements.
     """
-    self = PycudaArray.__new__(PycudaArray)
+    self: PycudaArray = _new(PycudaArray)
     self.shape, self.strides, self.dtype, self.base, self.gpudata = shape, strides, dtype, base, gpudata
     return self
 
@@ -291,17 +294,14 @@ class PycudaBackend(CudaBackend):
         except ImportError:
             return None
 
-    @functools.cached_property
-    def sorting(self) -> CudaSorting | None:
-        """CUB's sort, if cuda-cccl is installed."""
-        compute = load_compute()
-        return None if compute is None else CudaSorting(self, compute)
+    _has_chosen = False
+    """Whether any thread has made a stream its current one."""
 
     signature = staticmethod(_layout)  # type: ignore[assignment]
 
     def _signature_with_device(self, array: Array) -> Hashable:
         memory = array.gpudata
-        return _layout(array), memory.device if type(memory) is DeviceAddress else self._device_at(array)
+        return _layout(array), memory.device if isinstance(memory, DeviceAddress) else self._device_at(array)
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
         compiled = _native.bind_alike(_LAYOUT, arrays) if len(self._devices) == 1 else None
@@ -309,13 +309,12 @@ class PycudaBackend(CudaBackend):
 
     address = _native.ArrayAddress(("gpudata",))
 
-    plain_arrays = PlainArrays(PycudaArray)
+    plain_arrays = PlainArrays(PycudaArray, other_types=(GPUArray,))
     pointer_of = staticmethod(lambda array: int(array.gpudata))
 
     def direct(self, device: Device) -> DirectCopies | None:
         found = super().direct(device)
         return found and found._replace(
-            empty=lambda shape, dtype: self._empty_in_order(shape, dtype, device, self._default_stream(device)),
             is_current=lambda: self._is_pushed() and self.device_current() is device,
             empty_between=None,  # PyCUDA has no current stream: `empty` is told which one
         )
@@ -373,6 +372,26 @@ class PycudaBackend(CudaBackend):
             found: bool = pycuda.driver.Context.get_current() is not None
             self._local.has_base = found
             return found
+
+    def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        return self._empty_in_order(shape, dtype, device, self._default_stream(device))
+
+    def _maker(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> Callable[[], Array]:
+        strides, nbytes = pack_strides(shape, dtype.itemsize)
+        pool = self._pools.get(device.index) or self._pool(device)
+        kind = pool.find_kind(self, nbytes, self._default_stream(device)) if nbytes else None
+        if kind is None or order is not None:
+            return super()._maker(shape, dtype, order, device)
+        is_pushed, new_address = self._is_pushed, kind.new
+
+        def make() -> Array:
+            if not is_pushed():
+                self._push(device)
+            return over(shape, strides, dtype, new_address())
+
+        return make
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if not self._is_pushed():
@@ -461,10 +480,13 @@ class PycudaBackend(CudaBackend):
         return Made(handle, native, core.Stream.from_handle(handle))
 
     def stream_current(self, device: Device) -> RawStream:
-        current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
-        return super().stream_current(device) if device.index in current else self._default_stream(device)
+        if not self._has_chosen or device.index not in self._attached.__dict__.get("current", {}):
+            return self._default_stream(device)
+        return super().stream_current(device)
 
     def stream_handle(self, device: Device) -> int:
+        if not self._has_chosen:
+            return 0
         current: dict[int, RawStream] = self._attached.__dict__.get("current", {})
         stream = current.get(device.index)
         return stream.handle if stream is not None else 0
@@ -473,7 +495,7 @@ class PycudaBackend(CudaBackend):
         return self, self.stream_current(self._device_at(array))
 
     def _use(self, stream: RawStream) -> None:
-        """Only xferlib's own operations follow it; PyCUDA's cannot."""
+        self._has_chosen = True  # only xferlib's own operations follow it; PyCUDA's cannot
 
 
 def _ordinal(device: Any) -> int:

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from xferlib._core.arrays import Array, ArrayInfo
-from xferlib._core.backend import Backend
+from xferlib._core.backend import Backend, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._native import ArrayAddress
 from xferlib._runtime import process
@@ -116,7 +116,7 @@ class TorchCuda(Tensors, CudaBackend):
 
     def _maker(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> functools.partial[Array]:
+    ) -> Callable[[], Array]:
         if _new_tensor is None or 0 in shape:
             return super()._maker(shape, dtype, order, device)
         return functools.partial(_new_tensor, shape, tensors.steps(shape, order), tensors.TO_TORCH[dtype])
@@ -160,8 +160,11 @@ class TorchCuda(Tensors, CudaBackend):
         ).data  # a version counter of its own: see below
         return found
 
-    def subarrays(self, slab: Array, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
-        return tensors.cut(slab, forms)
+    def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
+        return tensors.make_cutter(runs)(slab)
+
+    def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[torch.Tensor]]:
+        return tensors.make_cutter(runs)
 
     @contextlib.contextmanager
     def _own_memory(self, stream: RawStream) -> Iterator[Any]:

@@ -144,7 +144,9 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
             for number in (int, float, complex) if one.is_complex else (int, float):
                 found[one, number] = found[number, one] = _STRAIGHT
         if name in _OF_ANY_INTEGERS and one in _INTEGERS:
-            found[one, int] = found[int, one] = _IF_SMALL
+            found[one, int] = _IF_SMALL
+            if name in _TAKE_NUMBERS:  # first, too
+                found[int, one] = _IF_SMALL
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch.autograd.graph import increment_version
 from torch.nn import parameter
 
 from xferlib._core.arrays import DTYPES, ArrayInfo, c_strides
-from xferlib._core.backend import PlainArrays
+from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Device
 from xferlib._native import bind_plain
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, UnsupportedError
@@ -395,22 +395,63 @@ def subarray(slab: torch.Tensor, offset: int, shape: tuple[int, ...], dtype: np.
 _steps = functools.lru_cache(maxsize=1024)(c_strides)
 
 
-def cut(slab: torch.Tensor, forms: Iterable[tuple[int, tuple[int, ...], np.dtype[Any]]]) -> list[torch.Tensor]:
-    """Tensors in a slab that is an allocation of its own, each of which counts its changes for itself.
+class _Cut(NamedTuple):
+    """Tensors that one call makes; numbers of elements."""
+
+    dtype: torch.dtype
+    first: int
+    sizes: list[int]
+    """Of tensors with one axis, and between them those of the gaps; empty: of others."""
+    whole: tuple[tuple[int, ...], tuple[int, ...]]
+    """Shape and steps of all tensors of a kind as one, or of one alone."""
+    is_single: bool
+
+
+def make_cutter(runs: Iterable[Run]) -> Callable[[torch.Tensor], list[torch.Tensor]]:
+    """A function that makes tensors in a slab that is an allocation of its own; each counts its changes for itself.
 
     Ordinary views count them together, so that changing one would spoil the gradients of the others.
     """
     if not _views_apart():
-        return [subarray(slab, place, shape, dtype).data for place, shape, dtype in forms]
-    flat: dict[np.dtype[Any], torch.Tensor] = {}
+        runs = list(runs)
+        return lambda slab: [
+            subarray(slab, place + number * step, shape, dtype).data
+            for place, step, length, shape, dtype in runs
+            for number in range(length)
+        ]
+    cuts: list[_Cut] = []
+    for place, step, length, shape, dtype in runs:
+        itemsize, ours = dtype.itemsize, TO_TORCH[dtype]
+        first, apart = place // itemsize, step // itemsize
+        if len(shape) == 1:  # a split makes those in half the time that each by itself takes
+            sizes = [shape[0], apart - shape[0]] * length
+            if cuts and cuts[-1].sizes and cuts[-1].dtype is ours:
+                cuts[-1].sizes.extend(sizes)  # the next kind begins where this one ends
+            else:
+                cuts.append(_Cut(ours, first, sizes, ((), ()), is_single=False))
+        elif length == 1:
+            cuts.append(_Cut(ours, first, [], (shape, _steps(shape, 1)), is_single=True))
+        else:
+            whole = (length, *shape), (apart, *_steps(shape, 1))
+            cuts.append(_Cut(ours, first, [], whole, is_single=False))
+    return functools.partial(_make_cuts, cuts)
+
+
+def _make_cuts(cuts: list[_Cut], slab: torch.Tensor) -> list[torch.Tensor]:
+    flat: dict[torch.dtype, torch.Tensor] = {}
+    made: list[torch.Tensor] = []
     with torch._C._AutoDispatchBelowADInplaceOrView():
-        made = []
-        for place, shape, dtype in forms:
+        for dtype, first, sizes, (shape, steps), is_single in cuts:
             whole = flat.get(dtype)
             if whole is None:
-                whole = flat[dtype] = slab.view(TO_TORCH[dtype])
-            made.append(whole.as_strided(shape, _steps(shape, 1), place // dtype.itemsize))
-        return made
+                whole = flat[dtype] = slab.view(dtype)
+            if sizes:
+                made += whole.narrow(0, first, sum(sizes)).split_with_sizes(sizes)[::2]
+            elif is_single:
+                made.append(whole.as_strided(shape, steps, first))
+            else:
+                made += whole.as_strided(shape, steps, first).unbind(0)
+    return made
 
 
 @functools.cache

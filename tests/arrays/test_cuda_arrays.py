@@ -1,0 +1,146 @@
+"""The namespace's own CUDA kernels, run thread by thread on a CPU: running results, sorts, products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.arrays.test_sorting import numbers
+from tests.kernels.emulated import Emulator
+from tests.kernels.targets import need_nvrtc
+from xferlib.backends.base import Matrices, Product, RawStream, make_device
+from xferlib.kernels import cuda_arrays
+
+HostArray = np.ndarray[Any, Any]
+
+
+class Memory(Emulator):
+    """Host memory that counts as a device's."""
+
+    def operands(self, arrays: list[HostArray]) -> list[int]:
+        return [each.ctypes.data for each in arrays]
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, *, device: Any, stream: Any) -> HostArray:
+        return np.empty(shape, dtype)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Memory:
+    need_nvrtc()
+    return Memory()
+
+
+DEVICE = make_device("memory", "cuda", 0)
+STREAM = RawStream(0, DEVICE)
+"""Of all calls: its scratch memory must be left as the next one wants it."""
+
+
+def run(memory: Memory, kernel: Any, *arrays: HostArray) -> None:
+    kernel.run([each.ctypes.data for each in arrays], STREAM)
+    assert not memory.misaligned
+
+
+def scanned(x: HostArray, dtype: str, symbol: str) -> HostArray:
+    """The running results along the last axis as a CPU computes them, in the same order."""
+    d: Any = xl.to_device(x, backend="sim")
+    xp = xl.get_array_module(d)
+    scan = xp.cumulative_sum if symbol == "+" else xp.cumulative_prod
+    found: HostArray = xl.to_host(scan(d, axis=-1, dtype=dtype))
+    return found
+
+
+# Around a chunk, a tile, a block, a group of 32 tiles, and a group of 32 of those in 8 bytes: 1, 2, 3 and 4 levels.
+EXTENTS = (1, 31, 33, 100, 1024, 1025, 4097, 8193, 33000, 70001)
+
+
+@settings(max_examples=25)
+@given(
+    kinds=st.sampled_from([("float32", "float32", "+"), ("float64", "float64", "*"), ("uint8", "int64", "+")]),
+    rows=st.integers(1, 40),
+    extent=st.sampled_from(EXTENTS),
+    seed=st.integers(0, 99),
+)
+def test_running_results_have_the_bits_of_a_cpu(
+    memory: Memory, kinds: tuple[str, str, str], rows: int, extent: int, seed: int
+) -> None:
+    dtype, wide, symbol = kinds
+    shape = rows if extent <= 100 else min(rows, 2), extent
+    chance = np.random.default_rng(seed)
+    x = chance.integers(0, 99, shape) if dtype == "uint8" else 1 + chance.standard_normal(shape) / 100
+    x, y = x.astype(dtype), np.empty(shape, wide)
+    run(memory, cuda_arrays.prepare_scan(memory, DEVICE, x.dtype, y.dtype, symbol, *shape), x, y)
+    assert y.tobytes() == scanned(x, wide, symbol).tobytes()
+
+
+def test_a_scan_of_four_levels(memory: Memory) -> None:
+    x = np.random.default_rng(4).standard_normal(1_100_000).astype("float32")
+    y = np.empty_like(x)
+    run(memory, cuda_arrays.prepare_scan(memory, DEVICE, x.dtype, y.dtype, "+", 1, x.size), x, y)
+    assert y.tobytes() == scanned(x[None], "float32", "+").tobytes()
+
+
+@settings(max_examples=25)
+@given(
+    kind=st.sampled_from(
+        [("float32", True, "vp"), ("float16", False, "p"), ("int64", False, "v"), ("bool", True, "vp")]
+    ),
+    rows=st.integers(1, 40),
+    extent=st.sampled_from([1, 7, 8, 9, 100, 1000, 1025, 4096, 4097, 9000]),
+    seed=st.integers(0, 99),
+)
+def test_sorts_are_stable_in_both_directions(
+    memory: Memory, kind: tuple[str, bool, str], rows: int, extent: int, seed: int
+) -> None:
+    dtype, descending, wants = kind
+    shape = rows if extent <= 100 else min(rows, 2), extent
+    x = numbers(dtype, shape, seed)
+    outputs = {"v": np.empty_like(x), "p": np.empty(shape, np.int64)}
+    kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *shape, descending=descending, wants=wants)
+    run(memory, kernel, x, *(outputs[each] for each in wants))
+    places = np.argsort(x[:, ::-1] if descending else x, axis=-1, kind="stable")
+    if descending:
+        places = extent - 1 - places[:, ::-1]
+    if "p" in wants:
+        np.testing.assert_array_equal(outputs["p"], places)
+    if "v" in wants:
+        assert outputs["v"].tobytes() == np.take_along_axis(x, places, -1).tobytes()
+
+
+@settings(max_examples=30)
+@given(
+    dtype=st.sampled_from(["float32", "int64", "uint8"]),
+    turned=st.sampled_from([(False, False), (True, True), (True, False)]),
+    batch=st.integers(1, 3),
+    rows=st.integers(1, 70),
+    inner=st.integers(1, 40),
+    columns=st.integers(1, 140),
+    seed=st.integers(0, 99),
+)
+def test_products_of_small_numbers_are_exact(
+    memory: Memory, dtype: str, turned: tuple[bool, bool], batch: int, rows: int, inner: int, columns: int, seed: int
+) -> None:  # fmt: skip
+    chance = np.random.default_rng(seed)
+    shapes = (inner, rows) if turned[0] else (rows, inner), (columns, inner) if turned[1] else (inner, columns)
+    left, right = (chance.integers(0, 9, (batch, *shape)).astype(dtype) for shape in shapes)
+    out = np.empty((batch, rows, columns), dtype)
+    one, two = (
+        Matrices(0, shape[1], shape[0] * shape[1], is_transposed=is_turned)
+        for shape, is_turned in zip(shapes, turned, strict=True)
+    )
+    product = Product(out.dtype, batch, rows, inner, columns, one, two, Matrices(0, columns, rows * columns))
+    multiply = cuda_arrays.prepare_multiply(memory, DEVICE, product)
+    multiply(left.ctypes.data, right.ctypes.data, out.ctypes.data, stream=STREAM)
+    expected = (left.mT if turned[0] else left) @ (right.mT if turned[1] else right)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_few_results_of_long_sums_are_left_to_a_reduction() -> None:
+    plain = Matrices(0, 1, 0)
+    for rows, columns, is_worth in ((1, 1, False), (8, 64, False), (800, 800, True), (64, 128, True)):
+        product = Product(np.dtype("float32"), 1, rows, 10**6, columns, plain, plain, plain)
+        assert cuda_arrays.multiplies(product) is is_worth

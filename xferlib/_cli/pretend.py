@@ -1,0 +1,35 @@
+"""``xferlib pretend cupy program.py``: run a program for CuPy without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+
+from xferlib._cli.main import Command, CommandArgument, argument
+
+
+def run_pretend(options: argparse.Namespace) -> int:
+    """Run the program; its own errors end the command as they end ``python program.py``."""
+    from xferlib.testing import pretend
+
+    pretend.run(options.library, options.program, options.arguments)
+    return 0
+
+
+def _arguments() -> tuple[CommandArgument, ...]:
+    from xferlib.testing import pretend
+
+    return (
+        argument("library", choices=pretend.LIBRARIES, help="the library that the program imports"),
+        argument("program", help="a Python file, run as __main__"),
+        argument("arguments", nargs=argparse.REMAINDER, help="the program's own"),
+    )
+
+
+COMMANDS = {
+    "pretend": Command(
+        run_pretend,
+        "Run a program that uses CuPy on the simulated device: without a GPU, and with its missing synchronisation and "
+        "the faults of its kernels reported.",
+        _arguments,
+    )
+}

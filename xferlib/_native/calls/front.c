@@ -1,0 +1,115 @@
+/* The first look at a kernel's call: functions made by `bind_host` or `bind_launch` take it, without a frame of Python.
+
+   A frame, the tuple and the dict of `def call(self, *args, out=None, **keywords)` cost as much as a kernel on sixteen elements. */
+
+#include "calls.h"
+
+typedef struct {
+    PyObject *kept;   /* holds all objects here */
+    PyObject *python; /* takes any call */
+    PyObject *known;  /* a list: the functions, as a list, and what says whether they still hold, or None */
+    PyObject *scopes; /* a list: anything in it changes what a call means */
+    PyObject *observed, *active; /* a dict and its key, which holds None while nothing records */
+    PyObject *out;    /* the name of a keyword */
+} front;
+
+static void free_front(PyObject *capsule)
+{
+    front *f = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(f->kept);
+    PyMem_Free(f);
+}
+
+/* Whether the functions still hold. */
+static int holds(PyObject *question)
+{
+    PyObject *answer;
+    int is_true;
+    if (question == Py_None)
+        return 1;
+    answer = PyObject_CallNoArgs(question);
+    is_true = answer == Py_True;
+    Py_XDECREF(answer);
+    if (!answer)
+        PyErr_Clear();
+    return is_true;
+}
+
+/* What one of the functions gives, or NotImplemented. */
+static PyObject *try_all(PyObject *functions, PyObject *const *args, Py_ssize_t count, PyObject *out)
+{
+    PyObject *given = xf_pack(args, count), *found = given ? Py_NewRef(Py_NotImplemented) : NULL;
+    for (Py_ssize_t i = 0; found == Py_NotImplemented && i < PyList_Size(functions); ++i) {
+        PyObject *one = Py_NewRef(PyList_GetItem(functions, i));
+        Py_DECREF(found);
+        found = PyObject_CallFunctionObjArgs(one, given, out, NULL);
+        Py_DECREF(one);
+    }
+    Py_XDECREF(given);
+    return found;
+}
+
+static PyObject *call_known(const front *f, PyObject *const *args, Py_ssize_t count, PyObject *out)
+{
+    PyObject *functions = Py_XNewRef(PyList_GetItem(f->known, 0)), *question = Py_XNewRef(PyList_GetItem(f->known, 1)), *found = NULL;
+    if (functions && question) /* held here: the question runs Python, which may change the list */
+        found = PyList_Size(functions) > 0 && holds(question) ? try_all(functions, args, count, out) : Py_NewRef(Py_NotImplemented);
+    Py_XDECREF(functions);
+    Py_XDECREF(question);
+    return found;
+}
+
+static PyObject *call_python(const front *f, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyObject *given = xf_pack(args, count), *keywords = names ? PyDict_New() : NULL, *found = NULL;
+    for (Py_ssize_t i = 0; keywords && i < PyTuple_Size(names); ++i)
+        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[count + i]))
+            Py_CLEAR(keywords);
+    if (given && (keywords || !names))
+        found = PyObject_Call(f->python, given, keywords);
+    Py_XDECREF(given);
+    Py_XDECREF(keywords);
+    return found;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    const front *f = PyCapsule_GetPointer(self, NULL);
+    Py_ssize_t more = names ? PyTuple_Size(names) : 0;
+    PyObject *found;
+    if (!f)
+        return NULL;
+    if ((!more || (more == 1 && PyTuple_GetItem(names, 0) == f->out)) && !PyList_Size(f->scopes) &&
+        PyDict_GetItemWithError(f->observed, f->active) == Py_None) {
+        found = call_known(f, args, count, more ? args[count] : Py_None);
+        if (found != Py_NotImplemented)
+            return found;
+        Py_DECREF(found);
+    }
+    return call_python(f, args, count, names);
+}
+
+/* Its text is what `inspect.signature` reads. */
+static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
+                               "call($self, *args, out=None, size=None, **keywords)\n--\n\n"};
+
+/* (what takes any call, list of the functions and their question, list of scopes, dict and key of the recorder) -> call */
+PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
+{
+    front *f = PyMem_Calloc(1, sizeof *f);
+    PyObject *capsule, *made = NULL;
+    (void)module;
+    if (!f)
+        return PyErr_NoMemory();
+    capsule = PyCapsule_New(f, NULL, free_front);
+    if (!capsule) {
+        PyMem_Free(f);
+        return NULL;
+    }
+    f->kept = Py_NewRef(arguments);
+    if (PyArg_ParseTuple(arguments, "OO!O!O!UU", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type, &f->observed, &f->active,
+                         &f->out))
+        made = PyCFunction_NewEx(&one_call, capsule, NULL);
+    Py_DECREF(capsule);
+    return made;
+}

@@ -1,0 +1,468 @@
+/* Trees of one form: what their arrays are is kept, so that one call looks through the next tree of that form, and says where its
+   arrays lie.
+
+   A loop sends or fetches the same tree again and again. The obvious way describes each array anew: in Python that takes 4 us for
+   each leaf, as long as it takes to copy 40 KiB. Here an array is compared with what is kept of it in 20 ns, and 200 where its
+   library is asked.
+
+   xferlib/_transfer/many.py has the policy: which arrays travel together, and their places. */
+
+#include "replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    PyObject *type;       /* exactly; the tuple of the form holds it */
+    Py_ssize_t part;      /* its number among those that travel together; -1: it is no array */
+    int64_t place;        /* where it begins in the memory of all, in bytes */
+    int element, axes;
+    const int64_t *extents;
+} kept_leaf;
+
+typedef struct {
+    PyObject *types;
+    int64_t *extents; /* of all leaves */
+    Py_ssize_t count;
+    int is_host, index; /* NumPy's arrays; or of the device with this index */
+    kept_leaf leaves[];
+} kept_form;
+
+static void free_form(PyObject *capsule)
+{
+    kept_form *f = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(f->types);
+    free(f->extents);
+    free(f);
+}
+
+/* Describe an array that is plain bytes in C order: whether it is one. */
+static int describe(PyObject *array, description *d)
+{
+    const library *l = xf_find_library(array);
+    return l && xf_describe(l, array, d) && d->is_c && d->nbytes > 0;
+}
+
+static int note_member(kept_form *f, Py_ssize_t number, PyObject *leaf, PyObject *place, int64_t *extents, int is_first)
+{
+    kept_leaf *k = &f->leaves[number];
+    description d;
+    if (!describe(leaf, &d))
+        return 0;
+    if (is_first) {
+        f->is_host = is_of(leaf, replay.ndarray);
+        f->index = d.index;
+    }
+    k->place = PyLong_AsLongLong(place);
+    k->element = d.element;
+    k->axes = d.axes;
+    k->extents = extents;
+    memcpy(extents, d.extents, (size_t)d.axes * sizeof *extents);
+    if (f->is_host && ((const ndarray *)leaf)->dtype != replay.elements[d.element].dtype)
+        return 0;
+    return f->is_host == is_of(leaf, replay.ndarray) && (f->is_host || d.kind == ON_CUDA) && f->index == d.index;
+}
+
+/* (list of leaves, list of the numbers of those that travel together, list of their places) -> what is kept of them; None where one
+   of these is not plain bytes in C order, or of another device, or where another leaf is an array. */
+PyObject *xf_keep_form(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    Py_ssize_t length, members;
+    kept_form *f;
+    int is_kept = 1;
+    (void)module;
+    if (count != 3 || !PyList_Check(given[0]) || !PyList_Check(given[1]) || !PyList_Check(given[2]) ||
+        PyList_Size(given[1]) != PyList_Size(given[2]))
+        return PyErr_Format(PyExc_TypeError, "keep_form takes three lists, of which two are of one length");
+    length = PyList_Size(given[0]);
+    members = PyList_Size(given[1]);
+    if (!(f = calloc(1, sizeof *f + (size_t)length * sizeof *f->leaves)))
+        return PyErr_NoMemory();
+    f->count = length;
+    f->extents = malloc((size_t)(members * MOST_AXES + 1) * sizeof *f->extents);
+    f->types = PyTuple_New(length);
+    for (Py_ssize_t i = 0; f->types && i < length; ++i) {
+        PyObject *type = (PyObject *)Py_TYPE(PyList_GetItem(given[0], i));
+        f->leaves[i].type = type;
+        f->leaves[i].part = -1;
+        PyTuple_SetItem(f->types, i, Py_NewRef(type));
+    }
+    is_kept = f->types && f->extents;
+    for (Py_ssize_t j = 0; is_kept && j < members; ++j) {
+        Py_ssize_t number = PyLong_AsSsize_t(PyList_GetItem(given[1], j));
+        PyObject *leaf = number >= 0 && number < length ? Py_XNewRef(PyList_GetItem(given[0], number)) : NULL;
+        is_kept = leaf && note_member(f, number, leaf, PyList_GetItem(given[2], j), f->extents + j * MOST_AXES, !j);
+        if (is_kept)
+            f->leaves[number].part = j;
+        Py_XDECREF(leaf);
+    }
+    for (Py_ssize_t i = 0; is_kept && i < length; ++i) {
+        PyObject *leaf = f->leaves[i].part < 0 ? Py_XNewRef(PyList_GetItem(given[0], i)) : NULL;
+        is_kept = !leaf || !xf_find_library(leaf);
+        Py_XDECREF(leaf);
+    }
+    if (is_kept && !PyErr_Occurred()) {
+        PyObject *capsule = PyCapsule_New(f, NULL, free_form);
+        if (capsule)
+            return capsule;
+    }
+    Py_XDECREF(f->types);
+    free(f->extents);
+    free(f);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* Whether an array is as the one that is kept: then where it lies. */
+static int is_alike(const kept_form *f, const kept_leaf *k, PyObject *leaf, char **data)
+{
+    const ndarray *a = (const ndarray *)leaf;
+    description d;
+    if (f->is_host) {
+        *data = a->data;
+        return a->dtype == replay.elements[k->element].dtype && a->axes == k->axes && a->flags & C_ORDER &&
+               !memcmp(a->extents, k->extents, (size_t)k->axes * sizeof *k->extents) && !xf_is_mapped(leaf);
+    }
+    if (!describe(leaf, &d) || d.kind != ON_CUDA || d.index != f->index)
+        return 0;
+    *data = d.data;
+    return d.element == k->element && d.axes == k->axes && !memcmp(d.extents, k->extents, (size_t)k->axes * sizeof *k->extents);
+}
+
+/* (what is kept, list of leaves, address of as many parts as travel together) -> whether they have that form: then the parts say
+   where they lie. */
+PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    const kept_form *f = count == 3 ? PyCapsule_GetPointer(given[0], NULL) : NULL;
+    Part *parts;
+    int is_same;
+    (void)module;
+    if (!f || !PyList_Check(given[1]))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "match_form takes a form, a list and an address");
+    parts = (Part *)(uintptr_t)PyLong_AsUnsignedLongLong(given[2]);
+    is_same = !PyErr_Occurred() && PyList_Size(given[1]) == f->count;
+    for (Py_ssize_t i = 0; is_same && i < f->count; ++i) {
+        const kept_leaf *k = &f->leaves[i];
+        PyObject *leaf = i < PyList_Size(given[1]) ? Py_NewRef(PyList_GetItem(given[1], i)) : NULL; /* a question may change it */
+        char *data = NULL;
+        is_same = leaf && is_of(leaf, k->type) && (k->part < 0 || is_alike(f, k, leaf, &data));
+        if (is_same && k->part >= 0) {
+            int64_t nbytes = replay.elements[k->element].itemsize;
+            for (int axis = 0; axis < k->axes; ++axis)
+                nbytes *= k->extents[axis];
+            parts[k->part] = (Part){.host = data, .place = k->place, .nbytes = nbytes};
+        }
+        Py_XDECREF(leaf);
+    }
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(is_same);
+}
+
+/* (what is kept, list of leaves, NumPy array of bytes) -> a list of the leaves, with views of the array in the places of those that
+   travelled together. */
+PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    const kept_form *f = count == 3 ? PyCapsule_GetPointer(given[0], NULL) : NULL;
+    PyObject *made;
+    (void)module;
+    if (!f || !PyList_Check(given[1]) || PyList_Size(given[1]) != f->count || !is_of(given[2], replay.ndarray))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "cut_form takes a form, its leaves and an array");
+    made = PyList_New(f->count);
+    for (Py_ssize_t i = 0; made && i < f->count; ++i) {
+        const kept_leaf *k = &f->leaves[i];
+        PyObject *leaf;
+        if (k->part < 0) {
+            leaf = Py_XNewRef(PyList_GetItem(given[1], i));
+        } else {
+            leaf = replay.new_array(replay.ndarray, Py_NewRef(replay.elements[k->element].dtype), k->axes, k->extents, NULL,
+                                    ((const ndarray *)given[2])->data + k->place, C_ORDER | ALIGNED | WRITABLE, NULL);
+            if (leaf && replay.set_base(leaf, Py_NewRef(given[2])))
+                Py_CLEAR(leaf);
+        }
+        if (!leaf || PyList_SetItem(made, i, leaf)) {
+            Py_DECREF(made);
+            return NULL;
+        }
+    }
+    return made;
+}
+
+/* --- whole calls */
+
+enum { PACKED_MOST = 1 << 20, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = 256 << 10 }; /* bytes: see send_packed() and fetch() */
+enum { THREADS = 256 };
+
+typedef struct {
+    PyObject *leaves;
+    device_entry *e;
+    call_stream on;
+} call;
+
+/* The leaves of a tree of dicts, lists and tuples, each of which stands in one place; 0 where Python is to look. */
+static int take_apart(PyObject *tree, PyObject *arrays, PyObject *others, call *c)
+{
+    PyObject *given[] = {tree, arrays, others}, *distinct;
+    if (!xf_follow() || !xf_may_replay() || !(c->leaves = xf_flatten(NULL, given, 3)) || c->leaves == Py_None)
+        return 0;
+    distinct = xf_is_distinct(NULL, c->leaves);
+    Py_XDECREF(distinct);
+    return distinct == Py_True;
+}
+
+/* Read what Python keeps of trees with as many leaves: a new reference to the one of this form, its parts filled in. NULL without. */
+static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, const kept_form **found, Py_ssize_t *members)
+{
+    Py_ssize_t count = forms && PyList_Check(forms) ? PyList_Size(forms) : 0;
+    *parts = NULL;
+    for (Py_ssize_t i = 0; i < count && i < PyList_Size(forms); ++i) {
+        PyObject *kept = Py_NewRef(PyList_GetItem(forms, i)), *capsule = PyTuple_GetItem(kept, 0), *same = NULL;
+        const kept_form *f = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+        if (f && f->count == PyList_Size(leaves)) {
+            Part *room = realloc(*parts, (size_t)f->count * sizeof **parts);
+            PyObject *address = room ? PyLong_FromVoidPtr(*parts = room) : PyErr_NoMemory();
+            same = address ? xf_match_form(NULL, (PyObject *[]){capsule, leaves, address}, 3) : NULL;
+            Py_XDECREF(address);
+            Py_XDECREF(same);
+        }
+        if (same == Py_True) {
+            *found = f;
+            *members = 0;
+            for (Py_ssize_t j = 0; j < f->count; ++j)
+                *members += f->leaves[j].part >= 0;
+            return kept;
+        }
+        Py_DECREF(kept);
+        if (PyErr_Occurred())
+            break;
+    }
+    free(*parts);
+    *parts = NULL;
+    return NULL;
+}
+
+static void pack(char *memory, const Part *parts, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; ++i)
+        memcpy(memory + parts[i].place, parts[i].host, (size_t)parts[i].nbytes);
+}
+
+/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, whatever the stream does;
+   more pass through pinned memory, which must be free again: that is for an idle stream. */
+static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t count, size_t nbytes)
+{
+    device_entry *e = c->e;
+    void *stream = c->on.handle;
+    int error;
+    if (nbytes <= ENQUEUED_MOST && e->enqueue) {
+        char *memory = malloc(nbytes);
+        if (!memory)
+            return 0;
+        pack(memory, parts, count);
+        WITHOUT_GIL(error = e->enqueue(device, (word)(uintptr_t)memory, nbytes, stream));
+        free(memory);
+        return !error;
+    }
+    word scratch = xf_is_idle(e, stream) ? xf_scratch(e, nbytes, 1) : 0;
+    if (!scratch || (stream && (!e->enqueue || !e->wait)))
+        return 0;
+    Py_BEGIN_ALLOW_THREADS
+    pack((char *)(uintptr_t)scratch, parts, count);
+    if (!stream)
+        error = e->send(device, scratch, nbytes);
+    else if (!(error = e->enqueue(device, scratch, nbytes, stream)))
+        error = e->wait(stream);
+    Py_END_ALLOW_THREADS
+    return !error;
+}
+
+/* The leaves with others in the places of those that travelled. */
+static PyObject *with(const kept_form *f, PyObject *leaves, PyObject *made)
+{
+    PyObject *list = PyList_New(f->count);
+    for (Py_ssize_t i = 0; list && i < f->count; ++i) {
+        Py_ssize_t part = f->leaves[i].part;
+        PyObject *leaf = part < 0 ? PyList_GetItem(leaves, i) : PyList_GetItem(made, part);
+        if (!leaf || PyList_SetItem(list, i, Py_NewRef(leaf))) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static PyObject *rebuilt(PyObject *tree, PyObject *leaves)
+{
+    PyObject *made = leaves ? xf_rebuild(NULL, (PyObject *[]){tree, leaves}, 2) : NULL;
+    Py_XDECREF(leaves);
+    return made;
+}
+
+/* None, with an error left for Python to meet again in its own words; but for Ctrl-C. */
+static PyObject *left_to_python(void)
+{
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception))
+            return NULL;
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
+/* (tree, types of arrays, types of other leaves, device or None, backend or None, dict of devices to lists of (form, bytes, function
+   that cuts memory of the device)) -> the tree on the device; None, and nothing done, where Python is to do it. */
+PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    call c = {0};
+    PyObject *kept = NULL, *memory = NULL, *views = NULL, *made = NULL;
+    const kept_form *f = NULL;
+    Part *parts = NULL;
+    Py_ssize_t members = 0, nbytes = 0;
+    word address = 0;
+    (void)module;
+    if (count != 6 || !PyDict_Check(given[5]))
+        return PyErr_Format(PyExc_TypeError, "send_tree takes a tree, two tables of types, a device, a backend and a dict");
+    if (take_apart(given[0], given[1], given[2], &c) &&
+        (c.e = xf_device_of_call(given[3] == Py_None ? NULL : given[3], given[4] == Py_None ? NULL : given[4])) &&
+        c.e->kind == ON_CUDA && xf_is_current(c.e, &c.on))
+        kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
+    if (kept && f->is_host)
+        nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
+    if (nbytes > 0 && nbytes <= PACKED_MOST && replay.byte >= 0) {
+        description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
+        memory = xf_make_on(c.e, &c.on, &d, 0, &address);
+        if (address && send_packed(&c, address, parts, members, (size_t)nbytes))
+            views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
+        if (views && PyList_Check(views))
+            made = rebuilt(given[0], with(f, c.leaves, views));
+    }
+    free(parts);
+    Py_XDECREF(views);
+    Py_XDECREF(memory);
+    Py_XDECREF(kept);
+    Py_XDECREF(c.leaves);
+    return made ? made : left_to_python();
+}
+
+/* Put arrays in a row by a kernel, and bring them to `memory`, which the device reaches: whether they are there. The kernel writes
+   few bytes by itself; the link carries more at full speed from memory of the device. */
+static int fetch(const call *c, word table, word memory, word between, size_t nbytes, Py_ssize_t members, PyObject *kept)
+{
+    unsigned long long kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
+    int64_t shares = PyLong_AsLongLong(PyTuple_GetItem(kept, 3));
+    word to = between ? between : memory;
+    void *arguments[] = {&to, &table, &shares};
+    const device_entry *e = c->e;
+    int error;
+    if (PyErr_Occurred())
+        return 0;
+    Py_BEGIN_ALLOW_THREADS
+    error = e->launch((void *)(uintptr_t)kernel, (unsigned)(members * shares), 1, 1, THREADS, 1, 1, 0, c->on.handle, arguments, NULL);
+    if (!error) { /* what is enqueued must be over before its memory is given up */
+        int later = between ? e->fetch_later(memory, between, nbytes, c->on.handle) : 0;
+        error = e->wait(c->on.handle);
+        error = later ? later : error;
+    }
+    Py_END_ALLOW_THREADS
+    return !error;
+}
+
+/* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: their copies are
+   enqueued one behind the other, and waited for once. None, and nothing done, where Python is to do it. */
+PyObject *xf_send_pinned(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    call_stream on = {0};
+    PyObject *kept, *made;
+    device_entry *e;
+    int is_read = 1;
+    (void)module;
+    if (count != 2 || !PyList_Check(given[0]))
+        return PyErr_Format(PyExc_TypeError, "send_pinned takes a list and a device");
+    if (!xf_follow() || !xf_may_replay() || !(e = xf_find_device(given[1])) || e->kind != ON_CUDA || !e->wait ||
+        !xf_is_current(e, &on))
+        return left_to_python();
+    kept = PyList_New(0);
+    made = kept ? PyList_New(0) : NULL;
+    for (Py_ssize_t i = 0; made && i < PyList_Size(given[0]); ++i) {
+        PyObject *array = Py_NewRef(PyList_GetItem(given[0], i)), *sent = NULL;
+        if (is_of(array, replay.ndarray) && xf_is_lent(array))
+            sent = xf_hand_over(array, given[1], (word)(uintptr_t)on.handle, kept, 0);
+        if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
+            Py_CLEAR(made);
+        Py_XDECREF(sent);
+        Py_DECREF(array);
+    }
+    if (kept && PyList_Size(kept)) { /* also where an error is set: the sources may be changed on return */
+        int error;
+        WITHOUT_GIL(error = e->wait(on.handle));
+        is_read = !error;
+    }
+    Py_XDECREF(kept);
+    if (made && is_read)
+        return made;
+    Py_XDECREF(made);
+    return left_to_python();
+}
+
+/* The device of the first array among leaves; NULL where Python is to copy that. */
+static device_entry *device_of_first(PyObject *leaves)
+{
+    device_entry *e = NULL;
+    const library *l = NULL;
+    for (Py_ssize_t i = 0; !l && i < PyList_Size(leaves); ++i) {
+        PyObject *leaf = Py_NewRef(PyList_GetItem(leaves, i));
+        description d;
+        if ((l = xf_find_library(leaf)) && xf_describe(l, leaf, &d))
+            e = xf_device_of(l, &d);
+        Py_DECREF(leaf);
+    }
+    return e;
+}
+
+/* (tree, types of arrays, types of other leaves, whether to pinned memory, dict of devices to lists of (form, bytes, kernel, shares))
+   -> the tree on the host; None where Python is to do it. */
+PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    call c = {0};
+    PyObject *kept = NULL, *array = NULL, *between = NULL, *made = NULL;
+    const kept_form *f = NULL;
+    Part *parts = NULL;
+    Py_ssize_t members = 0, nbytes = 0;
+    word scratch = 0, address = 0;
+    size_t table;
+    int is_pinned;
+    (void)module;
+    if (count != 5 || !PyDict_Check(given[4]))
+        return PyErr_Format(PyExc_TypeError, "fetch_tree takes a tree, two tables of types, a flag and a dict");
+    is_pinned = given[3] == Py_True;
+    if (take_apart(given[0], given[1], given[2], &c) && (c.e = device_of_first(c.leaves)) && c.e->kind == ON_CUDA && c.e->launch &&
+        c.e->wait && c.e->fetch_later && xf_is_current(c.e, &c.on))
+        kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &f, &members);
+    if (kept && !f->is_host && f->index == c.e->index)
+        nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
+    table = ((size_t)members * sizeof *parts + 63) / 64 * 64;
+    if (nbytes > 0 && replay.byte >= 0 && (is_pinned || nbytes <= PACKED_MOST))
+        scratch = xf_scratch(c.e, table + (is_pinned ? 0 : (size_t)nbytes), 0);
+    if (scratch) {
+        description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
+        int is_fresh, is_ready;
+        array = is_pinned ? xf_make_pinned(c.e, &d) : xf_make_host_result(&d, PACKED_MOST, &is_fresh);
+        is_ready = array && (!is_pinned || ((const ndarray *)array)->base); /* else the pool is full */
+        if (is_ready && nbytes > WRITTEN_MOST) {
+            between = xf_make_on(c.e, &c.on, &d, 1, &address);
+            is_ready = address != 0;
+        }
+        if (is_ready) {
+            char *data = ((const ndarray *)array)->data, *passed = is_pinned ? data : (char *)(uintptr_t)(scratch + table);
+            memcpy((void *)(uintptr_t)scratch, parts, (size_t)members * sizeof *parts); /* last: a call of Python's may use it */
+            if (fetch(&c, scratch, (word)(uintptr_t)passed, address, (size_t)nbytes, members, kept)) {
+                if (passed != data)
+                    memcpy(data, passed, (size_t)nbytes);
+                made = rebuilt(given[0], xf_cut_form(NULL, (PyObject *[]){PyTuple_GetItem(kept, 0), c.leaves, array}, 3));
+            }
+        }
+    }
+    free(parts);
+    Py_XDECREF(between);
+    Py_XDECREF(array);
+    Py_XDECREF(kept);
+    Py_XDECREF(c.leaves);
+    return made ? made : left_to_python();
+}

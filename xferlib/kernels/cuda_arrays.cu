@@ -1,0 +1,546 @@
+// Running results and sorts of rows. What a section needs is defined before it: X and T, the types of the elements given and
+// computed, OP or BEFORE, the operation and the order, and the numbers that cuda_arrays.py gives.
+
+//: scan:
+// One pass. A thread holds a chunk of 32 elements, a warp a tile of 32 chunks, a block WARPS tiles of a row.
+//
+// The order is that of _arrays/indexing.py, so each bit is: the running result of chunk c begins with the running result of
+// the chunks before, and that of the totals of chunks is made of them in the same way, level by level. So a block needs of
+// the blocks before it no running sum, for which it had to wait until each of them has one, as the usual single pass does.
+// It needs at most 31 totals of each level, and one running result: all known soon after the elements are read.
+enum { CHUNK = 32, TILE = CHUNK * CHUNK, LEVELS = 8, WHOLE = 0xffffffffu };
+
+struct rows {
+  long long count, extent, chunks, blocks;  // rows, their elements and chunks, and blocks of one
+  long long at[LEVELS], flags[LEVELS];      // where a level's totals begin, and the counters that tell of them
+  long long length[LEVELS];                 // totals of a row
+};
+
+// Level 1 has the running result behind each block's last chunk, level 2 the totals of tiles, the others those of 32 below.
+// A block tells of the totals of its tiles together.
+__device__ unsigned *flag_of(unsigned *counters, const rows &r, int level, long long row, long long k) {
+  return level == 2 ? counters + r.flags[2] + row * r.blocks + k / WARPS : counters + r.flags[level] + row * r.length[level] + k;
+}
+
+__device__ void tell(T *totals, unsigned *counters, const rows &r, int level, long long row, long long k, T value) {
+  *(volatile T *)(totals + r.at[level] + row * r.length[level] + k) = value;
+  __threadfence();
+  *(volatile unsigned *)flag_of(counters, r, level, row, k) = 1;
+}
+
+__device__ T ask(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
+  while (!*(volatile unsigned *)flag_of(counters, r, level, row, k)) {}
+  __threadfence();
+  return *(volatile const T *)(totals + r.at[level] + row * r.length[level] + k);
+}
+
+// The result of some totals of a group from its first one on, behind `sum` if there is something before; of a whole warp.
+__device__ T append(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long first, int count,
+                    bool has, T sum) {
+  T mine = 0;
+  if (threadIdx.x % 32 < count) mine = ask(totals, counters, r, level, row, first + threadIdx.x % 32);
+#pragma unroll 4
+  for (int k = 0; k < count; ++k) {
+    const T each = __shfl_sync(WHOLE, mine, k);
+    sum = has || k ? OP(sum, each) : each;
+  }
+  return sum;
+}
+
+// The running result of a level at its total k.
+__device__ T running(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
+  long long at[LEVELS];
+  int top = level;
+  for (at[level] = k; at[top] / CHUNK > 0; ++top) at[top + 1] = at[top] / CHUNK - 1;
+  T sum = 0;
+  for (int n = top; n >= level; --n) {
+    const long long first = at[n] / CHUNK * CHUNK;
+    sum = append(totals, counters, r, n, row, first, (int)(at[n] - first) + 1, n < top, sum);
+  }
+  return sum;
+}
+
+extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
+    const X *x, T *y, unsigned *counters, T *totals, const rows r) {
+  __shared__ T room[WARPS][CHUNK * (CHUNK + 1)];  // a chunk is one longer, so that neighbours' elements lie in other banks
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  T *const own = room[warp];
+  T v[CHUNK], total, prefix = 0;
+  bool has = false;
+  long long from;
+  int count;
+#if PACKED  // rows of at most a tile, several to a warp
+  const int chunks = (int)r.chunks, extent = (int)r.extent, held = CHUNK / chunks;
+  const long long row = ((long long)blockIdx.x * WARPS + warp) * held;
+  const int lines = (int)(r.count - row < held ? r.count - row : held);
+  if (lines <= 0) return;
+  from = row * extent, count = lines * extent;
+#pragma unroll
+  for (int i = 0; i < CHUNK; ++i) own[lane * (CHUNK + 1) + i] = 0;
+  __syncwarp();
+  for (int q = lane; q < count; q += 32) {
+    const int line = q / extent, at = q - line * extent;
+    own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK] = (T)x[from + q];
+  }
+  const int line = lane / chunks, chunk = lane - line * chunks;
+#else
+  __shared__ T sums[WARPS], befores[WARPS], ends[WARPS];
+  __shared__ unsigned answer;
+  unsigned number = blockIdx.x;
+  if (r.blocks > 1) {  // a block that waits for another must have begun after it
+    if (threadIdx.x == 0) answer = atomicAdd(counters, 1u);
+    __syncthreads();
+    number = answer;
+  }
+  const long long row = number / r.blocks, block = number % r.blocks, tile = block * WARPS + warp;
+  const long long left = r.extent - tile * TILE;
+  from = row * r.extent + tile * TILE, count = (int)(left < 0 ? 0 : left < TILE ? left : TILE);
+#pragma unroll
+  for (int k = 0; k < CHUNK; ++k)
+    own[k * (CHUNK + 1) + lane] = k * 32 + lane < count ? (T)x[from + k * 32 + lane] : (T)0;
+#endif
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < CHUNK; ++i) v[i] = own[lane * (CHUNK + 1) + i];
+  total = v[0];
+#pragma unroll
+  for (int i = 1; i < CHUNK; ++i) total = OP(total, v[i]);  // of a last chunk, which may be short, nothing comes behind
+#if PACKED
+  T sum = 0;
+  for (int k = 0; k < chunks - 1; ++k) {
+    const T each = __shfl_sync(WHOLE, total, line * chunks + k & 31);
+    sum = k ? OP(sum, each) : each;
+    if (chunk == k + 1) prefix = sum;
+  }
+  has = chunk > 0;
+#else
+  T sum = __shfl_sync(WHOLE, total, 0);
+#pragma unroll
+  for (int k = 1; k < CHUNK; ++k) sum = OP(sum, __shfl_sync(WHOLE, total, k));
+  if (lane == 0) sums[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {
+    const long long first = block * WARPS;
+    if (r.blocks > 1 && block < r.blocks - 1) {
+      if (lane < WARPS) *(volatile T *)(totals + r.at[2] + row * r.length[2] + first + lane) = sums[lane];
+      __syncwarp();
+      if (lane == 0) {
+        __threadfence();
+        *(volatile unsigned *)flag_of(counters, r, 2, row, first) = 1;
+      }
+      __syncwarp();
+      long long last = first + WARPS;  // totals of a level up to here
+      for (int level = 2; last % CHUNK == 0; ++level, last /= CHUNK) {  // this block's are the last of a group of 32
+        const T whole = append(totals, counters, r, level, row, last - CHUNK, CHUNK, false, (T)0);
+        if (lane == 0) tell(totals, counters, r, level + 1, row, last / CHUNK - 1, whole);
+        __syncwarp();
+      }
+    }
+    bool is_begun = block > 0;
+    T before = is_begun ? running(totals, counters, r, 2, row, first - 1) : (T)0;
+    if (lane == 0) befores[0] = before;
+    if (is_begun && first % CHUNK == 0) before = running(totals, counters, r, 3, row, first / CHUNK - 1);
+    for (int k = 0; k < WARPS - 1; ++k) {
+      before = is_begun ? OP(before, sums[k]) : sums[k];
+      is_begun = true;
+      if (lane == 0) befores[k + 1] = before;
+    }
+  }
+  __syncthreads();
+  has = tile > 0;
+  sum = befores[warp];
+#pragma unroll
+  for (int k = 0; k < CHUNK; ++k) {
+    const T each = __shfl_sync(WHOLE, total, k);
+    sum = has || k ? OP(sum, each) : each;
+    if (lane == k + 1) prefix = sum;
+  }
+  if (lane == 0) ends[warp] = sum;
+  if (lane == 0 && warp == WARPS - 1 && block < r.blocks - 1) tell(totals, counters, r, 1, row, block, sum);
+  __syncthreads();
+  if (lane == 0 && tile > 0) prefix = warp ? ends[warp - 1] : ask(totals, counters, r, 1, row, block - 1);
+  has = has || lane;
+#endif
+  sum = has ? OP(prefix, v[0]) : v[0];
+#pragma unroll
+  for (int i = 0; i < CHUNK; ++i) {
+    if (i) sum = OP(sum, v[i]);
+    own[lane * (CHUNK + 1) + i] = sum;
+  }
+  __syncwarp();
+#if PACKED
+  for (int q = lane; q < count; q += 32) {
+    const int line = q / extent, at = q - line * extent;
+    y[from + q] = own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK];
+  }
+#else
+#pragma unroll
+  for (int k = 0; k < CHUNK; ++k)
+    if (k * 32 + lane < count) y[from + k * 32 + lane] = own[k * (CHUNK + 1) + lane];
+  if (r.blocks > 1) {  // the last block leaves the counters as they were
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      answer = atomicAdd(counters + 1, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (answer) {
+      __threadfence();
+      for (long long k = threadIdx.x; k < r.flags[0]; k += 32 * WARPS) counters[k] = 0;
+    }
+  }
+#endif
+}
+
+//: keys:
+// An element's bits X as an integer that is less where the element comes before: NaN last, equal zeros.
+__device__ X order_of(X bits) {
+  const X sign = (X)1 << (8 * sizeof(X) - 1);
+#if KIND == 'i'
+  bits ^= sign;
+#elif KIND == 'f'
+  if ((X)(bits & ~sign) > (X)INFINITE) bits = (X)~(X)0;                       // all NaNs are equal
+  else if (bits != sign) bits = bits & sign ? (X)~bits : (X)(bits | sign);  // and -0 is as 0
+#endif
+  return DESCENDING ? (X)~bits : bits;
+}
+
+//: sort: keys
+// Rows of at most ROOM elements, several to a block, in shared memory. A thread sorts its chunk of a row; then runs are merged
+// in pairs: it finds by a binary search where its chunk of the merged run begins in both, and merges that many elements, as
+// in Green, McColl and Bader, "GPU merge path" (2012). Equal elements keep their order.
+enum { EACH = 8 };
+#define AT(i) ((i) + (i) / 32)  // so that chunks begin in different banks
+
+struct lines {
+  long long count;           // rows
+  int extent, held, chunks;  // elements of one, rows of a block, and chunks of a row
+};
+
+extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
+    const X *x,
+#if VALUED
+    X *y,
+#endif
+#if INDEXED
+    long long *order,
+#endif
+    const lines r) {
+  __shared__ X keys[AT(ROOM)];
+#if INDEXED
+  __shared__ unsigned short places[AT(ROOM)];
+  unsigned short place[EACH];
+#endif
+  X key[EACH], own[EACH];
+  const long long row = (long long)blockIdx.x * r.held;
+  const int count = (int)(r.count - row < r.held ? r.count - row : r.held) * r.extent;
+  const long long from = row * r.extent;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) keys[AT(i)] = x[from + i];
+  __syncthreads();
+  const int line = threadIdx.x / r.chunks * r.extent, first = threadIdx.x % r.chunks * EACH;  // in the block, in the row
+  const int mine = line < count ? min(EACH, r.extent - first) : 0;
+#pragma unroll
+  for (int k = 0; k < EACH; ++k) {
+    key[k] = k < mine ? keys[AT(line + first + k)] : (X)0;
+    own[k] = order_of(key[k]);
+#if INDEXED
+    place[k] = (unsigned short)(first + k);
+#endif
+  }
+#pragma unroll
+  for (int turn = 0; turn < EACH; ++turn) {
+#pragma unroll
+    for (int k = turn % 2; k + 1 < EACH; k += 2) {
+      if (k + 1 < mine && own[k + 1] < own[k]) {
+        const X other = key[k], number = own[k];
+        key[k] = key[k + 1], key[k + 1] = other, own[k] = own[k + 1], own[k + 1] = number;
+#if INDEXED
+        const unsigned short elsewhere = place[k];
+        place[k] = place[k + 1], place[k + 1] = elsewhere;
+#endif
+      }
+    }
+  }
+  for (int width = EACH; width < r.extent; width *= 2) {
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {
+      if (k < mine) {
+        keys[AT(line + first + k)] = key[k];
+#if INDEXED
+        places[AT(line + first + k)] = place[k];
+#endif
+      }
+    }
+    __syncthreads();
+    if (mine > 0) {
+      const int start = first & ~(2 * width - 1), left = min(width, r.extent - start);
+      const int right = max(0, min(width, r.extent - start - width)), done = first - start;
+      const int one = line + start, two = one + left;
+      int low = max(0, done - right), high = min(done, left);
+      while (low < high) {
+        const int middle = (low + high) / 2;
+        if (order_of(keys[AT(two + done - 1 - middle)]) < order_of(keys[AT(one + middle)])) high = middle;
+        else low = middle + 1;
+      }
+      int i = low, j = done - low;
+      X a = i < left ? keys[AT(one + i)] : (X)0, b = j < right ? keys[AT(two + j)] : (X)0;
+      X first_order = order_of(a), second_order = order_of(b);
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        if (k < mine) {
+          const bool is_right = j < right && (i >= left || second_order < first_order);
+          key[k] = is_right ? b : a;
+#if INDEXED
+          place[k] = places[AT(is_right ? two + j : one + i)];
+#endif
+          if (is_right) b = ++j < right ? keys[AT(two + j)] : (X)0, second_order = order_of(b);
+          else a = ++i < left ? keys[AT(one + i)] : (X)0, first_order = order_of(a);
+        }
+      }
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < EACH; ++k) {
+    if (k < mine) {
+      keys[AT(line + first + k)] = key[k];
+#if INDEXED
+      places[AT(line + first + k)] = place[k];
+#endif
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {
+#if VALUED
+    y[from + i] = keys[AT(i)];
+#endif
+#if INDEXED
+    order[from + i] = places[AT(i)];
+#endif
+  }
+}
+
+//: radix: keys
+// Long rows, by eight bits of their elements at a time, the lowest first, as in Adinets and Merrill, "Onesweep" (2022).
+//
+// The elements of each digit are counted for all passes at once. In a pass a block moves a tile, and learns how many
+// elements with a digit are in the tiles before it from what their blocks tell: first of their own tile, then of all up
+// to it. A word says both what it counts and how many.
+enum { DIGITS = 256, WARPS = DIGITS / 32, TILE = DIGITS * ITEMS, PASSES = sizeof(X), WHOLE = 0xffffffffu };
+enum { OWN = 1u << 30, ALL = 2u << 30, COUNT = OWN - 1, WINDOW = 8 };
+
+struct digits {
+  long long extent;  // elements of a row
+  int tiles, shift;  // of a row, and the lowest bit of the digit
+  int counters;      // blocks that count those of a row
+};
+
+extern "C" __global__ void __launch_bounds__(DIGITS) xf_count(const X *x, unsigned *counts, const digits r) {
+  __shared__ unsigned found[PASSES][DIGITS];
+  const long long row = blockIdx.x / r.counters;
+  for (int k = 0; k < PASSES; ++k) found[k][threadIdx.x] = 0;
+  __syncthreads();
+  for (int tile = blockIdx.x % r.counters; tile < r.tiles; tile += r.counters) {
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) {
+      const long long at = (long long)tile * TILE + k * DIGITS + threadIdx.x;
+      if (at < r.extent) {
+        const X own = order_of(x[row * r.extent + at]);
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&found[pass][(own >> 8 * pass) % DIGITS], 1u);
+      }
+    }
+  }
+  __syncthreads();
+  for (int k = 0; k < PASSES; ++k) {
+    const unsigned each = found[k][threadIdx.x];
+    if (each) atomicAdd(counts + (row * PASSES + k) * DIGITS + threadIdx.x, each);
+  }
+}
+
+// The sum of the numbers of the threads before this one, of a block of DIGITS.
+__device__ unsigned sum_before(unsigned number, unsigned *room) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  unsigned sum = number;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const unsigned other = __shfl_up_sync(WHOLE, sum, step);
+    if (lane >= step) sum += other;
+  }
+  if (lane == 31) room[warp] = sum;
+  __syncthreads();
+  unsigned before = 0;
+  for (int k = 0; k < warp; ++k) before += room[k];
+  __syncthreads();
+  return before + sum - number;
+}
+
+// `told` has a ticket for each row, and the words of each tile behind them.
+extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
+    const X *x, X *y,
+#if INDEXED
+#if !FIRST
+    const int *places,
+#endif
+#if LAST
+    long long *order,
+#else
+    int *order,
+#endif
+#endif
+    const unsigned *counts, unsigned *tickets, unsigned *told, const digits r) {
+  __shared__ X keys[TILE];
+  __shared__ unsigned seen[WARPS][DIGITS], begins[DIGITS], room[WARPS], ticket;
+  __shared__ long long shifts[DIGITS];
+#if INDEXED
+  __shared__ int held[TILE];
+  int place[ITEMS];
+#endif
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, digit = threadIdx.x;
+  const long long row = blockIdx.x / r.tiles;
+  if (threadIdx.x == 0) ticket = atomicAdd(tickets + row, 1u);  // a block that waits for another must have begun after it
+  for (int k = 0; k < WARPS; ++k) seen[k][digit] = 0;
+  __syncthreads();
+  const int tile = (int)ticket;
+  const long long from = (long long)tile * TILE, base = row * r.extent;
+  const int count = (int)(r.extent - from < TILE ? r.extent - from : TILE);
+  X key[ITEMS];
+  unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const int at = (warp * ITEMS + k) * 32 + lane;
+    key[k] = at < count ? x[base + from + at] : (X)0;
+#if INDEXED
+#if FIRST
+    place[k] = (int)(from + at);
+#else
+    place[k] = at < count ? places[base + from + at] : 0;
+#endif
+#endif
+  }
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {  // the elements of a warp with one digit, in order
+    const bool is_there = (warp * ITEMS + k) * 32 + lane < count;
+    const unsigned own = (unsigned)(order_of(key[k]) >> r.shift) % DIGITS;
+    unsigned same = __ballot_sync(WHOLE, is_there);
+#pragma unroll
+    for (int bit = 0; bit < 8; ++bit) {
+      const bool is_set = own >> bit & 1;
+      const unsigned set = __ballot_sync(WHOLE, is_set);
+      same &= is_set ? set : ~set;
+    }
+    const unsigned before = __popc(same & ((1u << lane) - 1));
+    rank[k] = own << 16 | (is_there ? seen[warp][own] + before : 0);
+    __syncwarp();
+    if (is_there && !before) seen[warp][own] += __popc(same);
+    __syncwarp();
+  }
+  __syncthreads();
+  unsigned total = 0;
+  for (int k = 0; k < WARPS; ++k) {
+    const unsigned each = seen[k][digit];
+    seen[k][digit] = total;
+    total += each;
+  }
+  unsigned *const words = told + (row * r.tiles) * DIGITS + digit;
+  *(volatile unsigned *)(words + (long long)tile * DIGITS) = total | (tile ? OWN : ALL);
+  begins[digit] = sum_before(total, room);
+  const unsigned first = sum_before(counts[(row * PASSES + r.shift / 8) * DIGITS + digit], room);
+  unsigned before = 0;
+  int other = tile - 1;
+  while (other >= 0) {  // several words at a time: each alone takes as long
+    unsigned each[WINDOW];
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k)
+      each[k] = other >= k ? *(volatile unsigned *)(words + (long long)(other - k) * DIGITS) : (unsigned)ALL;
+    bool is_told = true;
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k) {
+      is_told = is_told && other >= 0 && each[k] > COUNT;
+      if (is_told) {
+        before += each[k] & COUNT;
+        other = each[k] & ALL ? -1 : other - 1;
+      }
+    }
+  }
+  if (tile) *(volatile unsigned *)(words + (long long)tile * DIGITS) = before + total | ALL;
+  shifts[digit] = (long long)first + before - begins[digit];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    if ((warp * ITEMS + k) * 32 + lane < count) {
+      const unsigned own = rank[k] >> 16, to = begins[own] + seen[warp][own] + rank[k] % (1u << 16);
+      keys[to] = key[k];
+#if INDEXED
+      held[to] = place[k];
+#endif
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += DIGITS) {
+    const X each = keys[i];
+    const long long to = base + shifts[(unsigned)(order_of(each) >> r.shift) % DIGITS] + i;
+    y[to] = each;
+#if INDEXED
+    order[to] = held[i];
+#endif
+  }
+}
+
+//: matmul:
+// A block computes a tile of a product, from strips of both matrices in shared memory, a thread 4 by 4 elements of it.
+enum { SIDE = 64, DEPTH = 16, EACH = 4, THREADS = SIDE * SIDE / (EACH * EACH) };
+
+struct product {
+  long long rows, inner, columns;
+  long long across, tiles;                           // tiles side by side, and of one matrix
+  long long left_leading, right_leading, out_leading;  // from one row to the next, or one column
+  long long left_step, right_step, out_step;         // from one matrix to the next
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS) xf_matmul(const X *left, const X *right, X *out, const product p) {
+  __shared__ T one[DEPTH][SIDE + EACH], two[DEPTH][SIDE + EACH];
+  const long long tile = blockIdx.x % p.tiles, matrix = blockIdx.x / p.tiles;
+  const long long row = tile / p.across * SIDE, column = tile % p.across * SIDE;
+  const int down = threadIdx.x / (SIDE / EACH) * EACH, along = threadIdx.x % (SIDE / EACH) * EACH;
+  left += matrix * p.left_step, right += matrix * p.right_step, out += matrix * p.out_step;
+  T sums[EACH][EACH] = {};
+  for (long long from = 0; from < p.inner; from += DEPTH) {
+#pragma unroll
+    for (int n = threadIdx.x; n < SIDE * DEPTH; n += THREADS) {  // neighbours read neighbours
+#if LEFT_TURNED
+      const int i = n % SIDE, k = n / SIDE;
+      one[k][i] = row + i < p.rows && from + k < p.inner ? (T)left[(from + k) * p.left_leading + row + i] : (T)0;
+#else
+      const int k = n % DEPTH, i = n / DEPTH;
+      one[k][i] = row + i < p.rows && from + k < p.inner ? (T)left[(row + i) * p.left_leading + from + k] : (T)0;
+#endif
+#if RIGHT_TURNED
+      const int l = n % DEPTH, j = n / DEPTH;
+      two[l][j] = column + j < p.columns && from + l < p.inner ? (T)right[(column + j) * p.right_leading + from + l] : (T)0;
+#else
+      const int j = n % SIDE, l = n / SIDE;
+      two[l][j] = column + j < p.columns && from + l < p.inner ? (T)right[(from + l) * p.right_leading + column + j] : (T)0;
+#endif
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < DEPTH; ++k) {
+      T a[EACH], b[EACH];
+#pragma unroll
+      for (int i = 0; i < EACH; ++i) a[i] = one[k][down + i], b[i] = two[k][along + i];
+#pragma unroll
+      for (int i = 0; i < EACH; ++i)
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) sums[i][j] = ADD_PRODUCT(a[i], b[j], sums[i][j]);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; ++i)
+#pragma unroll
+    for (int j = 0; j < EACH; ++j)
+      if (row + down + i < p.rows && column + along + j < p.columns)
+        out[(row + down + i) * p.out_leading + column + along + j] = (X)sums[i][j];
+}

@@ -1,0 +1,318 @@
+"""Kernels of the namespaces on CUDA devices: running results, sorts of rows, products of matrices.
+
+The text of the kernels is ``cuda_arrays.cu``. A scan keeps the documented order, so that its bits are a CPU's.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import struct
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xferlib.kernels.cuda_engine import (
+    Direct,
+    ParameterBlock,
+    counters_nbytes,
+    find_scratch,
+    kernel_for,
+    repeat_call,
+    shares_scratch,
+)
+from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
+
+if TYPE_CHECKING:
+    from xferlib._core.arrays import ArrayInfo
+    from xferlib._core.device import Device, RawStream
+    from xferlib.backends.device_math import Multiply, Product
+    from xferlib.kernels.ir import DType
+
+_CHUNK, _TILE, _LEVELS = 32, 1 << 10, 8
+"""As in the text: elements of a chunk and of a tile, levels of totals."""
+_BLOCK_NBYTES = 1 << 15
+"""Of the elements of a block, which lie in shared memory."""
+_C_NAMES = {
+    "bool": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
+    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
+    "float32": "float", "float64": "double",
+}  # fmt: skip
+_WIDE = {1: "unsigned", 2: "unsigned", 4: "unsigned", 8: "unsigned long long"}
+"""The types in which integers are added and multiplied, by their bytes: they wrap."""
+ROOM = 1 << 12
+"""The longest row that is sorted in shared memory."""
+_LONGEST = 1 << 30
+"""The elements of a row that a word of a tile can count."""
+_DIGITS, _ITEMS, _WIDE_ITEMS = 256, 16, 10
+"""Of a pass of a radix sort: digits, which are a block's threads, and elements of a thread, fewer of eight bytes."""
+_COUNTING = 512
+"""Blocks that count digits, which fill a large GPU: each adds to the counts of its row at its end."""
+_BYTE = np.dtype(np.uint8)
+_SHORT, _EACH = 1 << 10, 8
+"""Of a sort in shared memory: elements of a block, if rows are short, and of a thread."""
+
+
+class ArrayKernel:
+    """A kernel over whole arrays, prepared for one layout on one device.
+
+    Args:
+        backend: The CUDA part of a backend.
+        device: Where to run.
+        source: The text, whose arguments are addresses and a struct.
+        launch: The kernel's name, and the numbers of blocks and of threads in each.
+        addresses: The number of addresses: of the inputs, of the outputs, and of scratch memory.
+        numbers: The struct.
+        scratch: The bytes of scratch memory and the counters in it, which come first; the kernel leaves them 0.
+    """
+
+    def __init__(
+        self, backend: Any, device: Device, source: str, launch: tuple[str, int, int], addresses: int, numbers: bytes,
+        scratch: tuple[int, int] = (0, 0),
+    ) -> None:  # fmt: skip
+        name, blocks, threads = launch
+        self._backend, self._device, self._scratch, self._addresses = backend, device, scratch, addresses
+        self._lock = threading.Lock()
+        self._parameters = ParameterBlock(addresses, (), numbers)
+        self._launches = kernel_for(backend, device, source, name), blocks, threads
+        self._launch = backend.prepare_launch(
+            self._launches[0], (blocks, 1, 1), (threads, 1, 1), self._parameters.address, device=device
+        )
+        self._kept: Any = None
+        """The scratch memory to which calls in one step have the address."""
+
+    def run(self, pointers: Sequence[int], stream: RawStream) -> None:
+        """Launch on ``stream``; the addresses are those of the inputs and of the outputs."""
+        into, _kept = self._find_scratch(stream)  # to the end: what is freed is reused in stream order
+        with self._lock:  # the driver copies the arguments during the launch
+            self._patch([*pointers, *into])
+            self._launch(stream.handle)
+
+    def repeat(
+        self, given: Sequence[tuple[Any, DType]], pointers: Sequence[int],
+        new: Sequence[tuple[tuple[int, ...], DType]], stream: RawStream,
+    ) -> Direct | None:  # fmt: skip
+        """A function that does a call like this one, with new outputs, in one step; None where Python must.
+
+        Args:
+            given: The arrays of the call, with their dtypes.
+            pointers: Their addresses, and those of the outputs.
+            new: The shape and the dtype of each output.
+            stream: The current stream.
+        """
+        if stream.handle or not shares_scratch(stream, *self._scratch):
+            return None
+        into, self._kept = self._find_scratch(stream)
+        with self._lock:
+            self._patch([*pointers, *into])
+            arguments = [(*each, pointer) for each, pointer in zip(given, pointers, strict=False)]
+            places = range(len(pointers))
+            return repeat_call(
+                self._backend, self._device, self._launches, self._parameters, arguments,
+                [(*each, None) for each in new], places
+            )  # fmt: skip
+
+    def _patch(self, pointers: Sequence[int]) -> None:
+        self._parameters.patch([*pointers, *[0] * (self._addresses - len(pointers))])
+
+    def _find_scratch(self, stream: RawStream) -> tuple[list[int], Any]:
+        """The addresses of counters and of what lies behind them, and what keeps them."""
+        nbytes, counters = self._scratch
+        if not nbytes:
+            return [], None
+        base, kept = find_scratch(self._backend, stream, nbytes, counters)
+        return [base, base + counters_nbytes(counters)], kept
+
+
+@functools.cache
+def _sections() -> Sections:
+    return read_sections(Path(__file__).with_name("cuda_arrays.cu"))
+
+
+def _source(name: str, words: dict[str, Any]) -> str:
+    sections = _sections()
+    texts = [sections[each][1] for each in collect_sections(sections, [name])]
+    return "".join([*(f"#define {word} {text}\n" for word, text in words.items()), *texts])
+
+
+def scans(given: DType, dtype: DType) -> bool:
+    """Whether a kernel computes running results in ``dtype`` of elements of another dtype, which it converts."""
+    is_held = dtype.name in _C_NAMES and dtype.itemsize >= 4
+    return is_held and given.name in _C_NAMES and np.can_cast(given, dtype, "safe")
+
+
+def prepare_scan(
+    backend: Any, device: Device, given: DType, dtype: DType, symbol: str, rows: int, extent: int
+) -> ArrayKernel:
+    """Running sums or products of ``rows`` of ``extent`` elements, in C order, to the same layout."""
+    lengths = [-(-extent // _CHUNK)]
+    while lengths[-1] > 1:
+        lengths.append(-(-lengths[-1] // _CHUNK))
+    chunks, is_packed, warps = lengths[0], extent <= _TILE, _BLOCK_NBYTES // (_TILE * dtype.itemsize)
+    held = warps * (_CHUNK // chunks) if is_packed else 1
+    blocks = -(-extent // (warps * _TILE))  # of a row
+    totals = [0, blocks, *lengths[1:]][: _LEVELS + 1]
+    if blocks > 1:
+        totals[2] = blocks * warps
+    at, flags, counters = [0] * _LEVELS, [0] * _LEVELS, 2
+    size = 0
+    if blocks > 1:
+        for level in range(1, len(totals)):
+            at[level], flags[level] = size, counters
+            size += rows * totals[level]
+            counters += rows * (blocks if level == 2 else totals[level])
+        flags[0] = counters
+    totals += [0] * (_LEVELS - len(totals))
+    numbers = struct.pack(f"{4 + 3 * _LEVELS}q", rows, extent, chunks, blocks, *at, *flags, *totals)
+    kind = _WIDE[dtype.itemsize] if dtype.kind in "iu" else _C_NAMES[dtype.name]
+    words = {
+        "X": _C_NAMES[given.name],
+        "T": kind,
+        "OP(a, b)": f"((a) {symbol} (b))",
+        "PACKED": str(int(is_packed)),
+        "WARPS": str(warps),
+    }
+    grid = -(-rows // held) if is_packed else rows * blocks
+    scratch = (counters_nbytes(counters) + size * dtype.itemsize, counters) if blocks > 1 else (0, 0)
+    return ArrayKernel(backend, device, _source("scan", words), ("xf_scan", grid, 32 * warps), 4, numbers, scratch)
+
+
+def sorts(info: ArrayInfo) -> bool:
+    """Whether kernels sort the rows of such an array."""
+    return info.dtype.kind in "biuf" and info.shape[-1] < _LONGEST
+
+
+def _key_words(dtype: DType, *, descending: bool) -> dict[str, Any]:
+    infinite = np.array(np.inf, dtype).view(f"u{dtype.itemsize}") if dtype.kind == "f" else 0
+    words = {"X": _C_NAMES[f"uint{8 * dtype.itemsize}"], "KIND": f"'{dtype.kind}'", "INFINITE": f"{int(infinite)}ull"}
+    return {**words, "DESCENDING": int(descending)}
+
+
+def prepare_sort(
+    backend: Any, device: Device, dtype: DType, rows: int, extent: int, *, descending: bool, wants: str
+) -> ArrayKernel | RadixSort:
+    """A stable sort of ``rows`` of ``extent`` elements, in C order, NaN last.
+
+    Args:
+        backend, device, dtype: The CUDA part of a backend, where to run, and the elements' dtype.
+        rows, extent: The shape.
+        descending: The order.
+        wants: The outputs: ``v`` for the elements in order, ``p`` for the positions from which they come, int64.
+    """
+    words = _key_words(dtype, descending=descending)
+    if extent > ROOM:
+        return RadixSort(backend, device, dtype, rows, extent, words, wants)
+    words |= {"ROOM": ROOM, "VALUED": int("v" in wants), "INDEXED": int("p" in wants)}
+    chunks = -(-extent // _EACH)
+    held = min(rows, max(1, _SHORT // (chunks * _EACH)))
+    threads = -(-held * chunks // 32) * 32
+    launch = "xf_sort", -(-rows // held), threads
+    numbers = struct.pack("q4i", rows, extent, held, chunks, 0)
+    return ArrayKernel(backend, device, _source("sort", words), launch, 1 + len(wants), numbers)
+
+
+class RadixSort:
+    """A sort of long rows, by eight bits of the elements in each launch.
+
+    Args:
+        backend, device, dtype, rows, extent, wants: As of `prepare_sort`.
+        words: What the text needs to know of the elements.
+    """
+
+    def __init__(
+        self, backend: Any, device: Device, dtype: DType, rows: int, extent: int, words: dict[str, Any], wants: str
+    ) -> None:
+        self._backend, self._device, self._wants = backend, device, wants
+        self._passes, self._size, self._dtype = dtype.itemsize, rows * extent, dtype
+        items = _ITEMS if dtype.itemsize < 8 else _WIDE_ITEMS - 2 * ("p" in wants)
+        tiles = -(-extent // (_DIGITS * items))
+        self._counts, self._words = 4 * rows * self._passes * _DIGITS, 4 * rows * tiles * _DIGITS
+        self._tickets = -(-4 * rows // 16) * 16
+        words |= {"ITEMS": items, "INDEXED": int("p" in wants)}
+
+        counters = min(tiles, max(1, _COUNTING // rows))
+
+        def prepare(name: str, blocks: int, addresses: int, number: int) -> ArrayKernel:
+            is_last = number == self._passes - 1
+            ends = {"FIRST": int(number == 0), "LAST": int(is_last)} if "p" in wants else {}
+            numbers = struct.pack("q4i", extent, tiles, 8 * number, counters, 0)
+            source = _source("radix", {**words, **ends})
+            return ArrayKernel(backend, device, source, (name, blocks, _DIGITS), addresses, numbers)
+
+        self._count = prepare("xf_count", rows * counters, 2, 0)
+        places = 2 if "p" in wants else 0
+        self._moves = [
+            prepare("xf_move", rows * tiles, 5 + places - (places and number == 0), number)
+            for number in range(self._passes)
+        ]
+
+    def run(self, pointers: Sequence[int], stream: RawStream) -> None:
+        """Enqueue on ``stream``; the addresses are those of the input and of the outputs."""
+        backend, x = self._backend, pointers[0]
+        outputs = dict(zip(self._wants, pointers[1:], strict=True))
+        each_nbytes = self._tickets + self._words
+        zeros = backend.zeros_for(self._counts + self._passes * each_nbytes, stream)
+        places_nbytes, keys_nbytes = 8 * self._size * ("p" in outputs), self._size * self._dtype.itemsize
+        nbytes = places_nbytes + keys_nbytes * (1 + ("v" not in outputs))
+        rest = backend.empty((nbytes,), _BYTE, device=self._device, stream=stream)
+        counts, spare = backend.operands([zeros, rest])
+        places = [spare, spare + 4 * self._size]  # of four bytes each, and so first
+        keys = [outputs.get("v", spare + places_nbytes + keys_nbytes), spare + places_nbytes]
+        self._count.run([x, counts], stream)
+        for number, move in enumerate(self._moves):
+            left = self._passes - 1 - number  # the last pass writes the result
+            arguments = [x if number == 0 else keys[(left + 1) % 2], keys[left % 2]]
+            if "p" in outputs:
+                arguments += [places[(left + 1) % 2]] * (number > 0) + [places[left % 2] if left else outputs["p"]]
+            told = counts + self._counts + number * each_nbytes
+            move.run([*arguments, counts, told, told + self._tickets], stream)
+
+    def repeat(self, *_: Any) -> None:
+        """Nothing: it is several launches."""
+
+
+_SIDE, _SQUARE = 64, 256
+"""Of a tile of a product: rows and columns, and the threads of its block."""
+_AT_ONCE = 128
+"""Blocks that run at a time on a large GPU."""
+_WORTH = 1 << 13
+"""Elements of a product for each time that blocks fill the GPU, from which tiles are faster than a sum for each one: a
+block walks along both matrices alone."""
+
+
+def multiplies(product: Product) -> bool:
+    """Whether a kernel multiplies such matrices in tiles, faster than element by element."""
+    dtype = product.dtype
+    if dtype.name not in _C_NAMES or dtype.kind == "b" or product.out.is_transposed:
+        return False
+    tiles = product.batch * -(-product.rows // _SIDE) * -(-product.columns // _SIDE)
+    return product.batch * product.rows * product.columns >= _WORTH * -(-tiles // _AT_ONCE)
+
+
+def prepare_multiply(backend: Any, device: Device, product: Product) -> Multiply:
+    """Multiply matrices that lie so, in one launch; sums of floats add one rounded product after the other."""
+    dtype, batch, rows, inner, columns, left, right, out = product
+    across = -(-columns // _SIDE)
+    tiles = -(-rows // _SIDE) * across
+    kind = _WIDE[dtype.itemsize] if dtype.kind in "iu" else _C_NAMES[dtype.name]
+    add = {"f4": "fmaf(a, b, sum)", "f8": "fma(a, b, sum)"}.get(dtype.str[1:], "(sum) + (a) * (b)")
+    words = {
+        "X": _C_NAMES[dtype.name], "T": kind, "ADD_PRODUCT(a, b, sum)": add,
+        "LEFT_TURNED": str(int(left.is_transposed)), "RIGHT_TURNED": str(int(right.is_transposed)),
+    }  # fmt: skip
+    numbers = struct.pack(
+        "11q", rows, inner, columns, across, tiles, left.leading, right.leading, out.leading, left.step, right.step,
+        out.step
+    )  # fmt: skip
+    launch = "xf_matmul", batch * tiles, _SQUARE
+    kernel = ArrayKernel(backend, device, _source("matmul", words), launch, 3, numbers)
+
+    offsets = left.offset, right.offset, out.offset
+
+    def multiply(left: int, right: int, out: int, *, stream: RawStream) -> None:
+        kernel.run([*map(operator.add, (left, right, out), offsets)], stream)
+
+    return multiply

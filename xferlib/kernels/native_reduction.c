@@ -1,0 +1,202 @@
+/* C of native reductions beside what is written for each: sections, each behind a line with its name. */
+//: walk
+/* The offset of element `at`, in C order. */
+static inline long long xf_offset(long long at, long long rank, const long long *extent, const long long *stride) {
+  long long offset = 0;
+  for (long long a = rank - 1; a > 0; --a) { offset += at % extent[a] * stride[a]; at /= extent[a]; }
+  return rank ? offset + at * stride[0] : 0;
+}
+static inline int xf_are_multiples(const long long *stride, long long rank, long long size) {
+  for (long long a = 0; a < rank; ++a) if (stride[a] % size) return 0;
+  return 1;
+}
+typedef struct XF_PACKED { long long x, y; } xf_words;
+/* Compilers make vectors of a loop over elements that are some few apart if they know how many. */
+#define XF_EACH(N) XF_INDEPENDENT \
+  for (long long i = 0; i < n; ++i) to[i] = from[N * i];
+#define XF_COPY(T) do { \
+    const T *const from = (const T *)q; \
+    switch (apart == apart / (long long)sizeof(T) * (long long)sizeof(T) ? apart / (long long)sizeof(T) : 0) { \
+    case 1: XF_EACH(1) break; \
+    case 2: XF_EACH(2) break; \
+    case 3: XF_EACH(3) break; \
+    case 4: XF_EACH(4) break; \
+    case -1: XF_EACH(-1) break; \
+    default: for (long long i = 0; i < n; ++i) to[i] = *(const T *)(q + i * apart); \
+    } \
+  } while (0)
+#define XF_CARRY(AXIS) for (long long a = AXIS; a > 0 && index[a] == extent[a]; --a) { \
+    q += stride[a - 1] - extent[a] * stride[a]; \
+    index[a] = 0; \
+    ++index[a - 1]; \
+  }
+enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
+/* Elements from number `at` on, in C order; of two axes or more. */
+#define XF_GATHER(T) do { \
+    typedef T word XF_ANY; \
+    word *to = (word *)buffer; \
+    for (long long n; count > 0; count -= n, to += n) { \
+      const long long run = extent[last], rows = extent[last - 1] - index[last - 1]; \
+      if (run <= SHORT && !index[last] && count >= 2 * run && rows > 1) { \
+        n = count / run < rows ? count / run : rows; \
+        for (long long j = 0; j < run; ++j) \
+          for (long long i = 0; i < n; ++i) to[i * run + j] = *(const word *)(q + i * stride[last - 1] + j * apart); \
+        q += n * stride[last - 1]; \
+        index[last - 1] += n; \
+        n *= run; \
+        XF_CARRY(last - 1) \
+        continue; \
+      } \
+      n = extent[last] - index[last] < count ? extent[last] - index[last] : count; \
+      XF_COPY(word); \
+      q += n * apart; \
+      index[last] += n; \
+      XF_CARRY(last) \
+    } \
+  } while (0)
+static void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
+                      const long long *extent, const long long *stride) {
+  long long index[64];
+  const long long last = rank - 1, apart = stride[last];
+  q += xf_offset(at, rank, extent, stride);
+  for (long long a = last; a >= 0; --a) { index[a] = a ? at % extent[a] : at; at /= extent[a]; }
+  switch (size) {
+  case 1: XF_GATHER(unsigned char); break;
+  case 2: XF_GATHER(unsigned short); break;
+  case 4: XF_GATHER(unsigned int); break;
+  case 8: XF_GATHER(unsigned long long); break;
+  default: XF_GATHER(xf_words);
+  }
+}
+/* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. */
+#if defined(__clang__)
+#define XF_SHUFFLE(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#elif defined(__GNUC__)
+#define XF_SHUFFLE(I, a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})
+#endif
+#ifdef XF_SHUFFLE
+#define XF_SQUARES(NAME, T, W, LOW, HIGH) \
+static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
+  typedef T vector __attribute__((vector_size(W * sizeof(T)), aligned(1), may_alias)); \
+  typedef T whole __attribute__((vector_size(W * sizeof(T)))); \
+  for (long long j = 0; j < columns; j += W) \
+    for (long long i = 0; i < rows; i += W) { \
+      whole v[W], w[W]; \
+      for (int k = 0; k < W; ++k) v[k] = *(const vector *)(q + (j + k) * step + i * (long long)sizeof(T)); \
+      for (int level = 1; level < W; level *= 2) { \
+        for (int k = 0; k < W / 2; ++k) { w[2 * k] = LOW(whole, v[k], v[k + W / 2]); w[2 * k + 1] = HIGH(whole, v[k], v[k + W / 2]); } \
+        for (int k = 0; k < W; ++k) v[k] = w[k]; \
+      } \
+      for (int k = 0; k < W; ++k) *(vector *)(to + (i + k) * inside + j) = v[k]; \
+    } \
+}
+#define XF_LOW_4(I, a, b) XF_SHUFFLE(I, a, b, 0, 4, 1, 5)
+#define XF_HIGH_4(I, a, b) XF_SHUFFLE(I, a, b, 2, 6, 3, 7)
+#define XF_LOW_8(I, a, b) XF_SHUFFLE(I, a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define XF_HIGH_8(I, a, b) XF_SHUFFLE(I, a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+XF_SQUARES(xf_squares_2, unsigned short, 8, XF_LOW_8, XF_HIGH_8)
+#ifdef __AVX2__
+XF_SQUARES(xf_squares_4, unsigned int, 8, XF_LOW_8, XF_HIGH_8)
+#else
+XF_SQUARES(xf_squares_4, unsigned int, 4, XF_LOW_4, XF_HIGH_4)
+#endif
+XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
+#define XF_WHOLE(T) (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8 ? 7 : -1)
+#define XF_TURN(T) do { \
+    if (sizeof(T) == 2) xf_squares_2((void *)to, q, whole, far, step, inside); \
+    else if (sizeof(T) == 4) xf_squares_4((void *)to, q, whole, far, step, inside); \
+    else if (sizeof(T) == 8) xf_squares_8((void *)to, q, whole, far, step, inside); \
+  } while (0)
+#else
+#define XF_WHOLE(T) -1
+#define XF_TURN(T)
+#endif
+#define XF_FEW(N) XF_INDEPENDENT \
+  for (long long i = 0; i < n; ++i) for (int j = 0; j < N; ++j) to[i * N + j] = *(const word *)(q + j * step + i * (long long)sizeof(word));
+#define XF_FILL(T) do { \
+    typedef T word XF_ANY; \
+    word *to = (word *)buffer; \
+    const char *q = from; \
+    if (inside == 1) { XF_COPY(word); break; } \
+    const long long along = rank == 1 ? inside : extent[rank - 1], step = stride[rank - 1]; \
+    for (long long begin = 0; begin < inside; begin += along, to += along) { \
+      long long whole = n & ~XF_WHOLE(T), far = along & ~XF_WHOLE(T); \
+      q = from + xf_offset(begin / along, rank - 1, extent, stride); \
+      if (apart != sizeof(T)) { \
+        for (long long i = 0; i < n; ++i) for (long long j = 0; j < along; ++j) to[i * inside + j] = *(const word *)(q + i * apart + j * step); \
+        continue; \
+      } \
+      if (along == inside && inside == 2) { XF_FEW(2) continue; } \
+      if (along == inside && inside == 3) { XF_FEW(3) continue; } \
+      if (along == inside && inside == 4) { XF_FEW(4) continue; } \
+      if (!whole || !far || XF_WHOLE(T) < 0) whole = far = 0; \
+      else XF_TURN(T); \
+      for (long long j = 0; j < along; ++j) \
+        for (long long i = j < far ? whole : 0; i < n; ++i) \
+          to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(T)); \
+    } \
+  } while (0)
+/* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
+static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
+                    long long rank, const long long *extent, const long long *stride) {
+  switch (size) {
+  case 1: XF_FILL(unsigned char); break;
+  case 2: XF_FILL(unsigned short); break;
+  case 4: XF_FILL(unsigned int); break;
+  case 8: XF_FILL(unsigned long long); break;
+  default: XF_FILL(xf_words);
+  }
+}
+/* `rows` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
+static void xf_turn(char *buffer, const char *q, long long size, long long rows, long long columns, long long step,
+                    long long inside) {
+  switch (size) {
+#define XF_CASE(SIZE, T) case SIZE: { \
+    typedef T word XF_ANY; \
+    word *to = (word *)buffer; \
+    const long long whole = rows & ~XF_WHOLE(T), far = whole > 0 && XF_WHOLE(T) > 0 ? columns & ~XF_WHOLE(T) : 0; \
+    if (far) XF_TURN(T); \
+    for (long long i = 0; i < rows; ++i) \
+      for (long long j = i < whole ? far : 0; j < columns; ++j) \
+        to[i * inside + j] = *(const word *)(q + j * step + i * (long long)sizeof(word)); \
+    break; \
+  }
+  XF_CASE(1, unsigned char)
+  XF_CASE(2, unsigned short)
+  XF_CASE(4, unsigned int)
+  XF_CASE(8, unsigned long long)
+  XF_CASE(16, xf_words)
+  }
+}
+/* What a memory that is far away needs: elements are taken apart so fast that a processor does not look ahead by itself. */
+#ifdef XF_SHUFFLE
+#define XF_AHEAD(p, nbytes) for (long long z_ = 0; z_ < (long long)(nbytes); z_ += 64) __builtin_prefetch((const char *)(p) + 8192 + z_)
+#else
+#define XF_AHEAD(p, nbytes)
+#endif
+#if !defined(XF_SHUFFLE)
+#define XF_WIDTH 0
+#elif defined(__AVX512F__)
+#define XF_WIDTH 64
+#elif defined(__AVX2__)
+#define XF_WIDTH 32
+#else
+#define XF_WIDTH 16
+#endif
+//: widen
+static void xf_widen(float *to, const unsigned short *from, long long n) {
+  long long i = 0;
+#if defined(__F16C__) && defined(__GNUC__)
+  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
+  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
+  typedef short aligned_halves __attribute__((vector_size(16)));
+  for (; i + 8 <= n; i += 8)
+    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
+#endif
+  for (; i < n; ++i) to[i] = xf_from_half(from[i]);
+}
+//: entry
+XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
+                         char *const *p, char *const *to) {
+  if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
+}

@@ -1,0 +1,134 @@
+"""NumPy's functions of pretended arrays: on the simulated device, or by NumPy between two copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xferlib as xl
+from xferlib.errors import (
+    ArgumentError,
+    LayoutError,
+    UnsupportedArrayError,
+    UnsupportedDTypeError,
+    UnsupportedError,
+)
+
+_STANDARD = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "bitwise_not": "bitwise_invert", "conjugate": "conj", "amax": "max",
+    "amin": "min", "concatenate": "concat", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",
+    "mod": "remainder", "power": "pow", "right_shift": "bitwise_right_shift", "true_divide": "divide",
+    **{name: name for name in (
+        "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh",
+        "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+        "broadcast_to", "ceil", "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "divide", "equal", "exp",
+        "expand_dims", "expm1", "flip", "floor", "floor_divide", "greater", "greater_equal", "hypot", "imag",
+        "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp",
+        "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min",
+        "minimum", "moveaxis", "multiply", "negative", "nextafter", "not_equal", "positive", "pow", "prod", "real",
+        "reciprocal", "remainder", "roll", "sign", "signbit", "sin", "sinh", "sqrt", "square", "stack", "std",
+        "subtract", "sum", "take_along_axis", "tan", "tanh", "tril", "triu", "trunc", "var",
+    )},
+}  # fmt: skip
+"""Functions of the simulated device's namespace that do what NumPy's of that name does, with the same keywords."""
+
+_ELSEWHERE = (TypeError, ArgumentError, LayoutError, UnsupportedError, UnsupportedArrayError, UnsupportedDTypeError)
+"""Errors of a call that NumPy may know how to do, or says in its own words."""
+
+wrap: Callable[[Any], Any] = lambda native: native
+"""The pretended array over one of `sim`'s: the module `arrays` puts its own here."""
+
+
+def bare(value: Any) -> Any:
+    """What the simulated device computes with: its arrays in place of the pretended ones, in lists too.
+
+    Raises:
+        TypeError: An array of NumPy's: CuPy copies none by itself.
+    """
+    native = getattr(value, "_native", None)
+    if native is not None:
+        return native
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(bare, value)) if type(value) in (list, tuple) else value
+    if isinstance(value, np.ndarray):
+        raise TypeError("an array of NumPy's meets one of CuPy's: move it to the device with cupy.asarray(x)")
+    return value
+
+
+def to_numpy(value: Any) -> Any:
+    """The same on the host."""
+    native = getattr(value, "_native", None)
+    if native is not None:
+        return xl.to_host(native)
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(map(to_numpy, value))
+    if isinstance(value, dict):
+        return {name: to_numpy(each) for name, each in value.items()}
+    return value
+
+
+def to_pretended(value: Any) -> Any:
+    """NumPy's result on the simulated device: arrays and their numbers; all else as it is."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind not in "biufc":
+            return value
+        return wrap(xl.to_device(np.asarray(value), backend="sim"))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(to_pretended, value))
+    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+        return type(value)(map(to_pretended, value))
+    return value
+
+
+def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the host's for pretended arrays."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        with np.errstate(all="ignore"):
+            found = to_pretended(function(*map(to_numpy, args), **to_numpy(options)))
+        return found if out is None else write(out, found)
+
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
+    call.__doc__ = f"NumPy's or SciPy's `{call.__name__}`, between two copies."
+    return call
+
+
+def write(out: Any, found: Any) -> Any:
+    """A result in the array that the caller gave."""
+    target = out[0] if isinstance(out, tuple) else out
+    if not np.can_cast(found.dtype, target.dtype, "same_kind"):
+        raise TypeError(f"out: a {target.dtype} array does not hold a {found.dtype} result")
+    target[...] = found
+    return target
+
+
+def find(name: str) -> Callable[..., Any] | None:
+    """The function of that name; None where NumPy has none."""
+    own = getattr(np, name, None)
+    if not callable(own) or isinstance(own, type):
+        return None
+    elsewhere, standard = by_numpy(own), _STANDARD.get(name)
+    if standard is None:
+        return elsewhere
+    on_device = getattr(xl.get_array_module(xl.zeros(1, backend="sim")), standard)
+
+    def call(*args: Any, **options: Any) -> Any:
+        out, dtype = options.pop("out", None), options.pop("dtype", None)
+        try:
+            given = {"dtype": np.dtype(dtype)} if dtype is not None and standard in ("sum", "prod") else {}
+            if dtype is not None and not given:
+                raise TypeError(name)
+            found = wrap(on_device(*map(bare, args), **{key: bare(each) for key, each in options.items()}, **given))
+        except _ELSEWHERE:
+            if any(isinstance(each, np.ndarray) for each in args):
+                raise
+            found = elsewhere(*args, **options, **({} if dtype is None else {"dtype": dtype}))
+        return found if out is None else write(out, found)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"NumPy's `{name}`, on the simulated device."
+    return call
