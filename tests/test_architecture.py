@@ -18,7 +18,7 @@ HEAVY = {"cupy", "cupyx", "torch", "pycuda", "cuda", "array_api_compat"}
 """Libraries that take a second to import, or are not installed everywhere."""
 OWNERS = tuple(f"xferlib.backends.{name}" for name in ("cuda", "cupy", "pycuda", "torch"))
 """The modules and packages that may import those."""
-PROGRAMS = ("xferlib._cli", "xferlib.testing")
+PROGRAMS = ("xferlib._cli", "xferlib._pretend", "xferlib.testing")
 """They use the library as its users do."""
 
 

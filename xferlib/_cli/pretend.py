@@ -9,14 +9,14 @@ from xferlib._cli.main import Command, CommandArgument, argument
 
 def run_pretend(options: argparse.Namespace) -> int:
     """Run the program; its own errors end the command as they end ``python program.py``."""
-    from xferlib.testing import pretend
+    from xferlib import _pretend as pretend
 
     pretend.run(options.library, options.program, options.arguments)
     return 0
 
 
 def _arguments() -> tuple[CommandArgument, ...]:
-    from xferlib.testing import pretend
+    from xferlib import _pretend as pretend
 
     return (
         argument("library", choices=pretend.LIBRARIES, help="the library that the program imports"),

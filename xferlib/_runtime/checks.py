@@ -18,7 +18,6 @@ from xferlib.errors import ArgumentError, KernelTypeError, quote
 
 _PACKAGE = os.path.realpath(__file__).rsplit(os.sep, 2)[0] + os.sep
 _TESTING = _PACKAGE + "testing" + os.sep
-_PRETEND = f"{_TESTING}pretend{os.sep}"  # a library, which programs call
 _IMPORTING = f"{os.__file__.rpartition(os.sep)[0]}{os.sep}importlib{os.sep}"
 _OURS = (_PACKAGE, np.__file__.rpartition(os.sep)[0] + os.sep, _IMPORTING, "<frozen")
 _is_ours: dict[str, bool] = {}
@@ -52,7 +51,7 @@ inherited = threading.local()
 
 def is_own(file: str) -> bool:
     """Whether a file of code is xferlib's or NumPy's, and not the program's."""
-    return file.startswith(_OURS) and (not file.startswith(_TESTING) or file.startswith(_PRETEND))
+    return file.startswith(_OURS) and not file.startswith(_TESTING)
 
 
 def is_package(file: str) -> bool:

@@ -159,7 +159,7 @@ _RUNS = (8, 16, 32, 64, 128)
 _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
 _SECTOR_NBYTES, _LONG_NBYTES = 32, 256
-"""What memory moves at a time, and runs of which longer ones are no faster."""
+"""The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
 STEP_VECTORS = 2
 """The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
 

@@ -54,8 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Pretend before a conftest.py imports the library."""
     if library := early_config.known_args_namespace.pretend:
+        from xferlib import _pretend as pretend
         from xferlib.errors import ArgumentError
-        from xferlib.testing import pretend
 
         try:
             pretend.install(library)

@@ -129,7 +129,7 @@ class CupyEvent:
         self.own.synchronize()
 
 
-def elapsed_time(start_event: CupyEvent, end_event: CupyEvent) -> float:
+def measure_ms(start_event: CupyEvent, end_event: CupyEvent) -> float:
     """CuPy's `get_elapsed_time`: milliseconds."""
     return end_event.own.elapsed_ms(start_event.own)
 

@@ -6,7 +6,7 @@
 The program is not changed. Its arrays lie in simulated memory, its streams and events are the simulator's, its kernels
 are checked as CUDA C on a CPU: a missing synchronisation, an access outside an array and a forgotten barrier are
 reported at the program's line. A function that the simulated device does not compute is computed by NumPy between two
-copies. What is not there raises an error that names it.
+copies. A name that is missing raises an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import xferlib as xl
 from xferlib.errors import ArgumentError, UnsupportedError, quote
 
 LIBRARIES = ("cupy",)
-"""What can be pretended."""
+"""Those that can be pretended."""
 
 
 class PretendError(UnsupportedError, AttributeError):

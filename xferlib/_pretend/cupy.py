@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from xferlib.testing.pretend import devices, functions, kernels
-from xferlib.testing.pretend.arrays import ndarray, wrap
-from xferlib.testing.pretend.functions import by_numpy, to_numpy
+from xferlib._pretend import devices, functions, kernels
+from xferlib._pretend.arrays import ndarray, wrap
+from xferlib._pretend.functions import by_numpy, to_numpy
 
 VERSION = "14.2.0"
 """Of CuPy, whose names these are."""
@@ -200,7 +200,7 @@ def make_tables() -> dict[str, tuple[dict[str, Any], Any, bool]]:
     }  # fmt: skip
     stream = {
         "Stream": devices.CupyStream, "Event": devices.CupyEvent, "get_current_stream": devices.current_stream,
-        "get_elapsed_time": devices.elapsed_time,
+        "get_elapsed_time": devices.measure_ms,
     }  # fmt: skip
     pinned = {
         "alloc_pinned_memory": devices.allocate_pinned, "PinnedMemoryPool": devices.CupyPinnedMemoryPool,

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 import xferlib as xl
+from xferlib._pretend import functions
+from xferlib._pretend.devices import CupyMemoryPointer, NumberedDevice, own_stream
+from xferlib._pretend.functions import bare, by_numpy, to_numpy, to_pretended
 from xferlib.errors import XferError
-from xferlib.testing.pretend import functions
-from xferlib.testing.pretend.devices import CupyMemoryPointer, NumberedDevice, own_stream
-from xferlib.testing.pretend.functions import bare, by_numpy, to_numpy, to_pretended
 
 
 def call(name: str) -> Callable[..., Any]:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
+from xferlib._pretend import loops
+from xferlib._pretend.arrays import wrap
+from xferlib._pretend.devices import own_stream
+from xferlib._pretend.functions import bare
 from xferlib.errors import KernelSyntaxError
-from xferlib.testing.pretend import loops
-from xferlib.testing.pretend.arrays import wrap
-from xferlib.testing.pretend.devices import own_stream
-from xferlib.testing.pretend.functions import bare
 
 
 def _call(kernel: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:

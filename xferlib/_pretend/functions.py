@@ -43,7 +43,7 @@ wrap: Callable[[Any], Any] = lambda native: native
 
 
 def bare(value: Any) -> Any:
-    """What the simulated device computes with: its arrays in place of the pretended ones, in lists too.
+    """The arrays of the simulated device in place of the pretended ones, in lists too.
 
     Raises:
         TypeError: An array of NumPy's: CuPy copies none by itself.
