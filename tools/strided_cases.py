@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.arrays import DTYPES, check_conversion, copy_into
+from xferlib._core.arrays import check_conversion, copy_into
+from xferlib._core.dtypes import DTYPES
 from xferlib._transfer import plan as compiled_copies
 from xferlib.errors import UnsupportedDTypeError
 

@@ -273,7 +273,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         ArgumentError: No path, another ending, or a dict with a key that is neither a text nor a whole number; keys
             of more than 65,000 bytes in all; more than 200 containers within each other.
         UnsupportedArrayError: A leaf is of another kind.
-        UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, torch's bfloat16 in ``.npz``.
+        UnsupportedDTypeError: The format has no such dtype: complex128 in safetensors, bfloat16 in ``.npz``.
         BackendUnavailableError: safetensors is not installed.
         OSError: The file cannot be written.
     """
@@ -302,9 +302,9 @@ def load(
     Raises:
         ArgumentError: The file is damaged, as the checksums of ``.npz`` or claims that it does not keep tell, or holds
             classes or names that the tree of ``like=`` has not.
-        UnsupportedDTypeError: It holds bfloat16, and the backend has none: give ``dtype=``.
+        UnsupportedDTypeError: It holds dtypes of ml_dtypes, which is not installed, or that the backend has not.
         FileNotFoundError: There is no such file.
     """
     send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
-    target, *_ = ends.target_of(backend, device, stream, None)
-    return saving.load(saving.path_of(path, "load(path)"), like, send, target, has_dtype=dtype is not None)
+    ends.target_of(backend, device, stream, None)  # before the file is read
+    return saving.load(saving.path_of(path, "load(path)"), like, send)

@@ -25,10 +25,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from xferlib._core import registry
+from xferlib._core import dtypes, registry
 from xferlib._core.arguments import Staying, flatten, parts
 from xferlib._core.arrays import Array, check_dtype
-from xferlib._core.backend import Backend
 from xferlib._runtime.version import install_command
 from xferlib.errors import (
     ArgumentError,
@@ -333,16 +332,16 @@ def _read_header(member: zipfile.ZipInfo, start: bytes) -> tuple[tuple[int, ...]
 
 # The safetensors format, by its library.
 
-_BITS = {"bfloat16": np.dtype("int16")}
-"""Dtypes that NumPy has not, and the integers of their bits."""
 _METADATA_KEY = "xferlib"
 """The entry of the file's metadata with the structure."""
 _DTYPES = {
     "BOOL": "bool", "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64", "U8": "uint8", "U16": "uint16",
     "U32": "uint32", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64", "C64": "complex64",
-    "BF16": "bfloat16",
+    "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
+    **{each.safetensors: name for name, each in dtypes.SMALL_FLOATS.items()},
 }  # fmt: skip
 """The dtypes by the format's names."""
+_NAMES = {name: theirs for theirs, name in _DTYPES.items()}
 
 
 def _safetensors() -> ModuleType:
@@ -354,25 +353,27 @@ def _safetensors() -> ModuleType:
         ) from error
 
 
-def _write_safetensors(path: Path, arrays: HostArrays, dtypes: dict[str, str], structure: str) -> None:
-    """Write arrays; those of a dtype in `_BITS` are integers of their bits."""
+def _write_safetensors(path: Path, arrays: HostArrays, structure: str) -> None:
     library: Any = _safetensors()
     ready = {
-        name: np.ascontiguousarray(each, each.dtype.newbyteorder("<")).reshape(each.shape)
+        name: np.ascontiguousarray(
+            each, each.dtype.newbyteorder("<") if dtypes.is_numpys(each.dtype) else each.dtype
+        ).reshape(each.shape)
         for name, each in arrays.items()
     }
     specs = {
-        name: library.TensorSpec(dtype=dtypes[name], shape=each.shape, data_ptr=each.ctypes.data, data_len=each.nbytes)
+        name: library.TensorSpec(
+            dtype=dtypes.name_of(each.dtype), shape=each.shape, data_ptr=each.ctypes.data, data_len=each.nbytes
+        )
         for name, each in ready.items()
     }
     library.serialize_file(specs, str(path), metadata={_METADATA_KEY: structure})
 
 
-def _read_safetensors(path: Path) -> tuple[HostArrays, dict[str, str], str | None]:
-    """The arrays over the file's memory, the names of those dtypes that NumPy has not, and the structure."""
+def _read_safetensors(path: Path) -> tuple[HostArrays, str | None]:
+    """The arrays over the file's memory, and the structure."""
     library: Any = _safetensors()
     arrays: HostArrays = {}
-    others: dict[str, str] = {}
     with _damage_as(path, "is neither .npz nor safetensors", "give one of the two"):
         library.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
         whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
@@ -386,17 +387,14 @@ def _read_safetensors(path: Path) -> tuple[HostArrays, dict[str, str], str | Non
                     f"load: {quote(name)} in {path} is {quote(entry['dtype'])}, which xferlib does not know; read it "
                     "by safetensors itself"
                 )
-            if dtype in _BITS:
-                others[name] = dtype
-            shape, (begin, end), kind = (
-                tuple(entry["shape"]),
-                entry["data_offsets"],
-                _BITS.get(dtype) or np.dtype(dtype),
-            )
+            shape, (begin, end) = tuple(entry["shape"]), entry["data_offsets"]
+            kind = check_dtype(dtype, what=f"load: {quote(name)} in {path}")
+            if entry["dtype"] == "F4":  # of which the format counts each, and an element has two
+                shape = (*shape[:-1], shape[-1] // 2)
             if math.prod(shape) * kind.itemsize != end - begin:
                 raise ValueError(f"{end - begin} bytes for an array of shape {quote(shape)} and dtype {kind}")
             arrays[name] = np.ndarray(shape, kind, cast("Any", whole), start + begin)
-    return arrays, others, metadata.get(_METADATA_KEY)
+    return arrays, metadata.get(_METADATA_KEY)
 
 
 def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -437,18 +435,19 @@ def save(path: str | os.PathLike[str], tree: Any, fetch: Callable[[Any], Any]) -
             f"save: {path.name!r} ends neither in {_NPZ!r} nor in {_SAFETENSORS!r}; give one of the two"
         )
     names = Names(tree)
-    ready = {name: _as_numpy(name, array, path.suffix) for name, array in names.arrays.items()}
+    for name, array in names.arrays.items():
+        _check_format(name, array, path.suffix)
     if path.suffix == _SAFETENSORS:
         _safetensors()
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: {path.parent} is not a folder; make it first")
-    arrays: HostArrays = fetch({name: array for name, (array, _) in ready.items()})
+    arrays: HostArrays = fetch(names.arrays)
     structure = names.to_json()
     with _replace_file(path) as new:
         if path.suffix == _NPZ:
             _write_npz(new, arrays, structure)
         else:
-            _write_safetensors(new, arrays, {name: dtype for name, (_, dtype) in ready.items()}, structure)
+            _write_safetensors(new, arrays, structure)
 
 
 @contextlib.contextmanager
@@ -468,40 +467,31 @@ def _replace_file(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def _as_numpy(name: str, array: Any, suffix: str) -> tuple[Any, str]:
-    """An array in a dtype of NumPy's, and the name of its own."""
+def _check_format(name: str, array: Any, suffix: str) -> None:
+    """Refuse an array of a dtype that the format has not."""
     owner = registry.owner_of(array)
     assert owner is not None
-    bits = owner.as_bits(array)
-    if bits is None:
-        dtype = check_dtype(owner.view(array).dtype, what=name).name
-    else:
-        array, dtype = bits
-        if suffix == _NPZ:
-            raise UnsupportedDTypeError(f"save: {name} is {dtype}, which {_NPZ} does not have; save to {_SAFETENSORS}")
-    if suffix == _SAFETENSORS and dtype not in _DTYPES.values():
+    dtype = check_dtype(owner.view(array).dtype, what=name)
+    if suffix == _NPZ and dtype.isbuiltin == 2:  # one of ml_dtypes', which NumPy would read again as bytes
         raise UnsupportedDTypeError(
-            f"save: {name} is {dtype}, which the safetensors format does not have; convert it, or save to .npz"
+            f"save: {name} is {dtypes.name_of(dtype)}, which {_NPZ} does not have; save to {_SAFETENSORS}"
         )
-    return array, dtype
+    if suffix == _SAFETENSORS and dtypes.name_of(dtype) not in _NAMES:
+        raise UnsupportedDTypeError(
+            f"save: {name} is {dtypes.name_of(dtype)}, which the safetensors format does not have; convert it, or save "
+            "to .npz"
+        )
 
 
-def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, has_dtype: bool) -> Any:
-    """See `xferlib.tree.load`; ``send`` copies the arrays of a dict to ``target``."""
+def load(path: Path, like: Any, send: Callable[[Any], Any]) -> Any:
+    """See `xferlib.tree.load`; ``send`` copies the arrays of a dict to the device."""
     with path.open("rb") as file:
         start = file.read(len(_NPY))
     if start == _NPY:
         raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
-    others: dict[str, str] = {}
-    if start.startswith(_ZIP):
-        arrays, text = _read_npz(path)
-    else:
-        arrays, others, text = _read_safetensors(path)
+    arrays, text = _read_npz(path) if start.startswith(_ZIP) else _read_safetensors(path)
     for name, array in arrays.items():
         check_dtype(array.dtype, what=name)
-    if has_dtype:
-        arrays |= {name: _widen_bfloat16(arrays[name]) for name in others}
-        others = {}
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:
@@ -509,17 +499,4 @@ def load(path: Path, like: Any, send: Callable[[Any], Any], target: Backend, *, 
         return fill_like(like, found, source=path.name)
 
     build(arrays)  # raises before anything is copied
-    for name, dtype in others.items():
-        if dtype not in target.other_dtypes:
-            raise UnsupportedDTypeError(
-                f"load: {name} in {path.name} is {dtype}, which {target.name} does not have; give dtype='float32', "
-                "which holds each of its values, or backend='torch'"
-            )
-    sent = send(arrays)
-    return build(sent | {name: target.of_bits(sent[name], dtype) for name, dtype in others.items()})
-
-
-def _widen_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The bits of bfloat16 as float32, which begins with the same ones."""
-    wide = np.asarray(bits).astype(np.uint16).astype(np.uint32) << np.uint32(16)
-    return wide.view(np.float32)
+    return build(send(arrays))

@@ -14,8 +14,9 @@ import numpy as np
 
 from xferlib._api import transfers
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import registry
-from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, Lent, bounds, c_strides
+from xferlib._core import dtypes, registry
+from xferlib._core.arrays import Array, ArrayInfo, Lent, bounds, c_strides
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._runtime import process as leak
 from xferlib.errors import ArgumentError, UnsupportedArrayError, UnsupportedError, quote
 
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device
 
-_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_DTYPES = {(_KINDS[each.kind], 8 * each.itemsize): each for each in SUPPORTED}
-"""The dtype of each type, which is a kind and a number of bits."""
 _CPU = (1, 0)
 _DEVICES = {"cpu": 1, "cuda": 2}
 _MANAGED = 13
@@ -179,7 +177,7 @@ def _capsule(info: ArrayInfo, place: tuple[int, int], x: Array, *, is_versioned:
     numbers = ctypes.c_int64 * len(info.shape)
     shape, strides = numbers(*info.shape), numbers(*(each // info.dtype.itemsize for each in info.strides))
     tensor = _Tensor(
-        info.pointer, *place, len(info.shape), _KINDS[info.dtype.kind], 8 * info.dtype.itemsize, 1,
+        info.pointer, *place, len(info.shape), *dtypes.dlpack_type(info.dtype),
         ctypes.addressof(shape), ctypes.addressof(strides), 0,
     )  # fmt: skip
     deleter = ctypes.cast(_deleter, ctypes.c_void_p)
@@ -311,7 +309,7 @@ def _read(x: Any, tensor: Any, place: Device) -> ArrayInfo:
     Raises:
         UnsupportedArrayError: Devices have no such dtype.
     """
-    dtype = _DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
+    dtype = dtypes.of_dlpack(tensor.code, tensor.bits, tensor.lanes)
     if dtype is None:
         raise UnsupportedArrayError(
             f"from_dlpack: elements of {type(x).__name__} are of DLPack's type {tensor.code} with {tensor.bits} bits "

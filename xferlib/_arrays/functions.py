@@ -20,7 +20,6 @@ from xferlib._arrays.indexing import INDEX, fill_new, gather
 from xferlib._arrays.primitives import Primitives, Shape, binary_kernel, check_dtype_argument, set_name
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import (
-    DTYPES,
     Array,
     ArrayInfo,
     UniqueAll,
@@ -33,6 +32,7 @@ from xferlib._core.arrays import (
     shape_of,
 )
 from xferlib._core.device import Device
+from xferlib._core.dtypes import DTYPES
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
     ArgumentError,

@@ -17,7 +17,8 @@ from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
 from xferlib._arrays.primitives import Primitives
 from xferlib._core import arguments, arrays, registry
-from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, DTYPES, UNARY_OPERATORS, Array
+from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS, Array
+from xferlib._core.dtypes import DTYPES
 from xferlib._core.registry import RENAMED, find_name
 from xferlib._runtime.checks import ARRAY_NAMES
 from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedArrayError, quote

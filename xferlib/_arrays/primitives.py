@@ -16,6 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
+from xferlib._core.dtypes import SUPPORTED
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -60,7 +61,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str) -> Shadow:
 
 def is_scalar(value: Any) -> bool:
     """Whether a value is a number of Python, or of NumPy and a dtype that devices have: not an array (NEP 50)."""
-    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in arrays.SUPPORTED)
+    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
 
 
 def enqueue_work(

@@ -1,6 +1,6 @@
 """Arrays of every library: layout, description, host arrays, conversion on the host, dtypes and their promotion.
 
-In this order: how arrays lie in memory; `ArrayInfo`, the description of one; `DTYPES` and their spellings; NumPy arrays
+In this order: how arrays lie in memory; `ArrayInfo`, the description of one; dtypes by any spelling; NumPy arrays
 of what a program gives; copies that convert on the host; the dtype of each result.
 """
 
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from xferlib._core import dtypes
+from xferlib._core.dtypes import DTYPES, SUPPORTED, DType
 from xferlib.errors import (
     ArgumentError,
     LayoutError,
@@ -381,18 +383,6 @@ def overlaps_itself(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
 Array = Any
 """An array of some backend: ``numpy.ndarray``, ``cupy.ndarray``, ``torch.Tensor``, ``GPUArray``."""
 
-DTYPES: tuple[str, ...] = (
-    "bool",
-    "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64",
-    "complex64", "complex128",
-)  # fmt: skip
-"""The dtypes that every backend holds, by NumPy name."""
-
-SUPPORTED = frozenset(np.dtype(name) for name in DTYPES)
-"""Those dtypes in native byte order."""
-
 
 class ArrayInfo(NamedTuple):
     """Location and layout of an array.
@@ -512,17 +502,28 @@ def check_dtype(dtype: Any, *, what: str = "array", remedy: str | None = None) -
     if resolved in SUPPORTED:
         return resolved
     native: np.dtype[Any] = resolved if resolved.isnative else resolved.newbyteorder("=")  # StringDType has no order
-    if native in SUPPORTED:
+    if native in SUPPORTED or dtypes.is_foreign(native):
         return native
     if what == "dtype" or what.endswith(": dtype"):  # an argument, and no array's
         raise UnsupportedDTypeError(
-            f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(DTYPES)}"
+            f"{what}: {str(resolved)!r} is a dtype which no device holds; give one of {', '.join(dtypes.NAMES)}"
         )
     raise UnsupportedDTypeError(
         f"{what} has dtype {str(resolved)!r}, which no device holds; convert it first: "
         f"{remedy or _conversion(resolved, 'x')} "
-        f"(supported: {', '.join(DTYPES)})"
+        f"(supported: {', '.join(dtypes.NAMES)})"
     )
+
+
+def check_number(dtype: Any, *, what: str = "array") -> np.dtype[Any]:
+    """As `check_dtype`, of what is computed with.
+
+    Raises:
+        UnsupportedDTypeError: No device holds ``dtype``, or it only moves.
+    """
+    found = check_dtype(dtype, what=what)
+    dtypes.refuse_arithmetic(found, what)
+    return found
 
 
 _CONVERSIONS = {
@@ -546,7 +547,13 @@ def _conversion(dtype: np.dtype[Any], x: str) -> str:
         every = all(each in SUPPORTED for _, each in _fields(dtype))
         together = f", or all by structured_to_unstructured({x}) of numpy.lib.recfunctions" if every else ""
         return f"one field, {x}{field}{together}"
-    if dtype.isbuiltin == 2:  # another package's, such as ml_dtypes' bfloat16: the kind, V, does not tell
+    if dtype.isbuiltin == 2:  # another package's, such as ml_dtypes' int4: the kind, V, does not tell
+        if dtype.name in ("int4", "uint4", "float4_e2m1fn"):
+            return (
+                f"{x}.astype({'float32' if dtype.name.startswith('float') else 'int8'!r}); two in a byte move as "
+                f"'{dtype.name}_x2': (b[..., 1::2] << 4 | b[..., ::2] & 15).view([('{dtype.name}_x2', 'u1')]) where b "
+                f"is {x}.view('uint8')"
+            )
         return f"{x}.astype({'float32' if dtype.itemsize < 4 else 'float64'!r})"
     if dtype.kind == "V" and not dtype.itemsize:
         return "it has no bytes; give an array of numbers"
@@ -568,17 +575,22 @@ def _resolve(dtype: Any, what: str) -> np.dtype[Any]:
     with contextlib.suppress(Exception):  # NumPy asks a stranger's object, which may raise anything
         resolved = np.dtype(dtype)
         return resolved
-    if type(dtype).__module__.partition(".")[0] == "torch" and (name := str(dtype)).startswith("torch."):
-        if (plain := name.removeprefix("torch.")) in DTYPES:
-            return np.dtype(plain)
+    is_torchs = type(dtype).__module__.partition(".")[0] == "torch" and str(dtype).startswith("torch.")
+    name = str(dtype).removeprefix("torch.") if is_torchs else dtype
+    if is_torchs and name in DTYPES:
+        return np.dtype(name)
+    if isinstance(name, str) and (found := dtypes.find(name, what=what)) is not None:
+        return found
+    if is_torchs:
         raise UnsupportedDTypeError(
-            f"{what}: NumPy and the other backends have no dtype {name}; give one of {', '.join(DTYPES)}"
+            f"{what}: NumPy and the other backends have no dtype {dtype}; give one of {', '.join(dtypes.NAMES)}"
         )
-    near = did_you_mean(dtype, DTYPES) if isinstance(dtype, str) else ""
+    near = did_you_mean(dtype, dtypes.NAMES) if isinstance(dtype, str) else ""
     if type(dtype) is int:  # zeros(3, 4)
         near = ", and the extents of a shape stand in one tuple"
     raise UnsupportedDTypeError(
-        f"{what}: {quote(dtype)} is not a dtype{near}; give a NumPy dtype or its name (supported: {', '.join(DTYPES)})"
+        f"{what}: {quote(dtype)} is not a dtype{near}; give a NumPy dtype or its name "
+        f"(supported: {', '.join(dtypes.NAMES)})"
     )
 
 
@@ -880,11 +892,14 @@ _BLOCK = 1 << 16
 
 
 def check_conversion(source: np.dtype[Any], target: np.dtype[Any]) -> None:
-    """Refuse a conversion that would drop a part of every value.
+    """Refuse a conversion that would drop a part of every value, or of what only moves.
 
     Raises:
-        UnsupportedDTypeError: Complex to real.
+        UnsupportedDTypeError: Complex to real, or one of the dtypes is stored numbers.
     """
+    if source != target:
+        dtypes.refuse_arithmetic(source, "the array")
+        dtypes.refuse_arithmetic(target, "dtype")
     if source.kind == "c" and target.kind not in "cb":
         raise UnsupportedDTypeError(
             f"dtype={target.name!r} would drop the imaginary part of {source.name}; pass x.real or abs(x)"
@@ -941,6 +956,10 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
         check_conversion(np.result_type(value), dtype)
     if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
         value = value.item()
+    if dtypes.small_float(dtype) is not None:
+        made = np.empty((), dtype)
+        copy_into(made, np.asarray(value))
+        return made[()]  # type: ignore[no-any-return]
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]
     return found  # type: ignore[no-any-return]
 
@@ -950,13 +969,47 @@ def copy_into(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
 
     Shapes are equal. Equal dtypes keep every bit, in either byte order.
     """
-    if src.dtype.kind == "f" and dst.dtype.kind in "iu":
-        _saturate(dst, src)
-    elif src.dtype == dst.dtype:
+    if src.dtype == dst.dtype:
         np.copyto(dst, src)
+    elif dtypes.small_float(src.dtype) is not None or dtypes.small_float(dst.dtype) is not None:
+        _by_way_of_float32(dst, src)
+    elif src.dtype.kind == "f" and dst.dtype.kind in "iu":
+        _saturate(dst, src)
     else:
         with np.errstate(all="ignore"):
             np.copyto(dst, src, casting="unsafe")
+
+
+def _by_way_of_float32(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
+    """Convert from or to a small float; float32 holds each of its values."""
+    with np.errstate(all="ignore"):
+        wide = src.astype(np.float32) if dtypes.small_float(src.dtype) is not None else _round_to_odd(src)
+        if dtypes.small_float(dst.dtype) is not None:
+            dst[...] = wide.astype(dst.dtype)
+            return
+    copy_into(dst, wide)
+
+
+def _round_to_odd(src: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Real numbers as float32, from which rounding once more gives what rounding once does.
+
+    One that is not exact has the last bit 1: it lies between the two floats that are next to the number.
+    """
+    if src.dtype.kind in "iu" and src.dtype.itemsize == 8:
+        # Of more than 53 bits, as many of the lowest become one: that there was a 1 among them.
+        is_wide = (src > (1 << 53)) | (src < -(1 << 53) if src.dtype.kind == "i" else False)
+        low, last = src.dtype.type(0x7FF), src.dtype.type(0x800)
+        src = np.where(is_wide, (src & ~low) | np.where((src & low) != 0, last, src.dtype.type(0)), src)
+    if src.dtype.kind in "iu" and src.dtype.itemsize >= 4:
+        src = src.astype(np.float64)
+    near = np.array(src, np.float32)
+    if src.dtype != np.float64:
+        return near
+    back, bits = near.astype(np.float64), near.view(np.int32)
+    is_inexact = (back != src) & (src == src)
+    bits -= (is_inexact & (np.abs(back) > np.abs(src))).astype(np.int32)
+    bits |= is_inexact.astype(np.int32)
+    return near
 
 
 def _saturate(dst: np.ndarray[Any, Any], src: np.ndarray[Any, Any]) -> None:
@@ -996,8 +1049,6 @@ def _float_limits(limits: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
 # higher.
 #
 # The rules are data, as NumPy 2.0 had other ones for rounding; tests hold them to the installed NumPy.
-
-DType = np.dtype[Any]
 
 CODES = "?bhilBHILefdFD"
 """The letters of `DTYPES`, in the same order: NumPy's own, but `l` and `L` are 64 bits on every system."""

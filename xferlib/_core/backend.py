@@ -142,8 +142,6 @@ class Backend(ABC):
     """Whether a part of the backend works in a forked child; the other part raises ForkError by itself."""
     plain_arrays: PlainArrays | None = None
     """How C reads the library's arrays; None: it reads none of them."""
-    other_dtypes: tuple[str, ...] = ()
-    """Dtypes that NumPy has not: see `as_bits`."""
 
     def __repr__(self) -> str:
         try:
@@ -256,14 +254,6 @@ class Backend(ABC):
     def detached(self, array: Array) -> Array:
         """``array`` as mere memory: without the history that its library keeps for derivatives."""
         return array
-
-    def as_bits(self, array: Array) -> tuple[Array, str] | None:
-        """An array of a dtype that NumPy has not, as integers over its memory, and the dtype's name; None of others."""
-        return None
-
-    def of_bits(self, array: Array, dtype: str) -> Array:
-        """An array of integers as one of a dtype in `other_dtypes`, over its memory."""
-        raise NotImplementedError
 
     def note_write(self, array: Array, what: str) -> None:
         """``array`` is about to be written past its library.
@@ -587,7 +577,7 @@ class PlainArrays(NamedTuple):
     """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
     None, or raises RuntimeError, `Backend.empty` makes it."""
     dtypes: tuple[Any, ...] = ()
-    """The library's own, in the order of `xferlib._core.arrays.DTYPES`."""
+    """The library's own, in the order of `xferlib._core.dtypes.DTYPES`."""
     levels: tuple[dict[str, Any], str, str] | None = None
     """A dict and its key, which holds -1 while no array can have a tangent; and an attribute of arrays, False for one
     that requires no gradient."""

@@ -44,7 +44,7 @@ CACHE_LINE = 64
 
 
 class StridedLayout(ctypes.Structure):
-    """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.arrays.DTYPES`."""
+    """The form of a host array; the dtypes on both sides are numbers, their places in `xferlib._core.dtypes`."""
 
     _fields_ = (
         ("axes", ctypes.c_int64),

@@ -40,7 +40,8 @@ from xferlib import _native, tree
 from xferlib._api import transfers
 from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten, say_where
-from xferlib._core.arrays import SUPPORTED, address, address_in_order, as_host_array, check_dtype, refuse_truncated
+from xferlib._core.arrays import address, address_in_order, as_host_array, check_dtype, refuse_truncated
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream, copy_behind
 from xferlib._core.thresholds import (

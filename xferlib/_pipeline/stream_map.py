@@ -28,7 +28,7 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._core.arguments import parts, remake
-from xferlib._core.arrays import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.registry import use_backend
 from xferlib._core.streams import refuse_current
 from xferlib._pipeline import rows

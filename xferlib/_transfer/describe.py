@@ -8,6 +8,7 @@ import numpy as np
 
 from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import Array, ArrayInfo, HostArray, address, overlaps_itself, refuse_truncated
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.streams import Stream
 from xferlib._memory import pinned as pinned_module
 from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
@@ -70,7 +71,7 @@ def source_of(x: Any, *, what: str = "x", dtype: Any = None) -> CopySource:
         device = numpy.devices()[0] if host is x else None
         return CopySource(x, host.shape, host.dtype, numpy, device, host, None)
     info = owner.view(x)
-    if info.dtype not in arrays.SUPPORTED:
+    if info.dtype not in SUPPORTED:
         arrays.check_dtype(info.dtype, what=what)
     # A tensor on the CPU is host memory: it takes the ways of NumPy's arrays, over a view of the same bytes.
     if info.device.kind == "cpu":
@@ -227,7 +228,7 @@ def _check_fit(out: ArrayInfo | HostArray, is_writable: bool, shape: tuple[int, 
     if out.shape != shape:
         raise LayoutError(f"out has shape {out.shape}, but the source has shape {shape}; reshape one of them")
     if out.dtype != dtype:
-        is_held = out.dtype in arrays.SUPPORTED  # in native byte order, as `dtype` converts
+        is_held = out.dtype in SUPPORTED  # in native byte order, as `dtype` converts
         remedy = f"dtype={str(out.dtype)!r} to convert" if is_held else f"an array of dtype {dtype}"
         if is_held and dtype.kind == "c" != out.dtype.kind:
             remedy = f"x.real or abs(x), with dtype={str(out.dtype)!r}"

@@ -22,8 +22,9 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import arguments, arrays, observe, registry
-from xferlib._core.arrays import SUPPORTED, Array, address, refuse_truncated
+from xferlib._core.arrays import Array, address, refuse_truncated
 from xferlib._core.backend import Run
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
@@ -105,7 +106,7 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     found: list[int] = []
     for number, leaf in enumerate(leaves):
         if type(leaf) is np.ndarray or registry.owner_of(leaf) is not None:
-            if dtype is not None or leaf.dtype not in arrays.SUPPORTED:
+            if dtype is not None or leaf.dtype not in SUPPORTED:
                 _get_result_dtype(leaf.dtype, dtype)
             found.append(number)
     return found
@@ -136,7 +137,7 @@ def sort_leaves(leaves: Sequence[Any], dtype: Any, most: int = PACKED_LEAF_MOST)
             alone.append(number)
     packed: list[LeafKind] = []
     for (extents, arrives), members in kinds.items():
-        wanted = arrives if dtype is None and arrives in arrays.SUPPORTED else _get_result_dtype(arrives, dtype)
+        wanted = arrives if dtype is None and arrives in SUPPORTED else _get_result_dtype(arrives, dtype)
         # An empty array has no bytes to copy, and its place in a slab would be that of the next one.
         if 0 < math.prod(extents) * wanted.itemsize <= most:
             packed.append(LeafKind(extents, arrives, wanted, members))

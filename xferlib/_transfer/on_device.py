@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from xferlib._core import device, observe, registry
-from xferlib._core.arrays import SUPPORTED, Array, ArrayInfo, bounds, is_c_contiguous, merge_axes
+from xferlib._core.arrays import Array, ArrayInfo, bounds, is_c_contiguous, merge_axes
 from xferlib._core.device import Device
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import buffers, lifetimes

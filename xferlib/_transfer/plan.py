@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import device, observe
-from xferlib._core.arrays import DTYPES, dense_order, merge_axes
+from xferlib._core import device, dtypes, observe
+from xferlib._core.arrays import dense_order, merge_axes
 from xferlib._core.thresholds import (
     CAST_FROM,
     CAST_TO_QUARTER_FROM,
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
 # How C takes a host array, and how it cuts a transfer.
 
 
-_NUMBERS = {np.dtype(name): number for number, name in enumerate(DTYPES)}
-
-
 class HostForm(NamedTuple):
     """The form of host arrays, for C."""
 
@@ -89,8 +86,8 @@ def describe_form(
     for number, (extent, stride) in enumerate(axes):
         layout.extents[number] = extent
         layout.strides[number] = stride
-    layout.host_type = _NUMBERS[given.newbyteorder("=")]
-    layout.device_type = _NUMBERS[dtype]
+    layout.host_type = dtypes.number_of(given.newbyteorder("="))
+    layout.device_type = dtypes.number_of(dtype)
     layout.is_swapped = not given.isnative
     return HostForm(layout, ctypes.addressof(layout), _native.load_library().xf_unit(layout))
 

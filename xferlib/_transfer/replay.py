@@ -17,9 +17,10 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import blocks, registry
-from xferlib._core.arrays import DTYPES, Array, Between, address, c_strides, dense_order
+from xferlib._core.arrays import Array, Between, address, c_strides, dense_order
 from xferlib._core.backend import Backend
 from xferlib._core.device import Device
+from xferlib._core.dtypes import DTYPES
 from xferlib._core.streams import Stream
 from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._memory import buffers, lifetimes, pinned

@@ -24,8 +24,9 @@ import numpy as np
 
 from xferlib import _native
 from xferlib._core import observe
-from xferlib._core.arrays import SUPPORTED, HostArray, address, copy_into, cut_in_chunks, dense_order, find_memory_map
+from xferlib._core.arrays import HostArray, address, copy_into, cut_in_chunks, dense_order, find_memory_map
 from xferlib._core.device import PER_THREAD, opened
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
     FIRST_BLOCK_NBYTES,

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from xferlib._core import blocks, observe, registry, streams
-from xferlib._core.arrays import (
-    DTYPES,
-    ArrayInfo,
-    bounds,
-    check_dtype,
-    share_bytes,
-)
+from xferlib._core.arrays import ArrayInfo, bounds, check_dtype, share_bytes
+from xferlib._core.dtypes import DTYPES
 from xferlib._core.observe import Kind
 from xferlib._native import bind_front
 from xferlib._runtime import process

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.arrays import DTYPES
+from xferlib._core.dtypes import DTYPES
 from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning

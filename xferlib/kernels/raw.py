@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, overload
 import numpy as np
 
 from xferlib._core import blocks, observe, registry, streams
-from xferlib._core.arrays import SUPPORTED, c_strides, check_dtype, is_c_contiguous
+from xferlib._core.arrays import c_strides, check_dtype, is_c_contiguous
+from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream
 from xferlib._native import LaunchField

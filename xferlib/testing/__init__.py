@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xferlib._core import arrays as promotion
-    from xferlib._core.arrays import DTYPES
+    from xferlib._core.dtypes import DTYPES
     from xferlib.testing import strategies
     from xferlib.testing.conformance import BackendConformance
     from xferlib.testing.tools import (
@@ -91,7 +91,7 @@ __all__ = [
 _LAZY = {
     name: module
     for module, names in {
-        "xferlib._core.arrays": ("DTYPES",),
+        "xferlib._core.dtypes": ("DTYPES",),
         "xferlib.testing.conformance": ("BackendConformance",),
         "xferlib.testing.tools": (
             "Native", "PATHS", "StagingStats", "THRESHOLDS", "Thresholds", "advised", "assert_allclose_ulp",

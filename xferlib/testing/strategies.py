@@ -13,12 +13,12 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from xferlib._core import arrays as _array
+from xferlib._core import dtypes as _dtypes
 from xferlib.testing.tools import parts
 
 HostArray = np.ndarray[Any, Any]
 
-DTYPES: tuple[str, ...] = _array.DTYPES
+DTYPES: tuple[str, ...] = _dtypes.DTYPES
 """The dtypes that every backend holds."""
 
 FLOAT_BITS: dict[int, tuple[int, ...]] = {

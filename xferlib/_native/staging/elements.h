@@ -20,7 +20,7 @@
 
 #define FLOATS 512 /* of a conversion in two steps: 2 KiB */
 #define PART 16 /* elements that IN_PARTS converts at a time */
-#define TYPES 14
+#define TYPES 19
 
 typedef uint8_t C_bool;
 typedef int8_t C_i8;
@@ -32,12 +32,14 @@ typedef uint16_t C_u16;
 typedef uint32_t C_u32;
 typedef uint64_t C_u64;
 typedef uint16_t C_f16;
-typedef float C_f32;
+typedef float C_f32, C_odd;
 typedef double C_f64;
 typedef uint64_t C_c64; /* of two floats: structures of them are not made by vectors */
 typedef struct {
     double real, imag;
 } C_c128;
+typedef uint16_t C_bf16;
+typedef uint8_t C_e4m3, C_e5m2, C_e4m3z, C_e5m2z; /* z: without a zero of negative sign, whose bits are those of NaN */
 
 typedef void (*Convert)(char *restrict to, const char *restrict from, int64_t count);
 
@@ -165,6 +167,76 @@ static inline float half_to_float(uint16_t half) {
     return value;
 }
 
+/* Small floats: a sign, an exponent, and `fraction` bits, in so many bytes. The table is in xferlib/_core/dtypes.py: the
+   largest finite number, what is beyond it, NaN. To nearest, ties to even; as for halves above, adding a number whose last
+   bit is worth that of the smallest number rounds subnormal ones. */
+INLINED uint32_t narrow(
+    float value, int nbytes, uint32_t fraction, uint32_t bias, uint32_t most, uint32_t beyond, uint32_t nan) {
+    uint32_t bits = (uint32_t)single_bits(value), sign = bits >> 31 << (8 * nbytes - 1), drop = 23 - fraction;
+    bits &= 0x7fffffff;
+    uint32_t last = bits >> drop & 1, code = (bits - ((127 - bias) << 23) + (1u << (drop - 1)) - 1 + last) >> drop;
+    if (bias != 127) { /* else the subnormal numbers are those of floats */
+        uint32_t large = (151 - bias - fraction) << 23;
+        float small, magic;
+        memcpy(&small, &bits, 4);
+        memcpy(&magic, &large, 4);
+        uint32_t subnormal = (uint32_t)single_bits(small + magic) - large;
+        code = bits < (128 - bias) << 23 ? subnormal : code;
+    }
+    code = bits > 0x7f800000 ? nan : code > most ? beyond : code;
+    return nan == 0x80 && code == 0 ? 0 : sign | code;
+}
+
+/* Exact. */
+INLINED float widen(uint32_t code, int nbytes, uint32_t fraction, uint32_t bias, uint32_t most, uint32_t beyond, uint32_t nan) {
+    uint32_t sign = code >> (8 * nbytes - 1) << 31, size = code & ((1u << (8 * nbytes - 1)) - 1), drop = 23 - fraction;
+    uint32_t bits = (size << drop) + ((127 - bias) << 23);
+    if (bias != 127) {
+        uint32_t least = (128 - bias - fraction) << 23;
+        float unit;
+        memcpy(&unit, &least, 4);
+        uint32_t subnormal = (uint32_t)single_bits((float)(int32_t)size * unit);
+        bits = size < 1u << fraction ? subnormal : bits;
+        bits = size <= most ? bits : size == beyond && beyond != nan ? 0x7f800000 : 0x7fc00000;
+        bits = nan == 0x80 && code == nan ? 0x7fc00000 : bits;
+    }
+    bits |= sign;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+#define SMALL(NAME, ...)                                                                                          \
+    INLINED C_##NAME to_##NAME(float x) { return (C_##NAME)narrow(x, sizeof(C_##NAME), __VA_ARGS__); }            \
+    INLINED float of_##NAME(C_##NAME x) { return widen(x, sizeof x, __VA_ARGS__); }
+SMALL(bf16, 7, 127, 0x7f7f, 0x7f80, 0x7fc0)
+SMALL(e4m3, 3, 7, 0x7e, 0x7f, 0x7f)
+SMALL(e5m2, 2, 15, 0x7b, 0x7c, 0x7e)
+SMALL(e4m3z, 3, 8, 0x7f, 0x80, 0x80)
+SMALL(e5m2z, 2, 16, 0x7f, 0x80, 0x80)
+
+/* A float from which rounding once more gives what rounding once does: one that is not exact gets the last bit 1, between the
+   two that are next to the number. */
+INLINED float odd_of_double(double value) {
+    float near = (float)value;
+    double back = near;
+    int32_t is_inexact = back != value && value == value, bits = single_bits(near);
+    bits = (bits - (is_inexact & (__builtin_fabs(back) > __builtin_fabs(value)))) | is_inexact;
+    memcpy(&near, &bits, 4);
+    return near;
+}
+
+/* A double of 53 bits has not room for all; of a larger number the last ones become one, which is 1 if one of them is. */
+INLINED float odd_of_i64(int64_t value) {
+    int64_t rounded = (value & ~INT64_C(0x7ff)) | (int64_t)((value & 0x7ff) != 0) << 11;
+    return odd_of_double((double)((uint64_t)value + (1ull << 53) > 1ull << 54 ? rounded : value));
+}
+
+INLINED float odd_of_u64(uint64_t value) {
+    uint64_t rounded = (value & ~UINT64_C(0x7ff)) | (uint64_t)((value & 0x7ff) != 0) << 11;
+    return odd_of_double((double)(value > 1ull << 53 ? rounded : value));
+}
+
 /* The real part comes first in memory. */
 static inline C_c64 complex_of(float real) {
     uint32_t bits;
@@ -174,6 +246,18 @@ static inline C_c64 complex_of(float real) {
 #else
     return bits;
 #endif
+}
+
+/* By way of float, which holds every small one, in blocks that stay in the first cache: each step uses vectors. Not inlined:
+   each pair of dtypes would have its own code for both steps, three times as much in all. */
+__attribute__((noinline)) static void in_two_steps(
+    char *restrict to, const char *restrict from, int64_t count, Convert first, Convert second, int64_t from_size, int64_t to_size) {
+    float block[FLOATS];
+    for (int64_t done = 0, most; done < count; done += most) {
+        most = count - done < FLOATS ? count - done : FLOATS;
+        first((char *)block, from + done * from_size, most);
+        second(to + done * to_size, (const char *)block, most);
+    }
 }
 
 #define NAMED(NAME) NAME##_anywhere

@@ -193,16 +193,11 @@ CONVERSION(f64, f16, double_to_half(x))
 /* The last float up to the limit comes first: the limit itself may round to one more, which no integer of that size is. */
 #define SATURATED(X, LAST, MOST, LEAST, TYPE) ((X) > (LAST) ? (MOST) : (X) < (LEAST) ? (LEAST) : (X) == (X) ? (TYPE)(X) : 0)
 
-/* By way of float, which holds every half, in blocks that stay in the first cache: each step uses vectors. */
-#define THROUGH_FLOAT(FROM, TO)                                                                                   \
+#define IN_TWO_STEPS(FROM, MIDDLE, TO)                                                                            \
     TARGET static void NAMED(FROM##_to_##TO)(char *restrict to, const char *restrict from, int64_t count) {       \
-        float block[FLOATS];                                                                                      \
-        for (int64_t done = 0, most; done < count; done += most) {                                                \
-            most = count - done < FLOATS ? count - done : FLOATS;                                                 \
-            NAMED(FROM##_to_f32)((char *)block, from + done * (int64_t)sizeof(C_##FROM), most);                   \
-            NAMED(f32_to_##TO)(to + done * (int64_t)sizeof(C_##TO), (const char *)block, most);                   \
-        }                                                                                                         \
+        in_two_steps(to, from, count, NAMED(FROM##_to_##MIDDLE), NAMED(f32_to_##TO), sizeof(C_##FROM), sizeof(C_##TO)); \
     }
+#define THROUGH_FLOAT(FROM, TO) IN_TWO_STEPS(FROM, f32, TO)
 #define EACH_INTEGER(DO) DO(i8) DO(i16) DO(i32) DO(i64) DO(u8) DO(u16) DO(u32) DO(u64)
 #define TO_HALF(FROM) THROUGH_FLOAT(FROM, f16)
 #define FROM_HALF(TO) THROUGH_FLOAT(f16, TO)
@@ -265,15 +260,53 @@ TARGET static void NAMED(c128_to_c64)(char *restrict to, const char *restrict fr
     NAMED(f64_to_f32)(to, from, 2 * count);
 }
 
+/* Small floats, by way of floats, which hold each of them; of wider numbers the floats are rounded to odd. */
+#define THROUGH_ODD(FROM, TO) IN_TWO_STEPS(FROM, odd, TO)
+#define EACH_SMALL(DO, WITH) DO(WITH, bf16) DO(WITH, e4m3) DO(WITH, e5m2) DO(WITH, e4m3z) DO(WITH, e5m2z)
+#define NARROWING(_, TO) CONVERSION(f32, TO, to_##TO(x))
+#define FROM_SMALL(_, FROM)                                                                                       \
+    CONVERSION(FROM, f32, of_##FROM(x))                                                                           \
+    EACH_INTEGER_OF(FROM)                                                                                         \
+    THROUGH_FLOAT(FROM, bool) THROUGH_FLOAT(FROM, f16) THROUGH_FLOAT(FROM, f64) THROUGH_FLOAT(FROM, c64)          \
+    THROUGH_FLOAT(FROM, c128)
+#define EACH_INTEGER_OF(FROM)                                                                                     \
+    THROUGH_FLOAT(FROM, i8) THROUGH_FLOAT(FROM, i16) THROUGH_FLOAT(FROM, i32) THROUGH_FLOAT(FROM, i64)            \
+    THROUGH_FLOAT(FROM, u8) THROUGH_FLOAT(FROM, u16) THROUGH_FLOAT(FROM, u32) THROUGH_FLOAT(FROM, u64)
+CONVERSION(i32, odd, odd_of_double(x))
+CONVERSION(u32, odd, odd_of_double(x))
+CONVERSION(i64, odd, odd_of_i64(x))
+CONVERSION(u64, odd, odd_of_u64(x))
+CONVERSION(f64, odd, odd_of_double(x))
+EACH_SMALL(NARROWING, )
+EACH_SMALL(FROM_SMALL, )
+EACH_SMALL(THROUGH_FLOAT, bool)
+EACH_SMALL(THROUGH_FLOAT, i8)
+EACH_SMALL(THROUGH_FLOAT, i16)
+EACH_SMALL(THROUGH_FLOAT, u8)
+EACH_SMALL(THROUGH_FLOAT, u16)
+EACH_SMALL(THROUGH_FLOAT, f16)
+EACH_SMALL(THROUGH_FLOAT, bf16)
+EACH_SMALL(THROUGH_FLOAT, e4m3)
+EACH_SMALL(THROUGH_FLOAT, e5m2)
+EACH_SMALL(THROUGH_FLOAT, e4m3z)
+EACH_SMALL(THROUGH_FLOAT, e5m2z)
+EACH_SMALL(THROUGH_ODD, i32)
+EACH_SMALL(THROUGH_ODD, u32)
+EACH_SMALL(THROUGH_ODD, i64)
+EACH_SMALL(THROUGH_ODD, u64)
+EACH_SMALL(THROUGH_ODD, f64)
+
 /* By the numbers of the dtypes in `TYPES`; NULL where nothing is converted, or where it would drop imaginary parts. */
 #define ROW(FROM)                                                                                               \
     {NAMED(FROM##_to_bool), NAMED(FROM##_to_i8), NAMED(FROM##_to_i16), NAMED(FROM##_to_i32), NAMED(FROM##_to_i64), \
      NAMED(FROM##_to_u8), NAMED(FROM##_to_u16), NAMED(FROM##_to_u32), NAMED(FROM##_to_u64), NAMED(FROM##_to_f16),  \
-     NAMED(FROM##_to_f32), NAMED(FROM##_to_f64), NAMED(FROM##_to_c64), NAMED(FROM##_to_c128)}
+     NAMED(FROM##_to_f32), NAMED(FROM##_to_f64), NAMED(FROM##_to_c64), NAMED(FROM##_to_c128), NAMED(FROM##_to_bf16), \
+     NAMED(FROM##_to_e4m3), NAMED(FROM##_to_e5m2), NAMED(FROM##_to_e4m3z), NAMED(FROM##_to_e5m2z)}
 static const Convert NAMED(conversions)[TYPES][TYPES] = {
     ROW(bool), ROW(i8), ROW(i16), ROW(i32), ROW(i64), ROW(u8), ROW(u16), ROW(u32), ROW(u64), ROW(f16), ROW(f32), ROW(f64),
     {NAMED(c64_to_bool), [13] = NAMED(c64_to_c128)},
     {NAMED(c128_to_bool), [12] = NAMED(c128_to_c64)},
+    ROW(bf16), ROW(e4m3), ROW(e5m2), ROW(e4m3z), ROW(e5m2z),
 };
 
 /* The other macros are the same the second time, which C allows. */

@@ -383,7 +383,7 @@ static void range(const Work *work, char *start, int64_t first, int64_t count, c
 }
 
 static Work work_of(const Layout *layout, int is_gather) {
-    int64_t host = layout->host_type, device = layout->device_type, numbers = host >= 12 ? 2 : 1;
+    int64_t host = layout->host_type, device = layout->device_type, numbers = host == 12 || host == 13 ? 2 : 1;
     Work work = {layout, is_gather, 0, NULL, NULL, numbers, BEST(words_of)(layout->host_size)};
     if (host != device) work.convert = is_gather ? BEST(conversions)[host][device] : BEST(conversions)[device][host];
     if (layout->is_swapped) work.swap = BEST(swap_of)(layout->host_size / numbers);

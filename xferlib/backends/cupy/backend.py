@@ -51,9 +51,21 @@ def _maker() -> Callable[..., Array]:
 
 
 _new: Any = getattr(cupy.ndarray.__base__, "__new__", None)
-make: Callable[..., Array] = _maker()
+_make: Callable[..., Array] = _maker()
 """An array from shape, dtype character and pointer; without a pointer, from CuPy's pool."""
 
+
+def make(shape: tuple[int, ...], dtype: np.dtype[Any], pointer: Any = None) -> Array:
+    """An array from shape, dtype and pointer; without a pointer, from CuPy's pool.
+
+    CuPy makes no arrays of dtypes with which it does not compute, but views of them, which move.
+    """
+    if dtype.isbuiltin == 1:
+        return _make(shape, dtype.char, pointer)
+    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
+
+
+_BITS = {1: "B", 2: "H"}
 
 # `flags` makes an object, which takes as long as the rest of a description; the attribute is private, and may go.
 _is_in_order = attrgetter("_c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "flags.c_contiguous")
@@ -107,13 +119,13 @@ class CupyBackend(CudaBackend):
         runtime.setDevice(device.index)
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        return make(shape, dtype.char)
+        return make(shape, dtype)
 
     def _maker(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
     ) -> Callable[[], Array]:
         if order is None:
-            return functools.partial(make, shape, dtype.char)
+            return functools.partial(make, shape, dtype)
         return super()._maker(shape, dtype, order, device)
 
     def _allocate_guarded(
@@ -123,7 +135,7 @@ class CupyBackend(CudaBackend):
         nbytes = math.prod(shape) * dtype.itemsize
         held = cupy.cuda.alloc(nbytes)
         memory = cupy.cuda.UnownedMemory(held.ptr, nbytes, Guard(self, held, stream), device.index)
-        return make(shape, dtype.char, cupy.cuda.MemoryPointer(memory, 0))
+        return make(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def _keep_for(self, array: Array, current: RawStream) -> Array:
         return array  # its guard lets the memory wait for the stream that is current when it dies
@@ -146,7 +158,7 @@ class CupyBackend(CudaBackend):
     def over(self, pointer: int, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, owner: Any) -> Array:
         nbytes = math.prod(shape) * dtype.itemsize
         memory = cupy.cuda.UnownedMemory(pointer, nbytes, owner, device.index)
-        return make(shape, dtype.char, cupy.cuda.MemoryPointer(memory, 0))
+        return make(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def strided_view(
         self, array: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
@@ -154,15 +166,15 @@ class CupyBackend(CudaBackend):
         return cupy.ndarray(shape, dtype, array.data + offset, strides)
 
     def subarray(self, slab: Array, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        return make(shape, dtype.char, slab.data + offset)
+        return make(shape, dtype, slab.data + offset)
 
     def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[Array]:
         # Each from its address: at a quarter of the time that CuPy takes to index an array.
         memory, start = slab.data.mem, slab.data.ptr - slab.data.mem.ptr
         pointer, made = cupy.cuda.MemoryPointer, []
         for place, step, count, shape, dtype in runs:
-            first, char = start + place, dtype.char
-            made += [make(shape, char, pointer(memory, at)) for at in range(first, first + count * step, step)]
+            first = start + place
+            made += [make(shape, dtype, pointer(memory, at)) for at in range(first, first + count * step, step)]
         return made
 
     @contextlib.contextmanager

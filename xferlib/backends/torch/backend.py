@@ -16,17 +16,14 @@ from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._runtime import process
 from xferlib.backends.host import WHY_HOST, HostBackend, no_memory, over
 from xferlib.backends.torch.tensors import (
-    OTHER_DTYPES,
     PLAIN_ARRAYS,
     TO_TORCH,
-    as_bits,
     checker,
     detach,
     host_view,
     is_lazy,
     maker,
     note_write,
-    of_bits,
     permute_axes,
     resolve,
     signature,
@@ -71,7 +68,6 @@ class Tensors(Backend):
     name = "torch"
     array_types = ("torch.Tensor",)
     plain_arrays = PLAIN_ARRAYS
-    other_dtypes = OTHER_DTYPES
     follows_writes = True
 
     @property
@@ -79,8 +75,6 @@ class Tensors(Backend):
         return asks_each_thread()
 
     hand_out = staticmethod(hand_out)
-    as_bits = staticmethod(as_bits)
-    of_bits = staticmethod(of_bits)
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
     resolved = staticmethod(resolve)  # type: ignore[assignment]
     detached = staticmethod(detach)  # type: ignore[assignment]

@@ -13,9 +13,11 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import increment_version
 from torch.nn import parameter
 
-from xferlib._core.arrays import DTYPES, ArrayInfo, c_strides
+from xferlib._core import dtypes
+from xferlib._core.arrays import ArrayInfo, c_strides
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Device
+from xferlib._core.dtypes import DTYPES
 from xferlib._native import bind_plain
 from xferlib.errors import LayoutError, UnsupportedArrayError, UnsupportedDTypeError, UnsupportedError
 
@@ -126,14 +128,35 @@ def list_followed(arguments: Sequence[Any]) -> list[int]:
     return [number for number, each in enumerate(arguments) if isinstance(each, torch.Tensor) and is_followed(each)]
 
 
-TO_TORCH: dict[np.dtype[Any], torch.dtype] = {
-    np.dtype(name): getattr(torch, name)
-    for name in (
-        "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-        "float16", "float32", "float64", "complex64", "complex128",
-    )
-}  # fmt: skip
-_FROM_TORCH = {torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()}
+class _ToTorch(dict[np.dtype[Any], torch.dtype]):
+    """Torch's dtypes by NumPy's; those that NumPy has not, once they are met."""
+
+    def __missing__(self, dtype: np.dtype[Any]) -> torch.dtype:
+        name = dtypes.name_of(dtype)
+        found = getattr(torch, name, None)
+        if not isinstance(found, torch.dtype):
+            raise UnsupportedDTypeError(
+                f"torch {torch.__version__} has no dtype {name}; move the bytes: x.view('uint8')"
+                if dtypes.is_stored(dtype)
+                else f"torch {torch.__version__} has no dtype {name}; convert to one that it has, such as 'bfloat16'"
+            )
+        self[dtype] = found
+        return found
+
+
+class _FromTorch(dict[torch.dtype, np.dtype[Any]]):
+    """The other way."""
+
+    def __missing__(self, dtype: torch.dtype) -> np.dtype[Any]:
+        found = dtypes.find(str(dtype).removeprefix("torch."), what="tensor")
+        if found is None:
+            raise KeyError(dtype)
+        self[dtype] = found
+        return found
+
+
+TO_TORCH: dict[np.dtype[Any], torch.dtype] = _ToTorch({np.dtype(name): getattr(torch, name) for name in DTYPES})
+_FROM_TORCH = _FromTorch({torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()})
 
 
 def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
@@ -158,23 +181,6 @@ def _conversion(tensor: torch.Tensor) -> str:
         bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}.get(tensor.itemsize, torch.uint8)
         return f"x.view({bits}) has its bits"
     return f"x.to({wanted})"
-
-
-_BITS = {torch.bfloat16: torch.int16}
-"""Dtypes that NumPy has not, and the integers of their bits."""
-OTHER_DTYPES = tuple(str(dtype).removeprefix("torch.") for dtype in _BITS)
-
-
-def as_bits(array: torch.Tensor) -> tuple[torch.Tensor, str] | None:
-    """See `Backend.as_bits`."""
-    integer = _BITS.get(array.dtype)
-    return None if integer is None else (array.detach().view(integer), str(array.dtype).removeprefix("torch."))
-
-
-def of_bits(array: torch.Tensor, dtype: str) -> torch.Tensor:
-    """See `Backend.of_bits`."""
-    found: torch.dtype = getattr(torch, dtype)
-    return array.view(found)
 
 
 _STRIDED = torch.strided
@@ -346,18 +352,26 @@ def resolve(tensor: torch.Tensor) -> torch.Tensor:
 def host_view(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """As `Backend.host_view`, of a tensor on the CPU."""
     check(tensor)
-    numpy_dtype(tensor)
-    view: np.ndarray[Any, Any]
+    dtype = numpy_dtype(tensor)
     if not (tensor.is_conj() or tensor.is_neg()) and tensor.data_ptr():
-        view = tensor.detach().numpy()
-        return view
+        return _numpy_over(tensor, dtype)
     done = resolve(tensor)
-    view = done.detach().numpy()
+    view = _numpy_over(done, dtype)
     if done is not tensor:
         view.flags.writeable = False  # a copy: writing to it would be lost
     elif view.size:  # which lacks memory, so that NumPy has made some
         raise _make_freed_error()
     return view
+
+
+def _numpy_over(tensor: torch.Tensor, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A NumPy array over a tensor's memory: torch makes none of the dtypes that NumPy has not."""
+    found: np.ndarray[Any, Any]
+    if dtypes.is_numpys(dtype):
+        found = tensor.detach().numpy()
+        return found
+    bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
+    return tensor.detach().view(bits).numpy().view(dtype)  # type: ignore[no-any-return]
 
 
 def detach(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,207 @@
+"""The table of dtypes: NumPy's, the small floats of ml_dtypes, and storage that only moves.
+
+A dtype is a ``numpy.dtype`` everywhere. Those of bfloat16 and float8 are ml_dtypes', which is imported where the first
+them is met. A packed one is a record of one byte whose field has its name: NumPy refuses arithmetic of it, and no package
+is needed. Elsewhere dtypes have the same names as strings.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xferlib._runtime.version import install_command
+from xferlib.errors import UnsupportedDTypeError
+
+DType = np.dtype[Any]
+
+DTYPES: tuple[str, ...] = (
+    "bool",
+    "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64",
+    "complex64", "complex128",
+)  # fmt: skip
+"""The dtypes that every backend holds, by NumPy name."""
+
+
+class SmallFloat(NamedTuple):
+    """A float of 16 or 8 bits that NumPy has not: a sign, an exponent, and ``fraction`` bits, from the highest on.
+
+    A number that is too large for it becomes ``beyond``, where no finite number is nearer; NaN becomes ``nan``, of the
+    same sign.
+    """
+
+    itemsize: int
+    fraction: int
+    bias: int
+    most: int
+    """The bits of the largest finite number."""
+    beyond: int
+    """Those of infinity, or of NaN in a format without."""
+    nan: int
+    is_unsigned_zero: bool
+    """There is no -0: its bits are those of NaN."""
+    dlpack: int
+    """DLPack's number of the kind."""
+    safetensors: str
+
+
+SMALL_FLOATS: dict[str, SmallFloat] = {
+    "bfloat16": SmallFloat(2, 7, 127, 0x7F7F, 0x7F80, 0x7FC0, False, 4, "BF16"),
+    "float8_e4m3fn": SmallFloat(1, 3, 7, 0x7E, 0x7F, 0x7F, False, 10, "F8_E4M3"),
+    "float8_e5m2": SmallFloat(1, 2, 15, 0x7B, 0x7C, 0x7E, False, 12, "F8_E5M2"),
+    "float8_e4m3fnuz": SmallFloat(1, 3, 8, 0x7F, 0x80, 0x80, True, 11, "F8_E4M3FNUZ"),
+    "float8_e5m2fnuz": SmallFloat(1, 2, 16, 0x7F, 0x80, 0x80, True, 13, "F8_E5M2FNUZ"),
+}  # fmt: skip
+"""Those with which kernels compute; the values are the same as ml_dtypes'."""
+
+_SCALES = "float8_e8m0fnu"
+"""Powers of 2, by which blocks of smaller numbers are scaled."""
+_PACKED = ("float4_e2m1fn_x2", "int4_x2", "uint4_x2")
+"""Two numbers in a byte, the first in its low bits; a shape counts bytes."""
+STORED: tuple[str, ...] = (_SCALES, *_PACKED)
+"""Those that only move: nothing converts them or computes with them."""
+NAMES: tuple[str, ...] = (*DTYPES, *SMALL_FLOATS, *STORED)
+
+SUPPORTED: set[DType] = {*map(np.dtype, DTYPES)}
+"""The dtypes that move, in native byte order; those of ml_dtypes are among them once one of them has been met."""
+
+_packed = {name: np.dtype([(name, np.uint8)]) for name in _PACKED}
+_names = {dtype: name for name, dtype in _packed.items()}
+"""The names of those that are none of NumPy's, as far as they have been met."""
+SUPPORTED.update(_packed.values())
+
+
+@functools.cache
+def _ml_dtypes() -> dict[str, DType]:
+    """The dtypes of ml_dtypes, which are known from now on.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    package = importlib.import_module("ml_dtypes")
+    found = {name: np.dtype(getattr(package, name)) for name in (*SMALL_FLOATS, _SCALES) if hasattr(package, name)}
+    _names.update({dtype: name for name, dtype in found.items()})
+    SUPPORTED.update(found.values())
+    return found
+
+
+def find(name: str, *, what: str = "dtype") -> DType | None:
+    """The dtype of a name that NumPy has not; None of any other.
+
+    Raises:
+        UnsupportedDTypeError: It is one of ml_dtypes', which is not installed, or is too old.
+    """
+    if name in _packed:
+        return _packed[name]
+    if name not in SMALL_FLOATS and name != _SCALES:
+        return None
+    try:
+        return _ml_dtypes()[name]
+    except (ImportError, KeyError) as error:
+        raise UnsupportedDTypeError(
+            f"{what}: arrays of {name} on the host are those of the package ml_dtypes, which is not installed or has no "
+            f"such dtype: {install_command('dtypes')}"
+        ) from error
+
+
+def is_foreign(dtype: DType) -> bool:
+    """Whether a dtype is one of another package's, and now known to be among those that move."""
+    if dtype.isbuiltin != 2:  # a registered one
+        return False
+    try:
+        _ml_dtypes()
+    except ImportError:
+        return False
+    return dtype in SUPPORTED
+
+
+def name_of(dtype: DType) -> str:
+    """The name of a dtype, in either byte order."""
+    return _names.get(dtype) or dtype.name
+
+
+def is_numpys(dtype: DType) -> bool:
+    """Whether a dtype that moves is one of NumPy's own."""
+    return dtype not in _names
+
+
+def small_float(dtype: DType) -> SmallFloat | None:
+    """The form of a small float; None of any other dtype."""
+    return SMALL_FLOATS.get(_names.get(dtype, ""))
+
+
+def is_stored(dtype: DType) -> bool:
+    """Whether a dtype only moves."""
+    return _names.get(dtype, "") in STORED
+
+
+def kind_of(dtype: DType) -> str:
+    """``b``, ``i``, ``u``, ``f`` or ``c``, as ``dtype.kind``, which is arbitrary for ml_dtypes'; ``V`` of what is stored."""
+    name = _names.get(dtype)
+    return dtype.kind if name is None else "f" if name in SMALL_FLOATS else "V"
+
+
+_NUMBERS = {name: number for number, name in enumerate((*DTYPES, *SMALL_FLOATS))}
+_BYTES = _NUMBERS["uint8"]
+
+
+def number_of(dtype: DType) -> int:
+    """The number of a dtype in native byte order, for C; what is stored moves as bytes."""
+    return _NUMBERS.get(name_of(dtype), _BYTES)
+
+
+_DLPACK_KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_DLPACK_FLOAT4 = 17
+_DLPACK_SCALES = 14
+
+
+def dlpack_type(dtype: DType) -> tuple[int, int, int]:
+    """DLPack's kind of a dtype, its bits, and how many numbers of these are in an element."""
+    name = name_of(dtype)
+    if name in SMALL_FLOATS:
+        return SMALL_FLOATS[name].dlpack, 8 * dtype.itemsize, 1
+    if name == _SCALES:
+        return _DLPACK_SCALES, 8, 1
+    if name in _PACKED:
+        return (_DLPACK_FLOAT4 if name.startswith("float4") else _DLPACK_KINDS[name[0]]), 4, 2
+    return _DLPACK_KINDS[dtype.kind], 8 * dtype.itemsize, 1
+
+
+@functools.cache
+def of_dlpack(kind: int, bits: int, lanes: int) -> DType | None:
+    """The dtype of DLPack's kind, bits and lanes; None where none moves.
+
+    Raises:
+        UnsupportedDTypeError: It is one of ml_dtypes', which is not installed.
+    """
+    for each in (*map(np.dtype, DTYPES), *_packed.values()):
+        if dlpack_type(each) == (kind, bits, lanes):
+            return each
+    known = {(each.dlpack, 8 * each.itemsize): name for name, each in SMALL_FLOATS.items()} | {
+        (_DLPACK_SCALES, 8): _SCALES
+    }
+    name = known.get((kind, bits)) if lanes == 1 else None
+    return None if name is None else find(name, what="from_dlpack")
+
+
+def refuse_arithmetic(dtype: DType, what: str) -> None:
+    """Refuse a dtype that only moves.
+
+    Raises:
+        UnsupportedDTypeError: It is one.
+    """
+    name = _names.get(dtype, "")
+    if name in _PACKED:
+        raise UnsupportedDTypeError(
+            f"{what} is {name}, two numbers of 4 bits in a byte, which only moves; view it as 'uint8' and unpack it: "
+            "x & 15 and x >> 4 are the bits of its numbers"
+        )
+    if name == _SCALES:
+        raise UnsupportedDTypeError(
+            f"{what} is {name}, powers of 2 that only move; view it as 'uint8', which has their exponents plus 127"
+        )
