@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 import xferlib as xl  # noqa: E402 - from this tree, installed or not
 from xferlib._core import arrays as promotion  # noqa: E402
-from xferlib._core.arrays import DTYPES  # noqa: E402
+from xferlib._core.dtypes import DTYPES  # noqa: E402
 from xferlib.errors import XferError  # noqa: E402
 
 rules = promotion

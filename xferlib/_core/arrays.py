@@ -860,6 +860,13 @@ class FloatLimits(NamedTuple):
     dtype: Any
 
 
+def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
+    """The limits of a float dtype of NumPy's or ml_dtypes'."""
+    info = dtypes.float_info(dtype)
+    eps, most, least, normal = (float(each) for each in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatLimits(info.bits, eps, most, least, normal, dtype)
+
+
 class UniqueAll(NamedTuple):
     """The result of ``unique_all``."""
 
@@ -957,7 +964,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
         value = value.item()
     if dtypes.small_float(dtype) is not None:
-        made = np.empty((), dtype)
+        made: Any = np.empty((), dtype)
         copy_into(made, np.asarray(value))
         return made[()]  # type: ignore[no-any-return]
     found: Any = value.astype(dtype) if isinstance(value, np.generic) else np.array(value, dtype)[()]

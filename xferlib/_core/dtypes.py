@@ -1,8 +1,8 @@
 """The table of dtypes: NumPy's, the small floats of ml_dtypes, and storage that only moves.
 
 A dtype is a ``numpy.dtype`` everywhere. Those of bfloat16 and float8 are ml_dtypes', which is imported where the first
-them is met. A packed one is a record of one byte whose field has its name: NumPy refuses arithmetic of it, and no package
-is needed. Elsewhere dtypes have the same names as strings.
+them is met. A packed one is a record of one byte whose field has its name: NumPy refuses arithmetic of it, and no
+package is needed. Elsewhere dtypes have the same names as strings.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def find(name: str, *, what: str = "dtype") -> DType | None:
         return _ml_dtypes()[name]
     except (ImportError, KeyError) as error:
         raise UnsupportedDTypeError(
-            f"{what}: arrays of {name} on the host are those of the package ml_dtypes, which is not installed or has no "
-            f"such dtype: {install_command('dtypes')}"
+            f"{what}: arrays of {name} on the host are those of the package ml_dtypes, which is not installed or has "
+            f"no such dtype: {install_command('dtypes')}"
         ) from error
 
 
@@ -135,13 +135,18 @@ def small_float(dtype: DType) -> SmallFloat | None:
     return SMALL_FLOATS.get(_names.get(dtype, ""))
 
 
+def float_info(dtype: DType) -> Any:
+    """``numpy.finfo``, or that of ml_dtypes, of a float or complex dtype."""
+    return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
+
+
 def is_stored(dtype: DType) -> bool:
     """Whether a dtype only moves."""
     return _names.get(dtype, "") in STORED
 
 
 def kind_of(dtype: DType) -> str:
-    """``b``, ``i``, ``u``, ``f`` or ``c``, as ``dtype.kind``, which is arbitrary for ml_dtypes'; ``V`` of what is stored."""
+    """``b``, ``i``, ``u``, ``f`` or ``c``, as ``dtype.kind``, arbitrary for ml_dtypes'; ``V`` of what is stored."""
     name = _names.get(dtype)
     return dtype.kind if name is None else "f" if name in SMALL_FLOATS else "V"
 

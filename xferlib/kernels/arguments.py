@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xferlib._core import arguments, registry
-from xferlib._core.arrays import UNWRITABLE, ArrayInfo, overlaps_itself
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core import arguments, arrays, registry
+from xferlib._core.arrays import UNWRITABLE, ArrayInfo, float_limits, overlaps_itself
+from xferlib._core.dtypes import SUPPORTED, small_float
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib.errors import KernelRangeError, KernelTypeError, LayoutError, quote
 from xferlib.kernels import functions
@@ -100,10 +100,10 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
             value = int(value)
         if not functions.fits(int(value), dtype):
             raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
-    elif isinstance(value, int) and is_float(dtype) and abs(value) > float(np.finfo(dtype).max):
+    elif isinstance(value, int) and is_float(dtype) and abs(value) > float_limits(dtype).max:
         raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
     with np.errstate(over="ignore"):
-        converted: np.generic = dtype.type(value)
+        converted: np.generic = dtype.type(value) if small_float(dtype) is None else arrays.number(value, dtype)
     return converted
 
 

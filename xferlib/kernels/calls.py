@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from xferlib._core import blocks, observe, registry, streams
-from xferlib._core.arrays import ArrayInfo, bounds, check_dtype, share_bytes
+from xferlib._core.arrays import ArrayInfo, bounds, check_number, float_limits, share_bytes
 from xferlib._core.dtypes import DTYPES
 from xferlib._core.observe import Kind
 from xferlib._native import bind_front
@@ -44,6 +44,7 @@ from xferlib.kernels.native_engine import HostPlan, bind_direct
 from xferlib.kernels.numpy_engine import SMALL, BlockFunction, quiet_context
 from xferlib.kernels.plans import Plans
 from xferlib.kernels.python_frontend import MOST_VARIANTS, GuardFailedError, Variants
+from xferlib.kernels.small_floats import BitsPlan, has_small_floats, storage, store_bits, view_bits
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -143,7 +144,7 @@ def _plain_bounds(kind: type, dtype: DType) -> tuple[float, float] | None:
         return int(info.min), int(info.max)
     if not is_float(dtype) or kind not in (int, float):
         return None
-    most = float(np.finfo(dtype).max)
+    most = float_limits(dtype).max
     return (-most, most) if kind is float else (-min(most, 2.0**53), min(most, 2.0**53))
 
 
@@ -204,7 +205,7 @@ def _memory(info: ArrayInfo) -> tuple[int, tuple[int, ...], tuple[int, ...], int
 
 def native_dtype(dtype: DType, name: str) -> DType:
     """The dtype in native byte order; an error for one that no device holds."""
-    return check_dtype(dtype, what=f"argument {name!r}")
+    return check_number(dtype, what=f"argument {name!r}")
 
 
 # The options of one call of a C snippet, as CuPy and PyCUDA have them: ``block_size=``, ``range=`` and ``slice=``.
@@ -517,7 +518,7 @@ class HostCall(Prepared):
     def _plan(self, is_aliased: bool, operands: list[Any]) -> HostPlan:
         plan = self._plans.get(is_aliased)
         if plan is None:
-            plan = HostPlan(self.program, self.shape, operands, is_aliased=is_aliased)
+            plan = make_host_plan(self.program, self.shape, operands, is_aliased=is_aliased)
             self._plans[is_aliased] = plan
         return plan
 
@@ -526,6 +527,15 @@ class HostCall(Prepared):
             with contextlib.suppress(MemoryError):  # the backend, which is slower, has the words for it
                 return [np.empty(self.shape, self.program.params[number].dtype) for number in self._omitted]
         return self._new(self.backend.stream_current(self.device))
+
+
+def make_host_plan(program: Program, shape: tuple[int, ...], operands: list[A], *, is_aliased: bool) -> HostPlan:
+    """The plan for arrays of these layouts, whose small floats the engines see as integers."""
+    lowered = store_bits(program)
+    if lowered is program:
+        return HostPlan(program, shape, operands, is_aliased=is_aliased)
+    found: Any = BitsPlan(HostPlan(lowered, shape, [*map(view_bits, operands)], is_aliased=is_aliased))
+    return found  # type: ignore[no-any-return]
 
 
 class SmallCall:
@@ -551,7 +561,7 @@ class SmallCall:
     @staticmethod
     def takes(program: Program) -> bool:
         """Whether the program computes each element from those at its own position alone."""
-        if program.raw or not program.writes or program.is_in_place:
+        if program.raw or not program.writes or program.is_in_place or has_small_floats(program):
             return False
         return not any(node.op in _OF_SHAPES for node in program.nodes)
 
@@ -708,7 +718,9 @@ class CudaCall(Prepared):
 
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
             kind = {} if self._threads is None else {"threads": self._threads}
-            plan = CudaPlan(self.backend, self.device, self.program, self.shape, infos, is_aliased=is_aliased, **kind)
+            infos = {number: info._replace(dtype=storage(info.dtype)) for number, info in infos.items()}
+            program = store_bits(self.program)
+            plan = CudaPlan(self.backend, self.device, program, self.shape, infos, is_aliased=is_aliased, **kind)
             self._plans[key] = plan
         return plan
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xferlib._core.arrays import check_dtype
+from xferlib._core.arrays import check_number
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, quote
 from xferlib.kernels import functions, signature
@@ -654,7 +654,7 @@ class SnippetReduction:
             if found is not None:
                 return found
         try:
-            return check_dtype(self._dtype)  # NumPy's other names too, as "f4" and "q"
+            return check_number(self._dtype)  # NumPy's other names too, as "f4" and "q"
         except UnsupportedDTypeError:
             raise KernelTypeError(
                 f"{self.name}: dtype={quote(self._dtype)} is not a type of a kernel; use a NumPy or C name"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from xferlib._core.arrays import check_dtype
+from xferlib._core.arrays import check_number
 from xferlib._runtime.checks import NoPublicConstructor
 from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import cuda_signature, signature
@@ -149,7 +149,7 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
                 f"{self.name}.{method}(): {len(kinds)} dtype(s) were given for {', '.join(names)}; give one for each"
             )
         resolved = tuple(
-            each if isinstance(each, type) and each in SCALARS else check_dtype(each, what="dtype") for each in kinds
+            each if isinstance(each, type) and each in SCALARS else check_number(each, what="dtype") for each in kinds
         )
         scalars = frozenset(number for number, each in enumerate(resolved) if isinstance(each, type))
         return self.definition.specialize(resolved, scalars).program

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from xferlib._core.dtypes import small_float
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -34,6 +35,7 @@ from xferlib.kernels.ir import (
     Program,
     Store,
     is_float,
+    result_of_float32,
 )
 
 # Real functions as formulas of core operations, so that every engine computes the same bits.
@@ -60,10 +62,17 @@ def core(op: str) -> Lowering:
 
 
 def by_kind(**lowerings: Lowering) -> Lowering:
-    """Choose by the kind of the first operand: ``b``, ``i`` (also unsigned), ``f`` or ``c``."""
+    """Choose by the kind of the first operand: ``b``, ``i`` (also unsigned), ``f`` or ``c``.
+
+    A function of small floats is that of float32, whose result is rounded once.
+    """
 
     def lower(b: Builder, *args: Node) -> Node:
-        kind = args[0].dtype.kind
+        given = args[0].dtype
+        if small_float(given) is not None:
+            found = lowerings["f"](b, *[b.cast(each, FLOAT32) for each in args])
+            return b.cast(found, result_of_float32(given)) if found.dtype == FLOAT32 else found
+        kind = given.kind
         return lowerings["i" if kind == "u" else kind](b, *args)
 
     return lower

@@ -7,6 +7,7 @@ exact one, and whether its bits are the same on every backend. The reference pag
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core import dtypes
+from xferlib._core.arrays import check_number
+from xferlib._core.dtypes import small_float
 from xferlib.errors import KernelTypeError
 from xferlib.kernels import complex_formulas, formulas
 from xferlib.kernels.formulas import Lowering, by_kind, call, call_wide, core, logical, same
@@ -38,6 +42,7 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
     part_dtype,
+    result_of_float32,
 )
 
 # How exact a function is.
@@ -333,7 +338,7 @@ def rule_of(name: str) -> Rule:
 
 
 def accepts(function: Function, dtype: DType) -> bool:
-    return dtype.kind in function.kinds
+    return dtypes.kind_of(dtype) in function.kinds
 
 
 def guarantee(name: str, dtype: Any) -> Guarantee:
@@ -343,23 +348,23 @@ def guarantee(name: str, dtype: Any) -> Guarantee:
         KeyError: No such function, or it does not take the dtype.
     """
     function = find(name)
-    resolved = np.dtype(dtype)
+    resolved = check_number(dtype)
     if function is None or not accepts(function, resolved):
         raise KeyError(f"no function {name!r} of {resolved}")
     if resolved.kind in "biu":
         return EXACT
     if resolved.kind == "c":
         return _complex_guarantee(function, resolved)
-    if resolved == FLOAT16 and function.guarantee is ROUNDED and function.ulp64 is not None:
+    if resolved.itemsize <= 2 and function.guarantee is ROUNDED and function.ulp64 is not None:
         return Guarantee(bound_ulp=0.501, is_identical=True)  # float32 correctly rounded, then rounded once more
-    if resolved in (FLOAT16, FLOAT32) or function.ulp64 is None:
+    if resolved.itemsize <= 4 or function.ulp64 is None:
         return function.guarantee
     return Guarantee(bound_ulp=function.ulp64, is_identical=True)
 
 
 def measurable(dtype: Any) -> list[str]:
     """The functions whose guarantee for a float or complex dtype is a bound beyond that of correct rounding."""
-    takers = [name for name, function in TABLE.items() if accepts(function, np.dtype(dtype))]
+    takers = [name for name, function in TABLE.items() if accepts(function, check_number(dtype))]
     return [name for name in takers if (guarantee(name, dtype).bound_ulp or 0) > 0.5]
 
 
@@ -386,10 +391,13 @@ def numpy_loop(function: Function, operands: tuple[DType | type, ...]) -> tuple[
     Raises:
         KernelTypeError: NumPy defines no such operation, or the library offers none on the dtype.
     """
-    ufunc = function.promotion()
-    if ufunc is None or ufunc.nin != len(operands):
-        common = numpy_common(operands)
-        loop: tuple[DType, ...] = tuple(common for _ in operands)
+    ufunc, small = function.promotion(), promote_small_floats(operands)
+    if isinstance(small, tuple):
+        operands = small
+    if small is not None and not isinstance(small, tuple):
+        loop: tuple[DType, ...] = (small,) * len(operands)
+    elif ufunc is None or ufunc.nin != len(operands):
+        loop = (numpy_common(operands),) * len(operands)
     else:
         try:
             resolved: tuple[Any, ...] = ufunc.resolve_dtypes((*operands, *[None] * ufunc.nout))
@@ -403,11 +411,34 @@ def numpy_loop(function: Function, operands: tuple[DType | type, ...]) -> tuple[
 
 def numpy_common(operands: tuple[DType | type, ...]) -> DType:
     """The dtype that NumPy gives to ``where`` of the operands."""
+    if (small := promote_small_floats(operands)) is not None:
+        if not isinstance(small, tuple):
+            return small
+        operands = small
     strong = [each for each in operands if isinstance(each, np.dtype)]
     weak = [each for each in operands if not isinstance(each, np.dtype)]
     if not strong:
         return np.result_type(*(PYTHON_TYPES[each] for each in weak))
     return np.result_type(*strong, *(each(0) for each in weak))
+
+
+def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DType | type, ...] | None:
+    """The dtype of operands with small floats among them, for which NumPy has no rules; None if there are none.
+
+    bfloat16 stays what it is beside bool, integers and Python's real numbers. Beside another float, and of float8
+    always, a small float counts as float32: then the operands that NumPy is to promote.
+    """
+    kinds = [each for each in operands if isinstance(each, np.dtype) and small_float(each) is not None]
+    if not kinds:
+        return None
+    others = [each for each in operands if each not in kinds]
+    if (
+        {*kinds} == {kinds[0]}
+        and kinds[0].itemsize == 2
+        and all(each in (bool, int, float) or (isinstance(each, np.dtype) and each.kind in "biu") for each in others)
+    ):
+        return kinds[0]
+    return tuple([FLOAT32 if each in kinds else each for each in operands])
 
 
 def _no_operation(function: Function, operands: tuple[DType | type, ...]) -> str:
@@ -435,7 +466,31 @@ C_TYPES: dict[str, DType] = {
     "size_t": UINT64, "ssize_t": INT64, "ptrdiff_t": INT64, "intp": INT64, "uintp": UINT64,
     "ushort": UINT16, "uint": UINT32, "ulong": UINT64, "longlong": INT64, "ulonglong": UINT64,
 }  # fmt: skip
-"""Every type name of a signature or snippet: C's on a 64-bit CUDA platform, NumPy's, and <stdint.h>'s."""
+"""Every type name of a signature or snippet: C's on a 64-bit CUDA platform, NumPy's, and <stdint.h>'s.
+
+Those of `SMALL_TYPES` are added by the first text that has one.
+"""
+
+SMALL_TYPES: dict[str, str] = {name: name for name in dtypes.SMALL_FLOATS} | {
+    "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16", "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
+}  # fmt: skip
+"""The names of small floats: NumPy's and CUDA's."""
+_SMALL_TYPE = re.compile(rf"\b(?:{'|'.join(SMALL_TYPES)})\b")
+
+
+def know_types(text: str) -> None:
+    """Make the small floats that a text names types of C.
+
+    Raises:
+        UnsupportedDTypeError: ml_dtypes, whose they are on the host, is not installed.
+    """
+    for name in _SMALL_TYPE.findall(text):
+        if name not in C_TYPES:
+            found = dtypes.find(SMALL_TYPES[name], what=name)
+            assert found is not None
+            C_TYPES[name] = found
+
 
 VECTOR_PARTS: dict[str, DType] = {"uchar": UINT8} | {
     name: C_TYPES[name]
@@ -449,18 +504,21 @@ _SMALL = frozenset({BOOL, INT8, UINT8, INT16, UINT16})
 
 
 def promote_c(dtype: DType) -> DType:
-    """C's integer promotions: a type narrower than int becomes int."""
-    return INT32 if dtype in _SMALL else dtype
+    """C's integer promotions: a type narrower than int becomes int; float8 is float, as nothing computes with it."""
+    if dtype in _SMALL:
+        return INT32
+    return dtype if small_float(dtype) is None else result_of_float32(dtype)
 
 
 def c_common(x: DType, y: DType) -> DType:
-    """C's usual arithmetic conversions; half ranks below float, complex above its parts."""
+    """C's usual arithmetic conversions; half and bfloat16 rank below float, complex above its parts."""
     if is_complex(x) or is_complex(y):
         part = c_common(_part(x, y), _part(y, x))
         return COMPLEX128 if part == FLOAT64 else COMPLEX64
     if is_float(x) or is_float(y):
-        floats = [each for each in (x, y) if is_float(each)]
-        return max(floats, key=lambda each: each.itemsize)
+        floats = {promote_c(each) for each in (x, y) if is_float(each)}
+        widest = max(floats, key=lambda each: each.itemsize)
+        return FLOAT32 if len(floats) == 2 and widest.itemsize == 2 else widest  # half and bfloat16
     x, y = promote_c(x), promote_c(y)
     if x.kind == y.kind:
         return x if x.itemsize >= y.itemsize else y
@@ -472,12 +530,12 @@ def _part(x: DType, other: DType) -> DType:
     """The real dtype that ``x`` contributes to a complex operation; an integer takes the other's."""
     if is_complex(x):
         return part_dtype(x)
-    return x if is_float(x) and x != FLOAT16 else (part_dtype(other) if is_complex(other) else x)
+    return x if is_float(x) and x.itemsize > 2 else (part_dtype(other) if is_complex(other) else x)
 
 
 def c_float(dtype: DType) -> DType:
     """The dtype in which a mathematical function of C++ takes its operand: an integer becomes double."""
-    return dtype if is_float(dtype) or is_complex(dtype) else FLOAT64
+    return promote_c(dtype) if is_float(dtype) or is_complex(dtype) else FLOAT64
 
 
 def fits(value: int, dtype: DType) -> bool:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core import arrays as core_arrays
+from xferlib._core import dtypes
 from xferlib._core.arrays import merge_axes
+from xferlib._core.dtypes import small_float
 from xferlib.errors import KernelShapeError
 
 # The typed intermediate representation that both front ends build and both engines run.
@@ -181,7 +184,12 @@ class Program:
 
 
 def is_float(dtype: DType) -> bool:
-    return dtype.kind == "f"
+    return dtype.kind == "f" or small_float(dtype) is not None
+
+
+def result_of_float32(dtype: DType) -> DType:
+    """The dtype of what is computed in float32 of a small float: of bfloat16 its own, of float8 float32."""
+    return dtype if dtype.itemsize == 2 else FLOAT32
 
 
 def is_integer(dtype: DType) -> bool:
@@ -248,7 +256,8 @@ class Builder:
             number = complex(value)
             return self.complex(self.const(number.real, part), self.const(number.imag, part))
         with np.errstate(all="ignore"):
-            return self.emit("const", dtype, (), dtype.type(value))
+            is_numpys = dtypes.is_numpys(dtype)
+            return self.emit("const", dtype, (), dtype.type(value) if is_numpys else core_arrays.number(value, dtype))
 
     def load(self, param: int) -> Node:
         return self.emit("load", self.params[param].dtype, (), param)
@@ -334,8 +343,11 @@ class Builder:
 
     # --- arithmetic
     def op(self, op: str, *args: Node) -> Node:
-        """A core operation on operands of one real dtype."""
+        """A core operation on operands of one real dtype; of small floats, by way of float32 and rounded once."""
         dtype = args[0].dtype
+        if small_float(dtype) is not None:
+            found = self.op(op, *[self.cast(each, FLOAT32) for each in args])
+            return found if found.dtype == BOOL else self.cast(found, result_of_float32(dtype))
         assert all(each.dtype == dtype for each in args), f"{op}: {[str(each.dtype) for each in args]}"
         assert len(args) == _ARITY.get(op, 2), op
         if op in COMPARISONS:
@@ -365,6 +377,9 @@ class Builder:
 
     def call(self, name: str, *args: Node) -> Node:
         """A mathematical function of float32 or float64 operands."""
+        if small_float(args[0].dtype) is not None:
+            found = self.call(name, *[self.cast(each, FLOAT32) for each in args])
+            return self.cast(found, result_of_float32(args[0].dtype))
         assert args[0].dtype in (FLOAT32, FLOAT64)
         return self.emit("call", args[0].dtype, args, name)
 

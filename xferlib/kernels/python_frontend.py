@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from xferlib._core.arrays import check_dtype
+from xferlib._core.arrays import check_number, float_limits
+from xferlib._core.dtypes import kind_of, small_float
 from xferlib.errors import KernelError, KernelRangeError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import formulas, functions
 from xferlib.kernels.functions import Function
@@ -378,7 +379,7 @@ def _constant_power(b: Builder, args: tuple[Any, ...], operands: tuple[Any, ...]
         convert_number(exponent, dtype, "the exponent")
         return _integer_power(b, base, exponent)
     shortcuts = {2: "square", -1: "reciprocal", 1: "positive"}
-    if dtype.kind in "fc" and exponent in shortcuts:
+    if kind_of(dtype) in "fc" and exponent in shortcuts:
         return node_of_call(b, shortcuts[exponent], (base,))
     return None
 
@@ -644,7 +645,7 @@ def _numpys_clip(
 def astype(x: Any, dtype: Any) -> Traced:
     """``x`` converted: floats to integers saturate, NaN gives 0."""
     b = builder_of((x,), "astype")
-    return Traced(b, b.cast(x.node, check_dtype(dtype, what="astype")))
+    return Traced(b, b.cast(x.node, check_number(dtype, what="astype")))
 
 
 # Functions of traced values that are made of others: NumPy's with two results, and those of `scipy.special`.
@@ -666,6 +667,7 @@ def _convert_operands(name: str, ufunc: np.ufunc, args: tuple[Any, ...]) -> list
     kinds = [operand_kind(each, name) for each in args]
     if not any(isinstance(each, np.dtype) for each in kinds):
         kinds = [each if isinstance(each, np.dtype) else functions.PYTHON_TYPES[each] for each in kinds]
+    kinds = [FLOAT32 if isinstance(each, np.dtype) and small_float(each) is not None else each for each in kinds]
     try:
         given: Any = (*kinds, *[None] * ufunc.nout)
         dtypes = ufunc.resolve_dtypes(given)[: len(args)]
@@ -683,9 +685,15 @@ def _composite(name: str, numpys: np.ufunc, compute: Callable[..., Any]) -> Call
     def call(*args: Any, ufunc: np.ufunc = numpys) -> Any:
         operands = _convert_operands(name, ufunc, args)
         found, b = compute(*operands), operands[0].builder
-        if isinstance(found, tuple):
-            return tuple(Traced(b, each) for each in found)
-        return Traced(b, found) if isinstance(found, Node) else found
+        results = [
+            each.node if isinstance(each, Traced) else each
+            for each in (found if isinstance(found, tuple) else (found,))
+        ]
+        small = functions.promote_small_floats(tuple([operand_kind(each, name) for each in args]))
+        if isinstance(small, np.dtype):  # computed in float32, and rounded once
+            results = [b.cast(each, small) if each.dtype == FLOAT32 else each for each in results]
+        traced = tuple([Traced(b, each) for each in results])
+        return traced if isinstance(found, tuple) else traced[0]
 
     return call
 
@@ -796,12 +804,12 @@ def _sinc(x: Any) -> Any:
 
 
 def _nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    if x.dtype.kind not in "fc":
+    if kind_of(x.dtype) not in "fc":
         return Traced(x.builder, x.as_dtype(x.dtype))
     if x.dtype.kind == "c":
         parts = [_nan_to_num(apply(each, (x,)), copy, nan, posinf, neginf) for each in ("real", "imag")]
         return Traced(x.builder, x.builder.complex(*(each.node for each in parts)))
-    limits = np.finfo(x.dtype)
+    limits = float_limits(x.dtype)
     found = _where(apply("isnan", (x,)), nan, x)
     found = _where(_is_infinity(x, "greater"), limits.max if posinf is None else posinf, found)
     found = _where(_is_infinity(x, "less"), limits.min if neginf is None else neginf, found)
@@ -817,7 +825,7 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.isreal: lambda x: apply("equal", (apply("imag", (x,)), 0)),
     np.iscomplex: lambda x: apply("not_equal", (apply("imag", (x,)), 0)), np.angle: _angle,
     np.fix: lambda x: apply("trunc", (x,)), np.sinc: _sinc, np.nan_to_num: _nan_to_num,
-    np.i0: lambda x: COMPOSITES["i0"](x if x.dtype.kind in "fc" else x.astype(np.float64)),
+    np.i0: lambda x: COMPOSITES["i0"](x if kind_of(x.dtype) in "fc" else x.astype(np.float64)),
 }  # fmt: skip
 """By NumPy's function."""
 
@@ -1009,7 +1017,7 @@ def _output(b: Builder, value: Any, number: int, function: Callable[..., Any]) -
     if type(value) in functions.PYTHON_TYPES:
         return node_of(b, value, functions.PYTHON_TYPES[type(value)])
     if isinstance(value, np.generic):
-        return b.const(value, check_dtype(value.dtype, what=f"output {number}"))
+        return b.const(value, check_number(value.dtype, what=f"output {number}"))
     raise KernelTypeError(
         f"{_name(function)} returned {type(value).__name__} as output {number}; return traced values or numbers"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from xferlib.errors import KernelSyntaxError, did_you_mean, quote
 from xferlib.kernels.c_frontend.preprocess import SourceText, Token, check_length, on_one_line, tokens
-from xferlib.kernels.functions import C_TYPES
+from xferlib.kernels.functions import C_TYPES, know_types
 from xferlib.kernels.ir import DType
 from xferlib.kernels.source_lines import caret
 
@@ -65,6 +65,7 @@ def parse(text: str, what: str) -> list[CParam]:
         KernelSyntaxError: The list cannot be read.
     """
     check_length(text, what)
+    know_types(text)
     given = [each for each in tokens(SourceText(on_one_line(text), what)) if each.kind != "newline"]
     if not given:
         return []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from xferlib._core.dtypes import small_float
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend import functions, tree
 from xferlib.kernels.c_frontend.memory import RefusedError
@@ -265,7 +266,7 @@ class Calls:
         pointer = t.pointer(given[0])
         place = t.memory.element(pointer, t.b.const(0, INT64))
         dtype = pointer.dtype
-        if not isinstance(dtype, np.dtype) or dtype.kind not in _ATOMIC_KINDS.get(kind, "iu"):
+        if not isinstance(dtype, np.dtype) or dtype.kind not in _ATOMIC_KINDS.get(kind, "iu") or small_float(dtype):
             t.fail(
                 node.function, f"{name}() is not defined for {dtype}; use integers, or floats to add", KernelTypeError
             )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from xferlib._core.dtypes import float_info, small_float
 from xferlib.errors import KernelTypeError, did_you_mean
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS, TABLE, c_common, c_float, fits, promote_c
@@ -375,11 +376,14 @@ def call(b: Builder, name: str, args: list[Node], fail: FailAs) -> Node:
     check_arity(name, args, found.arity, fail)
     operands = found.convert(b, args, FLOAT32 if is_single else None)
     first = operands[0].dtype
-    if first.kind not in found.kinds or (found.make is _polar and first == FLOAT16):
+    if small_float(first) is not None:  # in float32, and rounded once
+        operands = [b.cast(each, FLOAT32) if each.dtype == first else each for each in operands]
+    if operands[0].dtype.kind not in found.kinds or (found.make is _polar and first == FLOAT16):
         fail(f"{name}() is not defined for {first}; {found.remedy}", KernelTypeError)
     if is_complex(operands[-1].dtype) and found.make is formulas.ldexp:
         fail(f"{name}() needs an integer exponent, and {operands[-1].dtype} is given; cast it", KernelTypeError)
-    return found.make(b, *operands)
+    result = found.make(b, *operands)
+    return b.cast(result, first) if small_float(first) is not None and result.dtype == FLOAT32 else result
 
 
 def _suggest(name: str) -> str:
@@ -425,7 +429,7 @@ def limit(b: Builder, name: str, dtype: DType, fail: FailAs) -> Node:
     """``numeric_limits<T>::max()`` and its like."""
     if is_float(dtype) and name in _FLOAT_LIMITS:
         found = _FLOAT_LIMITS[name]
-        return b.const(getattr(np.finfo(dtype), found) if isinstance(found, str) else found, dtype)
+        return b.const(getattr(float_info(dtype), found) if isinstance(found, str) else found, dtype)
     if dtype.kind in "iu" and name in ("max", "min", "lowest"):
         limits = np.iinfo(dtype)
         return b.const(limits.max if name == "max" else limits.min, dtype)

@@ -40,7 +40,7 @@ from xferlib.kernels.c_frontend.syntax import (
     templates_in,
 )
 from xferlib.kernels.c_frontend.tree import DeclaredType, TypeName
-from xferlib.kernels.functions import C_TYPES
+from xferlib.kernels.functions import C_TYPES, know_types
 
 # --- reading
 
@@ -151,6 +151,7 @@ def read_preamble(text: str, types: frozenset[str], macros: Mapping[str, TokenMa
     Raises:
         KernelSyntaxError: It is not C++, or holds what a snippet cannot use.
     """
+    know_types(text)
     source = SourceText(text, "preamble")
     preprocessor = Preprocessor(source, {**PREDEFINED, **macros})
     tokens = preprocessor.run()
@@ -166,6 +167,7 @@ def read_snippet(text: str, what: str, preamble: Preamble, *, is_expression: boo
     Raises:
         KernelSyntaxError: It is not C++.
     """
+    know_types(text)
     source = SourceText(text, what)
     tokens = Preprocessor(source, dict(preamble.macros)).run()
     reader = _Reading(source, tokens, NameKinds({}, preamble.names))

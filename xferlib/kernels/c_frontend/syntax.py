@@ -15,10 +15,10 @@ from collections.abc import Container
 from typing import Any, NoReturn
 
 from xferlib.kernels.c_frontend.preprocess import SourceText, Token, is_operators_bracket
-from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
+from xferlib.kernels.functions import C_TYPES, SMALL_TYPES, VECTOR_PARTS
 
 _VECTORS = frozenset(f"{name}{count}" for name in VECTOR_PARTS for count in (1, 2, 3, 4))
-TYPES = frozenset({*(each for each in C_TYPES if " " not in each), *_VECTORS, "void", "signed", "auto"})
+TYPES = frozenset({*(each for each in C_TYPES if " " not in each), *SMALL_TYPES, *_VECTORS, "void", "signed", "auto"})
 """The names of types that are always known."""
 TEMPLATES = frozenset({"complex", "numeric_limits", "conditional", "is_same", "enable_if", "is_floating_point"})
 """Those of templates of types."""

@@ -108,7 +108,6 @@ class TranslationTooLongError(Exception):
 def _root() -> Scope:
     found = Scope(is_users=False)
     found.names.update({name: HeaderNumber(*each) for name, each in functions.NAMED.items()})
-    found.names.update(C_TYPES)
     found.names.update(VECTORS)
     return found
 
@@ -131,6 +130,7 @@ class Translator:
         self.zero_index = b.const(0, INT64)
         self.number = b.index()
         """The value of ``i``."""
+        _ROOT.names.update(C_TYPES)  # also with types that a later text has named
         self.globals = Scope(Scope(_ROOT, is_users=False))
         assert self.globals.outer is not None
         self.globals.outer.names.update(types)
