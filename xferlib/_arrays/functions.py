@@ -32,7 +32,7 @@ from xferlib._core.arrays import (
     shape_of,
 )
 from xferlib._core.device import Device
-from xferlib._core.dtypes import DTYPES
+from xferlib._core.dtypes import DTYPES, is_numpys, kind_of, small_float
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
     ArgumentError,
@@ -298,9 +298,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def finfo(type: Any, /) -> arrays.FloatLimits:  # noqa: A002 - the Array API's name
     """Limits of a floating dtype, or of an array's."""
-    found = np.finfo(_dtype(type))
-    eps, greatest, least, normal = map(float, (found.eps, found.max, found.min, found.smallest_normal))
-    return arrays.FloatLimits(found.bits, eps, greatest, least, normal, found.dtype)
+    return arrays.float_limits(_dtype(type))
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
@@ -310,7 +308,19 @@ def iinfo(type: Any, /) -> Any:  # noqa: A002 - the Array API's name
 
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype that an operation on these would have."""
-    return np.result_type(*map(_dtype, arrays_and_dtypes))
+    given = [*map(_dtype, arrays_and_dtypes)]
+    if any(isinstance(each, np.dtype) and small_float(each) is not None for each in given):
+        return arrays.promote(*[each if isinstance(each, np.dtype) else type(each) for each in given])
+    return np.result_type(*given)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is another one, or of a kind of the Array API, or of one of several in a tuple."""
+    if not isinstance(dtype, np.dtype) or is_numpys(dtype):
+        return np.isdtype(dtype, kind)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    of_floats = ("real floating", "numeric") if kind_of(dtype) == "f" else ()
+    return any(each in of_floats if isinstance(each, str) else dtype == each for each in kinds)
 
 
 # Arrays joined along an axis: each is copied into its part of a new array.

@@ -425,9 +425,9 @@ _FUNCTIONS: tuple[Function, ...] = (
     functions.argsort, functions.searchsorted, functions.sort,
     functions.take, functions.take_along_axis,
 )  # fmt: skip
-_INSPECTION = (functions.can_cast, functions.finfo, functions.iinfo, functions.result_type)
+_INSPECTION = (functions.can_cast, functions.finfo, functions.iinfo, functions.isdtype, functions.result_type)
 _CONSTANTS: dict[str, Any] = {
-    "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "isdtype": np.isdtype,
+    "pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None,
     "broadcast_shapes": primitives.broadcast_shapes,
 }  # fmt: skip
 

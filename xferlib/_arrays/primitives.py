@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, letter_of
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -50,9 +50,9 @@ SCALARS = (bool, int, float, complex)
 
 
 @functools.lru_cache(_MOST_SHADOWS)
-def _shadow(shape: Shape, strides: Shape, letter: str) -> Shadow:
-    """A shadow; ``letter`` is NumPy's for the dtype, and tells long from long long, which are equal."""
-    dtype = np.dtype(letter)
+def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow:
+    """A shadow of a dtype, given as `letter_of` tells them apart."""
+    dtype: np.dtype[Any] = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
     described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
@@ -248,7 +248,7 @@ class Primitives:
     def shadow(self, array: Array) -> Shadow:
         """A NumPy array of the layout of ``array``, whose elements must not be read."""
         info = self.backend.view(array)
-        return _shadow(info.shape, info.strides, info.dtype.char)
+        return _shadow(info.shape, info.strides, letter_of(info.dtype))
 
     def view_as_shadow(self, array: Array, shadow: Shadow) -> Array:
         """The view of ``array`` that NumPy has made of its shadow."""

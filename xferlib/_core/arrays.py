@@ -1123,6 +1123,8 @@ _CODE = {dtype: code for code, dtype in _NUMPY.items()}
 
 def promote(*operands: DType | type) -> DType:
     """The dtype of arrays of these dtypes, and of Python scalars of these types, together."""
+    if (small := dtypes.promote_small_floats(operands)) is not None:
+        return promote(*small) if isinstance(small, tuple) else small
     return np.result_type(*(each(0) if isinstance(each, type) else each for each in operands))
 
 
@@ -1137,8 +1139,14 @@ def result(name: str, *operands: DType | type) -> DType:
     Raises:
         UnsupportedDTypeError: NumPy has no such function of these.
     """
-    rule = RULES[name]
-    if name in PAIRED_BY_WIDTH and not any(isinstance(each, type) for each in operands):
+    rule, small = RULES[name], dtypes.promote_small_floats(operands)
+    if isinstance(small, tuple):
+        return result(name, *small)
+    if small is not None:  # as float32, which is rounded once
+        code = rule[CODES.index("f")]
+        if code == "f":
+            return small
+    elif name in PAIRED_BY_WIDTH and not any(isinstance(each, type) for each in operands):
         found = [rule[CODES.index(_CODE[each])] for each in operands]  # type: ignore[index]
         code = "-" if "-" in found else _CODE[promote(*(_NUMPY[each] for each in found))]
     else:

@@ -194,6 +194,33 @@ def of_dlpack(kind: int, bits: int, lanes: int) -> DType | None:
     return None if name is None else find(name, what="from_dlpack")
 
 
+_FLOAT32 = np.dtype(np.float32)
+
+
+def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DType | type, ...] | None:
+    """The dtype of operands with small floats among them, for which NumPy has no rules; None if there are none.
+
+    bfloat16 stays what it is beside bool, integers and Python's real numbers. Beside another float, and of float8
+    always, a small float counts as float32: then the operands that NumPy is to promote.
+    """
+    kinds = [each for each in operands if isinstance(each, np.dtype) and small_float(each) is not None]
+    if not kinds:
+        return None
+    others = [each for each in operands if each not in kinds]
+    if (
+        {*kinds} == {kinds[0]}
+        and kinds[0].itemsize == 2
+        and all(each in (bool, int, float) or (isinstance(each, np.dtype) and each.kind in "biu") for each in others)
+    ):
+        return kinds[0]
+    return tuple([_FLOAT32 if each in kinds else each for each in operands])
+
+
+def letter_of(dtype: DType) -> str | DType:
+    """What tells dtypes apart: NumPy's letter, as long and long long are equal; of others the dtype."""
+    return dtype.char if is_numpys(dtype) else dtype
+
+
 def refuse_arithmetic(dtype: DType, what: str) -> None:
     """Refuse a dtype that only moves.
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xferlib._core.arrays import check_number
+from xferlib._core.dtypes import small_float
 from xferlib._runtime.checks import has
 from xferlib.errors import KernelSyntaxError, KernelTypeError, UnsupportedDTypeError, quote
 from xferlib.kernels import functions, signature
@@ -39,6 +40,7 @@ from xferlib.kernels.c_frontend.tree import names_in
 from xferlib.kernels.formulas import read_bits
 from xferlib.kernels.indices import conflict
 from xferlib.kernels.ir import (
+    FLOAT32,
     INT64,
     MOST_STEPS,
     Builder,
@@ -554,6 +556,8 @@ class SnippetReduction:
         ]
         outputs = resolved[len(self._inputs) :]
         accumulator = self._accumulator(types, outputs)
+        if isinstance(accumulator, np.dtype) and small_float(accumulator) is not None:
+            accumulator = FLOAT32
         used = tuple(number for number, param in enumerate(params) if self._is_in_post(param))
         if not used:
             try:

@@ -391,7 +391,7 @@ def numpy_loop(function: Function, operands: tuple[DType | type, ...]) -> tuple[
     Raises:
         KernelTypeError: NumPy defines no such operation, or the library offers none on the dtype.
     """
-    ufunc, small = function.promotion(), promote_small_floats(operands)
+    ufunc, small = function.promotion(), dtypes.promote_small_floats(operands)
     if isinstance(small, tuple):
         operands = small
     if small is not None and not isinstance(small, tuple):
@@ -411,7 +411,7 @@ def numpy_loop(function: Function, operands: tuple[DType | type, ...]) -> tuple[
 
 def numpy_common(operands: tuple[DType | type, ...]) -> DType:
     """The dtype that NumPy gives to ``where`` of the operands."""
-    if (small := promote_small_floats(operands)) is not None:
+    if (small := dtypes.promote_small_floats(operands)) is not None:
         if not isinstance(small, tuple):
             return small
         operands = small
@@ -420,25 +420,6 @@ def numpy_common(operands: tuple[DType | type, ...]) -> DType:
     if not strong:
         return np.result_type(*(PYTHON_TYPES[each] for each in weak))
     return np.result_type(*strong, *(each(0) for each in weak))
-
-
-def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DType | type, ...] | None:
-    """The dtype of operands with small floats among them, for which NumPy has no rules; None if there are none.
-
-    bfloat16 stays what it is beside bool, integers and Python's real numbers. Beside another float, and of float8
-    always, a small float counts as float32: then the operands that NumPy is to promote.
-    """
-    kinds = [each for each in operands if isinstance(each, np.dtype) and small_float(each) is not None]
-    if not kinds:
-        return None
-    others = [each for each in operands if each not in kinds]
-    if (
-        {*kinds} == {kinds[0]}
-        and kinds[0].itemsize == 2
-        and all(each in (bool, int, float) or (isinstance(each, np.dtype) and each.kind in "biu") for each in others)
-    ):
-        return kinds[0]
-    return tuple([FLOAT32 if each in kinds else each for each in operands])
 
 
 def _no_operation(function: Function, operands: tuple[DType | type, ...]) -> str:

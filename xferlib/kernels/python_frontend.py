@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from xferlib._core.arrays import check_number, float_limits
-from xferlib._core.dtypes import kind_of, small_float
+from xferlib._core.dtypes import kind_of, promote_small_floats, small_float
 from xferlib.errors import KernelError, KernelRangeError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import formulas, functions
 from xferlib.kernels.functions import Function
@@ -689,7 +689,7 @@ def _composite(name: str, numpys: np.ufunc, compute: Callable[..., Any]) -> Call
             each.node if isinstance(each, Traced) else each
             for each in (found if isinstance(found, tuple) else (found,))
         ]
-        small = functions.promote_small_floats(tuple([operand_kind(each, name) for each in args]))
+        small = promote_small_floats(tuple([operand_kind(each, name) for each in args]))
         if isinstance(small, np.dtype):  # computed in float32, and rounded once
             results = [b.cast(each, small) if each.dtype == FLOAT32 else each for each in results]
         traced = tuple([Traced(b, each) for each in results])

@@ -34,6 +34,7 @@ from xferlib.kernels.native_reduction import NativeReduction, NativeReductionPla
 from xferlib.kernels.numpy_engine import BlockFunction
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.plans import Plans
+from xferlib.kernels.small_floats import storage, store_bits_of, view_bits
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
@@ -98,6 +99,8 @@ class ReductionCall:
         self._output_dtypes = spec.output_dtypes
         params = enumerate(spec.map_program.params[: spec.arguments])
         self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
+        self._stored = store_bits_of(spec)
+        """What engines see."""
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce to new arrays, or to those given, which are checked."""
@@ -201,7 +204,7 @@ class CudaReductionCall(ReductionCall):
         plan = plans.get(key)
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
-        elif self.direct is None and out is None and self._takes_all:  # the second call
+        elif self.direct is None and out is None and self._takes_all and self._stored is self.spec:  # the second call
             self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream)
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
@@ -334,10 +337,11 @@ class HostReductionCall(ReductionCall):
         host_view = self.owner.host_view
         scalars = iter(self._scalars(args) if self._scalar_params else ())
         given = [
-            host_view(each) if number in self.infos else np.array(next(scalars)) for number, each in enumerate(args)
+            view_bits(host_view(each) if number in self.infos else np.array(next(scalars)))
+            for number, each in enumerate(args)
         ]
         given += [np.broadcast_to(given[number], self.shape)[self._first] for number in self.spec.firsts]
-        targets = [self._in_memory_order(host_view(each)) for each in results]
+        targets = [view_bits(self._in_memory_order(host_view(each))) for each in results]
         if all(each.flags.c_contiguous for each in targets):
             self._reduce(given, targets)
             return
@@ -359,13 +363,13 @@ class HostReductionCall(ReductionCall):
             if self._plan is None:
                 kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
                 self._plan = NativeReductionPlan(native, kept, reduced)
-                if self._engine is None and self.backend.name == "numpy":
+                if self._engine is None and self.backend.name == "numpy" and self._stored is self.spec:
                     inputs = [(info.dtype, _layout_bytes(info)) for _, info in sorted(self.infos.items())]
                     self.direct = self._plan.bind(inputs, self.result_shape, self.order)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:
-            self._numpy = NumpyReduction(self.spec, *self._shape, self._functions)
+            self._numpy = NumpyReduction(self._stored, *self._shape, self._functions)
         rows = self._shape[0]
         scalars = frozenset(number for number, _ in self._scalar_params)
         operands = [each if number in scalars else self._operand(number, each) for number, each in enumerate(given)]
@@ -783,7 +787,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         functions = self._functions.setdefault(id(spec), {})
         native = self._natives.get(id(spec))
         if native is None:
-            native = self._natives.setdefault(id(spec), NativeReduction(spec))
+            native = self._natives.setdefault(id(spec), NativeReduction(store_bits_of(spec)))
         return HostReductionCall(*checked, functions=functions, native=native, keepdims=keepdims).run
 
     def _with_gradient(self, args: Sequence[Any], axis: Axis, out: Any, *, keepdims: bool) -> Any:
@@ -900,7 +904,8 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             kept, reduced = call.layouts(infos)
             arrays = len(infos) - call.spec.outputs
             infos = [*infos[:arrays], *(infos[number] for number in call.spec.firsts), *infos[arrays:]]
-            plan = CudaReduction(call.owner, call.device, call.spec, kept, reduced, infos)
+            infos = [info._replace(dtype=storage(info.dtype)) for info in infos]
+            plan = CudaReduction(call.owner, call.device, store_bits_of(call.spec), kept, reduced, infos)
             self._plans.keep(key, plan)
         return plan
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core.dtypes import kind_of, small_float
 from xferlib._runtime.checks import whole
 from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import autograd
@@ -20,6 +21,7 @@ from xferlib.kernels import complex_formulas as lower_complex
 from xferlib.kernels import formulas as lower
 from xferlib.kernels.definitions import ArgumentKind
 from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.functions import numpy_common
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -36,6 +38,7 @@ from xferlib.kernels.ir import (
     is_complex,
     is_float,
     part_dtype,
+    result_of_float32,
 )
 from xferlib.kernels.reduction import Axis, ReductionKernel
 
@@ -61,7 +64,7 @@ class BuiltIn:
         dtypes = tuple(each for each in kinds if isinstance(each, np.dtype))
         if scalars or len(dtypes) != len(self.names):
             raise KernelTypeError(f"{self.name}() takes {len(self.names)} array(s); pass numbers as arrays")
-        if dtypes[0].kind not in self._kinds:
+        if kind_of(dtypes[0]) not in self._kinds:
             raise KernelTypeError(f"{self.name}() is not defined for {dtypes[0]}; convert it first")
         return self._make(dtypes)
 
@@ -71,7 +74,17 @@ def _sum_dtype(dtype: DType) -> DType:
         return INT64
     if dtype.kind == "u":
         return UINT64
-    return FLOAT32 if dtype == FLOAT16 else dtype
+    return FLOAT32 if dtype == FLOAT16 else _wide(dtype)
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype of an accumulator: of a small float float32, which holds each of them."""
+    return dtype if small_float(dtype) is None else FLOAT32
+
+
+def _narrow(dtype: DType) -> DType:
+    """The dtype of a result: of float8 float32, as of all that is computed with it."""
+    return dtype if small_float(dtype) is None else result_of_float32(dtype)
 
 
 def _parts(b: Builder, value: Node) -> Nodes:
@@ -126,7 +139,7 @@ def _make_total(op: str) -> Maker:
     def make(dtypes: tuple[DType, ...]) -> ReductionSpec:
         dtype = dtypes[0]
         wide = _sum_dtype(dtype)
-        result = dtype if is_float(dtype) else wide
+        result = _narrow(dtype) if is_float(dtype) else wide
         numpys = np.sum if op == "add" else np.prod
         return _accumulate(
             dtypes,
@@ -142,20 +155,20 @@ def _make_total(op: str) -> Maker:
 
 
 def _make_dot(dtypes: tuple[DType, ...]) -> ReductionSpec:
-    result = np.result_type(*dtypes)
+    result = numpy_common(dtypes)
     wide = _sum_dtype(result)
     return _accumulate(
         dtypes,
         wide,
         lambda b, x: _times(b, _parts(b, x[0]), _parts(b, x[1])),
-        lambda b, a, n, m: b.cast(_whole(b, a), result if is_float(result) else wide),
+        lambda b, a, n, m: b.cast(_whole(b, a), _narrow(result) if is_float(result) else wide),
         names=("x", "y"),
     )
 
 
 def _float_dtypes(dtype: DType) -> tuple[DType, DType]:
     """The dtype in which a mean is computed, and that of a real result."""
-    result = dtype if is_float(dtype) or is_complex(dtype) else FLOAT64
+    result = _narrow(dtype) if is_float(dtype) or is_complex(dtype) else FLOAT64
     wide = _sum_dtype(result)
     return wide, part_dtype(wide) if is_complex(wide) else result
 
@@ -248,9 +261,9 @@ def _make_choice(combine: Callable[[DType], str], numpys: str, *, identity: bool
         dtype, is_logical = dtypes[0], identity is not None
         return build_reduction(
             [Param(name="x", dtype=dtype)],
-            lambda b, x: [b.truth(x[0]) if is_logical else x[0]],
+            lambda b, x: [b.truth(x[0]) if is_logical else b.cast(x[0], _wide(dtype))],
             _each(combine(dtype)),
-            lambda b, a, n, m: [a[0]],
+            lambda b, a, n, m: [a[0] if is_logical else b.cast(a[0], _narrow(dtype))],
             identity=(identity,) if is_logical else None,
             # Of floats NumPy takes either zero.
             shortcut=None if is_float(dtype) and not is_logical else lambda x: getattr(np, numpys)(x, axis=-1),
@@ -273,7 +286,7 @@ def _make_arg(op: str) -> Maker:
 
         return build_reduction(
             [Param(name="x", dtype=dtype)],
-            lambda b, x: [x[0], b.index()],
+            lambda b, x: [b.cast(x[0], _wide(dtype)), b.index()],
             first,
             lambda b, a, n, m: [a[1]],
             identity=None,

@@ -210,4 +210,8 @@ def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
 
 def store_bits_of(spec: ReductionSpec) -> ReductionSpec:
     """The same of a reduction, whose accumulators are no small floats."""
-    return replace(spec, map_program=store_bits(spec.map_program), post=store_bits(spec.post))
+    programs = store_bits(spec.map_program), store_bits(spec.post)
+    if programs == (spec.map_program, spec.post):
+        return spec
+    # NumPy's own reduction would take the bits for numbers.
+    return replace(spec, map_program=programs[0], post=programs[1], shortcut=None)

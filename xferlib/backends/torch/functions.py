@@ -33,7 +33,7 @@ from xferlib._runtime import process
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.torch import dtypes
 from xferlib.backends.torch.dtypes import FROM_TORCH, RANGES, SIGNED, torch_dtype
-from xferlib.backends.torch.tensors import TO_TORCH
+from xferlib.backends.torch.tensors import TO_TORCH, over_numpy
 from xferlib.errors import (
     ArgumentError,
     DeviceNotFoundError,
@@ -216,7 +216,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     _check_shared(obj, copy, is_shared=host is obj and can_share)
     if not can_share:
         host = np.array(host, host.dtype.newbyteorder("="), order="C")
-    shared = torch.from_numpy(host.view(host.dtype.name))  # of two types of 64 bits torch knows one
+    shared = over_numpy(host)
     return torch.asarray(shared, dtype=wanted, device=place_of(device), copy=copy if host is obj else None)
 
 

@@ -370,8 +370,17 @@ def _numpy_over(tensor: torch.Tensor, dtype: np.dtype[Any]) -> np.ndarray[Any, A
     if dtypes.is_numpys(dtype):
         found = tensor.detach().numpy()
         return found
-    bits = torch.int16 if dtype.itemsize == 2 else torch.uint8
-    return tensor.detach().view(bits).numpy().view(dtype)  # type: ignore[no-any-return]
+    return tensor.detach().view(_BITS[dtype.itemsize]).numpy().view(dtype)  # type: ignore[no-any-return]
+
+
+_BITS = {1: torch.uint8, 2: torch.int16}
+
+
+def over_numpy(host: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A tensor over the memory of a NumPy array in native byte order."""
+    if dtypes.is_numpys(host.dtype):
+        return torch.from_numpy(host.view(host.dtype.name))  # of two types of 64 bits torch knows one
+    return torch.from_numpy(host.view("i2" if host.dtype.itemsize == 2 else "u1")).view(TO_TORCH[host.dtype])
 
 
 def detach(tensor: torch.Tensor) -> torch.Tensor:
