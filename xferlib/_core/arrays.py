@@ -129,7 +129,7 @@ def address(array: HostArray) -> int:
     find = _addresser()
     if find is not None and (found := find(array)):
         return found
-    if array.flags.carray and array.nbytes:
+    if array.flags.carray and array.nbytes and array.dtype.isbuiltin == 1:  # others have no buffer
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return int(array.ctypes.data)
 

@@ -210,7 +210,7 @@ def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DT
     if (
         {*kinds} == {kinds[0]}
         and kinds[0].itemsize == 2
-        and all(each in (bool, int, float) or (isinstance(each, np.dtype) and each.kind in "biu") for each in others)
+        and all(each.kind in "biu" if isinstance(each, np.dtype) else each is not complex for each in others)
     ):
         return kinds[0]
     return tuple([_FLOAT32 if each in kinds else each for each in operands])

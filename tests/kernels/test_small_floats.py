@@ -1,0 +1,377 @@
+"""bfloat16 and float8 in kernels: every bit pattern converted, random expressions, reductions, on each engine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.kernels import compiled, emulated, targets
+from xferlib._core import arrays
+from xferlib._core.dtypes import DTYPES, SMALL_FLOATS
+from xferlib.errors import KernelTypeError, UnsupportedDTypeError
+from xferlib.kernels import elementwise, host_compiler, reduction, reductions
+from xferlib.kernels.elementwise import cast_into
+from xferlib.kernels.small_floats import store_bits, view_bits
+
+pytest.importorskip("ml_dtypes")
+
+SMALL = {name: arrays.check_dtype(name) for name in SMALL_FLOATS}
+BFLOAT16 = SMALL["bfloat16"]
+PAIRS = [(one, two) for one, two in itertools.product((*SMALL, *DTYPES), repeat=2) if {one, two} & {*SMALL}]
+needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
+needs_compiler = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+
+Array = np.ndarray[Any, Any]
+
+
+def put(engine: targets.Target, x: Array) -> Any:
+    return xl.to_device(x, device={"torch-cpu": "torch:cpu", "torch-cuda": "torch"}.get(engine.name, engine.name))
+
+
+def bits_of(x: Array) -> Array:
+    return np.ascontiguousarray(x).view(f"u{min(x.dtype.itemsize, 8)}")
+
+
+def patterns(name: str, rng: np.random.Generator) -> Array:
+    """Every value of a dtype of 8 or 16 bits; of others numbers of all sizes, at ties among small ones, and bits."""
+    dtype = arrays.check_dtype(name)
+    if name == "bool":
+        return np.array([False, True] * 128)
+    if dtype.itemsize <= 2:
+        return np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(dtype)
+    bits = rng.integers(0, 256, 20_000 * dtype.itemsize, dtype=np.uint8).view(dtype)
+    if dtype.kind in "iu":
+        near = rng.integers(0, 513, 5000) * 2 ** rng.integers(0, 8 * dtype.itemsize - 11, 5000)
+        return np.concatenate([bits, (near + rng.integers(-1, 2, 5000)).astype(dtype)])
+    ties = [each[np.isfinite(each)] for each in (midpoints(small) for small in SMALL.values())]
+    numbers = np.concatenate([*ties, rng.standard_normal(5000) * 10.0 ** rng.integers(-10, 10, 5000)]).astype(dtype)
+    if dtype.kind != "f":
+        return np.concatenate([bits, numbers])
+    with np.errstate(all="ignore"):
+        return np.concatenate(
+            [bits, numbers, np.nextafter(numbers, dtype.type(0)), np.nextafter(numbers, np.inf, dtype=dtype)]
+        )
+
+
+def finite(dtype: np.dtype[Any]) -> Array:
+    """The finite numbers from 0 on, as float64."""
+    codes = np.arange(SMALL_FLOATS[dtype.name].most + 1, dtype=f"u{dtype.itemsize}")
+    return codes.view(dtype).astype(np.float64)
+
+
+def midpoints(dtype: np.dtype[Any]) -> Array:
+    """The numbers in the middle between a finite number and the next, from 0 on, and behind the last one."""
+    numbers = finite(dtype)
+    return np.append((numbers[1:] + numbers[:-1]) / 2, numbers[-1] + (numbers[-1] - numbers[-2]) / 2)
+
+
+def round_once(x: Array, dtype: np.dtype[Any]) -> Array:
+    """The bits of float64 numbers rounded to nearest, ties to even: found among all numbers of the dtype."""
+    form, size = SMALL_FLOATS[dtype.name], np.abs(x)
+    ends = midpoints(dtype)
+    low, high = np.searchsorted(ends, size, "left"), np.searchsorted(ends, size, "right")
+    code = np.where((low != high) & (low % 2 == 1), high, low)
+    code = np.where(np.isnan(x), form.nan, np.where(code > form.most, form.beyond, code))
+    sign = np.signbit(x).astype(np.uint64) << np.uint64(8 * form.itemsize - 1)
+    code = code.astype(np.uint64) | sign
+    is_zero = form.is_unsigned_zero & ((code & np.uint64(0x7F)) == 0) & ~np.isnan(x) & (size <= ends[0])
+    return np.where(is_zero, 0, code).astype(f"u{form.itemsize}")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_float64_is_rounded_once(name: str) -> None:
+    x = patterns("float64", np.random.default_rng(1))
+    found = np.empty(x.shape, SMALL[name])
+    arrays.copy_into(found, x)
+    np.testing.assert_array_equal(bits_of(found), round_once(x, SMALL[name]))
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("given", ["int32", "uint32", "int64", "uint64"])
+def test_integers_are_rounded_once(given: str, name: str) -> None:
+    """Also next to a midpoint, where neither float32 nor float64 may tell on which side they are."""
+    dtype, small = np.dtype(given), SMALL[name]
+    signs = (-1, 1) if dtype.kind == "i" else (1,)
+    places = [(sign * int(each) + step, sign * each, step) for each in midpoints(small) if 0 < each == int(each)
+              for step in (-1, 0, 1) for sign in signs]  # fmt: skip
+    known = [each for each in places if np.iinfo(dtype).min <= each[0] <= np.iinfo(dtype).max]
+    found = np.empty(len(known), small)
+    arrays.copy_into(found, np.array([number for number, *_ in known], dtype))
+    # The nearest float64 on the same side of the midpoint rounds to the same number.
+    near = np.array([each if not step else np.nextafter(each, step * np.inf) for _, each, step in known])
+    np.testing.assert_array_equal(bits_of(found), round_once(near, small))
+
+
+@pytest.mark.parametrize(("given", "wanted"), PAIRS)
+def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Target, given: str, wanted: str) -> None:
+    if given.startswith("complex") and wanted != "bool":
+        pytest.skip("it would drop the imaginary parts")
+    x = patterns(given, np.random.default_rng(2))
+    expected = np.empty(x.shape, arrays.check_dtype(wanted))
+    arrays.copy_into(expected, x)
+    source = put(engine, x)
+    out = put(engine, np.zeros(x.shape, expected.dtype))
+    cast_into(out, source)
+    found = xl.to_host(out)
+    if wanted.startswith("complex"):
+        found, expected = found.real.copy(), expected.real.copy()
+    np.testing.assert_array_equal(bits_of(found), bits_of(expected))
+
+
+# --- expressions
+
+UNARY: list[Callable[[Any], Any]] = [
+    np.negative, np.abs, np.sqrt, np.floor, np.rint, np.square, np.exp, np.log, np.tanh, np.sin, np.sign, np.reciprocal,
+]  # fmt: skip
+BINARY: list[Callable[[Any, Any], Any]] = [
+    np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.hypot, np.copysign,
+]  # fmt: skip
+
+
+def make_expression(rng: np.random.Generator) -> Callable[..., Any]:
+    """A random expression of three operands, the same for traced values and for arrays."""
+    steps: list[tuple[Any, tuple[int, ...]]] = []
+    for _ in range(rng.integers(2, 6)):
+        values = 3 + len(steps)
+        pick = lambda count, values=values: tuple(int(each) for each in rng.integers(0, values, count))
+        kind = rng.integers(0, 10)
+        if kind < 4:
+            steps.append((UNARY[rng.integers(len(UNARY))], pick(1)))
+        elif kind < 9:
+            steps.append((BINARY[rng.integers(len(BINARY))], pick(2)))
+        else:
+            steps.append((None, pick(3)))
+
+    def compute(x: Any, y: Any, z: Any) -> Any:
+        found = [x, y, z]
+        for function, places in steps:
+            operands = [found[each] for each in places]
+            found.append(
+                np.where(operands[0] < operands[1], *operands[1:]) if function is None else function(*operands)
+            )
+        return found[-1]
+
+    return compute
+
+
+def operands_for(rng: np.random.Generator, size: int = 500) -> list[Array]:
+    """Numbers of all sizes, and a few of any bits."""
+    found = []
+    for _ in range(3):
+        numbers = (rng.standard_normal(size) * 2.0 ** rng.integers(-8, 9, size)).astype(BFLOAT16)
+        numbers[: size // 8] = rng.integers(0, 1 << 16, size // 8, dtype=np.uint16).view(BFLOAT16)
+        found.append(numbers)
+    return found
+
+
+def assert_same(found: Array, expected: Array, what: object = "") -> None:
+    assert found.dtype == expected.dtype
+    are_nan = np.isnan(found.astype(np.float32)) & np.isnan(expected.astype(np.float32))
+    np.testing.assert_array_equal(
+        np.where(are_nan, 0, bits_of(found)), np.where(are_nan, 0, bits_of(expected)), str(what)
+    )
+
+
+def binary_kernel(function: Callable[..., Any]) -> Any:
+    return elementwise(lambda x, y: function(x, y))
+
+
+def of_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of bfloat16 by way of xferlib's own of float32, rounded by ml_dtypes."""
+    kernel = elementwise(lambda x: function(x)) if function in UNARY else binary_kernel(function)
+
+    def compute(*operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(kernel(*(each.astype(np.float32) for each in operands))).astype(BFLOAT16)
+
+    return compute
+
+
+@pytest.mark.parametrize("function", [*UNARY, *BINARY], ids=lambda each: each.__name__)
+def test_a_function_is_that_of_float32_rounded_once(engine: targets.Target, function: Any) -> None:
+    count = 1 if function in UNARY else 2
+    x = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
+    given = [x, np.random.default_rng(3).permutation(x)][:count]
+    kernel = elementwise(lambda x: function(x)) if count == 1 else binary_kernel(function)
+    found = xl.to_host(kernel(*(put(engine, each) for each in given)))
+    assert_same(found, of_float32(function)(*given))
+
+
+def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        kernel, given = elementwise(make_expression(rng)), operands_for(rng)
+        expected = np.asarray(kernel(*given))
+        assert_same(xl.to_host(kernel(*(put(engine, each) for each in given))), expected, seed)
+
+
+@needs_compiler
+def test_random_expressions_are_the_same_in_compiled_c() -> None:
+    cases = []
+    for seed in range(100, 120):
+        rng = np.random.default_rng(seed)
+        kernel, given = elementwise(make_expression(rng)), operands_for(rng)
+        expected = np.asarray(kernel(*given))
+        program = kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program
+        operands = [view_bits(each).copy() for each in (*given, np.empty_like(expected))]
+        cases.append((store_bits(program), operands, expected))
+    for kernel_, (_, operands, expected) in zip(compiled.compile_all([each[0] for each in cases]), cases, strict=True):
+        assert not kernel_.why_not
+        _, by_c = compiled.run_both(kernel_, expected.shape, operands)
+        assert_same(by_c[-1].view(expected.dtype), expected)
+
+
+@needs_nvrtc
+def test_random_expressions_are_the_same_in_cuda_source() -> None:
+    for seed in range(200, 206):
+        rng = np.random.default_rng(seed)
+        kernel, given = elementwise(make_expression(rng)), operands_for(rng, 64)
+        expected = np.asarray(kernel(*given))
+        program = store_bits(kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program)
+        out = np.empty_like(expected)
+        emulated.run_on_cuda(program, out.shape, dict(enumerate(map(view_bits, [*given, out]))))
+        assert_same(out, expected, seed)
+
+
+def test_arithmetic_is_that_of_ml_dtypes() -> None:
+    x, y = (np.random.default_rng(each).permutation(1 << 16).astype(np.uint16).view(BFLOAT16) for each in (4, 5))
+    with np.errstate(all="ignore"):
+        for operation in (np.add, np.subtract, np.multiply, np.divide):
+            assert_same(np.asarray(binary_kernel(operation)(x, y)), operation(x, y), operation)
+        assert_same(np.asarray(elementwise(lambda x, y: x * y + y)(x, y)), x * y + y)
+
+
+def test_arithmetic_is_that_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = (np.random.default_rng(each).permutation(1 << 16).astype(np.uint16).view(BFLOAT16) for each in (6, 7))
+    one, two = (xl.to_device(each, device="torch:cpu") for each in (x, y))
+    for name in ("add", "subtract", "multiply", "divide"):
+        kernel = binary_kernel(getattr(np, name))
+        assert_same(xl.to_host(kernel(one, two)), xl.to_host(getattr(torch, name)(one, two)), name)
+
+
+# --- dtypes of results
+
+MIXED = {
+    "bool": "bfloat16", "int8": "bfloat16", "int16": "bfloat16", "int32": "bfloat16", "int64": "bfloat16",
+    "uint8": "bfloat16", "uint64": "bfloat16", "float16": "float32", "float32": "float32", "float64": "float64",
+    "complex64": "complex64", "complex128": "complex128", "bfloat16": "bfloat16", "float8_e4m3fn": "float32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("other", "expected"), MIXED.items())
+def test_promotion(other: str, expected: str) -> None:
+    x, y = np.ones(3, BFLOAT16), np.ones(3, arrays.check_dtype(other))
+    for one, two in ((x, y), (y, x)):
+        assert elementwise(lambda x, y: x + y)(one, two).dtype == arrays.check_dtype(expected)
+    assert arrays.promote(BFLOAT16, y.dtype) == arrays.check_dtype(expected)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(True, BFLOAT16), (2, BFLOAT16), (0.5, BFLOAT16), (1j, np.complex64)])
+def test_a_number_takes_the_arrays_dtype(number: Any, expected: Any) -> None:
+    assert elementwise(lambda x: x + number)(np.ones(3, BFLOAT16)).dtype == expected
+    assert elementwise(lambda x, y: x + y)(np.ones(3, BFLOAT16), number).dtype == expected
+
+
+def test_float8_is_loaded_as_float32_and_stored() -> None:
+    x = np.arange(256, dtype=np.uint8).view(SMALL["float8_e4m3fn"])
+    with np.errstate(all="ignore"):
+        assert_same(np.asarray(elementwise(lambda x: x * 3)(x)), x.astype(np.float32) * np.float32(3))
+        stored = elementwise(lambda x: (x * 3).astype("float8_e4m3fn"))(x)
+        assert_same(np.asarray(stored), (x.astype(np.float32) * np.float32(3)).astype(x.dtype))
+    np.testing.assert_array_equal(bits_of(np.asarray(elementwise(lambda x: x)(x))), bits_of(x))
+
+
+# --- snippets of C
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "__nv_bfloat16"])
+def test_a_snippet_has_bfloat16(engine: targets.Target, name: str) -> None:
+    kernel = elementwise(f"{name} x, float s", f"{name} y", f"{name} t = x * x; y = t + ({name})s;")
+    x = operands_for(np.random.default_rng(8))[0]
+    with np.errstate(all="ignore"):
+        expected = x * x + BFLOAT16.type(0.3)
+    assert_same(xl.to_host(kernel(put(engine, x), 0.3)), expected)
+
+
+def test_a_snippet_stores_float8(engine: targets.Target) -> None:
+    kernel = elementwise("__nv_bfloat16 x, float scale", "__nv_fp8_e4m3 y", "y = x * scale")
+    x = operands_for(np.random.default_rng(9))[0]
+    with np.errstate(all="ignore"):
+        expected = (x.astype(np.float32) * np.float32(1.5)).astype(SMALL["float8_e4m3fn"])
+    found = xl.to_host(kernel(put(engine, x), 1.5))
+    np.testing.assert_array_equal(bits_of(found), bits_of(expected))
+
+
+def test_a_snippet_with_a_loop(engine: targets.Target) -> None:
+    kernel = elementwise("bfloat16 x", "bfloat16 y", "bfloat16 t = x; while (t < 100) t = t * 2 + 1; y = t;")
+    x = np.abs(operands_for(np.random.default_rng(10))[0])
+    expected = x.copy()
+    while (small := expected.astype(np.float32) < 100).any():
+        expected[small] = expected[small] * BFLOAT16.type(2) + BFLOAT16.type(1)
+    assert_same(xl.to_host(kernel(put(engine, x))), expected)
+
+
+def test_elements_at_computed_places(engine: targets.Target) -> None:
+    kernel = elementwise("raw bfloat16 x, int64 k", "bfloat16 y", "y = x[k] - x[0]")
+    x, k = operands_for(np.random.default_rng(11))[0], np.random.default_rng(12).integers(0, 500, 300)
+    x[0] = 0.5
+    with np.errstate(all="ignore"):
+        assert_same(xl.to_host(kernel(put(engine, x), put(engine, k))), x[k] - x[0])
+
+
+# --- reductions
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "argmax", "argmin", "any", "all", "norm", "var", "prod"])
+def test_a_reduction_accumulates_in_float32(engine: targets.Target, name: str, axis: int | None) -> None:
+    x = (np.random.default_rng(13).standard_normal((37, 65)) * (0.1 if name == "prod" else 1)).astype(BFLOAT16)
+    x[3, 5] = -0.0
+    reduce = getattr(reductions, name)
+    wide = np.asarray(reduce(x.astype(np.float32), axis=axis))
+    with np.errstate(all="ignore"):
+        expected = wide.astype(BFLOAT16) if wide.dtype == np.float32 else wide
+    for _ in range(3):  # compiled behind the first calls
+        assert_same(xl.to_host(reduce(put(engine, x), axis=axis)), expected)
+
+
+def test_a_reduction_in_c(engine: targets.Target) -> None:
+    kernel = reduction("T x", "T y", map_expr="x * x", reduce_expr="a + b", post_map_expr="y = a", identity="0")
+    x = np.random.default_rng(14).integers(-8, 9, (9, 40)).astype(BFLOAT16)
+    expected = (x.astype(np.float32) ** 2).sum(1).astype(BFLOAT16)
+    assert_same(xl.to_host(kernel(put(engine, x), axis=1)), expected)
+
+
+def test_float8_sums_in_float32() -> None:
+    x = np.arange(0x78, dtype=np.uint8).view(SMALL["float8_e4m3fn"])
+    found = np.asarray(reductions.sum(x))
+    assert found.dtype == np.float32
+    assert found == x.astype(np.float64).sum()
+
+
+def test_derivatives_on_torch() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.linspace(-2, 2, 41).to(torch.bfloat16).requires_grad_()
+    elementwise(lambda x: x * x)(x).backward(torch.ones(41, dtype=torch.bfloat16))
+    assert x.grad is not None
+    assert torch.equal(x.grad, 2 * x.detach())
+
+
+# --- refusals
+
+
+def test_packed_numbers_are_not_computed_with() -> None:
+    x = np.zeros(4, [("int4_x2", np.uint8)])
+    with pytest.raises(UnsupportedDTypeError, match=r"'x' is int4_x2, two numbers .* view it as 'uint8' and unpack it"):
+        elementwise(lambda x: x + 1)(x)
+
+
+def test_bits_of_a_bfloat16_are_no_operand_of_integer_operations() -> None:
+    with pytest.raises(KernelTypeError, match=r"left_shift\(bfloat16, bfloat16\)|left_shift\(bfloat16, int\)"):
+        elementwise(lambda x: x << 1)(np.ones(3, BFLOAT16))
