@@ -138,7 +138,7 @@ def make_expression(rng: np.random.Generator) -> Callable[..., Any]:
     steps: list[tuple[Any, tuple[int, ...]]] = []
     for _ in range(rng.integers(2, 6)):
         values = 3 + len(steps)
-        pick = lambda count, values=values: tuple(int(each) for each in rng.integers(0, values, count))
+        pick = lambda count, values=values: tuple(rng.integers(0, values, count).tolist())
         kind = rng.integers(0, 10)
         if kind < 4:
             steps.append((UNARY[rng.integers(len(UNARY))], pick(1)))

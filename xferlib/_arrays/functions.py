@@ -641,7 +641,7 @@ def _merge(
     extent, width = info.shape[-1], 1
     order = number_last_axis(lib, info.shape, info.device) if is_indexed else None
     while width < extent:
-        kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
+        kernel = _merge_kernel(_steps(width), kind=kind_of(info.dtype), descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
         if order is None:
             kernel(rows, rows, width, extent, found)
@@ -721,7 +721,7 @@ def searchsorted(
     out = lib.empty(infos[1].shape, INDEX, infos[1].device)
     if infos[1].size:
         extent = infos[0].shape[0]
-        _search_kernel(_steps(extent), kind=common.kind, is_right=side == "right")(known, wanted, extent, out)
+        _search_kernel(_steps(extent), kind=kind_of(common), is_right=side == "right")(known, wanted, extent, out)
     return out
 
 

@@ -28,7 +28,8 @@ import numpy as np
 
 from xferlib._core import registry
 from xferlib._core.arguments import parts, remake
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.arrays import check_dtype
+from xferlib._core.dtypes import NAMES, SUPPORTED, name_of
 from xferlib._core.registry import use_backend
 from xferlib._core.streams import refuse_current
 from xferlib._pipeline import rows
@@ -674,7 +675,7 @@ def _pack(values: list[Any]) -> bytes:
     arrays: list[np.ndarray[Any, Any]] = []
     try:
         told = _encode(values, arrays)
-        return _frame({"tree": told, "arrays": [[each.dtype.name, each.shape] for each in arrays]}, arrays)
+        return _frame({"tree": told, "arrays": [[name_of(each.dtype), each.shape] for each in arrays]}, arrays)
     except RecursionError as error:
         raise ArgumentError("stream_map: a result is nested too deeply, or holds itself; give a flatter one") from error
 
@@ -743,9 +744,9 @@ def _unpack(data: Any, rank: int, samples: dict[Any, Any]) -> list[Any]:
             raise ArgumentError(f"rank {rank}: {header['error']}")
         arrays, place = [], 8 + length
         for name, shape in header["arrays"]:
-            dtype = np.dtype(name)
-            if dtype not in SUPPORTED or type(data) is not bytes:
+            if name not in NAMES or type(data) is not bytes:
                 raise ValueError(f"dtype {quote(name)} in {type(data).__name__}")
+            dtype = check_dtype(name, what="a result")
             found = np.ndarray(tuple(shape), dtype, data, place)  # refuses what does not fit
             arrays.append(found.copy())
             place += found.nbytes

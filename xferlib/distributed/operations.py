@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._api import transfers
+from xferlib._core.dtypes import is_numpys, name_of
 from xferlib._core.streams import ArrayUse, Stream
 from xferlib._memory.buffers import host_cache
 from xferlib._runtime import checks, process
@@ -138,6 +139,10 @@ def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
     if not isinstance(op, str) or op not in OPS:
         hint = did_you_mean(_AVERAGES.get(op.lower(), op.lower()), OPS) if isinstance(op, str) else ""
         raise ArgumentError(f"{call}: op={quote(op)} is none of {', '.join(OPS)}{hint}")
+    if not is_numpys(dtype):
+        raise UnsupportedDTypeError(
+            f"{call}: op={op!r} of {name_of(dtype)}, which ranks do not reduce; convert to float32, or gather"
+        )
     if dtype.kind == "b" and op not in ("min", "max"):
         raise UnsupportedDTypeError(f"{call}: op={op!r} of bool; use 'max' for any, 'min' for all, or convert to int64")
     if dtype.kind in "iu" and op == "mean":

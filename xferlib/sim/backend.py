@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._core import observe
-from xferlib._core.arrays import Array, ArrayInfo, c_strides, overlaps_itself
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, copy_into, overlaps_itself
 from xferlib._core.backend import Backend
 from xferlib._core.device import (
     Capabilities,
@@ -27,6 +27,7 @@ from xferlib._core.device import (
     RawKernel,
     RawStream,
 )
+from xferlib._core.dtypes import is_numpys
 from xferlib._core.registry import make_namespace
 from xferlib._core.streams import make_unjoined_error
 from xferlib._memory import buffers
@@ -192,6 +193,9 @@ def _strided(
 
 def _fill(target: np.ndarray[Any, Any], values: np.ndarray[Any, Any]) -> None:
     """``target[...] = values``, converted as kernels do: floats saturate to integers, and NaN becomes 0."""
+    if values.dtype != target.dtype and not (is_numpys(values.dtype) and is_numpys(target.dtype)):
+        copy_into(target, values)
+        return
     if values.dtype.kind == "f" and target.dtype.kind in "iu":
         limits = np.iinfo(target.dtype)
         wide, beyond = values.astype(np.float64), 2.0 ** (limits.bits - (target.dtype.kind == "i"))

@@ -1,0 +1,323 @@
+"""Dtypes that NumPy has not: moved with every bit, converted, saved, refused, on each backend."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+import xferlib.tree
+from tests.needed import need
+from xferlib._core import arrays, dtypes
+from xferlib._core.dtypes import SMALL_FLOATS, STORED
+from xferlib.errors import LayoutTypeError, UnsupportedDTypeError
+from xferlib.testing import configured, strategies
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+NAMES = (*SMALL_FLOATS, *STORED)
+OF_TORCH = tuple(name for name in NAMES if not name.endswith("int4_x2"))
+HostArray = np.ndarray[Any, Any]
+
+
+@pytest.fixture(params=["numpy", "torch", "sim", "cupy", "pycuda"])
+def library(request: pytest.FixtureRequest) -> Iterator[str]:
+    need(request.param)
+    with xl.use_backend(request.param):
+        yield request.param
+
+
+def skip_lacking(library: str, name: str) -> None:
+    if library == "torch" and name not in OF_TORCH:
+        pytest.skip(f"torch has no {name}")
+
+
+def host_array(name: str, shape: tuple[int, ...] = (5, 7), seed: int = 0) -> HostArray:
+    """An array of any bits."""
+    dtype = arrays.check_dtype(name)
+    count = int(np.prod(shape)) * dtype.itemsize
+    return np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8).view(dtype).reshape(shape)
+
+
+def assert_same(found: HostArray, expected: HostArray) -> None:
+    assert (found.dtype, found.shape, found.tobytes()) == (expected.dtype, expected.shape, expected.tobytes())
+
+
+# --- one table
+
+
+def test_names_in_every_spelling() -> None:
+    torch = pytest.importorskip("torch")
+    for name in SMALL_FLOATS:
+        own = np.dtype(getattr(ml_dtypes, name))
+        for spelling in (name, own, getattr(ml_dtypes, name), getattr(torch, name)):
+            assert arrays.check_dtype(spelling) is own
+        assert dtypes.name_of(own) == name
+    assert arrays.check_dtype(torch.float4_e2m1fn_x2) == arrays.check_dtype("float4_e2m1fn_x2")
+
+
+def test_the_table_has_the_numbers_of_ml_dtypes() -> None:
+    for name, form in SMALL_FLOATS.items():
+        info = ml_dtypes.finfo(name)
+        limits = arrays.float_limits(arrays.check_dtype(name))
+        assert (form.itemsize * 8, form.fraction, 2.0 ** (1 - form.bias)) == (
+            info.bits,
+            info.nmant,
+            info.smallest_normal,
+        )
+        assert limits[:5] == tuple(map(float, (info.bits, info.eps, info.max, info.min, info.smallest_normal)))
+        bits = np.array([form.most, form.beyond, form.nan], f"u{form.itemsize}").view(limits.dtype).astype(np.float64)
+        assert bits[0] == float(info.max)
+        assert not np.isfinite(bits[1])
+        assert np.isnan(bits[2])
+
+
+def test_no_import_of_ml_dtypes_before_one_is_met() -> None:
+    code = "import sys, numpy as np, xferlib as xl; xl.to_device(np.ones(3)); assert 'ml_dtypes' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- moved with every bit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_and_back(library: str, name: str) -> None:
+    skip_lacking(library, name)
+    x = host_array(name)
+    for each in (x, x.T, x[::2, 1:], x[:, ::-1], x[0, :0], x[0, 0]):
+        moved = xl.to_device(each)
+        assert_same(xl.to_host(moved), np.asarray(each))
+        assert_same(xl.to_device_async(each).result() if library == "numpy" else xl.to_host(moved), np.asarray(each))
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "int4_x2"])
+@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_any_layout(name: str, native: str, data: st.DataObject) -> None:
+    dtype = arrays.check_dtype(name)
+    bits = data.draw(strategies.host_arrays(dtype=f"uint{8 * dtype.itemsize}"))
+    layout = data.draw(strategies.layouts(dtype=bits.dtype, shape=bits.shape, distinct=True, native=True))
+    out = layout.over(np.zeros(layout.nbytes, np.uint8))
+    with configured(native=native):
+        xl.to_host(xl.to_device(bits.view(dtype), backend="sim"), out=out.view(dtype))
+    np.testing.assert_array_equal(out, bits)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_into_given_arrays_and_onwards(library: str, name: str) -> None:
+    skip_lacking(library, name)
+    x = host_array(name)
+    out = xl.empty(x.shape, name)
+    assert xl.to_device(x, out=out) is out
+    host = np.zeros_like(x)
+    assert_same(xl.to_host(out, out=host), x)
+    assert_same(xl.to_host(xl.copy_to(out, library)), x)
+    assert_same(xl.to_host(xl.copy_to(out, "sim")), x)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prefetch(library: str, name: str) -> None:
+    skip_lacking(library, name)
+    batches = [host_array(name, seed=seed) for seed in range(4)]
+    for found, batch in zip(xl.prefetch(batches, device=library), batches, strict=True):
+        assert_same(xl.to_host(found), batch)
+
+
+def test_stream_map_over_rows() -> None:
+    x = host_array("bfloat16", (1000, 8))
+    found = xl.stream_map(lambda part: part, x, chunk_rows=64, device="sim")
+    assert_same(np.asarray(found), x)
+
+
+def test_trees_keep_ties_and_dtypes(library: str) -> None:
+    """A decoder's state: weights in bfloat16 of which two are one, float8 parts with scales, and a norm in float32."""
+    shared = host_array("bfloat16", (64, 32))
+    layers = {
+        str(number): {
+            "weight": host_array("float8_e4m3fn", (32, 96), number), "bias": host_array("bfloat16", (96,), number),
+            "scale": host_array("float8_e8m0fnu", (32, 3), number), "norm": np.ones(32, np.float32),
+            "packed": host_array("float4_e2m1fn_x2", (32, 16), number),
+        }
+        for number in range(3)
+    }  # fmt: skip
+    state = {"embed": shared, "head": shared, "layers": layers}
+    moved = xl.tree.to_device(state)
+    assert moved["embed"] is moved["head"]
+    found = xl.tree.to_host(moved)
+    assert_same(found["embed"], shared)
+    for number, layer in layers.items():
+        for name, each in layer.items():
+            assert_same(found["layers"][number][name], each)
+
+
+def test_a_torch_module_goes_from_torch_to_torch() -> None:
+    torch = pytest.importorskip("torch")
+    state = torch.nn.Linear(8, 4).to(torch.bfloat16).state_dict()
+    moved = xl.tree.to_device(state, backend="torch", device="torch:cpu")
+    assert all(torch.equal(moved[name], each) and moved[name].dtype == each.dtype for name, each in state.items())
+
+
+# --- converted on the way
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+@pytest.mark.parametrize("wanted", ["float16", "float32", "float64", "int8", "bool"])
+@pytest.mark.parametrize("name", SMALL_FLOATS)
+def test_converted_on_the_way(library: str, name: str, wanted: str, native: str) -> None:
+    if native == "off" and library in ("cupy", "pycuda", "torch"):
+        pytest.skip("converted by the same code")
+    for shape in ((5, 7), (300, 500)):  # of which C converts the larger one
+        x = host_array(name, shape)
+        with configured(native=native):
+            wide = xl.to_host(xl.to_device(x, dtype=wanted))
+            expected = np.empty(shape, wanted)
+            arrays.copy_into(expected, x)
+            assert_same(wide, expected)
+            assert_same(xl.to_host(xl.to_device(x), dtype=wanted), expected)
+            back = np.empty(shape, x.dtype)
+            arrays.copy_into(back, expected)
+            assert_same(xl.to_host(xl.to_device(expected, dtype=name)), back)
+
+
+@pytest.mark.parametrize("name", SMALL_FLOATS)
+def test_every_bit_pattern_is_converted_as_ml_dtypes_does(name: str) -> None:
+    """By compiled C, to float32, float64 and the other small floats, and from every float16."""
+    dtype = arrays.check_dtype(name)
+    x = np.resize(np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}"), 1 << 18).view(dtype)
+    halves = np.resize(np.arange(1 << 16, dtype=np.uint16), 1 << 18).view(np.float16)
+    with np.errstate(all="ignore"):
+        for other in ("float32", "float64", *SMALL_FLOATS):
+            out = np.empty(x.shape, arrays.check_dtype(other))
+            assert_same(xl.to_device(x, out=out, dtype=other, backend="numpy"), x.astype(out.dtype))
+        out = np.empty(halves.shape, dtype)
+        assert_same(xl.to_device(halves, out=out, dtype=name, backend="numpy"), halves.astype(dtype))
+
+
+def test_overflow_and_nan() -> None:
+    x = np.array([449.0, 464.0, 465.0, 1e9, np.inf, -np.inf, np.nan, -np.nan, 61439.0, 61440.0, -0.0], np.float32)
+    found = {
+        name: xl.to_device(x, dtype=name, backend="numpy").view(f"u{form.itemsize}")
+        for name, form in SMALL_FLOATS.items()
+    }
+    assert found["float8_e4m3fn"].tolist() == [0x7E, 0x7E, 0x7F, 0x7F, 0x7F, 0xFF, 0x7F, 0xFF, 0x7F, 0x7F, 0x80]
+    assert found["float8_e5m2"].tolist() == [0x5F, 0x5F, 0x5F, 0x7C, 0x7C, 0xFC, 0x7E, 0xFE, 0x7B, 0x7C, 0x80]
+    assert found["float8_e5m2fnuz"].tolist() == [0x63, 0x63, 0x63, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7F, 0x80, 0]
+    assert found["bfloat16"].tolist() == [
+        0x43E0,
+        0x43E8,
+        0x43E8,
+        0x4E6E,
+        0x7F80,
+        0xFF80,
+        0x7FC0,
+        0xFFC0,
+        0x4770,
+        0x4770,
+        0x8000,
+    ]
+
+
+# --- files
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("int4_x2")])
+def test_safetensors(library: str, name: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    x, path = host_array(name, (3, 4)), tmp_path / "x.safetensors"
+    xl.save(path, {"x": xl.to_device(x), "rest": [x.T]})
+    found = xl.load(path)
+    assert_same(xl.to_host(found["x"]), x)
+    assert_same(xl.to_host(found["rest"][0]), x.T)
+
+
+def test_safetensors_of_torch(tmp_path: Path) -> None:
+    torch, files = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
+    state = {name: torch.arange(48, dtype=torch.uint8).view(getattr(torch, name)).reshape(4, -1) for name in OF_TORCH}
+    files.save_file(state, tmp_path / "one.safetensors")
+    found = xl.load(tmp_path / "one.safetensors", device="torch:cpu")
+    for name, each in state.items():
+        assert found[name].dtype == each.dtype
+        assert torch.equal(found[name].view(torch.uint8), each.view(torch.uint8))
+    xl.save(tmp_path / "two.safetensors", found)
+    again = files.load_file(tmp_path / "two.safetensors")
+    assert all(torch.equal(again[name].view(torch.uint8), each.view(torch.uint8)) for name, each in state.items())
+
+
+def test_npz_has_packed_numbers_but_not_those_of_ml_dtypes(tmp_path: Path) -> None:
+    x = host_array("int4_x2")
+    xl.save(tmp_path / "x.npz", {"x": x})
+    assert_same(xl.to_host(xl.load(tmp_path / "x.npz")["x"]), x)
+    with pytest.raises(UnsupportedDTypeError, match=r"x is bfloat16, which \.npz does not have; save to \.safetensors"):
+        xl.save(tmp_path / "y.npz", {"x": host_array("bfloat16")})
+
+
+# --- exchange
+
+
+def test_from_dlpack_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    for name in OF_TORCH:
+        form = dtypes.dlpack_type(arrays.check_dtype(name))
+        x = torch.arange(8, dtype=torch.uint8).view(getattr(torch, name))
+        assert dtypes.of_dlpack(*form) == arrays.check_dtype(name)
+        assert_same(xl.to_host(xl.to_device(x, backend="sim")).view(np.uint8), np.arange(8, dtype=np.uint8))
+
+
+# --- refusals
+
+
+def test_missing_ml_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ImportError("No module named 'ml_dtypes'")
+
+    monkeypatch.setattr(dtypes, "_ml_dtypes", fail)
+    with pytest.raises(
+        UnsupportedDTypeError, match=r"float8_e5m2 on the host are those of the package ml_dtypes.*pip install"
+    ):
+        dtypes.find("float8_e5m2")
+
+
+def test_a_dtype_that_torch_lacks() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(UnsupportedDTypeError, match=r"has no dtype int4_x2; move the bytes: x\.view\('uint8'\)"):
+        xl.to_device(host_array("int4_x2"), backend="torch")
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn"])
+def test_unpacked_numbers_are_told_how_they_are_packed(name: str) -> None:
+    x = np.ones((2, 4), getattr(ml_dtypes, name))
+    with pytest.raises(UnsupportedDTypeError) as caught:
+        xl.to_device(x)
+    how = str(caught.value).partition("as '")[2].partition(": ")[2].partition(" where b is")[0]
+    packed = eval(how, {"b": x.view("uint8")})
+    assert packed.dtype == arrays.check_dtype(f"{name}_x2")
+    assert packed.view("uint8").tolist() == [[x.view("uint8")[0, 0] * 17] * 2] * 2
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_what_is_stored_is_not_converted(name: str) -> None:
+    with pytest.raises(UnsupportedDTypeError, match=rf"the array is {name}, .*view it as 'uint8'"):
+        xl.to_device(host_array(name), dtype="float32")
+    with pytest.raises(UnsupportedDTypeError, match=rf"dtype is {name}"):
+        xl.to_device(np.ones(3), dtype=name)
+
+
+def test_an_out_of_another_dtype() -> None:
+    with pytest.raises(
+        LayoutTypeError, match="out has dtype bfloat16, but float32 arrives; pass dtype='bfloat16' to convert"
+    ):
+        xl.to_device(np.ones(3, np.float32), out=np.empty(3, ml_dtypes.bfloat16))
+
+
+def test_complex_numbers_keep_their_imaginary_parts() -> None:
+    with pytest.raises(UnsupportedDTypeError, match="would drop the imaginary part"):
+        xl.to_device(np.ones(3, np.complex64), dtype="bfloat16")
