@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 import xferlib as xl
 import xferlib.tree
 from tests.needed import need
-from xferlib._core import arrays, dtypes
-from xferlib._core.dtypes import SMALL_FLOATS, STORED
 from xferlib.errors import LayoutTypeError, UnsupportedDTypeError
-from xferlib.testing import configured, strategies
+from xferlib.testing import configured, dtypes, promotion, strategies
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
-NAMES = (*SMALL_FLOATS, *STORED)
+NAMES = (*dtypes.SMALL_FLOATS, *dtypes.STORED)
 OF_TORCH = tuple(name for name in NAMES if not name.endswith("int4_x2"))
 HostArray = np.ndarray[Any, Any]
 
@@ -42,7 +40,7 @@ def skip_lacking(library: str, name: str) -> None:
 
 def host_array(name: str, shape: tuple[int, ...] = (5, 7), seed: int = 0) -> HostArray:
     """An array of any bits."""
-    dtype = arrays.check_dtype(name)
+    dtype = promotion.check_dtype(name)
     count = int(np.prod(shape)) * dtype.itemsize
     return np.random.default_rng(seed).integers(0, 256, count, dtype=np.uint8).view(dtype).reshape(shape)
 
@@ -56,18 +54,18 @@ def assert_same(found: HostArray, expected: HostArray) -> None:
 
 def test_names_in_every_spelling() -> None:
     torch = pytest.importorskip("torch")
-    for name in SMALL_FLOATS:
+    for name in dtypes.SMALL_FLOATS:
         own = np.dtype(getattr(ml_dtypes, name))
         for spelling in (name, own, getattr(ml_dtypes, name), getattr(torch, name)):
-            assert arrays.check_dtype(spelling) is own
+            assert promotion.check_dtype(spelling) is own
         assert dtypes.name_of(own) == name
-    assert arrays.check_dtype(torch.float4_e2m1fn_x2) == arrays.check_dtype("float4_e2m1fn_x2")
+    assert promotion.check_dtype(torch.float4_e2m1fn_x2) == promotion.check_dtype("float4_e2m1fn_x2")
 
 
 def test_the_table_has_the_numbers_of_ml_dtypes() -> None:
-    for name, form in SMALL_FLOATS.items():
+    for name, form in dtypes.SMALL_FLOATS.items():
         info = ml_dtypes.finfo(name)
-        limits = arrays.float_limits(arrays.check_dtype(name))
+        limits = promotion.float_limits(promotion.check_dtype(name))
         assert (form.itemsize * 8, form.fraction, 2.0 ** (1 - form.bias)) == (
             info.bits,
             info.nmant,
@@ -95,7 +93,7 @@ def test_there_and_back(library: str, name: str) -> None:
     for each in (x, x.T, x[::2, 1:], x[:, ::-1], x[0, :0], x[0, 0]):
         moved = xl.to_device(each)
         assert_same(xl.to_host(moved), np.asarray(each))
-        assert_same(xl.to_device_async(each).result() if library == "numpy" else xl.to_host(moved), np.asarray(each))
+        assert_same(xl.to_host(xl.to_device_async(each).result()), np.asarray(each))
 
 
 @pytest.mark.parametrize("native", ["on", "off"])
@@ -103,7 +101,7 @@ def test_there_and_back(library: str, name: str) -> None:
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_any_layout(name: str, native: str, data: st.DataObject) -> None:
-    dtype = arrays.check_dtype(name)
+    dtype = promotion.check_dtype(name)
     bits = data.draw(strategies.host_arrays(dtype=f"uint{8 * dtype.itemsize}"))
     layout = data.draw(strategies.layouts(dtype=bits.dtype, shape=bits.shape, distinct=True, native=True))
     out = layout.over(np.zeros(layout.nbytes, np.uint8))
@@ -134,7 +132,7 @@ def test_prefetch(library: str, name: str) -> None:
 
 def test_stream_map_over_rows() -> None:
     x = host_array("bfloat16", (1000, 8))
-    found = xl.stream_map(lambda part: part, x, chunk_rows=64, device="sim")
+    found = xl.stream_map(lambda part: part, x, chunk_rows=64, devices=["sim"])
     assert_same(np.asarray(found), x)
 
 
@@ -171,7 +169,7 @@ def test_a_torch_module_goes_from_torch_to_torch() -> None:
 
 @pytest.mark.parametrize("native", ["on", "off"])
 @pytest.mark.parametrize("wanted", ["float16", "float32", "float64", "int8", "bool"])
-@pytest.mark.parametrize("name", SMALL_FLOATS)
+@pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)
 def test_converted_on_the_way(library: str, name: str, wanted: str, native: str) -> None:
     if native == "off" and library in ("cupy", "pycuda", "torch"):
         pytest.skip("converted by the same code")
@@ -180,23 +178,23 @@ def test_converted_on_the_way(library: str, name: str, wanted: str, native: str)
         with configured(native=native):
             wide = xl.to_host(xl.to_device(x, dtype=wanted))
             expected = np.empty(shape, wanted)
-            arrays.copy_into(expected, x)
+            promotion.copy_into(expected, x)
             assert_same(wide, expected)
             assert_same(xl.to_host(xl.to_device(x), dtype=wanted), expected)
             back = np.empty(shape, x.dtype)
-            arrays.copy_into(back, expected)
+            promotion.copy_into(back, expected)
             assert_same(xl.to_host(xl.to_device(expected, dtype=name)), back)
 
 
-@pytest.mark.parametrize("name", SMALL_FLOATS)
+@pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)
 def test_every_bit_pattern_is_converted_as_ml_dtypes_does(name: str) -> None:
     """By compiled C, to float32, float64 and the other small floats, and from every float16."""
-    dtype = arrays.check_dtype(name)
+    dtype = promotion.check_dtype(name)
     x = np.resize(np.arange(1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}"), 1 << 18).view(dtype)
     halves = np.resize(np.arange(1 << 16, dtype=np.uint16), 1 << 18).view(np.float16)
     with np.errstate(all="ignore"):
-        for other in ("float32", "float64", *SMALL_FLOATS):
-            out = np.empty(x.shape, arrays.check_dtype(other))
+        for other in ("float32", "float64", *dtypes.SMALL_FLOATS):
+            out = np.empty(x.shape, promotion.check_dtype(other))
             assert_same(xl.to_device(x, out=out, dtype=other, backend="numpy"), x.astype(out.dtype))
         out = np.empty(halves.shape, dtype)
         assert_same(xl.to_device(halves, out=out, dtype=name, backend="numpy"), halves.astype(dtype))
@@ -206,7 +204,7 @@ def test_overflow_and_nan() -> None:
     x = np.array([449.0, 464.0, 465.0, 1e9, np.inf, -np.inf, np.nan, -np.nan, 61439.0, 61440.0, -0.0], np.float32)
     found = {
         name: xl.to_device(x, dtype=name, backend="numpy").view(f"u{form.itemsize}")
-        for name, form in SMALL_FLOATS.items()
+        for name, form in dtypes.SMALL_FLOATS.items()
     }
     assert found["float8_e4m3fn"].tolist() == [0x7E, 0x7E, 0x7F, 0x7F, 0x7F, 0xFF, 0x7F, 0xFF, 0x7F, 0x7F, 0x80]
     assert found["float8_e5m2"].tolist() == [0x5F, 0x5F, 0x5F, 0x7C, 0x7C, 0xFC, 0x7E, 0xFE, 0x7B, 0x7C, 0x80]
@@ -266,9 +264,9 @@ def test_npz_has_packed_numbers_but_not_those_of_ml_dtypes(tmp_path: Path) -> No
 def test_from_dlpack_of_torch() -> None:
     torch = pytest.importorskip("torch")
     for name in OF_TORCH:
-        form = dtypes.dlpack_type(arrays.check_dtype(name))
+        form = dtypes.dlpack_type(promotion.check_dtype(name))
         x = torch.arange(8, dtype=torch.uint8).view(getattr(torch, name))
-        assert dtypes.of_dlpack(*form) == arrays.check_dtype(name)
+        assert dtypes.of_dlpack(*form) == promotion.check_dtype(name)
         assert_same(xl.to_host(xl.to_device(x, backend="sim")).view(np.uint8), np.arange(8, dtype=np.uint8))
 
 
@@ -299,11 +297,11 @@ def test_unpacked_numbers_are_told_how_they_are_packed(name: str) -> None:
         xl.to_device(x)
     how = str(caught.value).partition("as '")[2].partition(": ")[2].partition(" where b is")[0]
     packed = eval(how, {"b": x.view("uint8")})
-    assert packed.dtype == arrays.check_dtype(f"{name}_x2")
+    assert packed.dtype == promotion.check_dtype(f"{name}_x2")
     assert packed.view("uint8").tolist() == [[x.view("uint8")[0, 0] * 17] * 2] * 2
 
 
-@pytest.mark.parametrize("name", STORED)
+@pytest.mark.parametrize("name", dtypes.STORED)
 def test_what_is_stored_is_not_converted(name: str) -> None:
     with pytest.raises(UnsupportedDTypeError, match=rf"the array is {name}, .*view it as 'uint8'"):
         xl.to_device(host_array(name), dtype="float32")

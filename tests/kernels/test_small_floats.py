@@ -11,18 +11,17 @@ import pytest
 
 import xferlib as xl
 from tests.kernels import compiled, emulated, targets
-from xferlib._core import arrays
-from xferlib._core.dtypes import DTYPES, SMALL_FLOATS
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
 from xferlib.kernels.elementwise import cast_into
 from xferlib.kernels.small_floats import store_bits, view_bits
+from xferlib.testing import dtypes, promotion
 
 pytest.importorskip("ml_dtypes")
 
-SMALL = {name: arrays.check_dtype(name) for name in SMALL_FLOATS}
+SMALL = {name: promotion.check_dtype(name) for name in dtypes.SMALL_FLOATS}
 BFLOAT16 = SMALL["bfloat16"]
-PAIRS = [(one, two) for one, two in itertools.product((*SMALL, *DTYPES), repeat=2) if {one, two} & {*SMALL}]
+PAIRS = [(one, two) for one, two in itertools.product((*SMALL, *dtypes.DTYPES), repeat=2) if {one, two} & {*SMALL}]
 needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
 needs_compiler = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 
@@ -39,7 +38,7 @@ def bits_of(x: Array) -> Array:
 
 def patterns(name: str, rng: np.random.Generator) -> Array:
     """Every value of a dtype of 8 or 16 bits; of others numbers of all sizes, at ties among small ones, and bits."""
-    dtype = arrays.check_dtype(name)
+    dtype = promotion.check_dtype(name)
     if name == "bool":
         return np.array([False, True] * 128)
     if dtype.itemsize <= 2:
@@ -60,7 +59,7 @@ def patterns(name: str, rng: np.random.Generator) -> Array:
 
 def finite(dtype: np.dtype[Any]) -> Array:
     """The finite numbers from 0 on, as float64."""
-    codes = np.arange(SMALL_FLOATS[dtype.name].most + 1, dtype=f"u{dtype.itemsize}")
+    codes = np.arange(dtypes.SMALL_FLOATS[dtype.name].most + 1, dtype=f"u{dtype.itemsize}")
     return codes.view(dtype).astype(np.float64)
 
 
@@ -72,7 +71,7 @@ def midpoints(dtype: np.dtype[Any]) -> Array:
 
 def round_once(x: Array, dtype: np.dtype[Any]) -> Array:
     """The bits of float64 numbers rounded to nearest, ties to even: found among all numbers of the dtype."""
-    form, size = SMALL_FLOATS[dtype.name], np.abs(x)
+    form, size = dtypes.SMALL_FLOATS[dtype.name], np.abs(x)
     ends = midpoints(dtype)
     low, high = np.searchsorted(ends, size, "left"), np.searchsorted(ends, size, "right")
     code = np.where((low != high) & (low % 2 == 1), high, low)
@@ -87,7 +86,7 @@ def round_once(x: Array, dtype: np.dtype[Any]) -> Array:
 def test_float64_is_rounded_once(name: str) -> None:
     x = patterns("float64", np.random.default_rng(1))
     found = np.empty(x.shape, SMALL[name])
-    arrays.copy_into(found, x)
+    promotion.copy_into(found, x)
     np.testing.assert_array_equal(bits_of(found), round_once(x, SMALL[name]))
 
 
@@ -101,7 +100,7 @@ def test_integers_are_rounded_once(given: str, name: str) -> None:
               for step in (-1, 0, 1) for sign in signs]  # fmt: skip
     known = [each for each in places if np.iinfo(dtype).min <= each[0] <= np.iinfo(dtype).max]
     found = np.empty(len(known), small)
-    arrays.copy_into(found, np.array([number for number, *_ in known], dtype))
+    promotion.copy_into(found, np.array([number for number, *_ in known], dtype))
     # The nearest float64 on the same side of the midpoint rounds to the same number.
     near = np.array([each if not step else np.nextafter(each, step * np.inf) for _, each, step in known])
     np.testing.assert_array_equal(bits_of(found), round_once(near, small))
@@ -112,8 +111,8 @@ def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Targ
     if given.startswith("complex") and wanted != "bool":
         pytest.skip("it would drop the imaginary parts")
     x = patterns(given, np.random.default_rng(2))
-    expected = np.empty(x.shape, arrays.check_dtype(wanted))
-    arrays.copy_into(expected, x)
+    expected = np.empty(x.shape, promotion.check_dtype(wanted))
+    promotion.copy_into(expected, x)
     source = put(engine, x)
     out = put(engine, np.zeros(x.shape, expected.dtype))
     cast_into(out, source)
@@ -134,18 +133,18 @@ BINARY: list[Callable[[Any, Any], Any]] = [
 
 
 def make_expression(rng: np.random.Generator) -> Callable[..., Any]:
-    """A random expression of three operands, the same for traced values and for arrays."""
+    """A random expression of three operands, the same for traced values and for promotion."""
     steps: list[tuple[Any, tuple[int, ...]]] = []
     for _ in range(rng.integers(2, 6)):
         values = 3 + len(steps)
-        pick = lambda count, values=values: tuple(rng.integers(0, values, count).tolist())
+        choices = [tuple(rng.integers(0, values, count).tolist()) for count in (1, 2, 3)]
         kind = rng.integers(0, 10)
         if kind < 4:
-            steps.append((UNARY[rng.integers(len(UNARY))], pick(1)))
+            steps.append((UNARY[rng.integers(len(UNARY))], choices[0]))
         elif kind < 9:
-            steps.append((BINARY[rng.integers(len(BINARY))], pick(2)))
+            steps.append((BINARY[rng.integers(len(BINARY))], choices[1]))
         else:
-            steps.append((None, pick(3)))
+            steps.append((None, choices[2]))
 
     def compute(x: Any, y: Any, z: Any) -> Any:
         found = [x, y, z]
@@ -266,10 +265,10 @@ MIXED = {
 
 @pytest.mark.parametrize(("other", "expected"), MIXED.items())
 def test_promotion(other: str, expected: str) -> None:
-    x, y = np.ones(3, BFLOAT16), np.ones(3, arrays.check_dtype(other))
+    x, y = np.ones(3, BFLOAT16), np.ones(3, promotion.check_dtype(other))
     for one, two in ((x, y), (y, x)):
-        assert elementwise(lambda x, y: x + y)(one, two).dtype == arrays.check_dtype(expected)
-    assert arrays.promote(BFLOAT16, y.dtype) == arrays.check_dtype(expected)
+        assert elementwise(lambda x, y: x + y)(one, two).dtype == promotion.check_dtype(expected)
+    assert promotion.promote(BFLOAT16, y.dtype) == promotion.check_dtype(expected)
 
 
 @pytest.mark.parametrize(("number", "expected"), [(True, BFLOAT16), (2, BFLOAT16), (0.5, BFLOAT16), (1j, np.complex64)])

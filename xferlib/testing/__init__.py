@@ -65,6 +65,7 @@ __all__ = [
     "batches_read_by",
     "configured",
     "cores",
+    "dtypes",
     "forced",
     "fresh_registry",
     "fresh_staging",
@@ -104,7 +105,11 @@ _LAZY = {
     }.items()
     for name in names
 }  # fmt: skip
-_MODULES = {"promotion": "xferlib._core.arrays", "strategies": "xferlib.testing.strategies"}
+_MODULES = {
+    "dtypes": "xferlib._core.dtypes",
+    "promotion": "xferlib._core.arrays",
+    "strategies": "xferlib.testing.strategies",
+}
 
 
 def __getattr__(name: str) -> Any:

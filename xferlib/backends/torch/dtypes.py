@@ -17,7 +17,7 @@ from torch import Tensor
 
 from xferlib._core import arrays
 from xferlib._core.arrays import check_dtype
-from xferlib.backends.torch.tensors import TO_TORCH
+from xferlib.backends.torch.tensors import OF_NUMPY, TO_TORCH
 from xferlib.errors import (
     ArgumentError,
     LayoutError,
@@ -28,7 +28,7 @@ from xferlib.errors import (
     quote,
 )
 
-FROM_TORCH = {theirs: dtype for dtype, theirs in TO_TORCH.items()}
+FROM_TORCH = {theirs: dtype for dtype, theirs in OF_NUMPY.items()}
 SCALARS = (bool, int, float, complex)
 
 WIDE: dict[torch.dtype, torch.dtype] = {torch.uint16: torch.int32, torch.uint32: torch.int64}
@@ -38,16 +38,16 @@ SIGNED: dict[torch.dtype, torch.dtype] = {
 }  # fmt: skip
 """The dtypes of the same width, through which torch moves them."""
 
-_BY_NAME: dict[str, torch.dtype] = {dtype.name: theirs for dtype, theirs in TO_TORCH.items()}
+_BY_NAME: dict[str, torch.dtype] = {dtype.name: theirs for dtype, theirs in OF_NUMPY.items()}
 """Apart from `_NAMED`, into which torch.compile of torch 2.11 cannot look: NumPy's dtypes are among its keys."""
 _NAMED: dict[Any, torch.dtype] = {}
-for _dtype, _theirs in TO_TORCH.items():
+for _dtype, _theirs in OF_NUMPY.items():
     _NAMED.update(dict.fromkeys((_theirs, _dtype, _dtype.name, _dtype.type, _dtype.char, _dtype.str), _theirs))
 _NAMED.update({bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128})
 
 RANGES: dict[torch.dtype, tuple[int, int]] = {
     theirs: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-    for dtype, theirs in TO_TORCH.items()
+    for dtype, theirs in OF_NUMPY.items()
     if dtype.kind in "iu"
 }
 """The least and the greatest number of each integer dtype."""

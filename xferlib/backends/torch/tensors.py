@@ -155,8 +155,10 @@ class _FromTorch(dict[torch.dtype, np.dtype[Any]]):
         return found
 
 
-TO_TORCH: dict[np.dtype[Any], torch.dtype] = _ToTorch({np.dtype(name): getattr(torch, name) for name in DTYPES})
-_FROM_TORCH = _FromTorch({torch_dtype: dtype for dtype, torch_dtype in TO_TORCH.items()})
+OF_NUMPY: dict[np.dtype[Any], torch.dtype] = {np.dtype(name): getattr(torch, name) for name in DTYPES}
+"""Torch's dtypes that NumPy has too, in the order of `DTYPES`."""
+TO_TORCH: dict[np.dtype[Any], torch.dtype] = _ToTorch(OF_NUMPY)
+_FROM_TORCH = _FromTorch({torch_dtype: dtype for dtype, torch_dtype in OF_NUMPY.items()})
 
 
 def numpy_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
