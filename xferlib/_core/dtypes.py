@@ -217,7 +217,7 @@ def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DT
 
 
 def letter_of(dtype: DType) -> str | DType:
-    """What tells dtypes apart: NumPy's letter, as long and long long are equal; of others the dtype."""
+    """NumPy's letter, which tells long from long long, which are equal; of other packages' dtypes the dtype."""
     return dtype.char if is_numpys(dtype) else dtype
 
 

@@ -100,7 +100,7 @@ class ReductionCall:
         params = enumerate(spec.map_program.params[: spec.arguments])
         self._scalar_params = [(number, param) for number, param in params if param.is_scalar]
         self._stored = store_bits_of(spec)
-        """What engines see."""
+        """As engines see it."""
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
         """Reduce to new arrays, or to those given, which are checked."""

@@ -70,17 +70,20 @@ def narrow(b: Builder, x: Node, form: SmallFloat) -> Node:
     """The bits of a float32, rounded to nearest, ties to even; uint32."""
     w, width, drop = _Words(b), 8 * form.itemsize, _FRACTION - form.fraction
     whole = b.bitcast(x, UINT32)
+    if form.bias == _BIAS:  # the sign stays in its place, and infinity follows the largest number
+        rounded = w("add", w("add", whole, (1 << (drop - 1)) - 1), w("and", w("shr", whole, drop), 1))
+        nan = w("or", w("and", whole, 1 << 31), form.nan << drop)
+        return w("shr", w.choose(b.op("eq", x, x), rounded, nan), drop)
     bits = w("and", whole, 0x7FFFFFFF)
     sign = w("and", w("shr", whole, 32 - width), 1 << (width - 1))
     last = w("and", w("shr", bits, drop), 1)
     half = (1 << (drop - 1)) - 1 - ((_BIAS - form.bias) << _FRACTION)
     code = w("shr", w("add", w("add", bits, half & 0xFFFFFFFF), last), drop)
-    if form.bias != _BIAS:
-        large = (_BIAS + 24 - form.bias - form.fraction) << _FRACTION
-        raised = b.op("add", b.bitcast(bits, FLOAT32), b.bitcast(w.of(large), FLOAT32))
-        subnormal = w("sub", b.bitcast(raised, UINT32), large)
-        code = w.choose(w("lt", bits, (_BIAS + 1 - form.bias) << _FRACTION), subnormal, code)
-        code = w.choose(w("gt", code, form.most), form.beyond, code)
+    large = (_BIAS + 24 - form.bias - form.fraction) << _FRACTION
+    raised = b.op("add", b.bitcast(bits, FLOAT32), b.bitcast(w.of(large), FLOAT32))
+    subnormal = w("sub", b.bitcast(raised, UINT32), large)
+    code = w.choose(w("lt", bits, (_BIAS + 1 - form.bias) << _FRACTION), subnormal, code)
+    code = w.choose(w("gt", code, form.most), form.beyond, code)
     code = w.choose(w("gt", bits, _INFINITY), form.nan, code)
     found = w("or", sign, code)
     return w.choose(w("eq", code, 0), 0, found) if form.is_unsigned_zero else found
@@ -209,7 +212,7 @@ def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
 
 
 def store_bits_of(spec: ReductionSpec) -> ReductionSpec:
-    """The same of a reduction, whose accumulators are no small floats."""
+    """Store the bits likewise in a reduction, whose accumulators are no small floats."""
     programs = store_bits(spec.map_program), store_bits(spec.post)
     if programs == (spec.map_program, spec.post):
         return spec
