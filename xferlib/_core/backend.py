@@ -577,7 +577,7 @@ class PlainArrays(NamedTuple):
     """A function of a shape, steps in elements and a dtype that makes an uninitialised array on the CPU; where it is
     None, or raises RuntimeError, `Backend.empty` makes it."""
     dtypes: tuple[Any, ...] = ()
-    """The library's own, in the order of `xferlib._core.dtypes.DTYPES`."""
+    """The library's own, in the order of `DTYPES` and then of `SMALL_FLOATS` in `xferlib._core.dtypes`."""
     levels: tuple[dict[str, Any], str, str] | None = None
     """A dict and its key, which holds -1 while no array can have a tangent; and an attribute of arrays, False for one
     that requires no gradient."""

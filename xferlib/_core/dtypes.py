@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +88,19 @@ def _ml_dtypes() -> dict[str, DType]:
     found = {name: np.dtype(getattr(package, name)) for name in (*SMALL_FLOATS, _SCALES) if hasattr(package, name)}
     _names.update({dtype: name for name, dtype in found.items()})
     SUPPORTED.update(found.values())
+    for each in _listeners:
+        each(found)
     return found
+
+
+_listeners: list[Callable[[dict[str, DType]], None]] = []
+
+
+def when_met(listener: Callable[[dict[str, DType]], None]) -> None:
+    """Call a function, once, with ml_dtypes' dtypes by name: now or when the first of them is met."""
+    _listeners.append(listener)
+    if _ml_dtypes.cache_info().currsize:
+        listener(_ml_dtypes())
 
 
 def find(name: str, *, what: str = "dtype") -> DType | None:

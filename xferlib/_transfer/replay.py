@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import blocks, registry
+from xferlib._core import blocks, dtypes, registry
 from xferlib._core.arrays import Array, Between, address, c_strides, dense_order
 from xferlib._core.backend import Backend
 from xferlib._core.device import Device
@@ -141,7 +141,19 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
     _is_bound = True
+    dtypes.when_met(functools.partial(_add_elements, numbers))
     return found
+
+
+def _add_elements(numbers: dict[Any, int], met: dict[str, np.dtype[Any]]) -> None:
+    """Tell the C of small floats; ``numbers`` is its table of elements by dtypes, types and names."""
+    elements = []
+    for name in dtypes.SMALL_FLOATS:
+        dtype = met[name]
+        code, bits, _ = dtypes.dlpack_type(dtype)
+        elements.append((dtype, code, bits, dtype.itemsize))
+        numbers |= dict.fromkeys((dtype, dtype.type, name), dtypes.number_of(dtype))
+    _replay.add_elements(elements)
 
 
 def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:

@@ -457,7 +457,7 @@ def bind_direct(
     if library is None and backend is not None:
         return None
     plain = None if backend is None else backend.plain_arrays
-    made = {} if plain is None or library is None else dict(zip(DTYPES, plain.dtypes, strict=True))
+    made = {} if plain is None or library is None else dict(zip(DTYPES, plain.dtypes, strict=False))  # others follow
     fields: list[tuple[Any, ...]] = []
     for number, param in enumerate(params):
         dtype = param.dtype

@@ -41,6 +41,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments);
 PyObject *xf_iterate(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_forget_devices(PyObject *module, PyObject *ignored);
+PyObject *xf_add_elements(PyObject *module, PyObject *elements);
 PyObject *xf_guard_thread(PyObject *module, PyObject *ignored);
 PyObject *xf_is_distinct(PyObject *module, PyObject *list);
 PyObject *xf_lend(PyObject *module, PyObject *const *given, Py_ssize_t count);

@@ -105,6 +105,26 @@ static int takes_numpy(PyObject *capsule)
     return 1;
 }
 
+/* Keep more types of elements, behind those that are known: whether they are described as they must be. */
+static int take_elements(PyObject *elements)
+{
+    for (Py_ssize_t i = 0; i < PyList_Size(elements) && replay.element_count < MOST_TYPES; ++i) {
+        element *each = &replay.elements[replay.element_count];
+        if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
+            return 0;
+        Py_INCREF(each->dtype);
+        replay.element_count++;
+    }
+    return 1;
+}
+
+/* (elements): dtypes that have been met since bind_replay() */
+PyObject *xf_add_elements(PyObject *module, PyObject *elements)
+{
+    (void)module;
+    return PyList_Check(elements) && take_elements(elements) ? Py_NewRef(Py_None) : NULL;
+}
+
 /* Keep what bind_replay() is given: whether that is possible. */
 int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
 {
@@ -112,15 +132,11 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
         return 0;
     replay.element_count = 0;
     replay.byte = -1;
-    for (Py_ssize_t i = 0; i < PyList_Size(elements) && i < MOST_TYPES; ++i) {
-        element *each = &replay.elements[i];
-        if (!PyArg_ParseTuple(PyList_GetItem(elements, i), "Obbn", &each->dtype, &each->code, &each->bits, &each->itemsize))
-            return 0;
-        Py_INCREF(each->dtype);
-        if (each->code == BYTE && each->itemsize == 1)
-            replay.byte = (int)i;
-        replay.element_count = (int)i + 1;
-    }
+    if (!take_elements(elements))
+        return 0;
+    for (int i = 0; i < replay.element_count; ++i)
+        if (replay.elements[i].code == BYTE && replay.elements[i].itemsize == 1)
+            replay.byte = i;
     for (int i = 0; i < LENGTH(names); ++i) {
         PyObject **name = (PyObject **)(void *)((char *)&replay + names[i].offset);
         if (!*name && !(*name = PyUnicode_InternFromString(names[i].name)))
@@ -157,7 +173,7 @@ PyObject *xf_add_library(PyObject *module, PyObject *arguments)
         return NULL;
     Py_INCREF(l.type);
     Py_INCREF(l.dtypes);
-    if (PyTuple_Size(l.dtypes) != replay.element_count)
+    if (PyTuple_Size(l.dtypes) < replay.element_count)
         l.maker = NULL; /* it would not know which one is meant */
     replay.libraries[replay.library_count] = duplicate(&l, sizeof l);
     return replay.libraries[replay.library_count] ? PyLong_FromLong(replay.library_count++) : NULL;

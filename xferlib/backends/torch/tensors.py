@@ -298,7 +298,7 @@ PLAIN_ARRAYS = PlainArrays(
     torch.Tensor.is_conj,
     tracing_state,
     maker("cpu"),
-    tuple(TO_TORCH[np.dtype(name)] for name in DTYPES),
+    tuple(getattr(torch, name) for name in (*DTYPES, *dtypes.SMALL_FLOATS)),
     (_levels, "_current_level", "requires_grad"),
     torch.Tensor.is_inference,
     increment_version,
