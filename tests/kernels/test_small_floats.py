@@ -271,6 +271,13 @@ def test_promotion(other: str, expected: str) -> None:
     assert promotion.promote(BFLOAT16, y.dtype) == promotion.check_dtype(expected)
 
 
+def test_promotion_is_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    for other, expected in MIXED.items():
+        if not other.startswith("float8"):  # which torch does not promote
+            assert str(torch.promote_types(torch.bfloat16, getattr(torch, other))) == f"torch.{expected}"
+
+
 @pytest.mark.parametrize(("number", "expected"), [(True, BFLOAT16), (2, BFLOAT16), (0.5, BFLOAT16), (1j, np.complex64)])
 def test_a_number_takes_the_arrays_dtype(number: Any, expected: Any) -> None:
     assert elementwise(lambda x: x + number)(np.ones(3, BFLOAT16)).dtype == expected

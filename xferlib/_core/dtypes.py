@@ -96,7 +96,7 @@ def _ml_dtypes() -> dict[str, DType]:
 _listeners: list[Callable[[dict[str, DType]], None]] = []
 
 
-def when_met(listener: Callable[[dict[str, DType]], None]) -> None:
+def call_at_first(listener: Callable[[dict[str, DType]], None]) -> None:
     """Call a function, once, with ml_dtypes' dtypes by name: now or when the first of them is met."""
     _listeners.append(listener)
     if _ml_dtypes.cache_info().currsize:

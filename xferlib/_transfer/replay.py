@@ -141,7 +141,7 @@ def bind(to_device: Callable[..., Any], to_host: Callable[..., Any]) -> tuple[Ca
     except RuntimeError:  # a NumPy of another ABI
         return to_device, to_host
     _is_bound = True
-    dtypes.when_met(functools.partial(_add_elements, numbers))
+    dtypes.call_at_first(functools.partial(_add_elements, numbers))
     return found
 
 

@@ -27,7 +27,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 import xferlib as xl
-from xferlib._core import observe, registry, streams
+from xferlib._core import arrays as promotion
+from xferlib._core import dtypes, observe, registry, streams
 from xferlib._core.backend import Backend
 from xferlib._memory import pinned
 from xferlib._memory.pinned import PinnedPool
@@ -543,6 +544,38 @@ class Copying(Harness):
                 out = self.up(np.zeros(source.shape, wanted))
                 self.up(pinned, out=out, dtype=wanted)
                 assert_same_bits(with_one_nan(self.down(out)), expected)
+
+    @pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS, *dtypes.STORED])
+    def test_dtypes_that_numpy_lacks_are_moved_or_refused(self, name: str) -> None:
+        pytest.importorskip("ml_dtypes")
+        dtype = promotion.check_dtype(name)
+        source = strategies.bits_of(64 * 96 * dtype.itemsize, f"u{dtype.itemsize}", seed=12).view(dtype).reshape(64, 96)
+        if self.lacks(source):
+            with pytest.raises(UnsupportedDTypeError, match=name):
+                self.up(source)
+            pytest.skip(f"the library has no {name}")
+        for each in (source, source.T, source[::3, 1:], source[:0]):
+            found = self.down(self.up(each))
+            assert found.dtype == dtype
+            assert found.tobytes() == each.tobytes()
+            assert self.down(self.up_async(each).result()).tobytes() == each.tobytes()
+        moved = xl.tree.to_device([source, {"x": source.T}], device=self.target_device)
+        assert self.down(moved[1]["x"]).tobytes() == source.T.tobytes()
+        if name in dtypes.SMALL_FLOATS:
+            for other in ("float32", "float16", "float64"):
+                wide, back = np.empty(source.shape, other), np.empty_like(source)
+                promotion.copy_into(wide, source)
+                promotion.copy_into(back, wide)
+                assert_same_bits(self.down(self.up(source, dtype=other)), wide)
+                assert self.down(self.up(wide, dtype=name)).tobytes() == back.tobytes()
+
+    def lacks(self, source: HostArray) -> bool:
+        """Whether the library has no arrays of a dtype."""
+        try:
+            self.up(source)
+        except UnsupportedDTypeError:
+            return True
+        return False
 
     def test_a_part_of_a_slab_lies_where_it_was_asked_for(self) -> None:
         self.need("streams")
