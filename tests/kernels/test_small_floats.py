@@ -334,6 +334,24 @@ def test_elements_at_computed_places(engine: targets.Target) -> None:
         assert_same(xl.to_host(kernel(put(engine, x), put(engine, k))), x[k] - x[0])
 
 
+RAW = """
+#include <cuda_bf16.h>
+#include <cuda_fp8.h>
+extern "C" __global__ void scale(const __nv_bfloat16 *x, __nv_bfloat16 a, __nv_fp8_e4m3 b, __nv_bfloat16 *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = __float2bfloat16(__bfloat162float(x[i]) * __bfloat162float(a) + (float)b);
+}
+"""
+
+
+def test_a_raw_kernel_takes_pointers_and_numbers(launcher: targets.Target) -> None:
+    x = np.arange(16).astype(BFLOAT16)
+    with xl.use_backend(launcher.name.partition("-")[0]):
+        y = xl.empty((16,), "bfloat16")
+        xl.raw_module(RAW).get_function("scale")(1, 32, (xl.to_device(x), 0.5, SMALL["float8_e4m3fn"].type(2), y, 16))
+        assert_same(xl.to_host(y), (x.astype(np.float32) / 2 + 2).astype(BFLOAT16))
+
+
 # --- reductions
 
 

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from xferlib.errors import ArgumentError, KernelSyntaxError, quote
+from xferlib._core.dtypes import find as find_dtype
+from xferlib._core.dtypes import is_numpys
+from xferlib.errors import ArgumentError, KernelSyntaxError, UnsupportedDTypeError, quote
 from xferlib.kernels.c_frontend.preprocess import (
     Preprocessor,
     SourceText,
@@ -30,7 +32,7 @@ from xferlib.kernels.c_frontend.preprocess import (
     parse_options,
 )
 from xferlib.kernels.c_frontend.syntax import number_type, parser
-from xferlib.kernels.functions import C_TYPES, VECTOR_PARTS
+from xferlib.kernels.functions import C_TYPES, SMALL_TYPES, VECTOR_PARTS
 from xferlib.kernels.ir import COMPLEX64, COMPLEX128, INT32, UINT64, DType
 
 # The parameters of a C++ kernel, read from its mangled name: all that machine code tells of them.
@@ -646,6 +648,7 @@ class CudaSource:
         if struct is not None and _template_of(struct) is None:
             return self._struct(struct, depth)
         dtype = C_TYPES.get(number_type(name.split()) or name) or _COMPLEX.get(name) or _HANDLES.get(name)
+        dtype = dtype or _find_small_float(name)
         if dtype is not None:
             return CType(dtype, dtype.itemsize)
         if name in VECTORS:
@@ -776,7 +779,7 @@ class RawParameter:
     @property
     def is_struct(self) -> bool:
         """Whether several numbers are passed by value."""
-        return not self.is_pointer and self.dtype is not None and self.dtype.kind == "V"
+        return not self.is_pointer and self.dtype is not None and self.dtype.kind == "V" and is_numpys(self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -816,6 +819,14 @@ def _unreadable(text: str, kernel: str) -> KernelSyntaxError:
     )
 
 
+def _find_small_float(name: str) -> np.dtype[Any] | None:
+    """The dtype of bfloat16 or float8 by its name in C; None of another type, or where ml_dtypes is not installed."""
+    try:
+        return find_dtype(SMALL_TYPES[name]) if name in SMALL_TYPES else None
+    except UnsupportedDTypeError:
+        return None
+
+
 def _parse_parameter(node: Any, kernel: str, source: CudaSource) -> RawParameter:
     kind, declarator = node.child_by_field_name("type"), node.child_by_field_name("declarator")
     declared = None if declarator is None else _declarator(declarator)
@@ -824,8 +835,8 @@ def _parse_parameter(node: Any, kernel: str, source: CudaSource) -> RawParameter
     found = source.find(kind)
     dtype = found.dtype if found is not None else None
     is_pointer = bool(declared.pointers or declared.extents)
-    if is_pointer and dtype is not None and (dtype.kind == "V" or declared.pointers > 1):
-        dtype = None  # no array of a device has elements with fields, nor pointers
+    if is_pointer and dtype is not None and (dtype.kind == "V" or not is_numpys(dtype) or declared.pointers > 1):
+        dtype = None  # no array has elements with fields, nor pointers; integers may hold the bits of small floats
     if not is_pointer and dtype is None:
         words = compact(_text(kind))
         raise KernelSyntaxError(
