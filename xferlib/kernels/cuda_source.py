@@ -158,6 +158,8 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return f"(bool)(({args[0]} & {args[1]}) | (!{args[0]} & {args[2]}))"
     if op == "select":
         return f"{args[0]} ? {args[1]} : {args[2]}"
+    if op == "narrow":
+        return f"xf_to_bfloat16({args[0]})"
     if op in _COMPARE:
         return f"{args[0]} {_COMPARE[op]} {args[1]}"
     if op in dialect.calls:
@@ -525,6 +527,19 @@ __device__ __forceinline__ float xf_half_of_double(double d) {
 }
 """
 
+_BFLOAT16 = """\
+// To nearest, ties to even, by one instruction where there is one; NaN keeps its sign, which that drops.
+__device__ __forceinline__ unsigned short xf_to_bfloat16(float f) {
+  unsigned int bits = __float_as_uint(f), nan = (bits & 0x80000000u) | 0x7fc00000u;
+#if __CUDA_ARCH__ >= 800
+  unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return f == f ? h : (unsigned short)(nan >> 16);
+#else
+  return (unsigned short)((f == f ? bits + 0x7fffu + (bits >> 16 & 1) : nan) >> 16);
+#endif
+}
+"""
+
 FMA_OF_HALF = """\
 // x*y is exact in double; the sum is rounded to odd, so that rounding it again to half is right.
 __device__ __forceinline__ float xf_fma_half(float x, float y, float z) {
@@ -605,6 +620,8 @@ def prelude(programs: Iterable[Program]) -> str:
     parts = [_TYPES] if names & {"complex64", "complex128"} else []
     if "float16" in names:
         parts += [_HALF, FMA_OF_HALF]
+    if any(node.op == "narrow" for node in nodes):
+        parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
         parts.append(_CHOICE)
     if any(_needs_integer(node) for node in nodes):

@@ -44,6 +44,7 @@ from xferlib.errors import KernelShapeError
 # select                        ``args[0]`` (bool) ? ``args[1]`` : ``args[2]``
 # call                          the mathematical function ``attr``
 # lookup                        row ``args[0]`` (uint64, in range) of a `Column` of constants
+# narrow                        the bits, uint16, of a float32 as bfloat16: see `xferlib.kernels.small_floats`
 # complex, real, imag           a complex value from its parts, and its parts
 # update                        a write that others of the program see: see `xferlib.kernels.ir`
 # loop, pick                    a loop whose turns depend on the element, and the last value of one

@@ -135,9 +135,11 @@ def _fit_double(b: Builder, x: Node) -> Node:
     return b.select(is_wide, b.op("or", b.op("and", x, b.op("not", low)), sticky), x)
 
 
-def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
+def _to_bits(b: Builder, x: Node, dtype: DType, *, narrows: bool) -> Node:
     form = small_float(dtype)
     assert form is not None
+    if narrows and form.bias == _BIAS:
+        return b.emit("narrow", UINT16, (_round_to_odd(b, x),))
     return b.cast(narrow(b, _round_to_odd(b, x), form), storage(dtype))
 
 
@@ -173,17 +175,22 @@ def has_small_floats(program: Program) -> bool:
     return any(small_float(each) is not None for each in dtypes) or any(map(has_small_floats, loops))
 
 
-def store_bits(program: Program) -> Program:
-    """The program in which small floats are integers of their bits; itself if there are none."""
-    return _rebuild(program) if has_small_floats(program) else program
+def store_bits(program: Program, *, narrows: bool = False) -> Program:
+    """The program in which small floats are integers of their bits; itself if there are none.
+
+    Args:
+        program: The program.
+        narrows: The engine has an operation ``narrow``, which gives the bits of the bfloat16 that `narrow` gives.
+    """
+    return _rebuild(program, narrows) if has_small_floats(program) else program
 
 
 @functools.lru_cache(maxsize=512)
-def _rebuild(program: Program) -> Program:
+def _rebuild(program: Program, narrows: bool) -> Program:
     b = Builder([replace(param, dtype=storage(param.dtype)) for param in program.params], math=program.math)
     made: dict[int, Node] = {}
     for node in program.nodes:
-        made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args])
+        made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args], narrows=narrows)
     stores = []
     for each in program.stores:
         value, index, mask = (each.value, each.index, each.mask)
@@ -192,15 +199,15 @@ def _rebuild(program: Program) -> Program:
     return b.program(stores, [made[id(node)] for node in program.effects])
 
 
-def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
+def _lower(b: Builder, node: Node, args: Sequence[Node], *, narrows: bool) -> Node:
     own = storage(node.dtype)
     if node.op == "loop":
         body: LoopBody = node.attr
-        return b.emit("loop", own, tuple(args), replace(body, program=store_bits(body.program)))
+        return b.emit("loop", own, tuple(args), replace(body, program=store_bits(body.program, narrows=narrows)))
     if node.op == "cast":
         given = node.args[0].dtype
         value = args[0] if small_float(given) is None else _of_bits(b, args[0], given)
-        return b.cast(value, own) if own is node.dtype else _to_bits(b, value, node.dtype)
+        return b.cast(value, own) if own is node.dtype else _to_bits(b, value, node.dtype, narrows=narrows)
     if own is node.dtype and not any(small_float(each.dtype) for each in node.args):
         return b.emit(node.op, own, tuple(args), node.attr)
     if node.op == "const":
@@ -211,9 +218,9 @@ def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
     return b.emit(node.op, own, tuple(args), node.attr)
 
 
-def store_bits_of(spec: ReductionSpec) -> ReductionSpec:
+def store_bits_of(spec: ReductionSpec, *, narrows: bool = False) -> ReductionSpec:
     """Store the bits likewise in a reduction, whose accumulators are no small floats."""
-    programs = store_bits(spec.map_program), store_bits(spec.post)
+    programs = store_bits(spec.map_program, narrows=narrows), store_bits(spec.post, narrows=narrows)
     if programs == (spec.map_program, spec.post):
         return spec
     # NumPy's own reduction would take the bits for numbers.
