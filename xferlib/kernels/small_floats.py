@@ -22,6 +22,7 @@ from xferlib.kernels.ir import (
     FLOAT64,
     INT32,
     INT64,
+    UINT16,
     UINT32,
     Builder,
     DType,
