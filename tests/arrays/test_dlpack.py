@@ -252,6 +252,15 @@ def test_read_only_memory_is_copied_and_so_is_any_on_demand(shared_memory: Space
         shared_memory.xp.from_dlpack(lend(x), copy=False)
 
 
+def test_a_bfloat16_of_no_backend_is_shared(shared_memory: Space) -> None:
+    torch, ml_dtypes = pytest.importorskip("torch"), pytest.importorskip("ml_dtypes")
+    x = torch.ones(3, dtype=torch.bfloat16)
+    found = shared_memory.get(shared_memory.xp.from_dlpack(Foreign(x)))
+    assert found.dtype == ml_dtypes.bfloat16
+    assert found.tolist() == [1, 1, 1]
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_an_object_of_no_backend_is_refused_for_its_device_or_dtype(shared_memory: Space) -> None:
     class Elsewhere(Foreign):
         def __dlpack_device__(self) -> tuple[int, int]:
