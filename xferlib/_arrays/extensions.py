@@ -36,7 +36,9 @@ from xferlib._core.arrays import (
     check_matrix,
     integer_of,
     merge_axes,
+    promote,
     steps_to_shift,
+    sum_dtype,
 )
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.device_math import Matrices, Multiply, Product
@@ -391,12 +393,12 @@ def _products(lib: Primitives, left: Array, right: Array) -> Array:
 def _prepare_operands(
     lib: Primitives, name: str, x1: Any, x2: Any
 ) -> tuple[Array, Array, np.dtype[Any]]:  # fmt: skip
-    """Both arrays in the dtype of the sums, and the dtype of the result: float16 is summed in float32."""
+    """Both arrays in the dtype of the sums, and the dtype of the result: floats of 16 bits are summed in float32."""
     given = [lib.array(name, each) for each in (x1, x2)]
     infos = lib.infos(name, given)
-    result = np.result_type(*(info.dtype for info in infos))
-    is_widened = result == np.float16 and (name == "vecdot" or lib.products(infos[0].device) is None)
-    wide = np.dtype("float32") if is_widened else result
+    result = promote(*(info.dtype for info in infos))
+    is_kept = result == np.float16 and name != "vecdot" and lib.products(infos[0].device) is not None
+    wide = result if is_kept else sum_dtype(result)
     left, right = (
         each if info.dtype == wide else lib.copy(each, wide) for each, info in zip(given, infos, strict=True)
     )

@@ -29,7 +29,9 @@ from xferlib._core.arrays import (
     axis_to_join,
     check_matrix,
     integer_of,
+    promote,
     shape_of,
+    sum_dtype,
 )
 from xferlib._core.device import Device
 from xferlib._core.dtypes import DTYPES, is_numpys, kind_of, small_float
@@ -56,7 +58,7 @@ from xferlib.kernels import (
 
 # Arrays made from nothing, from Python numbers and from other arrays, by the Array API's names.
 
-_FLOAT = np.dtype("float64")
+_FLOAT, _FLOAT32 = np.dtype("float64"), np.dtype("float32")
 Extents = int | tuple[int, ...]
 Function = Callable[..., Array]
 
@@ -310,7 +312,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     """The dtype that an operation on these would have."""
     given = [*map(_dtype, arrays_and_dtypes)]
     if any(isinstance(each, np.dtype) and small_float(each) is not None for each in given):
-        return arrays.promote(*[each if isinstance(each, np.dtype) else type(each) for each in given])
+        return promote(*[each if isinstance(each, np.dtype) else type(each) for each in given])
     return np.result_type(*given)
 
 
@@ -351,7 +353,7 @@ def concat(lib: Primitives, arrays: Sequence[Array], /, axis: int | None = 0) ->
     along = axis_to_join("concat", [info.shape for info in infos], axis)
     shape = list(infos[0].shape)
     shape[along] = sum(info.shape[along] for info in infos)
-    out = lib.empty(tuple(shape), np.result_type(*(info.dtype for info in infos)), infos[0].device)
+    out = lib.empty(tuple(shape), promote(*(info.dtype for info in infos)), infos[0].device)
     start = 0
     for each, info in zip(given, infos, strict=True):
         end = start + info.shape[along]
@@ -416,7 +418,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
             x = primitives.reshape(lib, x, (1,))
         along = axis_of(name, 0 if axis is None else axis, max(len(info.shape), 1))
         result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
-        wide = np.dtype("float32") if result == np.float16 else result
+        wide = sum_dtype(result)
         rows = indexing.scan(lib, primitives.moveaxis(lib, x, along, -1), wide, symbol)
         if include_initial:
             head = (*lib.info(rows).shape[:-1], 1)
@@ -641,7 +643,7 @@ def _merge(
     extent, width = info.shape[-1], 1
     order = number_last_axis(lib, info.shape, info.device) if is_indexed else None
     while width < extent:
-        kernel = _merge_kernel(_steps(width), kind=kind_of(info.dtype), descending=descending, is_indexed=is_indexed)
+        kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
         found = lib.empty(info.shape, info.dtype, info.device)
         if order is None:
             kernel(rows, rows, width, extent, found)
@@ -714,7 +716,7 @@ def searchsorted(
         if (found := lib.info(order).dtype).kind not in "iu":
             raise KernelTypeError(f"searchsorted: sorter has dtype {found}, and must be integers; convert it")
         given[0] = gather(lib, given[0], [order])
-    common = np.result_type(*(info.dtype for info in infos))
+    common = promote(*(info.dtype for info in infos))
     known, wanted = (
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
     )
@@ -938,7 +940,7 @@ def isin(lib: Primitives, x1: Any, x2: Any, /, *, invert: bool = False) -> Array
     """Whether each element of ``x1`` is one of ``x2``; a NaN never is."""
     given = [lib.array("isin", each) for each in (x1, x2)]
     infos = lib.infos("isin", given)
-    common = np.result_type(*(info.dtype for info in infos))
+    common = promote(*(info.dtype for info in infos))
     wanted, known = (
         each if info.dtype == common else lib.copy(each, common) for each, info in zip(given, infos, strict=True)
     )

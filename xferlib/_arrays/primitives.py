@@ -59,6 +59,11 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
+def _kind(number: Any) -> Any:
+    """What a number takes part in promotion with: the dtype of NumPy's, the type of Python's."""
+    return number.dtype if isinstance(number, np.generic) else type(number)
+
+
 def is_scalar(value: Any) -> bool:
     """Whether a value is a number of Python, or of NumPy and a dtype that devices have: not an array (NEP 50)."""
     return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
@@ -525,7 +530,7 @@ def clip(
     if not limits:
         return lib.copy(lib.array("clip", x))
     x, *limits = with_array(lib, "clip", (x, *limits))
-    common = np.result_type(*(each if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
+    common = arrays.promote(*(_kind(each) if is_scalar(each) else lib.info(each).dtype for each in (x, *limits)))
     limits = [number(each, common) if is_scalar(each) else each for each in limits]
     try:
         if len(limits) == 2:

@@ -1128,6 +1128,11 @@ def promote(*operands: DType | type) -> DType:
     return np.result_type(*(each(0) if isinstance(each, type) else each for each in operands))
 
 
+def sum_dtype(dtype: DType) -> DType:
+    """The dtype in which floats of a dtype are summed: of those of 16 bits float32."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 and dtypes.kind_of(dtype) == "f" else dtype
+
+
 @functools.cache
 def result(name: str, *operands: DType | type) -> DType:
     """The dtype of a function's result.

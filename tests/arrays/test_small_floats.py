@@ -1,0 +1,99 @@
+"""Namespaces with bfloat16 and float8: functions are those of float32, rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xferlib as xl
+from tests.needed import need
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+Space = Any
+Array = np.ndarray[Any, Any]
+
+EXACT: dict[str, tuple[Callable[[Space, Any], Any], Callable[[Array], Any]]] = {
+    "sort": (lambda xp, x: xp.sort(x), np.sort),
+    "argsort": (lambda xp, x: xp.argsort(x), lambda x: np.argsort(x, kind="stable")),
+    "unique": (lambda xp, x: xp.unique_values(x[0, 30:]), lambda x: np.unique(x[0, 30:])),
+    "searchsorted": (
+        lambda xp, x: xp.searchsorted(xp.sort(x[0]), x[1]),
+        lambda x: np.searchsorted(np.sort(x[0]), x[1]),
+    ),
+    "roll": (lambda xp, x: xp.roll(x, 3, axis=1), lambda x: np.roll(x, 3, axis=1)),
+    "nonzero": (lambda xp, x: xp.nonzero(x)[1], lambda x: np.nonzero(x)[1]),
+    "where": (lambda xp, x: xp.where(x > 0, x, 0), lambda x: np.where(x > 0, x, 0)),
+    "clip": (lambda xp, x: xp.clip(x, -1, 1), lambda x: np.clip(x, -1, 1)),
+    "mask": (lambda xp, x: x[x > 0], lambda x: x[x > 0]),
+    "take": (lambda xp, x: xp.take(x, xp.asarray([1, 0]), axis=1), lambda x: x[:, [1, 0]]),
+    "concat": (lambda xp, x: xp.concat([x, x]), lambda x: np.concatenate([x, x])),
+    "max": (lambda xp, x: xp.max(x[:, 30:], axis=1), lambda x: x[:, 30:].max(1)),
+    "argmin": (lambda xp, x: xp.argmin(x[:, 30:], axis=1), lambda x: x[:, 30:].argmin(1)),
+    "isnan": (lambda xp, x: xp.isnan(x), np.isnan),
+}
+ROUNDED: dict[str, tuple[Callable[[Space, Any], Any], Callable[[Array], Any]]] = {
+    "diff": (lambda xp, x: xp.diff(x, axis=1), lambda x: np.diff(x, axis=1)),
+    "sum": (lambda xp, x: xp.sum(x, axis=0), lambda x: x.sum(0)),
+    "mean": (lambda xp, x: xp.mean(x), np.mean),
+    "std": (lambda xp, x: xp.std(x), np.std),
+    "cumulative_sum": (lambda xp, x: xp.cumulative_sum(x, axis=1), lambda x: np.cumsum(x, axis=1)),
+    "matmul": (lambda xp, x: x @ x.T, lambda x: x @ x.T),
+    "vecdot": (lambda xp, x: xp.vecdot(x, x), lambda x: (x * x).sum(1)),
+    "add": (lambda xp, x: x + 0.1, lambda x: x + float(ml_dtypes.bfloat16(0.1))),
+    "divide": (lambda xp, x: 1 / (x + 8), lambda x: 1 / (x.astype(ml_dtypes.bfloat16) + 8).astype(np.float64)),
+}
+
+
+@pytest.fixture(params=["sim", "pycuda"])
+def space(request: pytest.FixtureRequest) -> Space:
+    need(request.param)
+    with xl.use_backend(request.param):
+        yield xl.get_array_module(xl.zeros(1))
+
+
+def numbers(*, has_nan: bool) -> Array:
+    x = np.random.default_rng(1).standard_normal((3, 400)).astype(ml_dtypes.bfloat16)
+    x[:, :30:5], x[:, 1:30:5] = 0, -0.0
+    if has_nan:
+        x[:, 2:30:5] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_chooses_is_exact(space: Space, name: str) -> None:
+    function, numpys = EXACT[name]
+    x = numbers(has_nan=name in ("sort", "argsort", "isnan", "roll", "concat"))
+    found = xl.to_host(function(space, xl.to_device(x)))
+    expected = np.asarray(numpys(x.astype(np.float32)))
+    if expected.dtype == np.float32:
+        assert found.dtype == x.dtype
+        found = found.astype(np.float32)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_computes_is_rounded_once(space: Space, name: str) -> None:
+    """Sums in float32 differ in their last bits by the order, which may decide a rounding."""
+    function, numpys = ROUNDED[name]
+    x = numbers(has_nan=False)
+    found = xl.to_host(function(space, xl.to_device(x)))
+    expected = np.asarray(numpys(x.astype(np.float64)))
+    assert found.dtype == x.dtype
+    scale = np.maximum(np.abs(expected), 1e-3 * np.abs(expected).max())
+    assert np.all(np.abs(found.astype(np.float64) - expected) <= 2.0**-8 * scale)
+
+
+def test_dtypes_of_a_namespace(space: Space) -> None:
+    x, y = space.zeros(3, dtype="bfloat16"), space.ones(3, dtype="float8_e4m3fn")
+    assert space.isdtype(x.dtype, "real floating")
+    assert space.isdtype(x.dtype, ("integral", x.dtype))
+    assert not space.isdtype(x.dtype, "complex floating")
+    assert space.finfo(x).max == float(ml_dtypes.finfo("bfloat16").max)
+    assert space.result_type(x, "int32") == x.dtype
+    assert space.result_type(x, y) == (x + y).dtype == np.float32
+    assert space.astype(y, "bfloat16").dtype == x.dtype
+    assert xl.to_host(space.full(2, 1.7, dtype="bfloat16")).tolist() == [1.703125] * 2
