@@ -604,7 +604,7 @@ def _plan_sort(lib: Primitives, x: Array, *, descending: bool, wants: str) -> pr
     """The kernels that sort the rows of an array; None where there are none for such arrays."""
     info = lib.info(x)
     is_fit = info.device.kind == "cuda" and info.shape and info.size and info.is_c_contiguous
-    if not is_fit or not cuda_arrays.sorts(info):
+    if not is_fit or small_float(info.dtype) is not None or not cuda_arrays.sorts(info):
         return None
     owner, extent = lib.backend.at(info.device), info.shape[-1]
     kernel = cuda_arrays.prepare_sort(
@@ -623,6 +623,9 @@ def _find_sort(lib: Primitives, x: Any, *, descending: bool, wants: str) -> prim
 def _sort_rows(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
+    if small_float(info.dtype) is not None:  # whose NaN NumPy does not order; float32 holds each number
+        rows, order = _sort_rows(lib, lib.copy(x, _FLOAT32), descending=descending, is_indexed=is_indexed)
+        return lib.copy(rows, info.dtype), order
     wants = "vp" if is_indexed else "v"
     if (plan := _find_sort(lib, x, descending=descending, wants=wants)) is not None:
         found = plan.run(x)
