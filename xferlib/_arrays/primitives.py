@@ -60,7 +60,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
 
 
 def _kind(number: Any) -> Any:
-    """What a number takes part in promotion with: the dtype of NumPy's, the type of Python's."""
+    """The dtype of one of NumPy's numbers, the type of Python's: promotion asks for it."""
     return number.dtype if isinstance(number, np.generic) else type(number)
 
 

@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   }
   const int line = lane / chunks, chunk = lane - line * chunks;
 #else
-  __shared__ T sums[WARPS], befores[WARPS], ends[WARPS];
+  __shared__ T sums[WARPS], ahead[WARPS], ends[WARPS];
   __shared__ unsigned answer;
   unsigned number = blockIdx.x;
   if (r.blocks > 1) {  // a block that waits for another must have begun after it
@@ -138,17 +138,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
     }
     bool is_begun = block > 0;
     T before = is_begun ? running(totals, counters, r, 2, row, first - 1) : (T)0;
-    if (lane == 0) befores[0] = before;
+    if (lane == 0) ahead[0] = before;
     if (is_begun && first % CHUNK == 0) before = running(totals, counters, r, 3, row, first / CHUNK - 1);
     for (int k = 0; k < WARPS - 1; ++k) {
       before = is_begun ? OP(before, sums[k]) : sums[k];
       is_begun = true;
-      if (lane == 0) befores[k + 1] = before;
+      if (lane == 0) ahead[k + 1] = before;
     }
   }
   __syncthreads();
   has = tile > 0;
-  sum = befores[warp];
+  sum = ahead[warp];
 #pragma unroll
   for (int k = 0; k < CHUNK; ++k) {
     const T each = __shfl_sync(WHOLE, total, k);

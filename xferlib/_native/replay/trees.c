@@ -222,7 +222,7 @@ static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, cons
             Py_XDECREF(address);
             Py_XDECREF(same);
         }
-        if (same == Py_True) {
+        if (f && same == Py_True) {
             *found = f;
             *members = 0;
             for (Py_ssize_t j = 0; j < f->count; ++j)
@@ -323,7 +323,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
         (c.e = xf_device_of_call(given[3] == Py_None ? NULL : given[3], given[4] == Py_None ? NULL : given[4])) &&
         c.e->kind == ON_CUDA && xf_is_current(c.e, &c.on))
         kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
-    if (kept && f->is_host)
+    if (kept && f && f->is_host)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
     if (nbytes > 0 && nbytes <= PACKED_MOST && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
@@ -435,7 +435,7 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (take_apart(given[0], given[1], given[2], &c) && (c.e = device_of_first(c.leaves)) && c.e->kind == ON_CUDA && c.e->launch &&
         c.e->wait && c.e->fetch_later && xf_is_current(c.e, &c.on))
         kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &f, &members);
-    if (kept && !f->is_host && f->index == c.e->index)
+    if (kept && f && !f->is_host && f->index == c.e->index)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
     table = ((size_t)members * sizeof *parts + 63) / 64 * 64;
     if (nbytes > 0 && replay.byte >= 0 && (is_pinned || nbytes <= PACKED_MOST))
