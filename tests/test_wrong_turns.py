@@ -616,7 +616,6 @@ OF_ALL = [
             "xl.linspace(x, 1, 3)",
             "xl.arange(x)",
             "xl.random.default_rng(1).uniform(x, 3.0, 2)",
-            "sim.linspace(x, 1, 3)",
             "sim.arange(0, x)",
         )
     ],

@@ -19,7 +19,7 @@ from xferlib._core import blocks, registry
 from xferlib._core import streams as capture
 from xferlib._core.arguments import flatten, register, say_where
 from xferlib._core.arrays import check_dtype
-from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, PACKED_LEAF_MOST
+from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, TOGETHER_FROM
 from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
 from xferlib._transfer import copies, many, plan, replay
@@ -215,7 +215,7 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
         return rebuild(results)
     if pinned and stream is None and (results := _fetch_few_to_pinned(leaves)) is not None:
         return rebuild(results)
-    if stream is None and many.are_few(leaves, PACKED_LEAF_MOST):
+    if stream is None and many.are_few(leaves, TOGETHER_FROM):
         return rebuild(
             [leaf if registry.owner_of(leaf) is None else transfers.to_host(leaf, pinned=pinned) for leaf in leaves]
         )

@@ -289,8 +289,9 @@ def test_inspection(space: Space) -> None:
     assert xp.isdtype(xp.float32, "real floating")
     assert xp.broadcast_shapes((2, 1), (3,)) == (2, 3)
     assert xp.__array_api_version__ == "2025.12"
-    several = xp.meshgrid(d[0], d[0]), xp.meshgrid(), xp.broadcast_arrays(d, d), xp.unstack(d), info.devices()
+    several = xp.meshgrid(d[0], d[0]), xp.meshgrid(), xp.broadcast_arrays(d, d), xp.unstack(d)
     assert {type(each) for each in several} == {tuple}
+    assert type(info.devices()) is list
 
 
 def test_a_list_is_no_dtype_however_deep_it_is(space: Space) -> None:
@@ -309,7 +310,6 @@ def test_every_name_of_the_standard_is_there(space: Space) -> None:
 
 
 def test_numpys_functions_name_the_namespaces(space: Space) -> None:
-    with pytest.raises(TypeError, match=r"get_array_module\(x\).sin"):
-        np.sin(space.put(X))
+    same(space.get(np.sin(space.put(X))), space.get(space.xp.sin(space.put(X))))  # one of the device's functions
     with pytest.raises(TypeError, match=r"get_array_module\(x\).concat"):
         np.concatenate([space.put(X)])

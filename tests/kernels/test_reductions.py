@@ -15,7 +15,15 @@ from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
-from xferlib.kernels import arguments, cuda_reduction, host_compiler, native_reduction, reduction, reductions
+from xferlib.kernels import (
+    arguments,
+    cuda_engine,
+    cuda_reduction,
+    host_compiler,
+    native_reduction,
+    reduction,
+    reductions,
+)
 from xferlib.kernels.numpy_reduction import NumpyReduction
 from xferlib.kernels.reduction import ReductionKernel
 from xferlib.testing import configured
@@ -504,7 +512,7 @@ def test_a_result_in_several_parts_on_a_gpu(data):
     vars(gpu)["stream_is_recorded"] = lambda _: is_recorded
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arguments, "common_device", lambda _, names, args: (gpu, gpu, {0: gpu.view(args[0])}))
-        patch.setattr(cuda_reduction, "_COUNTERS", 1 if few else 4096)
+        patch.setattr(cuda_engine, "_COUNTERS", 1 if few else 4096)
         again = ReductionKernel(kernel.definition)
         for _ in range(2):  # the counters are as before
             assert same_bits(again(x, axis=axis), expected)

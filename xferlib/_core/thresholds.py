@@ -76,15 +76,13 @@ Hosts: H200."""
 
 # --- many arrays as one
 
-PACKED_LEAF_MOST = 256 << 10
-"""Leaves of a tree of up to this size share an allocation.
-Hosts: none."""
 PACKED_TREE_MOST = 1 << 20
 """Leaves of any size do if all of them have no more than this: one thread packs them in less time than it takes to
-begin a transfer (11 leaves of 740 KB took 359 us to an H200, and 174 packed)."""
+begin a transfer (11 leaves of 740 KB took 359 us to an H200, and 174 packed).
+Hosts: H200."""
 TOGETHER_FROM = 256 << 10
-"""From here on threads of C collect leaves that go together, and the link carries those that come in a copy of their
-own; a kernel of the device writes fewer bytes to pinned memory by itself.
+"""Leaves of a tree of up to this size share an allocation. From this size in all on threads of C collect them, and the
+link carries those that come in a copy of their own; a kernel writes fewer bytes to pinned memory by itself.
 Hosts: none."""
 FEW_LEAVES = 8
 """Fewer arrays are copied one after the other, if all but `FEW_LARGE_LEAVES` are small: on an H100's host one takes

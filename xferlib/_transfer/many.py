@@ -31,7 +31,6 @@ from xferlib._core.thresholds import (
     FEW_LEAVES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
-    PACKED_LEAF_MOST,
     PACKED_TREE_MOST,
     PINNED_QUERY_FROM,
     TOGETHER_FROM,
@@ -112,7 +111,7 @@ def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
     return found
 
 
-def sort_leaves(leaves: Sequence[Any], dtype: Any, most: int = PACKED_LEAF_MOST) -> tuple[list[LeafKind], list[int]]:
+def sort_leaves(leaves: Sequence[Any], dtype: Any, most: int = TOGETHER_FROM) -> tuple[list[LeafKind], list[int]]:
     """Sort arrays: the small ones, which share a slab, by kind, and the numbers of the others; skip other leaves.
 
     Args:
@@ -374,7 +373,7 @@ def keep_upload(
     if alone:
         packed, alone = sort_leaves(leaves, None, PACKED_TREE_MOST)
     layout = SlabLayout(packed)
-    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= PACKED_LEAF_MOST else PACKED_TREE_MOST)
+    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= TOGETHER_FROM else PACKED_TREE_MOST)
     if alone or not packed or not layout.is_plain or is_large:
         return False
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
@@ -785,7 +784,7 @@ class ManyDownload:
             return
         leaf = _Leaf(number, array, *found, nbytes)
         self._carried += nbytes
-        if self._gathers and nbytes <= PACKED_LEAF_MOST:
+        if self._gathers and nbytes <= TOGETHER_FROM:
             self._small.append(leaf)
         elif self._is_pinned or self._can_stage:
             self._group.append(leaf)
