@@ -177,7 +177,7 @@ def _find_function(name: str) -> Any:
 
 
 def make_tables() -> dict[str, tuple[dict[str, Any], Any, bool]]:
-    """The names of each module, how others are found in it, and whether it has any submodule that is asked for."""
+    """The names of each module, how others are found in it, and whether it has submodules by any name."""
     nothing = lambda _: lambda _: None
     runtime = {
         "CUDARuntimeError": devices.CUDARuntimeError, "is_hip": False, "runtimeGetVersion": lambda: 13000,

@@ -1,5 +1,5 @@
 /* The next batch of a loop, in one call of C: an array of a list, or of an iterator, is copied on the consumer's stream when
-   it is asked for, as a plain loop would do it.
+   its turn comes, as a plain loop would do it.
 
    In Python the steps from the loop to that copy are four calls, which take 1 us by themselves and 8 between kernels, where their
    code and objects have left the processor's caches: a quarter of what 64 KiB take to reach a GPU. Whatever is not usual is

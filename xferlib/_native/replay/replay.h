@@ -122,7 +122,7 @@ typedef struct device_entry {
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
     PyObject *pointer;        /* array -> its address */
     PyObject *stream;         /* () -> handle of the current stream, where the exchange API does not tell */
-    PyObject *hand_out;       /* (): the program is given an array; NULL: nobody wants to know */
+    PyObject *hand_out;       /* (): the program is given an array; NULL: the library does not want to know */
     PyObject *is_current;     /* () -> whether the device is the thread's; NULL: it is the only one */
     PyObject *pinned;         /* (extents, dtype) -> host array in pinned memory */
     PyObject *scratch;        /* () -> the address and the size of the thread's pinned memory */

@@ -244,7 +244,7 @@ static void pack(char *memory, const Part *parts, Py_ssize_t count)
         memcpy(memory + parts[i].place, parts[i].host, (size_t)parts[i].nbytes);
 }
 
-/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, whatever the stream does;
+/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, also while the stream is busy;
    more pass through pinned memory, which must be free again: that is for an idle stream. */
 static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t count, size_t nbytes)
 {

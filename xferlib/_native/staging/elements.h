@@ -167,7 +167,7 @@ static inline float half_to_float(uint16_t half) {
     return value;
 }
 
-/* Small floats: a sign, an exponent, and `fraction` bits, in so many bytes. The table is in xferlib/_core/dtypes.py: the
+/* Small floats: a sign, an exponent, and `fraction` bits, in one or two bytes. The table is in xferlib/_core/dtypes.py: the
    largest finite number, what is beyond it, NaN. To nearest, ties to even; as for halves above, adding a number whose last
    bit is worth that of the smallest number rounds subnormal ones. */
 INLINED uint32_t narrow(
