@@ -985,7 +985,8 @@ class Processes(Harness):
                 status = 0
                 for prefetcher in prefetchers:
                     try:  # on a CPU one without a thread goes on with the child's own copy of the source
-                        status = status or IS_ASYNC or not (xl.to_host(next(prefetcher)) == 1).all()
+                        found = next(prefetcher)
+                        status = status or IS_ASYNC or not (xl.to_host(found) == 1).all()
                     except xl.errors.ForkError as error:
                         status = status or "fork" not in str(error)
                     prefetcher.close()

@@ -135,7 +135,7 @@ int xf_fill_tables(PyObject *things, PyObject *elements, PyObject *numpy)
     if (!take_elements(elements))
         return 0;
     for (int i = 0; i < replay.element_count; ++i)
-        if (replay.elements[i].code == BYTE && replay.elements[i].itemsize == 1)
+        if (replay.elements[i].code == WHOLE && replay.elements[i].itemsize == 1)
             replay.byte = i;
     for (int i = 0; i < LENGTH(names); ++i) {
         PyObject **name = (PyObject **)(void *)((char *)&replay + names[i].offset);
