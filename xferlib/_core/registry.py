@@ -737,11 +737,19 @@ def get_chosen_backend() -> str | None:
     return name if name is not None or not choices else choices[-1].name
 
 
+_outside: tuple[process.Config | None, str | None, str | None] = (None, None, None)
+"""The settings and the automatic choice that were last looked at, and the backend that they make the default one."""
+
+
 def is_unnamed(name: str) -> bool:
     """Whether a backend is the default one although no line of the program has named it; looks for none."""
-    if get_chosen_backend() is not None or process.is_by_program("backend") or process.is_by_program("device"):
+    global _outside
+    config = process.get()
+    if _outside[0] is not config or _outside[1] is not _automatic:  # each new array of torch's asks
+        _outside = (config, _automatic, _get_environment_backend() or _automatic)
+    if name != _outside[2] or get_chosen_backend() is not None:
         return False
-    return name == (_get_environment_backend() or _automatic)
+    return not (process.is_by_program("backend") or process.is_by_program("device"))
 
 
 def describe_default() -> str:

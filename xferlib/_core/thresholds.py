@@ -76,10 +76,6 @@ Hosts: H200."""
 
 # --- many arrays as one
 
-PACKED_TREE_MOST = 1 << 20
-"""Leaves of any size do if all of them have no more than this: one thread packs them in less time than it takes to
-begin a transfer (11 leaves of 740 KB took 359 us to an H200, and 174 packed).
-Hosts: H200."""
 TOGETHER_FROM = 256 << 10
 """Leaves of a tree of up to this size share an allocation. From this size in all on threads of C collect them, and the
 link carries those that come in a copy of their own; a kernel writes fewer bytes to pinned memory by itself.
@@ -139,5 +135,6 @@ DIRECT_MOST = 1 << 20
 """Up to here copying an array takes less time than ordering two streams by events and waking threads: on an H200 a loop
 with eight kernels takes 119 us for each batch of 256 KiB and 180 for 1 MiB, and 140 and 184 by way of another stream;
 with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168. Pinned arrays of up to four times as many bytes are
-only enqueued.
+only enqueued. Leaves of a tree are packed into one copy by one thread, of any size together, if none has more bytes
+(11 leaves of 740 KB took 359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""

@@ -314,6 +314,8 @@ def _after_fork_in_child() -> None:
     """Mark every feed as the parent's, as are the threads that may hold its locks."""
     for feed in process.list_living(_feeds):
         feed._is_forked = True
+        if feed.reader is not None:
+            feed.reader.is_free = False  # C asks the feed, which refuses
     _feeds.clear()
 
 

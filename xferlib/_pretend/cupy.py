@@ -21,7 +21,7 @@ VERSION = "14.2.0"
 
 _ABSENT = frozenset({
     "array_api", "asmatrix", "bmat", "busday_count", "busday_offset", "chararray", "datetime_as_string", "emath",
-    "frombuffer_like", "is_busday", "ma", "matrix", "memmap", "nditer", "poly", "rec", "recarray", "record",
+    "is_busday", "ma", "matrix", "memmap", "nditer", "poly", "rec", "recarray", "record",
     "trim_zeros", "void",
 })  # fmt: skip
 """Names of NumPy's that CuPy has not."""

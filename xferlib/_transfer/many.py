@@ -27,11 +27,11 @@ from xferlib._core.backend import Run
 from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
+    DIRECT_MOST,
     FEW_LARGE_LEAVES,
     FEW_LEAVES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
-    PACKED_TREE_MOST,
     PINNED_QUERY_FROM,
     TOGETHER_FROM,
 )
@@ -371,9 +371,9 @@ def keep_upload(
     if not _may_keep():
         return False
     if alone:
-        packed, alone = sort_leaves(leaves, None, PACKED_TREE_MOST)
+        packed, alone = sort_leaves(leaves, None, DIRECT_MOST)
     layout = SlabLayout(packed)
-    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= TOGETHER_FROM else PACKED_TREE_MOST)
+    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= TOGETHER_FROM else DIRECT_MOST)
     if alone or not packed or not layout.is_plain or is_large:
         return False
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)

@@ -984,9 +984,9 @@ class Processes(Harness):
                 global prefetchers
                 status = 0
                 for prefetcher in prefetchers:
-                    try:  # on a CPU one without a thread goes on with the child's own copy of the source
-                        found = next(prefetcher)
-                        status = status or IS_ASYNC or not (xl.to_host(found) == 1).all()
+                    try:
+                        next(prefetcher)
+                        status = 1
                     except xl.errors.ForkError as error:
                         status = status or "fork" not in str(error)
                     prefetcher.close()
