@@ -25,7 +25,7 @@ from xferlib import sim
 from xferlib.errors import TransferError
 from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
-from xferlib.sim.model import Stager
+from xferlib.sim.model import Operation, Stager
 
 STRIKES = None if IS_LONG else 4
 """Of each program and error; None for two at each line: the first time that it is reached, and a later time."""
@@ -281,3 +281,33 @@ def test_an_error_at_any_line_leaves_the_simulator_fit_for_use(
         strikes = [*chance.sample(strikes, STRIKES), *later.values()]
     faults = {strike: find_fault(program, *strike, error) for strike in strikes}
     assert {strike: fault for strike, fault in faults.items() if fault} == {}
+
+
+def _strike_each_line(*functions: Callable[..., Any]) -> Iterator[Strike]:
+    """A Ctrl-C at each line of functions of the simulator, the first time that it is reached."""
+    for function in functions:
+        code = function.__code__
+        for number in sorted({line for *_, line in code.co_lines() if line is not None}):
+            yield Strike((Path(code.co_filename).name, number, code.co_qualname), 0, KeyboardInterrupt)
+
+
+def test_what_was_struck_as_it_ended_is_not_carried_out_again() -> None:
+    """A second copy would overwrite what the program has written since; a second kernel would use newer input."""
+    struck = 0
+    for strike in _strike_each_line(Operation.carry_out, Operation.finish):
+        with sim.check("raise", schedule="lazy"):
+            source, arriving = xl.ones(N), xl.pinned_array(np.full(N, 5.0))
+            xl.synchronize()
+            double = source * 2.0
+            transfer = xl.to_host_async(source, out=arriving)
+            with contextlib.suppress(KeyboardInterrupt):
+                strike.run(transfer.result)
+            transfer.result()
+            arriving[:] = 7.0
+            source += 1.0
+            assert (xl.to_host(source) == 2.0).all()
+            machine().engine.drain()
+            assert (arriving == 7.0).all()
+            assert (xl.to_host(double) == 2.0).all()
+        struck += strike.has_struck
+    assert struck > 5

@@ -547,12 +547,13 @@ class Operation(Action):
         assert self.run is not None
         if self.is_repeatable:
             self.run()
-            self._is_done = True
             self.run = None
+            self._is_done = True
             self.before = ()
             return
         # In one call of C: an error that struck between the two would have the work done twice, or not at all.
-        call_all(self.run, functools.partial(setattr, self, "_is_done", True))
+        # What has nothing to run is done when all before it is, so that an error may strike before it is noted.
+        call_all(self.run, functools.partial(setattr, self, "run", None))
         self.finish()
 
     def compute(self) -> None:
@@ -573,8 +574,8 @@ class Operation(Action):
 
     def finish(self) -> None:
         """Note that it is done; shadows keep operations for long, but must not keep their arrays."""
+        self.run = None  # first: what is done is never carried out again, wherever an error strikes
         self._is_done = True
-        self.run = None
         self.before = ()
 
     def list_needed(self) -> list[Operation]:
