@@ -289,6 +289,12 @@ def arcsine_double() -> str:
     return series("ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9)
 
 
+def wide(name: str, x: Any, unit: int) -> str:
+    """A number in units of ``2^unit``, as two words."""
+    count = int(mp.nint(mp.ldexp(x, -unit)))
+    return f"#define XF_{name} 0x{count >> 64:016x}ull, 0x{count & (1 << 64) - 1:016x}ull  // in units of 2^{unit}\n"
+
+
 def tables() -> dict[str, str]:
     """The text of each place for constants in the file, by its name."""
     return {
@@ -314,6 +320,7 @@ def tables() -> dict[str, str]:
         "arctan_double": arctan_double(),
         "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
         "arcsine_double": arcsine_double(),
+        "wide": wide("WIDE_HALF_PI", mp.pi / 2, -127) + wide("WIDE_LN2", mp.ln(2), -120),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }
 

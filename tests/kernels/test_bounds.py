@@ -139,7 +139,7 @@ def test_their_neighbours(name, place, step, sign):
     assert distance_ulp(name, x, float(actual[0])) <= guarantee(name, "float64").bound_ulp
 
 
-# --- the table of guarantees: complete, published, and honest about what is identical
+# --- the table of guarantees: complete and published
 
 
 def test_every_array_api_function_is_there():
@@ -163,8 +163,7 @@ def test_aliases_lead_somewhere():
 @pytest.mark.parametrize("name", CALLS)
 def test_float32_functions_are_correctly_rounded_and_float64_ones_bounded(name):
     assert guarantee(name, "float32").bound_ulp == 0.5
-    assert guarantee(name, "float32").is_identical
-    assert str(guarantee(name, np.float64)) == "0.52 ulp, identical"
+    assert str(guarantee(name, np.float64)) == "0.52 ulp"
 
 
 def test_unknown_function_or_dtype():
@@ -175,7 +174,7 @@ def test_unknown_function_or_dtype():
 
 
 def test_words():
-    assert str(guarantee("add", "int8")) == "exact, identical"
-    assert str(guarantee("exp", "float32")) == "correctly rounded, identical"
-    assert str(guarantee("exp", "float64")) == "0.52 ulp, identical"
-    assert str(guarantee("remainder", "float64")) == "fixed formula, identical"
+    assert str(guarantee("add", "int8")) == "exact"
+    assert str(guarantee("exp", "float32")) == "correctly rounded"
+    assert str(guarantee("exp", "float64")) == "0.52 ulp"
+    assert str(guarantee("remainder", "float64")) == "fixed formula"

@@ -26,6 +26,29 @@ COMPILER = host_compiler.find_compiler()
 DIGESTS = Path(__file__).parent / "digests.json"
 SINGLE = [*CALLS, "erf"]
 WAYS = ("pairs", "double")
+NEXT_TO_MIDDLES = {
+    "arctan2": [
+        (0x3e1d2f9d, 0xbdec4f12, 0x400dc8b6), (0xb8aa9a72, 0xbf85ea7a, 0xc0490e94),
+        (0x3d31d153, 0x3ed0d2a0, 0x3dd92c2c), (0xb9c87aad, 0xbd16ded0, 0xc04865c5),
+        (0x3abd8415, 0xbf91b0b2, 0x4048fb0a), (0x39fe0269, 0x3fd063df, 0x399c0557),
+        (0x390e95ab, 0xbf5dd985, 0x40490d49), (0x415717ca, 0x3d1844e0, 0x3fc8b53d),
+        (0x3c1ee0d7, 0xbcd7aa21, 0x4032798c), (0xb900b542, 0xbfcaae78, 0xc0490e96),
+        (0xc3785c2d, 0xbffd6b9c, 0xbfca1510), (0x4000d989, 0xbde0ab9d, 0x3fd0079a),
+        (0x441b99e0, 0xbefae8c9, 0x3fc929a8), (0xbc7c0f7b, 0x3fc530c6, 0xbc239c96),
+        (0x418fb8e6, 0x3efcf74e, 0x3fc58ae8), (0x3c9b1ac6, 0x3ee858f6, 0x3d2acb7b),
+    ],
+    "power": [
+        (0x3f7f6028, 0x46c6a8f9, 0x12aa8648), (0x3f80004c, 0x4aaf7edb, 0x650f735c),
+        (0x3ecd3def, 0xc18d2282, 0x4b19f54a), (0x3f8039aa, 0x46e9ec7d, 0x65776a9a),
+        (0x40c19c19, 0xc23cb36f, 0x02333783), (0x3f49244c, 0xc24cf9a4, 0x48636f0c),
+        (0x3f8951d9, 0x4449e75a, 0x686ce4c9), (0x3f7fffc2, 0x4b59a966, 0x1976fba9),
+        (0x3fce64d0, 0x419ac5e0, 0x46216e35), (0x3f7fffd6, 0xcb884b93, 0x5fb78ef5),
+        (0x3f6d1844, 0x41990e78, 0x3e6bf892), (0x3f7ffa0e, 0xc807ee8d, 0x4894eb97),
+        (0x3f7fffe5, 0xcbdd5bbc, 0x6124ad1b), (0x3f8000c6, 0x4a5eec44, 0x7da58b14),
+        (0x3f86cdf2, 0x4488262b, 0x6827aace), (0x3f043871, 0xc1fe0d01, 0x4e9a5a89),
+    ],
+}  # fmt: skip
+"""The bits of x, y and the right result, which is within 2^-27 of its last place of the middle of two floats."""
 both_ways = pytest.mark.parametrize("way", WAYS)
 needs_compiler = pytest.mark.skipif(COMPILER is None or COMPILER.is_tcc, reason="needs a C compiler that optimises")
 needs_nvrtc = pytest.mark.skipif(not targets.has_nvrtc(), reason="NVRTC is not installed")
@@ -279,6 +302,34 @@ def test_the_careful_step_of_pairs_alone(name, monkeypatch):
     found, is_careful = run(name, x, y, sweeps=native_digest.cuda_library([name]))
     assert is_careful.all()
     assert same_bits(found, pair_kernel(name)(x, y))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["arctan2", "power"])
+def test_the_comparison_with_the_middle_of_two_floats_alone(name, monkeypatch):
+    sections = never_sure(cuda_functions.sections())
+    needs, wide = sections["wide"]
+    always = wide.replace("return rest - (1ull << 63) + bound <= 2ull * bound;", "return 1;")
+    assert always != wide
+    monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, "wide": (needs, always)})
+    x, y = pairs_of(name, 3000, seed=24)
+    if name == "arctan2":  # the middle next to the angle of others may lie beyond an axis
+        with np.errstate(all="ignore"):
+            is_between = np.abs(np.log2(np.abs(x) / np.abs(y))) < 22
+        x, y = x[is_between], y[is_between]
+    found, _ = run(name, x, y, sweeps=native_digest.cuda_library([name]))
+    assert same_bits(found, pair_kernel(name)(x, y))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["arctan2", "power"])
+@both_ways
+def test_pairs_next_to_the_middle_of_two_floats(name, way):
+    x, y, exact = np.array(NEXT_TO_MIDDLES[name], np.uint32).view(np.float32).T
+    found, is_careful = run(name, x, y, sweeps=library(way))
+    assert is_careful.all()
+    assert same_bits(found, exact)
+    assert same_bits(pair_kernel(name)(x, y), exact)
 
 
 @needs_compiler

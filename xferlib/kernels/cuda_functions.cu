@@ -8,7 +8,8 @@
 // Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops. ``xf_careful_NAME`` is
 // right for all operands: it computes with integers of 64 bits. Its errors are below 2^-59, and no result of a function
 // of one float lies that near to the middle of two floats, but for exact ones and one of log1p: the sweep over all inputs
-// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps.
+// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps. A result of two floats may lie
+// nearer: it is compared with the middle.
 //
 // Nothing may be contracted (--fmad=false): the quick steps add exactly what a rounding has lost.
 
@@ -2586,16 +2587,114 @@ XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
   return ax;
 }
 
-//: arctan2: arctan_careful
-// The angle whose tangent is the quotient of two floats so small that it differs from it by less than it can say, but is
-// smaller: a quotient in the middle of two floats is rounded down.
+//: wide: number
+// What decides between two floats where the 64 bits of a careful step of two operands do not: the middle of these floats
+// has 25 bits, and the exact result is compared with it in some 100. Of the 2^64 pairs of floats the nearest to a middle,
+// but for those in one, can be expected at 2^-88 (J.-M. Muller et al., "Handbook of Floating-Point Arithmetic", 2018).
+// A number from 0 to 2, in units of 2^-127.
+typedef struct { xf_u64 high, low; } xf_wide;
+
+// constants: wide
+#define XF_WIDE_HALF_PI 0xc90fdaa22168c234ull, 0xc4c6628b80dc1cd1ull  // in units of 2^-127
+#define XF_WIDE_LN2 0x00b17217f7d1cf79ull, 0xabc9e3b39803f2f7ull  // in units of 2^-120
+// end of constants
+XF_QUICK xf_wide xf_wide_of(xf_u64 high, xf_u64 low) { xf_wide r; r.high = high; r.low = low; return r; }
+XF_QUICK xf_wide xf_wide_sum(xf_wide x, xf_wide y) {
+  xf_u64 low = x.low + y.low;
+  return xf_wide_of(x.high + y.high + (low < x.low), low);
+}
+XF_QUICK xf_wide xf_wide_difference(xf_wide x, xf_wide y) {
+  return xf_wide_of(x.high - y.high - (x.low < y.low), x.low - y.low);
+}
+XF_CAREFUL xf_wide xf_wide_product(xf_wide x, xf_wide y) {  // less than 8 units too small
+  xf_wide p = xf_wide_of(__umul64hi(x.high, y.high), x.high * y.high);
+  p = xf_wide_sum(p, xf_wide_of(0ull, __umul64hi(x.high, y.low)));
+  p = xf_wide_sum(p, xf_wide_of(0ull, __umul64hi(x.low, y.high)));
+  return xf_wide_sum(p, p);
+}
+// (n 2^128 + x) / d in integers, n < d < 2^32
+XF_CAREFUL xf_wide xf_wide_quotient(xf_u64 n, xf_wide x, xf_u64 d) {
+  xf_wide q;
+  n = n << 32 | x.high >> 32;
+  q.high = n / d << 32;
+  n = n % d << 32 | (x.high & 0xffffffffull);
+  q.high |= n / d;
+  n = n % d << 32 | x.low >> 32;
+  q.low = n / d << 32;
+  n = n % d << 32 | (x.low & 0xffffffffull);
+  q.low |= n / d;
+  return q;
+}
+// The integer x n 2^shift, of three words with the least one first; it must be below 2^192.
+XF_CAREFUL void xf_wide_multiple(xf_wide x, xf_u64 n, int shift, xf_u64 *v) {
+  v[0] = x.low * n;
+  v[1] = x.high * n + __umul64hi(x.low, n);
+  v[2] = __umul64hi(x.high, n) + (v[1] < x.high * n);
+  for (; shift < 0; ++shift) {
+    v[0] = v[0] >> 1 | v[1] << 63;
+    v[1] = v[1] >> 1 | v[2] << 63;
+    v[2] >>= 1;
+  }
+  for (; shift > 0; --shift) {
+    v[2] = v[2] << 1 | v[1] >> 63;
+    v[1] = v[1] << 1 | v[0] >> 63;
+    v[0] <<= 1;
+  }
+}
+XF_CAREFUL int xf_is_greater(const xf_u64 *v, const xf_u64 *w) {
+  if (v[2] != w[2]) return v[2] > w[2];
+  return v[1] != w[1] ? v[1] > w[1] : v[0] > w[0];
+}
+// Whether x is within 2^-50 of the middle of two floats, relatively to them; and that middle.
+XF_CAREFUL int xf_find_middle(xf_number x, xf_number *middle) {
+  int exponent = x.e + 63, shift = exponent < -126 ? -86 - exponent : 40;
+  xf_u64 rest, bound;
+  if (exponent > 127 || shift > 65 || !x.m) return 0;
+  rest = shift < 64 ? x.m << (64 - shift) : x.m >> (shift - 64);
+  bound = 1ull << (77 - shift);
+  *middle = xf_number_of((shift < 64 ? x.m >> shift << 1 : 0ull) | 1ull, x.e + shift - 1, x.sign);
+  return rest - (1ull << 63) + bound <= 2ull * bound;
+}
+// A number next to a middle: it is rounded as what lies on the same side.
+XF_QUICK xf_number xf_beside(xf_number middle, int is_above) {
+  return xf_number_of(is_above ? middle.m + 1ull : middle.m - 1ull, middle.e, middle.sign);
+}
+
+//: arctan2: arctan_careful wide
+// The angle whose tangent is the quotient q of two floats, below 2^-26: it is smaller by q^3 / 3, which is less than what
+// lies between the middle of two floats and a quotient that is none; a quotient in a middle is rounded down.
 XF_CAREFUL xf_number xf_tiny_angle(xf_number y, xf_number x) {
   xf_u64 a = y.m >> 1, b = x.m >> 40, q = a / b;  // of 24 bits, as all floats
   return xf_number_of((q << 1) + (q * b == a ? ~0ull : 1ull), y.e - x.e - 40, 0u);
 }
+// Whether the angle of (x, y), both positive, is above a, from 0 to pi / 2: the sign of y cos(a) - x sin(a), by Taylor's
+// series.
+XF_CAREFUL int xf_is_angle_above(xf_number y, xf_number x, xf_wide a) {
+  xf_wide half = xf_wide_of(a.high >> 1, a.low >> 1 | a.high << 63), square = xf_wide_product(half, half), t;
+  xf_wide one = xf_wide_of(1ull << 63, 0ull), c = one, s = one;
+  xf_u64 left[3], right[3];
+  int n, shift = y.e - x.e;
+  for (n = 20; n; --n) {
+    t = xf_wide_quotient(0ull, xf_wide_product(square, c), (xf_u64)(n * (2 * n - 1)));
+    c = xf_wide_difference(one, xf_wide_sum(t, t));
+    t = xf_wide_quotient(0ull, xf_wide_product(square, s), (xf_u64)(n * (2 * n + 1)));
+    s = xf_wide_difference(one, xf_wide_sum(t, t));
+  }
+  xf_wide_multiple(c, y.m >> 40, shift > 0 ? shift : 0, left);
+  xf_wide_multiple(xf_wide_product(a, s), x.m >> 40, shift < 0 ? -shift : 0, right);
+  return xf_is_greater(left, right);
+}
+// The same of the angle of (-x, y), if `is_left`, and the middle of two floats.
+XF_CAREFUL int xf_is_arctan2_above(xf_number y, xf_number x, int is_left, xf_number middle) {
+  int shift = -62 - middle.e;  // to units of 2^-126; no bit of the middle is lost
+  xf_wide a = xf_wide_of(middle.m >> shift, shift ? middle.m << (64 - shift) : 0ull);
+  if (is_left) a = xf_wide_difference(xf_wide_of(XF_WIDE_HALF_PI), a);
+  return xf_is_angle_above(y, x, xf_wide_sum(a, a)) != is_left;
+}
 XF_CAREFUL float xf_rounded_arctan2(float y, float x, int is_to_odd) {
   float ay = fabsf(y), ax = fabsf(x);
-  xf_number a, pi = xf_number_of(XF_HALF_PI, -62, 0u), n, d;
+  xf_number a, pi = xf_number_of(XF_HALF_PI, -62, 0u), n, d, middle;
+  int is_left = (int)(__float_as_uint(x) >> 31), is_known = 1;
   if (x != x || y != y) return XF_NAN;
   if (ay == XF_INFINITY && ax == XF_INFINITY) ay = ax = 1.0f;
   if (ay == 0.0f || ax == XF_INFINITY) {
@@ -2605,9 +2704,12 @@ XF_CAREFUL float xf_rounded_arctan2(float y, float x, int is_to_odd) {
   } else {
     n = xf_number_of_float(ay);
     d = xf_number_of_float(ax);
-    a = n.e - d.e < -40 ? xf_tiny_angle(n, d) : xf_angle(n, d);
+    is_known = n.e - d.e < -27;
+    a = is_known ? xf_tiny_angle(n, d) : xf_angle(n, d);
   }
-  if (__float_as_uint(x) >> 31) a = a.m ? xf_add(pi, xf_negative(a)) : pi;
+  if (is_left) a = a.m ? xf_add(pi, xf_negative(a)) : pi;
+  if (!is_known && !is_to_odd && xf_find_middle(a, &middle))
+    a = xf_beside(middle, xf_is_arctan2_above(n, d, is_left, middle));
   return xf_signed(xf_round_number(a, is_to_odd), y);
 }
 XF_CAREFUL float xf_careful_arctan2(float y, float x) { return xf_rounded_arctan2(y, x, 0); }
@@ -2627,7 +2729,7 @@ XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   return xf_signed(r, y);
 }
 
-//: power: log_careful exp_careful
+//: power: log_careful exp_careful wide
 // Whether x^y has at most 26 bits, and what it is then: an approximation never tells the middle of two floats from a
 // number next to it. x = m 2^e with m odd needs m^(n 2^f), y = n 2^f, whole; m = 1 needs only a whole exponent.
 XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
@@ -2656,10 +2758,37 @@ XF_CAREFUL int xf_short_power(float x, float y, xf_number *result) {
   *result = xf_number_of(power, exponent > 400.0f ? 400 : exponent < -400.0f ? -400 : (int)exponent, 0u);
   return 1;
 }
+// The size of log(x) in units of 2^-120, and its sign, of a number of at most 28 bits: 2 artanh((f - 1) / (f + 1)) of the
+// fraction from 0.7 to 1.4.
+XF_CAREFUL xf_wide xf_wide_log(xf_number x, int *is_negative) {
+  xf_u64 a = x.m >> 36, one = a < 0xb504f33ull ? 1ull << 27 : 1ull << 28, v[3];
+  int k = x.e + 64 - (one >> 27 == 1ull), n, is_below = a < one;
+  xf_wide s = xf_wide_quotient(is_below ? one - a : a - one, xf_wide_of(0ull, 0ull), a + one), u, p, r;
+  s = xf_wide_of(s.high >> 1, s.low >> 1 | s.high << 63);
+  u = xf_wide_product(s, s);
+  p = xf_wide_of(0ull, 0ull);
+  for (n = 26; n; --n)
+    p = xf_wide_product(u, xf_wide_sum(p, xf_wide_quotient(0ull, xf_wide_of(1ull << 63, 0ull), (xf_u64)(2 * n + 1))));
+  s = xf_wide_sum(s, xf_wide_product(s, p));
+  s = xf_wide_of(s.high >> 6, s.low >> 6 | s.high << 58);
+  *is_negative = k ? k < 0 : is_below;
+  if (!k) return s;
+  xf_wide_multiple(xf_wide_of(XF_WIDE_LN2), (xf_u64)(k < 0 ? -k : k), 0, v);
+  r = xf_wide_of(v[1], v[0]);
+  return (k < 0) == is_below ? xf_wide_sum(r, s) : xf_wide_difference(r, s);
+}
+// Whether x^y is above the middle of two floats that it is next to.
+XF_CAREFUL int xf_is_power_above(xf_number x, xf_number y, xf_number middle) {
+  int is_negative;
+  xf_u64 left[3], right[3];
+  xf_wide_multiple(xf_wide_log(x, &is_negative), y.m >> 40, y.e + 40, left);
+  xf_wide_multiple(xf_wide_log(middle, &is_negative), 1ull, 0, right);
+  return xf_is_greater(left, right) != is_negative;
+}
 XF_CAREFUL float xf_rounded_power(float x, float y, int is_to_odd) {
   float size = fabsf(x), sign = 1.0f;
   int is_whole = fabsf(y) >= 0x1p24f || floorf(y) == y;
-  xf_number t;
+  xf_number t, middle;
   if (x == 1.0f || y == 0.0f) return 1.0f;
   if (x != x || y != y) return XF_NAN;
   if (fabsf(y) == XF_INFINITY) {
@@ -2673,6 +2802,8 @@ XF_CAREFUL float xf_rounded_power(float x, float y, int is_to_odd) {
     t = xf_multiply(xf_log_of_number(xf_number_of_float(size)), xf_number_of_float(y));
     if (t.m && t.e + 63 > 7) return xf_signed(t.sign ? 0.0f : XF_INFINITY, sign);
     t = xf_exp_number(t);
+    if (!is_to_odd && xf_find_middle(t, &middle))
+      t = xf_beside(middle, xf_is_power_above(xf_number_of_float(size), xf_number_of_float(y), middle));
   }
   return xf_signed(xf_round_number(t, is_to_odd), sign);
 }
