@@ -60,6 +60,13 @@ ISMS = {
         lambda xp, x, i: i + x, lambda xp, x, i: xp.astype(i, x.dtype) + x, "xp.astype of one of them"
     ),
     "quotient": Ism(lambda xp, x, i: i / (i + 1), lambda xp, x, i: i // (i + 1), "x // y"),
+    "no axes": Ism(
+        lambda xp, x, i: x * xp.asarray(2.0), lambda xp, x, i: xp.astype(x, xp.float64) * xp.asarray(2.0),
+        "xp.astype of one of them",
+    ),
+    "uint16": Ism(
+        lambda xp, x, i: xp.astype(i, xp.uint16) + 1, lambda xp, x, i: xp.add(xp.astype(i, xp.uint16), 1), "xp.add(x, y)"
+    ),
     "divmod": Ism(lambda xp, x, i: divmod(x, 2.0)[0], lambda xp, x, i: x // 2.0, "x // y, x % y"),
     "fill": Ism(lambda xp, x, i: _filled(x), lambda xp, x, i: _assigned(x), "x[...] = value"),
 }  # fmt: skip

@@ -160,10 +160,10 @@ def _guard_members(saved: dict[str, Any]) -> dict[str, Any]:
         "dtype": property(dtype),
     }  # fmt: skip
     symbols = {**BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul", "divmod": "divmod"}
-    for operator in symbols:
+    for operator, counterpart in symbols.items():
         for special in (f"__{operator}__", f"__r{operator}__", f"__i{operator}__"):
             if special in saved:
-                found[special] = _guard_operator(special, saved[special], is_comparison=operator in COMPARISONS)
+                found[special] = _guard_operator(special, saved[special], counterpart)
     for special in ("__getitem__", "__setitem__"):
         found[special] = _guard_index(saved[special])
     return found
@@ -183,13 +183,18 @@ def _refuse_scalar(name: str, value: Any) -> NoReturn:
     _refuse(what, f"{type(value.item()).__name__}(value)", "the scalar's dtype counts on some alone")
 
 
-def _guard_operator(special: str, function: Callable[..., Any], *, is_comparison: bool) -> Callable[..., Any]:
+def _guard_operator(special: str, function: Callable[..., Any], counterpart: str) -> Callable[..., Any]:
+    """The operator, which checks its operands; ``counterpart`` is the namespace's function of the same meaning."""
+    is_comparison = counterpart in COMPARISONS.values()
+
     def call(self: SimArray, other: Any) -> Any:
         if _is_of_program(sys._getframe(1)):
             if isinstance(other, np.generic):
                 _refuse_scalar(special, other)
             if special in ("__divmod__", "__rdivmod__"):
                 _refuse("divmod(x, y)", "x // y, x % y")
+            if self.info.dtype in _UNSIGNED and counterpart not in _OF_UNSIGNED:
+                _refuse(f"{special.strip('_')} of {self.info.dtype}", f"xp.{counterpart}(x, y)", "torch has none")
             if not is_comparison:
                 _check_kinds(special.strip("_"), self, other)
         return function(self, other)
@@ -206,6 +211,9 @@ def _name_after(function: Callable[..., Any], made: Any) -> Callable[..., Any]:
 
 
 _DEFAULT = "torch gives its default float"
+_UNSIGNED = frozenset(map(np.dtype, ("uint16", "uint32", "uint64")))
+_OF_UNSIGNED = frozenset({"multiply", "divide", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal"})
+"""The operators that torch has for these dtypes; its other ones raise."""
 
 
 def _check_kinds(name: str, x: SimArray, other: Any) -> None:
@@ -215,6 +223,7 @@ def _check_kinds(name: str, x: SimArray, other: Any) -> None:
         second = other.info.dtype
         mixed = {own.kind, second.kind} & {*"biu"} and np.result_type(own, second).kind in "fc"
         says, instead = f"{own} and {second}", "xp.astype of one of them"
+        _check_axes(name, x, other)
     else:
         second = np.dtype(type(other)) if type(other) in (bool, int, float, complex) else own
         mixed = own.kind in "biu" and second.kind in "fc"
@@ -223,6 +232,21 @@ def _check_kinds(name: str, x: SimArray, other: Any) -> None:
         _refuse(f"{name} of {says}", instead, _DEFAULT)
     if own.kind in "biu" and second.kind in "biu" and "truediv" in name:
         _refuse(f"{name} of integers", "xp.astype(x, dtype) / y, or x // y", _DEFAULT)
+
+
+def _check_axes(name: str, x: SimArray, other: SimArray) -> None:
+    """Refuse an array without axes whose dtype would widen that of the other one, which torch does not do."""
+    small, large = sorted((x, other), key=lambda each: each.ndim)
+    own, second = large.info.dtype, small.info.dtype
+    is_alone = small.ndim == 0 < large.ndim and not name.startswith("i")  # in place the target's dtype stays
+    if is_alone and own.kind in "biufc" and _kind(own) == _kind(second) and np.result_type(own, second) != own:
+        _refuse(
+            f"{name} of {own} and an array without axes of {second}", "xp.astype of one of them", f"torch keeps {own}"
+        )
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return "i" if dtype.kind == "u" else dtype.kind
 
 
 def _guard_index(function: Callable[..., Any]) -> Callable[..., Any]:
