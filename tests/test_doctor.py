@@ -168,7 +168,12 @@ class Machine:
 ASKS = {
     "cuda-core": ["cuda-bindings<13"],
     "numba": ["numpy<2.4,>=1.2"],
-    "xferlib": ["optree>=0.14", "cuda-bindings>=13; extra == 'cuda'", "pytest>=99; extra == 'test'"],
+    "xferlib": [
+        "optree>=0.14",
+        "cuda-bindings>=13; extra == 'cuda'",
+        "cuda-bindings<13,>=12.9; extra == 'cuda12'",
+        "pytest>=99; extra == 'test'",
+    ],
 }
 
 
@@ -358,7 +363,8 @@ def test_a_gpu_without_a_driver_is_a_problem(machine: Machine) -> None:
     ("installed", "driver", "severity", "fact"),
     [
         ({"cupy-cuda12x": "13.0", "cupy-cuda13x": "14.2"}, {}, "problem", "cupy-cuda12x, cupy-cuda13x are installed"),
-        ({"cuda-bindings": "12.9.0"}, {}, "problem", "cuda-bindings 12.9.0 is installed, and xferlib needs >=13"),
+        ({"cuda-bindings": "12.8.0"}, {}, "problem", "12.8.0 is installed, and xferlib needs >=13 or <13,>=12.9"),
+        ({"cuda-bindings": "12.9.0"}, {"version": 12090}, "", ""),
         ({"cuda-core": "1.0", "cuda-bindings": "13.0.1"}, {}, "note", "cuda-core 1.0 asks for cuda-bindings<13"),
         ({"numba": "0.50", "numpy": "2.9"}, {}, "note", "numba 0.50 asks for numpy<2.4,>=1.2, and numpy 2.9 is"),
         ({"optree": "0.9.1"}, {}, "problem", "optree 0.9.1 is installed, and xferlib needs >=0.14"),

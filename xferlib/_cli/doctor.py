@@ -819,7 +819,8 @@ def check_backends(
             yield from _judge_device(device)
     if machine.cuda_count and not on_cuda and set(_ON_CUDA) <= set(chosen):
         fact = f"this machine has {machine.cuda_count} CUDA device(s), and no backend that runs on them"
-        yield find(SLOW, fact, "Programs run on the CPU.", install_command("cupy"))
+        is_older = 0 < (machine.driver.get("version") or [0])[0] < 13
+        yield find(SLOW, fact, "Programs run on the CPU.", install_command("cupy-cuda12x" if is_older else "cupy"))
     if len(on_cuda) > 1:
         names = ", ".join(on_cuda)
         report(f"trying {names} together")
@@ -866,7 +867,9 @@ def _judge_device(found: dict[str, Any]) -> Iterator[Finding]:
 
 # Installed versions: too old for xferlib, built for a newer CUDA than the driver's, or bad together.
 
-_RUNTIME_EXTRAS = frozenset({"", "cuda", "cupy", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"})
+_RUNTIME_EXTRAS = frozenset(
+    {"", "cuda", "cuda12", "cupy", "cupy-cuda12x", "torch", "torch-cpu", "pycuda", "pycuda-math", "dask", "mpi"}
+)
 _CUPY = re.compile(r"cupy(?:-cuda(?P<major>\d\d)x|-rocm.*)?")
 _BUILDS = (
     re.compile(r"(?:cuda-bindings|nvidia-cuda-(?:nvrtc|runtime)(?:-cu\d\d)?) (\d+)\.(\d+).*"),
@@ -890,7 +893,8 @@ _INSTALLED = (
 _DRIVER_VERSIONS = (
     Rule(PROBLEM, lambda f: f.built[0] > f.driver[0],
          "{name} is for CUDA {built[0]}, and the driver is for CUDA {driver[0]}.{driver[1]}", "It cannot use the GPU.",
-         "Update the NVIDIA driver, or install the build of {package} for CUDA {driver[0]}."),
+         "Update the NVIDIA driver, or install the build of {package} for CUDA {driver[0]}; the extras cuda12 and "
+         "cupy-cuda12x of xferlib bring what is for CUDA 12."),
     Rule(NOTE, lambda f: f.built[0] == f.driver[0] and f.built > f.driver,
          "{name} is for CUDA {built[0]}.{built[1]}, and the driver is for CUDA {driver[0]}.{driver[1]}",
          "It runs, but what needs the newer driver fails, such as PTX of CUDA {built[0]}.{built[1]}.",
@@ -928,17 +932,18 @@ def _judge_needs(installed: dict[str, str]) -> Iterator[Finding]:
     except metadata.PackageNotFoundError:
         yield find(NOTE, "xferlib is used from a checkout: its requirements were not compared")
         return
-    seen = set()
+    choices: dict[str, list[str]] = {}  # an extra for CUDA 12 and one for 13 take different versions of a package
     for name, limits, extra in map(_parse_requirement, needed):
-        if name in seen or extra not in _RUNTIME_EXTRAS or name not in installed or _fits(installed[name], limits):
-            continue
-        seen.add(name)
-        yield find(
-            PROBLEM,
-            f"{name} {installed[name]} is installed, and xferlib needs {limits}",
-            "What xferlib calls of it may be absent, or behave otherwise.",
-            f"pip install '{name}{limits}'",
-        )
+        if extra in _RUNTIME_EXTRAS and name in installed:
+            choices.setdefault(name, []).append(limits)
+    for name, accepted in choices.items():
+        if not any(_fits(installed[name], limits) for limits in accepted):
+            yield find(
+                PROBLEM,
+                f"{name} {installed[name]} is installed, and xferlib needs {' or '.join(dict.fromkeys(accepted))}",
+                "What xferlib calls of it may be absent, or behave otherwise.",
+                f"pip install '{name}{accepted[0]}'",
+            )
 
 
 def _judge_family(family: set[str], installed: dict[str, str]) -> Iterator[Finding]:

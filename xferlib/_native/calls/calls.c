@@ -352,6 +352,10 @@ static int begin(PyObject *module)
     return result ? result : xf_add_lease(module);
 }
 
+/* No slot Py_mod_gil: the module needs the GIL. Tables of forms, prepared calls, leases and streams of random numbers have
+   no locks; they are read and changed with the GIL held. Where it is released, by WITHOUT_GIL or PyEval_SaveThread, what is
+   used meanwhile has been copied, or a reference holds it. A free-threaded Python is refused, in xferlib/_runtime/supported.py:
+   it loads no extension of the stable ABI before 3.15, and what is written in Python needs the GIL as well. */
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)begin}, {0, NULL}};
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_calls", NULL, sizeof(dispatch), methods, slots, NULL, NULL, NULL};
 
