@@ -41,7 +41,7 @@ BACKENDS = [name for name, status in xl.available_backends().items() if status.i
 
 
 def result(backend: str, code: str, *, strict: bool | None = False) -> Any:
-    """What a line of the page gives, of a statement what it leaves in x and i; or the type of its error."""
+    """Return the value of a line, after a statement those of x and i; or the type of its error."""
     names: dict[str, Any] = {}
     with (
         xl.use_backend(backend),
