@@ -71,7 +71,7 @@ def fit(of: Fit) -> tuple[list[float], Any]:
     exact = mp.lu_solve(powers, mp.matrix([of.function(node) for node in nodes]))
     found = [float(each) for each in exact]
     points = [low + (high - low) * k / 1999 for k in range(2000)]
-    error = max(abs(mp.polyval(found[::-1], u) / of.function(u) - 1) for u in points if u)
+    error = max(abs(mp.fsum(c * u**k for k, c in enumerate(found)) / of.function(u) - 1) for u in points if u)
     return found, error
 
 

@@ -65,7 +65,8 @@ ISMS = {
         "xp.astype of one of them",
     ),
     "uint16": Ism(
-        lambda xp, x, i: xp.astype(i, xp.uint16) + 1, lambda xp, x, i: xp.add(xp.astype(i, xp.uint16), 1), "xp.add(x, y)"
+        lambda xp, x, i: xp.astype(i, xp.uint16) + 1, lambda xp, x, i: xp.add(xp.astype(i, xp.uint16), 1),
+        "xp.add(x, y)",
     ),
     "divmod": Ism(lambda xp, x, i: divmod(x, 2.0)[0], lambda xp, x, i: x // 2.0, "x // y, x % y"),
     "fill": Ism(lambda xp, x, i: _filled(x), lambda xp, x, i: _assigned(x), "x[...] = value"),

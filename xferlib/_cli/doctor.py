@@ -89,8 +89,8 @@ def are_fine(found: list[Finding], *bad: str) -> bool:
 
 
 def capitalize(remedy: str) -> str:
-    """A remedy as the sentence that a finding has it as."""
-    return f"{remedy[:1].upper()}{remedy[1:]}"
+    """A remedy as the sentence that a finding has it as; a command stays as it is typed."""
+    return remedy if remedy.startswith("pip ") else f"{remedy[:1].upper()}{remedy[1:]}"
 
 
 # Questions answered in a process of their own: a library that crashes or hangs there ends that process alone.

@@ -38,7 +38,7 @@ _REMEDIES = {
     "out of bounds": "guard the access, as in `if (i < n)`, or make the array larger",
     "dynamic": "give the launch as much as its threads use: shared_nbytes=",
     "misaligned": "let each access begin at a multiple of its own size",
-    "uninitialised": "write the memory first, in every thread that reads it",
+    "uninitialised": "write the memory first, in the thread that reads it, or in another one before a __syncthreads()",
     "unset": "give it a value where it is declared",
     "lane": "name in the mask the lanes that call the shuffle, and use values of these alone",
     "race": "separate the two with __syncthreads() in a block, or use atomics",
