@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib import NumpyVersion
 
 import xferlib as xl
 from xferlib import sim
@@ -100,6 +101,9 @@ def test_what_is_to_be_written_gives_what_numpy_gave(backend: str) -> None:
 def test_what_differs_differs(backend: str) -> None:
     """Lest the page forbids what is portable: where it names a backend, the line differs there."""
     for instead, write, on in DIFFERENT:
+        before = re.search(r"before ([\d.]+)", on)
+        if before is not None and NumpyVersion(np.__version__) >= f"{before[1]}.0":
+            continue
         if backend in on.lower().replace(",", "").split():
             assert differ(result(backend, instead), result("numpy", write)), instead
 
