@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
-from xferlib.kernels import host_compiler
+from xferlib.kernels import host_compiler, native_source
 
 pytestmark = pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 
@@ -30,3 +31,31 @@ def test_a_folder_of_the_path_that_cannot_be_read_holds_no_compiler(
     own = host_compiler._find_program("sh")
     monkeypatch.setenv("PATH", os.pathsep.join([folder, os.environ["PATH"]]))
     assert host_compiler._find_program("sh") == own
+
+
+_CLANG = """#!/bin/sh
+for word in "$@"; do
+  case $word in
+    -fno-thread-jumps|-fno-tree-pre|-fno-tree-loop-*) echo "error: unknown argument: '$word'" >&2; exit 1;;
+    -E) echo '#define __clang__ 1'; exit 0;;
+  esac
+done
+exec cc "$@"
+"""
+"""A compiler that refuses what clang 20 does, of the options that there are."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the compiler is a shell script")
+@pytest.mark.parametrize("is_for_this_processor", [True, False])
+def test_clang_is_given_no_option_that_is_gccs_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, is_for_this_processor: bool
+) -> None:
+    program = tmp_path / "clang"
+    program.write_text(_CLANG)
+    program.chmod(0o755)
+    monkeypatch.setenv("CC", str(program))
+    compiler = host_compiler.find_compiler()
+    assert compiler is not None
+    target = host_compiler.find_target(compiler) if is_for_this_processor else None
+    source = f"int give(void) {{ return {4 + is_for_this_processor}; }}"
+    assert host_compiler.compile_c(source, flags=native_source.OPTIONS, target=target)

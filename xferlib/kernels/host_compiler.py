@@ -31,8 +31,8 @@ SHARED = ("-shared", "-fPIC", "-nostdlib")
 """For every compiler: a library that needs no other."""
 
 
-_NOT_OF_ZIG = frozenset({"-fno-tree-loop-distribute-patterns"})
-"""gcc's alone, which clang takes and Zig refuses."""
+_OF_GCC = frozenset({"-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre"})
+"""gcc's alone: clang refuses an option that it does not know."""
 _OF_ZIG = ("-fno-sanitize=undefined",)
 """It would stop at what C does not define, such as the text's accesses at any address."""
 
@@ -51,9 +51,11 @@ class Compiler(NamedTuple):
 
     def adapt(self, options: tuple[str, ...]) -> tuple[str, ...]:
         """Options of gcc as this compiler takes them."""
-        if self.kind == "zig":
-            return (*(each for each in options if each not in _NOT_OF_ZIG), *_OF_ZIG)
-        return () if self.is_tcc else options
+        if self.is_tcc:
+            return ()
+        if not _OF_GCC.isdisjoint(options) and (self.kind == "zig" or "#define __clang__ " in find_target(self).macros):
+            options = tuple(each for each in options if each not in _OF_GCC)
+        return (*options, *_OF_ZIG) if self.kind == "zig" else options
 
 
 def find_compiler() -> Compiler | None:

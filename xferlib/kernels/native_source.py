@@ -57,9 +57,11 @@ from xferlib.kernels.ir import (
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
-    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fvisibility=hidden", "-funroll-loops",
+    "-fwrapv", "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre", "-fvisibility=hidden",
+    "-funroll-loops",
 )  # fmt: skip
-"""IEEE arithmetic; a loop that copies is not made a call of another library's function."""
+"""IEEE arithmetic; a loop that copies is not made a call of another library's function; and gcc neither threads jumps
+nor moves what is partially redundant, for both make branches of conditions, and then loops are not vectorised."""
 
 ENTRY = "xf_block"
 DRIVER_ENTRY = "xf_run"
@@ -493,7 +495,7 @@ class _NativeWriter:
         return f"    const float {found[1]} = {found[2]};"
 
     def _parts(self) -> list[list[Node]]:
-        """The nodes of each loop: gcc 12 does not vectorise the conditions of some pairs of functions."""
+        """The nodes of each loop: in a chain of functions a processor does not reach the next element's beginning."""
         nodes = [node for node in self.program.nodes if node.op not in LEAVES]
         if self.is_complex or sum(node.op in _CALLS for node in nodes) < 2:
             return [[*self.program.nodes]]
