@@ -411,7 +411,7 @@ static void move_both(char *to, long long to_row, long long to_step, const char 
                       long long rows, long long n, long long size) {
   if (to_step == size && from_step == size) copy_rows(to, to_row, from, from_row, rows, n * size);
   else if (from_step == 0 && n >= SHORT_ROW) fill_rows(to, from, from_row, rows, n, size);
-  else if (rows > n) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
+  else if (rows > n && n < 16) for (long long i = 0; i < n; ++i) move(to + i * to_step, to_row, from + i * from_step, from_row, rows, size);
   else for (long long i = 0; i < rows; ++i) move(to + i * to_row, to_step, from + i * from_row, from_step, n, size);
 }
 /* Elements for which there are buffers, and which a cache holds. */
