@@ -402,7 +402,7 @@ def strided(values: Array, order: Sequence[int], steps: Sequence[int], shift: in
 
 @given(
     st.sampled_from(SHAPES), st.tuples(AXES, AXES, AXES), st.sampled_from([0, 0, 0, 1]), st.booleans(),
-    st.sampled_from(["f4", "i1", "f2", "c16", "numbered"]),
+    st.sampled_from(["f4", "f8", "i1", "f2", "c16", "numbered"]),
 )  # fmt: skip
 def test_rows_tiles_and_blocks_of_any_layout(
     shape: tuple[int, ...], layouts: Any, shift: int, is_new: bool, dtype: str
@@ -419,6 +419,20 @@ def test_rows_tiles_and_blocks_of_any_layout(
         for _ in range(2):  # by Python, then by C alone
             found = kernel(x, y) if is_new else kernel(x, y, out=out)
             assert same_bits(found, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("dtype", "size"), [("i4", 700_001), ("f4", 1_300_000), ("f8", 40_000), ("c8", 600_000)])
+def test_long_rows_that_are_not_copied(dtype: str, size: int, threads: int) -> None:
+    x = np.arange(3 * size).astype(dtype)[::3]
+    y = np.arange(5 * size).astype(dtype)[::-5]
+    out = np.zeros(2 * size, dtype)
+    kernel = NUMBERED if dtype == "i4" else ADD
+    expected = x * np.dtype(dtype).type(2) + y + (np.arange(size, dtype=dtype) if dtype == "i4" else 0)
+    with configured(cpu="native", threads=threads):
+        kernel(x, y, out=out[1::2])
+    assert same_bits(out[1::2], expected)
+    assert not out[::2].any()
 
 
 TO_RAW = elementwise(

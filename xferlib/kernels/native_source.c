@@ -14,12 +14,14 @@
 #define XF_INDEPENDENT
 #endif
 #if defined(__GNUC__)
+#define XF_ONE_BY_ONE __asm__ volatile("")
 #define XF_RARE __attribute__((noinline, cold))
 #define XF_CONSTANT(x) __builtin_constant_p(x)
 #define XF_ANY __attribute__((aligned(1), may_alias))
 #define XF_PACKED __attribute__((packed, may_alias))
 #define XF_EXPORT __attribute__((visibility("default")))
 #else
+#define XF_ONE_BY_ONE
 #define XF_RARE
 #define XF_CONSTANT(x) 0
 #define XF_ANY
@@ -256,9 +258,10 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
 enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
        LONG_HEAD = 4096 };
-typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *);
+typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *,
+                         const long long *); /* bytes between elements; 0 if they are contiguous */
 typedef struct { long long size, aligned, reads, writes, place; } operand;
-typedef struct { long long count, fixed, sites, most; operand operands[]; } form;
+typedef struct { long long count, fixed, sites, most, in_place; operand operands[]; } form;
 /* Of any alignment. */
 typedef unsigned char word1 XF_ANY;
 typedef unsigned short word2 XF_ANY;
@@ -359,7 +362,7 @@ static int run_tiles(function run, const form *f, char *const *p, const long lon
           const long long size = f->operands[e].size;
           q[e] = is_direct[e] ? base[e] + i * stride[e * rank + rank - 2] + column * size : buffers[e] + i * c * size;
         }
-        run(c, 0, q, p, g, report, scratch);
+        run(c, 0, q, p, g, report, scratch, 0);
       }
       for (int e = 0; e < f->count; ++e) {
         const long long size = f->operands[e].size, *own = stride + e * rank + rank - 2;
@@ -458,7 +461,7 @@ static int run_rows(function run, const form *f, char *const *p, const long long
       move_both(buffers[e], n * own->size, own->size, from, step[rank - 2], step[rank - 1], step[rank - 2] ? r : rows, n, own->size);
       held[e] = step[rank - 2] || own->writes ? 0 : from;
     }
-    run(r * n, row * n, q, p, g, report, scratch);
+    run(r * n, row * n, q, p, g, report, scratch, 0);
     for (int e = 0; e < f->count; ++e) {
       const operand *own = &f->operands[e];
       const long long *step = stride + e * rank;
@@ -480,14 +483,17 @@ static int run_strided(function run, const form *f, char *const *p, const long l
   char *q[MOST_OPERANDS], *buffers[MOST_OPERANDS], *held[MOST_OPERANDS]; /* the element that fills a buffer */
   char is_unit[MOST_OPERANDS];
   _Alignas(64) char room[ROOM];
-  int are_unit = 1;
+  int are_unit = 1, is_aligned = 1, is_far = 0;
+  long long steps[MOST_OPERANDS];
   for (long long a = rank - 1; a >= 0; --a) { at[a] = a ? rest % extent[a] : rest; rest /= extent[a]; }
   for (int e = 0; e < f->count; ++e) {
     const operand *own = &f->operands[e];
     is_unit[e] = (unsigned long long)p[own->place] % (unsigned long long)own->aligned == 0;
-    for (long long a = 0; a < rank; ++a)
-      is_unit[e] &= a == rank - 1 ? stride[e * rank + a] == own->size : stride[e * rank + a] % own->aligned == 0;
-    are_unit &= is_unit[e];
+    for (long long a = 0; a < rank; ++a) is_unit[e] &= stride[e * rank + a] % own->aligned == 0;
+    is_aligned &= is_unit[e];
+    steps[e] = stride[e * rank + rank - 1];
+    is_far |= steps[e] != own->size && steps[e] != 0;
+    are_unit &= is_unit[e] &= steps[e] == own->size;
     held[e] = 0;
     buffers[e] = room + offset;
     offset += (block * own->size + 63) / 64 * 64;
@@ -495,8 +501,9 @@ static int run_strided(function run, const form *f, char *const *p, const long l
   while (begin < end) {
     const long long left = extent[rank - 1] - at[rank - 1];
     const int is_row = left >= SHORT_ROW || left >= end - begin;
+    const int is_in_place = is_row && is_aligned && is_far && end - begin >= f->in_place;
     long long n = is_row ? left : block;
-    if (!are_unit && n > block) n = block;
+    if (!are_unit && !is_in_place && n > block) n = block;
     if (n > end - begin) n = end - begin;
     if (n > f->most) n = f->most;
     for (int e = 0; e < f->count; ++e) {
@@ -504,7 +511,7 @@ static int run_strided(function run, const form *f, char *const *p, const long l
       const long long *steps = stride + e * rank;
       char *element = p[own->place];
       for (long long a = 0; a < rank; ++a) element += at[a] * steps[a];
-      if (is_row && is_unit[e]) { q[e] = element; continue; }
+      if (is_in_place || (is_row && is_unit[e])) { q[e] = element; continue; }
       q[e] = buffers[e];
       if (!own->reads) continue;
       if (is_row && steps[rank - 1] == 0) { /* one value for the row, kept from block to block */
@@ -515,7 +522,7 @@ static int run_strided(function run, const form *f, char *const *p, const long l
       held[e] = 0;
       move_rows(buffers[e], p[own->place], at, rank, extent, steps, n, own->size, 0);
     }
-    run(n, begin, q, p, g, report, scratch);
+    run(n, begin, q, p, g, report, scratch, is_in_place ? steps : 0);
     for (int e = 0; e < f->count; ++e)
       if (f->operands[e].writes && q[e] == buffers[e])
         move_rows(buffers[e], p[f->operands[e].place], at, rank, extent, stride + e * rank, n, f->operands[e].size, 1);
@@ -550,12 +557,15 @@ XF_EXPORT int xf_run(function run, const form *f, char *const *p, const long lon
   }
   if (!is_flat) return run_strided(run, f, p, g, begin, end, report, scratch);
   /* The first elements by themselves, so that a vector of what is written lies in one cache line, and with it, mostly, of the rest. */
-  long long head = f->most < 1ll << 62 || end - begin < LONG_HEAD ? 0 : -(long long)q[f->count - 1] & (LINE - 1);
-  head = head % f->operands[f->count - 1].size ? 0 : head / f->operands[f->count - 1].size;
+  long long head = 0;
+  if (f->count && f->most == 1ll << 62 && end - begin >= LONG_HEAD) {
+    const long long nbytes = -(long long)q[f->count - 1] & (LINE - 1), size = f->operands[f->count - 1].size;
+    head = nbytes % size ? 0 : nbytes / size;
+  }
   while (begin < end) {
     const long long n = head ? head : end - begin < f->most ? end - begin : f->most;
     head = 0;
-    run(n, begin, q, p, g, report, scratch);
+    run(n, begin, q, p, g, report, scratch, 0);
     if (has_failed(f, report)) return 1;
     for (int e = 0; e < f->count; ++e) q[e] += n * f->operands[e].size;
     begin += n;

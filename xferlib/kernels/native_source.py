@@ -74,6 +74,8 @@ SHORT_ROW = 128
 """The shortest row that is a piece of its own."""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
+_MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
+"""The most nodes of a program whose operands stay where they are, contiguous or not; and from how many elements on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,8 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
+"""Operations that take several times as long one by one as by vectors."""
 
 
 def _fast_name(name: str, dtype: DType) -> str:
@@ -244,6 +248,8 @@ class _NativeWriter:
         self.facts = facts(program)
         self.sites: list[FailureSite] = []
         self.names: dict[int, str] = {}
+        self.is_in_place = False
+        """Whether the loop that is written takes steps between elements."""
         self.buffers: dict[str, str] = {}
         """Values that are kept from one loop of a piece to the next, and their C types."""
         self.late = self._list_late_stores()
@@ -343,12 +349,48 @@ class _NativeWriter:
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
-            "long long *xf_report, char *scratch) {\n"
+            "long long *xf_report, char *scratch, const long long *steps) {\n"
             "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
-            f"{self._declarations(size)}{self._scratch()}"
+            f"{self._declarations(size)}{self._scratch()}{self._in_place()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
             f"{self._load_halves()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
+
+    def _in_place(self) -> str:
+        """The loop for operands of any distance between elements, in a program whose time their memory takes."""
+        if self._least_in_place() == _NEVER:
+            return ""
+        self.is_in_place = True
+        loop = self._loop(self.careful).replace("j < m; ++j) {", "j < n; ++j) {\n    XF_ONE_BY_ONE;")
+        self.is_in_place = False
+        places = range(len(self.elements))  # by names: a store may change what is read through a pointer
+        names = "".join(f"  char *const q{k} = q[{k}]; const long long step{k} = steps[{k}];\n" for k in places)
+        return f"  if (steps) {{\n  const long long at = 0;\n{names}{loop}  return;\n  }}\n"
+
+    def _least_in_place(self) -> int:
+        """The fewest elements that are not copied to contiguous memory first.
+
+        The processor waits for memory less if it computes while it reads; but it computes one element at a time then,
+        which takes longer than the waiting where the elements are short, or the operations slow or choices.
+        """
+        sizes = [part_dtype(self._dtype(number)).itemsize for number in self.elements]
+        nodes = {node.op: node for node in self.program.nodes if node.op not in LEAVES}
+        is_plain = not (self.is_piecewise or self.is_ordered or self.sites or self.raw)
+        if (
+            not is_plain
+            or len(self.program.nodes) > _MOST_IN_PLACE
+            or min(sizes, default=0) < 4
+            or nodes.keys() & _SLOW
+        ):
+            return _NEVER
+        return _FAR if min(sizes) < 8 else _NEAR if nodes.keys() & {"min", "max"} else 1
+
+    def _element(self, number: int) -> str:
+        """An operand's element in a loop."""
+        if not self.is_in_place:
+            return f"p{number}[at + j]"
+        place, memory = self.elements.index(number), storage_type(self._dtype(number))
+        return f"(*({memory} *)(q{place} + j * step{place}))"
 
     def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
         """Divisions of the element's number, and what is added to it, by what is the same for all: rows and columns.
@@ -446,7 +488,7 @@ class _NativeWriter:
             if number in self.halves:
                 lines.append(f"  xf_store_halves(p{number} + at, or{number}, m);\n")
                 continue
-            to = f"p{number}[at + j]"
+            to = self._element(number)
             each = f"{to} = or{number}[j];"
             if is_complex(self._dtype(number)):
                 each = f"{{ {to}.x = or{number}[j]; {to}.y = oi{number}[j]; }}"
@@ -505,7 +547,7 @@ class _NativeWriter:
         lines = []
         for number in self.elements:
             if number in self.program.reads:
-                value = f"h{number}[j]" if number in self.halves else f"p{number}[at + j]"
+                value = f"h{number}[j]" if number in self.halves else self._element(number)
                 lines.append(f"    const {self._type_in_piece(number)} l{number} = {value};")
         return lines
 
@@ -584,10 +626,10 @@ class _NativeWriter:
                 if is_complex(dtype) and self._is_buffered(store.param):
                     lines.append(f"or{store.param}[j] = {name}.x; oi{store.param}[j] = {name}.y;")
                 elif is_complex(dtype):
-                    to = f"p{store.param}[at + j]"
+                    to = self._element(store.param)
                     lines.append(f"{to}.x = {name}.x; {to}.y = {name}.y;")
                 else:
-                    to = f"or{store.param}[j]" if self._is_buffered(store.param) else f"p{store.param}[at + j]"
+                    to = f"or{store.param}[j]" if self._is_buffered(store.param) else self._element(store.param)
                     lines.append(f"{to} = {value};")
                 continue
             index = self.names[id(store.index)]
@@ -646,7 +688,8 @@ class _NativeWriter:
             operands.append([dtype.itemsize, dtype.alignment, *(int(number in each) for each in uses), number])
         fixed = HEAD + len(self.raw) + len(self.facts)
         most = STORED_BLOCK if self.late else 1 << 62
-        return [len(operands), fixed, len(self.sites), most, *(each for operand in operands for each in operand)]
+        head = [len(operands), fixed, len(self.sites), most, self._least_in_place()]
+        return [*head, *(each for operand in operands for each in operand)]
 
 
 # The C functions that texts use.
