@@ -10,6 +10,7 @@ the best one of its degree. The relative errors, measured at 2,000 points, stand
 from __future__ import annotations
 
 import argparse
+import struct
 import sys
 import textwrap
 from collections.abc import Callable
@@ -62,6 +63,30 @@ FITS: dict[str, Fit] = {
 }
 
 
+def _beyond_first(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """``(f(x) - x) / x^2``, of a function whose series begins with x."""
+    return lambda x: (function(x) - x) / (x * x)
+
+
+def _beyond_first_of_square(function: Callable[[Any], Any], high: Any, degree: int, name: str) -> Fit:
+    """``(f(x) - x) / x^3`` of an odd function, in powers of the square."""
+
+    def of_square(u: Any) -> Any:
+        root = mp.sqrt(max(u, mp.mpf(10) ** -12))
+        return (function(root) - root) / root**3
+
+    return Fit(of_square, 0, mp.mpf(high) ** 2, degree, f"({name} - x) / x^3, u = x * x")
+
+
+FLOAT_FITS: dict[str, Fit] = {
+    "half_exp": Fit(_beyond_first(mp.expm1), -0.3466, 0.3467, 4, "(exp(u) - 1 - u) / u^2"),
+    "half_log": Fit(_beyond_first(mp.log1p), -0.2929, 0.4143, 7, "(log(1 + u) - u) / u^2"),
+    "half_sin": _beyond_first_of_square(mp.sin, 1.5708, 3, "sin(x)"),
+    "half_atan": _beyond_first_of_square(mp.atan, 0.41422, 3, "atan(x)"),
+}
+"""Those whose coefficients are float32."""
+
+
 def fit(of: Fit) -> tuple[list[float], Any]:
     """The coefficients from the lowest power on, and the greatest relative error."""
     count = of.degree + 1
@@ -92,6 +117,23 @@ def polynomial(name: str, of: Fit) -> str:
         f"static inline double xf_poly_{name}(double u) {{",
         "  double v = u * u;",
         *textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="      "),
+        "}\n",
+    ]
+    return "\n".join(lines)
+
+
+def float_polynomial(name: str, of: Fit) -> str:
+    """A C function of ``u`` in float32: one chain, for a loop that computes many of them at a time."""
+    coefficients, error = fit(of)
+    short = [f"{struct.unpack('f', struct.pack('f', each))[0].hex()}f" for each in coefficients]
+    text = short[-1]
+    for each in short[-2::-1]:
+        text = f"XF_MAF(u, {text}, {each})"
+    low, high = mp.nstr(mp.mpf(of.low), 4), mp.nstr(mp.mpf(of.high), 4)
+    lines = [
+        f"// {of.meaning}, u from {low} to {high}: within 2^{mp.nstr(mp.log(error, 2), 3)} and the rounding",
+        f"static inline float xf_poly_{name}(float u) {{",
+        *textwrap.wrap(f"return {text};", 112, initial_indent="  ", subsequent_indent="      "),
         "}\n",
     ]
     return "\n".join(lines)
@@ -136,6 +178,7 @@ def define(**values: float) -> str:
 def constants() -> dict[str, str]:
     """The text of each place for constants in the C file, by its name."""
     result = {name: polynomial(name, of) for name, of in FITS.items()}
+    result |= {name: float_polynomial(name, of) for name, of in FLOAT_FITS.items()}
     pi = parts(+mp.pi, 3, 33)
     half = parts(mp.pi / 2, 3, 33)
     wide = [pair(+mp.pi), pair(mp.pi / 2)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.kernels.bits import random_bits, same_bits, specials
 from tools import native_digest
-from xferlib.kernels import host_compiler, native_functions
+from xferlib.kernels import host_compiler, native_functions, native_source
 from xferlib.kernels.functions import CALLS, hard_cases
 from xferlib.kernels.native_functions import BINARY, NAMES
 
@@ -193,3 +193,24 @@ def test_a_bound_that_is_too_small_is_caught(monkeypatch):
     pointers = [ctypes.c_void_p(each.ctypes.data) for each in (x, x, out)]
     wrong_library.fast_log(*pointers, ctypes.c_longlong(x.size))
     assert not same_bits(out, table.results.view(np.float32))
+
+
+@both_kinds
+def test_functions_of_all_numbers_of_float16(kind):
+    """Against the careful functions of float32, rounded once more; NaN included."""
+    names = sorted(native_functions.OF_HALF)
+    calls = [(name, dtype) for name in names for dtype in ("float16", "float32")]
+    source = native_source.section("prelude") + native_source.section("half") + native_source.function_text(calls)
+    for name in names:
+        source += (
+            f"void run_{name}(const unsigned short *x, unsigned short *own, unsigned short *wide) {{\n"
+            "  for (int i = 0; i < 65536; ++i) { const float one = xf_from_half(x[i]);\n"
+            f"  own[i] = xf_to_half(xf_{name}_f16(one)); wide[i] = xf_to_half(xf_careful_{name}_f32(one)); }} }}\n"
+        )
+    made = host_compiler.load_c(source, flags=(*native_source.OPTIONS, *FLAGS[kind], "-fvisibility=default"))
+    x = np.arange(1 << 16, dtype=np.uint16)
+    for name in names:
+        own, expected = np.empty_like(x), np.empty_like(x)
+        getattr(made, f"run_{name}")(*[ctypes.c_void_p(each.ctypes.data) for each in (x, own, expected)])
+        assert (own == expected).all(), name
+        assert len(np.unique(own)) > 5000

@@ -959,3 +959,134 @@ static float xf_fmod_f32_slow(float x, float y) {
   for (; step >= least; step *= 0.5) rest = rest >= step ? rest - step : rest;
   return xf_signed((float)rest, x);
 }
+
+//: half: base
+// Such a function is that of float32, rounded once more. It has 65,536 operands, and for each of them float32 arithmetic
+// gives what is rounded to the right float16: a test computes all of them. So there is no test of the rounding here, and
+// no slow form. Where the machine has no fused multiplication, float64 holds the product, and all of them are right too.
+#if XF_FUSED
+#define XF_MAF(x, y, z) __builtin_fmaf(x, y, z)
+#else
+#define XF_MAF(x, y, z) ((float)((double)(x) * (double)(y) + (double)(z)))
+#endif
+#define XF_WHOLE_F 0x1.8p23f
+
+//: half_exp: half
+// constants: half_exp
+// (exp(u) - 1 - u) / u^2, u from -0.3466 to 0.3467: within 2^-22.8 and the rounding
+static inline float xf_poly_half_exp(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.6d14700000000p-10f, 0x1.120b7e0000000p-7f),
+      0x1.5555160000000p-5f), 0x1.5554dc0000000p-3f), 0x1.0000000000000p-1f);
+}
+// end of constants
+// exp(x) = (1 + p) * scale; p is returned.
+static inline float xf_half_exp(float x, float *scale) {
+  float whole = XF_MAF(x, 0x1.715476p+0f, XF_WHOLE_F), k = whole - XF_WHOLE_F;
+  float r = XF_MAF(k, 0x1.05c610p-29f, XF_MAF(k, -0x1.62e430p-1f, x));
+  *scale = xf_float_of_bits((xf_bits_of_float(whole) << 23) + 0x3f800000u);
+  return XF_MAF(r * r, xf_poly_half_exp(r), r);
+}
+
+//: exp_f16: half_exp
+static inline float xf_exp_f16(float x) {
+  float scale, p = xf_half_exp(xf_limit(x, 20.0f), &scale), y = XF_MAF(p, scale, scale);
+  return x != x ? x : y;
+}
+
+//: expm1_f16: half_exp
+static inline float xf_expm1_f16(float x) {
+  float scale, p = xf_half_exp(xf_limit(x, 20.0f), &scale), y = XF_MAF(p, scale, scale - 1.0f);
+  return ((x != x) | (x == 0.0f)) ? x : y;
+}
+
+//: tanh_f16: half_exp
+static inline float xf_tanh_f16(float x) {
+  float scale, p = xf_half_exp(xf_limit(2.0f * xf_abs_f32(x), 20.0f), &scale), e = XF_MAF(p, scale, scale - 1.0f);
+  return x != x ? x : xf_signed(e / (e + 2.0f), x);
+}
+
+//: half_log: half
+// constants: half_log
+// (log(1 + u) - u) / u^2, u from -0.2929 to 0.4143: within 2^-21.5 and the rounding
+static inline float xf_poly_half_log(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.67d7ac0000000p-4f,
+      -0x1.21fad40000000p-3f), 0x1.2fd3000000000p-3f), -0x1.53bbca0000000p-3f), 0x1.9906f40000000p-3f),
+      -0x1.0003000000000p-2f), 0x1.5556380000000p-2f), -0x1.fffffe0000000p-2f);
+}
+// end of constants
+// log(2^k (1 + r))
+static inline float xf_half_log(float r, float k) {
+  float y = XF_MAF(r * r, xf_poly_half_log(r), r);
+  return XF_MAF(k, 0x1.62e430p-1f, XF_MAF(k, -0x1.05c610p-29f, y));
+}
+
+//: log_f16: half_log
+static inline float xf_log_f16(float x) {
+  unsigned int bits = xf_bits_of_float(x), above = bits - 0x3f3504f3u;
+  float r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f, y = xf_half_log(r, (float)((int)above >> 23));
+  y = x < XF_INFINITY ? y : x;
+  y = x > 0.0f ? y : XF_NAN;
+  return x == 0.0f ? -XF_INFINITY : y;
+}
+
+//: log1p_f16: half_log
+static inline float xf_log1p_f16(float x) {
+  unsigned int above = xf_bits_of_float(1.0f + x) - 0x3f3504f3u;
+  float scale = xf_float_of_bits(0x3f800000u - (above & 0xff800000u));
+  float y = xf_half_log(XF_MAF(x, scale, scale - 1.0f), (float)((int)above >> 23));
+  y = x < XF_INFINITY ? y : x;
+  y = x > -1.0f ? y : XF_NAN;
+  y = x == -1.0f ? -XF_INFINITY : y;
+  return x == 0.0f ? x : y;
+}
+
+//: half_sin: half
+// constants: half_sin
+// (sin(x) - x) / x^3, u = x * x, u from 0.0 to 2.467: within 2^-24.3 and the rounding
+static inline float xf_poly_half_sin(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.61a1860000000p-19f, -0x1.9fb6860000000p-13f), 0x1.11104e0000000p-7f),
+      -0x1.5555540000000p-3f);
+}
+// end of constants
+// (-1)^n sin(x - count * pi), n the low bit of `whole`.
+static inline float xf_half_sin(float x, float count, float whole) {
+  float r = XF_MAF(count, 0x1.777a5cp-24f, XF_MAF(count, -0x1.921fb6p+1f, x)), u, y;
+  r = XF_MAF(count, -0x1.ee59dap-49f, r);
+  u = r * r;
+  y = XF_MAF(r * u, xf_poly_half_sin(u), r);
+  y = xf_float_of_bits(xf_bits_of_float(y) ^ (xf_bits_of_float(whole) << 31));
+  return xf_abs_f32(x) < XF_INFINITY ? y : XF_NAN;
+}
+
+//: sin_f16: half_sin
+static inline float xf_sin_f16(float x) {
+  float whole = XF_MAF(x, 0x1.45f306p-2f, XF_WHOLE_F), y = xf_half_sin(x, whole - XF_WHOLE_F, whole);
+  return x == 0.0f ? x : y;
+}
+
+//: cos_f16: half_sin
+static inline float xf_cos_f16(float x) {
+  float whole = XF_MAF(x, 0x1.45f306p-2f, 0.5f) + XF_WHOLE_F;
+  return xf_half_sin(x, (whole - XF_WHOLE_F) - 0.5f, whole);
+}
+
+//: arctan_f16: half
+// constants: half_atan
+// (atan(x) - x) / x^3, u = x * x, u from 0.0 to 0.1716: within 2^-19.5 and the rounding
+static inline float xf_poly_half_atan(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.5cff220000000p-4f, -0x1.1f36d20000000p-3f), 0x1.996ba80000000p-3f),
+      -0x1.5555360000000p-2f);
+}
+// end of constants
+// As xf_near_angle.
+static inline float xf_arctan_f16(float x) {
+  float size = xf_abs_f32(x), large = size > 1.0f ? size : 1.0f, small = size > 1.0f ? 1.0f : size, q, y, eighths;
+  unsigned int is_steep = 0u - (size > 1.0f), is_far = 0u - (small > 0.41421356f * large);
+  eighths = (float)(int)((is_steep & 2u) + (is_far & (1u - (is_steep & 2u))));
+  q = (small - xf_float_of_bits(xf_bits_of_float(large) & is_far)) /
+      (large + xf_float_of_bits(xf_bits_of_float(small) & is_far));
+  q = xf_float_of_bits(xf_bits_of_float(q) ^ (is_steep << 31));
+  y = XF_MAF(q * q * q, xf_poly_half_atan(q * q), q);
+  y = XF_MAF(eighths, 0x1.921fb6p-1f, XF_MAF(eighths, -0x1.777a5cp-26f, y));
+  return x != x ? x : xf_signed(y, x);
+}

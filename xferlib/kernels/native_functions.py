@@ -3,8 +3,8 @@
 The C library's functions would be shorter: but their bits differ between libraries and CPUs, and compilers vectorise
 none of them without a second library. The text is in ``native_functions.c``: a function's *fast* form takes operations
 and selections alone and says where it is not certain of the rounding; the caller then repeats that element with the
-*slow* form. float16 and bfloat16 have no functions of their own: theirs are those of float32, rounded once more
-(`xferlib.kernels.formulas.call`).
+*slow* form. float16 and bfloat16 have the functions of float32, rounded once more (`xferlib.kernels.formulas.call`);
+some have a shorter text for the numbers of float16, which is always right.
 
 A compiler must not contract (``-ffp-contract=off``): the slow forms add exactly what a rounding has lost. Where the
 machine multiplies and adds in one instruction the text says so itself, and the correctly rounded result is the same.
@@ -16,10 +16,14 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
+from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS
+from xferlib.kernels.ir import FLOAT16, FLOAT32, Builder, Node, Program
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
+OF_HALF = frozenset({"exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan"})
+"""Those that have a text for operands of float16 too."""
 BINARY = frozenset({"power", "arctan2", "fmod"})
 
 
@@ -49,19 +53,46 @@ def collect_sections(sections: Sections, names: Iterable[str]) -> list[str]:
     return [each for each in sections if each in wanted]
 
 
+def expand(program: Program) -> Program:
+    """The program as C computes it: `formulas.expand`, and calls of float16 where one of float32 is rounded to it.
+
+    Their operands are float32, which hold numbers of float16.
+    """
+    program = formulas.expand(program)
+    if not any(map(_is_of_half, program.nodes)):
+        return program
+
+    def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
+        if not _is_of_half(node):
+            return None
+        call = node.args[0]
+        return b.emit("call", FLOAT16, (copies[id(call.args[0])],), call.attr)
+
+    return formulas.rebuild(program, replacement)
+
+
+def _is_of_half(node: Node) -> bool:
+    if node.op != "cast" or node.dtype != FLOAT16:
+        return False
+    call = node.args[0]
+    is_own = call.op == "call" and call.dtype == FLOAT32 and call.attr in OF_HALF
+    return is_own and call.args[0].op == "cast" and call.args[0].args[0].dtype == FLOAT16
+
+
 @functools.cache
 def _sections() -> Sections:
     return read_sections(Path(__file__).with_name("native_functions.c"))
 
 
 def text(names: Iterable[str]) -> str:
-    """C11 source of functions: no ``#include``, static functions alone, each once.
+    """C11 source of functions, by the names of their sections: no ``#include``, static functions alone, each once.
 
     Each function defines ``static inline float xf_NAME_f32(float x, int *flag)`` and ``static float
     xf_NAME_f32_slow(float x)``; those of two operands take ``float x, float y``. The fast form gives the correctly
     rounded result, or sets the flag's lowest bit and gives any value; the slow form is always right.
 
-    The names are those of a ``call`` of the representation.
+    The names are those of a ``call`` of the representation. One of ``NAME_f16`` defines ``static inline float
+    xf_NAME_f16(float x)`` alone: the float that is rounded to the right float16, for a float that holds a float16.
     """
     sections = _sections()
     return "".join(sections[each][1] for each in collect_sections(sections, names))

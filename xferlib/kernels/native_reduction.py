@@ -27,7 +27,6 @@ from xferlib._runtime import threads
 from xferlib._runtime.threads import helper_count, most_threads
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import Writer, c_type, storage_type, to_memory, to_register
-from xferlib.kernels.formulas import expand
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT16,
@@ -44,7 +43,7 @@ from xferlib.kernels.ir import (
     is_order_free,
     part_dtype,
 )
-from xferlib.kernels.native_functions import Sections, read_sections
+from xferlib.kernels.native_functions import Sections, expand, read_sections
 
 A = np.ndarray[Any, Any]
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from xferlib.kernels import host_compiler, native_engine, native_source
 from xferlib.kernels.cuda_source import storage_type, to_memory, to_register
-from xferlib.kernels.formulas import expand
 from xferlib.kernels.ir import Program, is_complex
+from xferlib.kernels.native_functions import expand
 from xferlib.kernels.native_reduction import evaluate, find_uncovered, support_text
 
 A = np.ndarray[Any, Any]

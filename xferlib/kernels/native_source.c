@@ -182,13 +182,15 @@ static inline long long xf_store_vectors(unsigned short *to, const float *from, 
 #define xf_store_vectors(to, from, n) 0ll
 #endif
 static void xf_load_halves(float *to, const unsigned short *from, long long n) {
-  unsigned short any = 0;
-  for (long long j = 0; j < n; ++j) any |= (unsigned short)((from[j] & 0x7fffu) > 0x7c00u) & (unsigned short)!(from[j] & 0x200u);
+  unsigned short most = 0, any = 0;
+  for (long long j = 0; j < n; ++j) { const unsigned short a = from[j] & 0x7fffu; most = a > most ? a : most; }
+  for (long long j = 0; j < n && most > 0x7c00u; ++j) any |= (unsigned short)((from[j] & 0x7fffu) > 0x7c00u) & (unsigned short)!(from[j] & 0x200u);
   for (long long j = any ? 0 : xf_load_vectors(to, from, n); j < n; ++j) to[j] = xf_from_half(from[j]);
 }
 static void xf_store_halves(unsigned short *to, const float *from, long long n) {
-  unsigned int any = 0;
-  for (long long j = 0; j < n; ++j) any |= ((__float_as_uint(from[j]) & 0x7fffffffu) > 0x7f800000u) & !(__float_as_uint(from[j]) & 0x400000u);
+  unsigned int most = 0, any = 0;
+  for (long long j = 0; j < n; ++j) { const unsigned int a = __float_as_uint(from[j]) & 0x7fffffffu; most = a > most ? a : most; }
+  for (long long j = 0; j < n && most > 0x7f800000u; ++j) any |= ((__float_as_uint(from[j]) & 0x7fffffffu) > 0x7f800000u) & !(__float_as_uint(from[j]) & 0x400000u);
   for (long long j = any ? 0 : xf_store_vectors(to, from, n); j < n; ++j) to[j] = xf_to_half(from[j]);
 }
 /* By way of a float that is rounded to odd, so that rounding it again is right. */

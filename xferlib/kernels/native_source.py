@@ -37,7 +37,6 @@ from xferlib.kernels.cuda_source import (
     to_register,
 )
 from xferlib.kernels.float64_functions import Float64Function, float64_function
-from xferlib.kernels.formulas import expand
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
     FLOAT16,
@@ -54,6 +53,7 @@ from xferlib.kernels.ir import (
     part_dtype,
     sort_nodes,
 )
+from xferlib.kernels.native_functions import expand
 
 OPTIONS = (
     "-std=gnu11", "-O3", "-w", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fno-strict-aliasing",
@@ -117,10 +117,11 @@ def function_text(calls: Iterable[FunctionCall]) -> str:
     """The C text of functions, in their three forms."""
     calls = sorted(calls)
     narrow = [name for name, dtype in calls if dtype == "float32"]
+    halves = [f"{name}_f16" for name, dtype in calls if dtype == "float16"]
     own = [float64_function(name) for name, dtype in calls if dtype == "float64"]
     careful = [_careful_function(n, "float", "f32", "xy"[: 1 + (n in native_functions.BINARY)]) for n in narrow]
     tables = table_text(own, "static const unsigned long long")
-    return "".join([native_functions.text(narrow), tables, *map(_own_function, own), *careful])
+    return "".join([native_functions.text([*narrow, *halves]), tables, *map(_own_function, own), *careful])
 
 
 def _careful_function(name: str, kind: str, ending: str, operands: Sequence[str]) -> str:
@@ -169,13 +170,15 @@ def native_source(program: Program) -> NativeSource:
 def _careful_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"fmod({', '.join(args)})"
-    return _round_half(node, f"xf_careful_{_function(node)}({', '.join(args)})")
+    careful = "" if _is_certain(node) else "careful_"
+    return _round_half(node, f"xf_{careful}{_function(node)}({', '.join(args)})")
 
 
 def _fast_call(node: Node, args: list[str], _math: str) -> str:
     if node.op == "fmod" and node.dtype == FLOAT64:
         return f"xf_fmod_f64({', '.join(args)}, &xf_flag)"
-    return _round_half(node, f"xf_{_function(node)}({', '.join(args)}, &xf_flag)")
+    flag = () if _is_certain(node) else ("&xf_flag",)
+    return _round_half(node, f"xf_{_function(node)}({', '.join((*args, *flag))})")
 
 
 def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, list[str], str], str]:
@@ -196,8 +199,14 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
 
 
 def _call_of(node: Node) -> FunctionCall:
-    """The function that an operation is, and the dtype of its C text: float16 is computed in float32."""
-    return "fmod" if node.op == "fmod" else str(node.attr), "float64" if node.dtype == FLOAT64 else "float32"
+    """The function that an operation is, and the dtype of its C text: ``fmod`` of float16 is computed in float32."""
+    dtype = node.dtype.name if node.dtype == FLOAT64 or _is_certain(node) else "float32"
+    return "fmod" if node.op == "fmod" else str(node.attr), dtype
+
+
+def _is_certain(node: Node) -> bool:
+    """Whether it is a function that has one form."""
+    return node.op == "call" and node.dtype == FLOAT16
 
 
 def _function(node: Node) -> str:
@@ -221,7 +230,9 @@ def _fast_name(name: str, dtype: DType) -> str:
 
 
 def _has_fast_form(node: Node) -> bool:
-    return node.op in ("call", "fmod", "gather") or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
+    if node.op in _CALLS:
+        return not _is_certain(node)
+    return node.op == "gather" or (node.op in _DIVISIONS and node.dtype.itemsize == 8)
 
 
 CAREFUL = Dialect(
@@ -268,7 +279,8 @@ class _NativeWriter:
         self.only_stored = {id(each.value) for each in stores if each.param in self.halves} - used
         self.is_piecewise = self.is_fast or bool(self.halves)
         self.has_flags = self.is_fast and any(
-            node.op in _CALLS or (node.op == "gather" and not self._is_affine(node)) for node in program.nodes
+            (_has_fast_form(node) if node.op in _CALLS else node.op == "gather" and not self._is_affine(node))
+            for node in program.nodes
         )
         """Whether elements are computed anew one by one; else pieces as a whole."""
         self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
@@ -345,7 +357,7 @@ class _NativeWriter:
                 fast += "  if (!xf_all) for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n"
             fast += "  xf_all |= xf_wide != 0;\n"
             careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
-        size = 256 if any(node.op in _CALLS for node in self.program.nodes) else 1024 if self.halves else 512
+        size = 256 if self.has_flags else 1024 if self.halves else 512
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
