@@ -24,7 +24,7 @@ TEN_LINES = re.compile(r"## Ten lines\n\n(?:<!-- .*? -->\n)?```python\n(.*?)```\
 TUTORIAL = re.compile(r"(<!-- needs: [\w ]+ -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ALWAYS = {"pip", "setuptools", "wheel", "xferlib", "typing-extensions"}
 """The packages of any environment, and optree's one dependency."""
-_BENCH = "bench transfer --backend numpy --largest 64KiB"
+_BENCH = "bench transfer --backend numpy --largest 1KiB"
 NEEDS_MORE = {
     "trace program.py --plot x.png": "[trace]",
     "demo --plot x.png": "[demo]",

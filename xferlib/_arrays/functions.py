@@ -444,9 +444,9 @@ def _number() -> ElementwiseKernel:
     return elementwise("int64 extent", "T y", "y = i % extent;", name="number")
 
 
-def number_last_axis(lib: Primitives, shape: Shape, device: Device, dtype: DType = INDEX) -> Array:
+def number_last_axis(lib: Primitives, shape: Shape, device: Device) -> Array:
     """The positions of elements along the last axis."""
-    out = lib.empty(shape, dtype, device)
+    out = lib.empty(shape, INDEX, device)
     if math.prod(shape):
         _number()(shape[-1], out)
     return out
@@ -686,13 +686,6 @@ argsort = _make_sort(
 )
 
 
-def sort_with_positions(lib: Primitives, x: Array, *, descending: bool = False) -> tuple[Array, Array]:
-    """The elements in order along the last axis, and the positions from which they come."""
-    found, order = _sort_rows(lib, x, descending=descending, is_indexed=True)
-    assert order is not None
-    return found, order
-
-
 # --- searching
 
 
@@ -900,7 +893,8 @@ def unique_all(lib: Primitives, x: Array, /) -> UniqueAll:
     x = lib.array("unique", x)
     info = lib.info(x)
     size = math.prod(info.shape)
-    rows, order = sort_with_positions(lib, primitives.reshape(lib, x, -1))
+    rows, order = _sort_rows(lib, primitives.reshape(lib, x, -1), descending=False, is_indexed=True)
+    assert order is not None
     if not size:
         none = lib.empty((0,), INDEX, info.device)
         return UniqueAll(rows, none, lib.empty(info.shape, INDEX, info.device), none)

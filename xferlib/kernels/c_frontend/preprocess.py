@@ -467,11 +467,11 @@ def _number(value: int, at: int) -> Token:
     return Token("number", str(value), at)
 
 
-def parse_options(options: Mapping[str, str], source: SourceText = SourceText("", "options")) -> dict[str, TokenMacro]:
+def parse_options(options: Mapping[str, str]) -> dict[str, TokenMacro]:
     """The macros of a compiler's options, by name and text."""
     found = {}
     for name, text in options.items():
-        body = [each for each in tokens(SourceText(text, source.what)) if each.kind != "newline"]
+        body = [each for each in tokens(SourceText(text, "options")) if each.kind != "newline"]
         found[name] = TokenMacro(tuple(body))
     return found
 
