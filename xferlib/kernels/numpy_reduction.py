@@ -71,7 +71,7 @@ def _extremum(op: str) -> Fold:
 Nodes = list[A]
 """Accumulators of the nodes of a level."""
 Room = Callable[[int, A, int], A]
-"""Memory for so many nodes of an accumulator, by its number and what it has now."""
+"""Memory for nodes of an accumulator: by its number, what it has now, and how many they are."""
 
 
 def find_constant(spec: ReductionSpec) -> set[int]:
