@@ -76,6 +76,7 @@ _LINE_NBYTES = 64
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
+"""The last of results whose elements are adjacent: of adjacent results a vector is done at once."""
 _WITH_LOCK_NS = 20_000
 _SHORT_ROW, _ROWS_NBYTES = 128, 1 << 14
 """Elements of rows that are turned, many together, so that results are adjacent; bytes of them."""
@@ -1306,7 +1307,7 @@ class NativeReductionPlan:
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
-        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS)
+        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * self._along)
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 
     def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int]) -> None:
