@@ -13,6 +13,7 @@ from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.ir import Param, build_reduction
 from xferlib.kernels.python_frontend import NAMESPACE
 from xferlib.kernels.reduction import ReductionKernel
+from xferlib.testing import configured
 
 COUNTS = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 513, 4096, 4097, 20_000)  # around vectors
 
@@ -161,3 +162,24 @@ def test_argmax_takes_the_first_of_equal_zeros_and_of_nans(engine):
             d = engine.put(np.array(x, dtype))
             assert int(engine.get(reductions.argmin(d))) == least
             assert int(engine.get(reductions.argmax(d))) == most
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_a_search_that_ends_early_finds_the_first_place(data):
+    """A row of few bits is likely to hold the value that none exceeds, behind which compiled C looks no further."""
+    dtype = np.dtype(data.draw(st.sampled_from(["?", "i1"])))
+    count = data.draw(st.sampled_from([*COUNTS, 1 << 14, (1 << 14) + 1, 3 << 14]))
+    rows = data.draw(st.integers(1, 3))
+    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    x = np.full((rows, count), data.draw(st.sampled_from([least, most, most // 2])), dtype)
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, rows - 1)), data.draw(st.integers(0, count - 1))
+        x[place] = data.draw(st.sampled_from([least, most]))
+    x = data.draw(st.sampled_from([x, np.repeat(x, 2, axis=1)[:, ::2], np.asfortranarray(x)]))
+    for cpu in ("native", "numpy"):
+        with configured(cpu=cpu):
+            for name in ("argmin", "argmax"):
+                found, wanted = getattr(reductions, name), getattr(np, name)
+                assert np.array_equal(found(x, axis=1), wanted(x, axis=1))
+                assert found(x) == wanted(x)

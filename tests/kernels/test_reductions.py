@@ -5,6 +5,7 @@ import itertools
 import math
 import os
 from typing import Any, cast
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from xferlib.kernels import (
     cuda_reduction,
     host_compiler,
     native_reduction,
+    numpy_reduction,
     reduction,
     reductions,
 )
@@ -257,6 +259,31 @@ def test_every_way_of_the_cpu_gives_the_same_bits(example):
     assert all(same_bits(results[0], each) for each in results[1:])
     if x.dtype.kind in "biu" and name in ("min", "max", "argmin", "argmax", "any", "sum", "prod"):
         assert np.array_equal(results[0], getattr(np, name)(x, axis=1))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_what_depends_on_the_number_of_elements_alone_costs_no_bit(data):
+    """The counts of a variance are zero-dimensional where nodes have one size; without that each node has its own."""
+    dtype = np.dtype(data.draw(st.sampled_from(["f2", "f4", "f8", "c8", "c16", "i4"])))
+    count = data.draw(st.one_of(st.integers(1, 70), st.sampled_from([255, 257, 1023, 1024, 1025, 3000, 4096, 20_001])))
+    rows = data.draw(st.integers(1, max(1, min(40, 40_000 // count))))
+    values = np.random.default_rng(rows).standard_normal((2, rows, count)) * 3 + 1000
+    x = (values[0] + 1j * values[1] if dtype.kind == "c" else values[0]).astype(dtype)
+    if data.draw(st.booleans()):
+        x = np.asfortranarray(x)
+    spec = reductions._make_var(data.draw(st.integers(0, 2))).definition.specialize((dtype,), frozenset())
+    results = []
+    for found, is_small in itertools.product(({0}, set()), (True, False)):
+        with mock.patch.object(numpy_reduction, "find_constant", lambda _, found=found: found):
+            plan = NumpyReduction(spec, *x.shape)
+        plan._is_small &= is_small
+        results.append(np.empty(rows, spec.output_dtypes[0]))
+        for _ in range(2):
+            with np.errstate(all="ignore"):
+                plan.run([x, np.broadcast_to(x[:, :1], x.shape)], results[-1:])
+    assert numpy_reduction.find_constant(spec) == {0}
+    assert all(same_bits(results[0], each) for each in results[1:])
 
 
 def test_small_reductions_of_several_inputs_and_numbers():

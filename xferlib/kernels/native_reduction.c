@@ -74,6 +74,11 @@ static void xf_gather(char *buffer, const char *q, long long size, long long at,
 #elif defined(__GNUC__)
 #define XF_SHUFFLE(I, a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})
 #endif
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define XF_JOIN __builtin_shufflevector
+#endif
+#endif
 #ifdef XF_SHUFFLE
 #define XF_SQUARES(NAME, T, W, LOW, HIGH) \
 static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \

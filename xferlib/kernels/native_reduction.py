@@ -76,6 +76,7 @@ _LINE_NBYTES = 64
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
+"""The last of results whose elements are adjacent: of adjacent results a vector is done at once."""
 _WITH_LOCK_NS = 20_000
 _SHORT_ROW, _ROWS_NBYTES = 128, 1 << 14
 """Elements of rows that are turned, many together, so that results are adjacent; bytes of them."""
@@ -235,6 +236,16 @@ class _First(_Values):
     def value_type(self) -> str:
         return c_type(self.dtypes[0]) if self.is_compared else self.types[0]
 
+    @property
+    def furthest(self) -> str:
+        """The value that no other exceeds, of a dtype so small that a row is likely to have it; empty of others."""
+        dtype = self.dtypes[0]
+        if self._keys or dtype.itemsize > 1:
+            return ""
+        is_least = self.sign == "<"
+        bounds = (0, 1) if dtype == BOOL else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return str(bounds[0] if is_least else bounds[1])
+
     def find(self, stored: str) -> str:
         return stored if self.is_compared else self.enter_raw(stored, "0")[0]
 
@@ -342,6 +353,21 @@ class _Streams:
             f"typedef {kind} {prefix}_vector __attribute__((vector_size({nbytes})));\n"
             f"typedef {kind} {prefix}_any __attribute__((vector_size({nbytes}), aligned({size}), may_alias));\n"
             f"typedef {mask} {prefix}_places __attribute__((vector_size({nbytes})));\n"
+            f"{self._load(prefix, lanes)}"
+        )
+
+    def _load(self, prefix: str, lanes: int) -> str:
+        """``load``: a vector from any address; the widest by its halves, of which only every second crosses a line."""
+        head = f"static inline {prefix}_vector {prefix}_load(const void *e)"
+        whole = f"{head} {{ return *(const {prefix}_any *)e; }}\n"
+        if lanes * self._dtype.itemsize < _LINE_NBYTES:
+            return whole
+        half, places = f"{prefix}_side", ", ".join(map(str, range(lanes)))
+        return (
+            f"#ifdef XF_JOIN\ntypedef {c_type(self._dtype)} {half} "
+            f"__attribute__((vector_size({_LINE_NBYTES // 2}), aligned({self._dtype.itemsize}), may_alias));\n"
+            f"{head} {{ return XF_JOIN(((const {half} *)e)[0], ((const {half} *)e)[1], {places}); }}\n"
+            f"#else\n{whole}#endif\n"
         )
 
     def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
@@ -364,7 +390,7 @@ class _Streams:
     def _all(self, prefix: str, op: str, place: str, unit: int, first: int, count: int) -> str:
         """One vector of ``count``; ``place`` is the address of one of them."""
         if count == 1:
-            return f"*(const {prefix}_any *)({place.format(first)})"
+            return f"{prefix}_load({place.format(first)})"
         half = count // 2
         both = (self._all(prefix, op, place, unit, at, half) for at in (first, first + half))
         return f"{prefix}_{op}_{unit * half}({', '.join(both)})"
@@ -858,13 +884,21 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         break;
       }}"""
         each = "XF_INDEPENDENT\n for (long long t = 0;"
+        first_of_all, decided = "", ""
+        if values.furthest:
+            decided = f"\n      if (best == {values.furthest}) break;"
+        if self.whole is not None and self._dtype(self.whole) == BOOL:  # which most rows have at their begin
+            first_of_all = f"""
+      for (long long i = 0; best_at < 0 && i < m && i < {2 * GROUP}; ++i)
+        if ({value.format("i")} == {values.furthest}) {{ best = {values.furthest}; best_at = at + i; }}
+      if (best_at >= 0 && best == {values.furthest}) break;"""
         return f"""\
     {kind} best = 0;
     long long best_at = -1;
     for (long long m; at < end; at += m) {{
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
-      if (m > {SEARCHED}) m = {SEARCHED};
+      if (m > {SEARCHED}) m = {SEARCHED};{first_of_all}
       {kind} w[{lanes}];
       {f"{flag} nan[{lanes}];" if values.is_compared else ""}
       long long n = m < {lanes} ? m : {lanes}, j = n;
@@ -889,7 +923,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         for (;; ++i) {{ {take("x", "i")} if (x == best) break; }}
         best_at = at + i;
       }}
-      {self._advance("m")}
+      {self._advance("m")}{decided}
     }}
     {" ".join(f"a{k}[0] = {each};" for k, each in enumerate(values.enter_value("best", "best_at")))}"""
 
@@ -1273,7 +1307,7 @@ class NativeReductionPlan:
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
-        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS)
+        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * self._along)
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 
     def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int]) -> None:

@@ -10,13 +10,15 @@ own in advance, since Python's time for each call would exceed the arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from xferlib.kernels.ir import INT64, Program, ReductionSpec, is_float, is_order_free
+from xferlib.kernels.ir import INT64, Node, Program, ReductionSpec, is_float, is_order_free
 from xferlib.kernels.numpy_engine import BlockFunction, execute, quiet_context
 from xferlib.kernels.numpy_functions import UFUNCS, scratch_of
 
@@ -62,22 +64,92 @@ def _extremum(op: str) -> Fold:
     return fold
 
 
-# The fixed order of a reduction, as pairs of views of its accumulators: the second is combined into the first.
+# The fixed order of a reduction, level by level, on arrays whose last axis has the nodes of a level side by side.
 #
-# `xferlib.kernels.ir` defines the order. The accumulators are arrays whose last axis is reduced; the result
-# stays at index 0.
+# `xferlib.kernels.ir` defines the order.
 
-Views = list[A]
-Pair = tuple[Views, Views]
+Nodes = list[A]
+"""Accumulators of the nodes of a level."""
+Room = Callable[[int, A, int], A]
+"""Memory for nodes of an accumulator: by its number, what it has now, and how many they are."""
 
 
-def pairs(partial: Sequence[A]) -> Iterator[Pair]:
-    """Neighbours, level by level; an odd one stays for the next level."""
-    views = list(partial)
-    while (count := views[0].shape[-1]) > 1:
-        even = count - count % 2
-        yield [each[..., 0:even:2] for each in views], [each[..., 1:even:2] for each in views]
-        views = [each[..., ::2] for each in views]
+def find_constant(spec: ReductionSpec) -> set[int]:
+    """The accumulators that depend on nothing but the number of elements; none where all do."""
+    count = len(spec.accumulators)
+    found = {number for number, store in enumerate(spec.map_program.stores) if store.value.op == "const"}
+
+    def is_known(node: Node) -> bool:
+        if node.op == "load":
+            return node.attr % count in found
+        return node.op == "const" or (bool(node.args) and all(map(is_known, node.args)))
+
+    while lost := {number for number in found if not is_known(spec.combine.stores[number].value)}:
+        found -= lost
+    return found if len(found) < count else set()
+
+
+def take_as_scalars(program: Program, numbers: Collection[int]) -> Program:
+    """The program with these parameters zero-dimensional, those that it writes included."""
+    params = [replace(param, is_scalar=param.is_scalar or n in numbers) for n, param in enumerate(program.params)]
+    return replace(program, params=tuple(params))
+
+
+class Level:
+    """The nodes of a level of the tree.
+
+    Complete nodes have one number of elements. An accumulator that depends on nothing else is zero-dimensional, so
+    that it takes no operation on many nodes. The last node may have fewer elements, and such accumulators of its own.
+
+    Args:
+        values: The accumulators of all nodes; the zero-dimensional ones, of all but the last.
+        last: The zero-dimensional ones of the last node, at their places; ``values`` where it is complete.
+    """
+
+    __slots__ = ("count", "last", "values")
+
+    def __init__(self, values: Nodes, count: int, last: Nodes | None = None) -> None:
+        self.values = values
+        self.count = count
+        self.last = values if last is None else last
+
+    def halve(self, run: Callable[[Nodes], Any], room: Room | None = None) -> Level:
+        """The next level: neighbours combined by ``run``, in ``room`` or in place; an odd node stays."""
+        values, last, half = self.values, self.last, self.count // 2
+        odd = self.count - 2 * half
+        if room is None:
+            made = [each[..., ::2] if each.ndim else np.empty((), each.dtype) for each in values]
+        else:
+            made = [room(n, each, half + odd) for n, each in enumerate(values)]
+        alike = half if odd or last is values else half - 1
+        if alike:
+            run(_pairs(0, alike, values, values, made))
+        if odd:
+            if room is not None:
+                for each, source in zip(made, values, strict=True):
+                    if each.ndim:
+                        each[..., half:] = source[..., -1:]
+            return Level(made, half + odd, None if all(each.ndim for each in values) else last)
+        if alike == half:
+            return Level(made, half)
+        ends = [each if each.ndim else np.empty((), each.dtype) for each in made]
+        run(_pairs(alike, half, values, last, ends))
+        return Level(made, half, ends)
+
+    def result(self) -> Nodes:
+        """The accumulators of the only node."""
+        rows = next(each.shape[:-1] for each in self.values if each.ndim)
+        pairs = zip(self.values, self.last, strict=True)
+        return [each[..., 0] if each.ndim else np.full(rows, other) for each, other in pairs]
+
+
+def _pairs(start: int, stop: int, values: Nodes, last: Nodes, made: Nodes) -> Nodes:
+    """Both nodes of pairs of neighbours, and what is made of them; ``last`` as `Level.last`, of the right nodes."""
+    left, right = slice(2 * start, 2 * stop, 2), slice(2 * start + 1, 2 * stop, 2)
+    found = [each[..., left] if each.ndim else each for each in values]
+    found += [each[..., right] if each.ndim else other for each, other in zip(values, last, strict=True)]
+    found += [each[..., start:stop] if each.ndim else each for each in made]
+    return found
 
 
 # A small reduction on NumPy arrays, every step of which is bound in advance to memory of its own.
@@ -89,9 +161,10 @@ class SmallReduction:
     Args:
         shape: Results, and the elements of each.
         mapping: From inputs to accumulators.
-        combine: Two accumulators to one, in place.
+        combine: Two nodes to one, in place.
         post: From accumulators and ``sizes`` to the outputs.
         sizes: The numbers of all elements and of results.
+        constants: By their numbers, the accumulators of one element that `Level` has zero-dimensional.
         free: Folds the accumulators in one call; None where their order matters.
     """
 
@@ -102,6 +175,7 @@ class SmallReduction:
         combine: BlockFunction,
         post: BlockFunction,
         sizes: Sequence[A],
+        constants: dict[int, A],
         free: Fold | None,
     ) -> None:
         self._mapping = mapping
@@ -114,14 +188,25 @@ class SmallReduction:
         self._unbound = [nothing] * self._inputs
         # Many short rows reduce faster with their lanes adjacent.
         order: Any = "F" if shape[0] > shape[1] and mapping.is_copy else "C"
-        self._whole = [np.empty(shape, param.dtype, order) for param in program.params[self._inputs :]]
+        dtypes = [param.dtype for param in program.params[self._inputs :]]
+        self._whole = [constants.get(n, np.empty(shape, dtype, order)) for n, dtype in enumerate(dtypes)]
         self._map_slots = mapping.environment([*self._unbound, *self._whole], raws)
-        steps = pairs(self._whole) if free is None else ()
-        self._calls = [call for mine, other in steps for call in combine.calls([*mine, *other, *mine], raws)]
+        self._calls: list[tuple[Any, ...]] = []
+
+        def bind(operands: Nodes) -> None:
+            for function, *arguments in combine.calls(operands, raws):
+                if arguments[-1].ndim:
+                    self._calls.append((function, *arguments))
+                else:  # the same in each call
+                    function(*arguments)
+
+        level = Level(self._whole, shape[1])
+        while free is None and level.count > 1:
+            level = level.halve(bind)
         outputs = [np.empty(shape[0], param.dtype) for param in post.recipe.program.params[count + len(sizes) :]]
         self._outputs = slice(count + len(sizes), count + len(sizes) + len(outputs))
         self._no_outputs = [nothing] * len(outputs)
-        self._post_slots = post.environment([*(each[:, 0] for each in self._whole), *sizes, *outputs], raws)
+        self._post_slots = post.environment([*level.result(), *sizes, *outputs], raws)
         execute(post.recipe.uniform, self._post_slots)
         self._post_steps = post.recipe.steps
 
@@ -172,18 +257,29 @@ class NumpyReduction:
     ) -> None:
         """``functions``: those of this specification, which all its shapes share."""
         functions = {} if functions is None else functions
+        constant, accumulators = find_constant(spec), len(spec.accumulators)
+        mapping = take_as_scalars(spec.map_program, {spec.inputs + n for n in constant})
         if not functions:
-            made = {"combine": BlockFunction(spec.combine, 1, is_aliased=True), "post": BlockFunction(spec.post, 1)}
-            if not any(node.op in ("size", "fact", "length") for node in spec.map_program.nodes):
-                made["map"] = BlockFunction(spec.map_program, SMALL)
+            numbers = {n + k * accumulators for n in constant for k in range(3)}
+            combine = take_as_scalars(spec.combine, numbers)
+            made = {
+                "combine": BlockFunction(combine, 1),
+                "combine in place": BlockFunction(combine, 1, is_aliased=True),
+                "post": BlockFunction(spec.post, 1),
+            }
+            if not any(node.op in ("size", "fact", "length") for node in mapping.nodes):
+                made["map"] = BlockFunction(mapping, SMALL)
             functions.update(made)  # at once: another thread may look
         self._spec = spec
         self._rows = rows
         self._count = count
         self._sizes = [np.array(rows * count, INT64), np.array(rows, INT64)]
-        self._map = functions.get("map") or BlockFunction(spec.map_program, count)
+        self._map = functions.get("map") or BlockFunction(mapping, count)
+        self._combine_in_place = functions["combine in place"]
         self._combine = functions["combine"]
-        self._ufunc = self._combine.ufunc if len(spec.accumulators) == 1 else None
+        self._ufunc = self._combine.ufunc if accumulators == 1 else None
+        stores = spec.map_program.stores
+        self._constants = {n: np.array(stores[n].value.attr, spec.accumulators[n]) for n in constant}
         self._free = fold_of(spec.combine)
         self._post = functions["post"]
         # An element's index counts along its own row.
@@ -231,21 +327,28 @@ class NumpyReduction:
 
     def _small(self) -> SmallReduction:
         shape = (self._rows, self._count)
-        return SmallReduction(shape, self._map, self._combine, self._post, self._sizes, self._free)
+        return SmallReduction(
+            shape, self._map, self._combine_in_place, self._post, self._sizes, self._constants, self._free
+        )
 
     # --- large ones
     def _reduce(self, operands: Sequence[A]) -> list[A]:
         """The accumulators of all rows."""
         node, pieces = self._pieces(operands)
         columns = pieces[-1][2] + 1 if self._free else -(-self._count // node)
-        partial = [np.empty((self._rows, columns), dtype) for dtype in self._spec.accumulators]
-        for piece in pieces:
-            self._fold(operands, partial, node, *piece)
+        parts = [
+            self._constants.get(n, np.empty((self._rows, columns), dtype))
+            for n, dtype in enumerate(self._spec.accumulators)
+        ]
+        levels = [self._fold(operands, parts, node, *piece) for piece in pieces]
         if self._free is not None:
-            return [self._free(partial[0])]
-        for mine, other in pairs(partial):
-            self._combine([*mine, *other, *mine])
-        return [each[:, 0] for each in partial]
+            return [self._free(parts[0])]
+        # The first piece has complete nodes, if there are any; the last one has the last node.
+        values = [each if each.ndim else first for each, first in zip(parts, levels[0].values, strict=True)]
+        level = Level(values, columns, None if levels[-1].last is levels[-1].values else levels[-1].last)
+        while level.count > 1:
+            level = level.halve(self._combine_in_place)
+        return level.result()
 
     def _pieces(self, operands: Sequence[A]) -> tuple[int, list[Piece]]:
         """The elements of a node, and the pieces of the work: blocks of rows, and of elements that start at a node."""
@@ -272,19 +375,25 @@ class NumpyReduction:
         return max(_LEAST_MAPPED, min(_MOST_MAPPED, _CACHE_NBYTES // nbytes // _NODE * _NODE))
 
     def _fold(
-        self, operands: Sequence[A], partial: list[A], node: int, rows: slice, columns: slice, number: int
-    ) -> None:
-        """Map a block and reduce it, or each of its nodes, into ``partial``."""
+        self, operands: Sequence[A], parts: list[A], node: int, rows: slice, columns: slice, number: int
+    ) -> Level:
+        """Map a block and reduce it, or each of its nodes, into ``parts``."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         blocks = [each if each.ndim == 0 else each[rows, columns] for each in operands]
-        mapped = self._map_block(blocks, shape, columns.start)
+        level = Level(self._map_block(blocks, shape, columns.start), shape[1])
         if self._free is not None:
-            partial[0][rows, number] = self._free(mapped[0])
-        else:
-            nodes = self._fold_nodes(mapped, node)
-            first = columns.start // node
-            for target, value in zip(partial, nodes, strict=True):
+            parts[0][rows, number] = self._free(level.values[0])
+            return level
+        ufunc, run = self._ufunc, self._combine
+        for step in range(node.bit_length() - 1):
+            if level.count == 1:
+                break
+            level = level.halve(run if ufunc is None else lambda nodes: ufunc(*nodes), _ROOMS[step % 2])
+        first = columns.start // node
+        for target, value in zip(parts, level.values, strict=True):
+            if target.ndim:
                 target[rows, first : first + value.shape[1]] = value
+        return level
 
     def _map_block(self, blocks: list[A], shape: tuple[int, int], start: int) -> list[A]:
         """The accumulators of a block of elements; the elements themselves where nothing is mapped."""
@@ -294,7 +403,7 @@ class NumpyReduction:
             mapped = self._temporaries(shape)
             for row in range(shape[0]):
                 parts = [each if each.ndim == 0 else each[row] for each in blocks]
-                self._map([*parts, *(each[row] for each in mapped)], start)
+                self._map([*parts, *(each[row] if each.ndim else each for each in mapped)], start)
             return mapped
         # Adjacent columns stay adjacent when mapped: a transposition would cost more than the arithmetic.
         strides = next(each.strides for each in blocks if each.ndim)
@@ -308,35 +417,22 @@ class NumpyReduction:
 
     def _temporaries(self, shape: tuple[int, ...]) -> list[A]:
         """This thread's memory for the accumulators of a block, valid until the next block."""
-        return [scratch_of(shape, dtype, f"mapped{n}") for n, dtype in enumerate(self._spec.accumulators)]
-
-    def _fold_nodes(self, values: list[A], node: int) -> list[A]:
-        """Combine neighbours in pairs, so often that one accumulator a node is left, in this thread's memory.
-
-        Each level goes to memory of its own: in place its accumulators would lie ever further apart.
-        """
-        for level in range(node.bit_length() - 1):
-            count = values[0].shape[1]
-            if count == 1:
-                break
-            even = count - count % 2
-            left, right = ([each[:, start:even:2] for each in values] for start in (0, 1))
-            halves = [_buffer(each, -(-count // 2), f"level{level % 2}.{n}") for n, each in enumerate(values)]
-            into = [each[:, : even // 2] for each in halves]
-            if self._ufunc is not None:
-                self._ufunc(left[0], right[0], into[0])
-            else:
-                self._combine([*left, *right, *into])
-            if even < count:
-                for half, each in zip(halves, values, strict=True):
-                    half[:, -1] = each[:, -1]
-            values = halves
-        return values
+        return [
+            self._constants[n] if n in self._constants else scratch_of(shape, dtype, f"mapped{n}")
+            for n, dtype in enumerate(self._spec.accumulators)
+        ]
 
 
-def _buffer(like: A, count: int, name: str) -> A:
+def _buffer(name: str, number: int, like: A, count: int) -> A:
     """This thread's memory for ``count`` columns, in the memory order of these values: by rows or by columns."""
+    if not like.ndim:
+        return np.empty((), like.dtype)
+    name = f"{name}.{number}"
     rows = like.shape[0]
     if abs(like.strides[0]) < abs(like.strides[1]):
         return scratch_of((count, rows), like.dtype, name).T
     return scratch_of((rows, count), like.dtype, name)
+
+
+_ROOMS = partial(_buffer, "even level"), partial(_buffer, "odd level")
+"""Memory of its own for each of two levels in turn: in place accumulators would lie ever further apart."""
