@@ -200,6 +200,63 @@ def test_every_bit_pattern_is_converted_as_ml_dtypes_does(name: str) -> None:
         assert_same(xl.to_device(halves, out=out, dtype=name, backend="numpy"), halves.astype(dtype))
 
 
+NARROW = ("bool", "int8", "uint8", "int16", "uint16", "float16", *dtypes.SMALL_FLOATS)
+"""Those of which each bit pattern is converted."""
+
+
+def every_pattern(name: str) -> HostArray:
+    dtype = promotion.check_dtype(name)
+    return np.arange(2 if name == "bool" else 1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def convert(x: HostArray, wanted: str, native: str) -> HostArray:
+    """``x`` in another dtype: by compiled C, which converts large arrays, or by NumPy."""
+    with configured(native=native):
+        large = np.resize(x, max(x.size, 1 << 17))
+        return np.asarray(xl.to_device(large, dtype=wanted, backend="numpy"))[: x.size]
+
+
+def words_of(x: HostArray) -> HostArray:
+    return x.view(f"u{x.itemsize}") if x.itemsize <= 8 else x.view(np.uint64)
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+@pytest.mark.parametrize("given", NARROW)
+def test_every_pattern_becomes_what_ml_dtypes_and_torch_make_of_it(given: str, native: str) -> None:
+    """All pairs with a small float; the page of dtypes says where torch differs."""
+    torch = pytest.importorskip("torch")
+    x = every_pattern(given)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+    others = (*dtypes.SMALL_FLOATS, *dtypes.DTYPES) if given in dtypes.SMALL_FLOATS else dtypes.SMALL_FLOATS
+    tensor = torch.from_numpy(words_of(x).copy()).view(getattr(torch, given))
+    for wanted in others:
+        found, dtype = convert(x, wanted, native), promotion.check_dtype(wanted)
+        assert found.dtype == dtype
+        are_compared = np.ones(x.shape, bool)
+        if dtype.kind in "iu":  # a float beyond the integers is undefined in C
+            info = np.iinfo(dtype)
+            are_compared = (np.trunc(wide) >= float(info.min)) & (np.trunc(wide) < float(info.max) + 1)
+            size = np.nan_to_num(wide, nan=0.0)
+            assert np.all(found[~are_compared & (size > 0)] == info.max)
+            assert np.all(found[~are_compared & (size < 0)] == info.min)
+            assert np.all(found[np.isnan(wide)] == 0)
+        elif wanted == "float16":  # of whose NaN there are many
+            are_compared = ~np.isnan(wide)
+            assert np.all(np.isnan(found[~are_compared]))
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(
+                words_of(found[are_compared]), words_of(x[are_compared].astype(dtype)), f"ml_dtypes: {wanted}"
+            )
+        if wanted in dtypes.SMALL_FLOATS:  # versions differ in what is beyond, and bits of NaN
+            are_compared = np.abs(wide) <= promotion.float_limits(dtype).max
+        elif dtype.kind in "fc":
+            are_compared = ~np.isnan(wide)
+        by_torch = tensor.to(getattr(torch, wanted)).view(torch.uint8).numpy().view(np.uint8)
+        in_bytes = found.view(np.uint8).reshape(x.size, -1)[are_compared]
+        np.testing.assert_array_equal(in_bytes, by_torch.reshape(x.size, -1)[are_compared], f"torch: {wanted}")
+
+
 def test_overflow_and_nan() -> None:
     x = np.array([449.0, 464.0, 465.0, 1e9, np.inf, -np.inf, np.nan, -np.nan, 61439.0, 61440.0, -0.0], np.float32)
     found = {

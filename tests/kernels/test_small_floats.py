@@ -125,6 +125,52 @@ def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Targ
         np.testing.assert_array_equal(bits_of(found), bits_of(expected))
 
 
+@pytest.mark.parametrize("wanted", [name for name, dtype in SMALL.items() if dtype.itemsize == 1])
+@pytest.mark.parametrize(
+    "given", [*SMALL, "bool", "int16", "int64", "uint8", "uint64", "float16", "float32", "float64"]
+)
+def test_a_saturating_conversion_ends_at_the_largest_number(engine: targets.Target, given: str, wanted: str) -> None:
+    x, form = patterns(given, np.random.default_rng(3)), dtypes.SMALL_FLOATS[wanted]
+    most = promotion.float_limits(SMALL[wanted]).max
+    with np.errstate(all="ignore"):
+        expected = np.clip(x.astype(np.float64), -most, most)
+    rounded = np.empty(x.shape, SMALL[wanted])
+    promotion.copy_into(rounded, expected)
+    found = xl.to_host(xl.astype(put(engine, x), wanted, saturate=True))
+    assert found.dtype == SMALL[wanted]
+    assert not np.any(bits_of(found)[np.isfinite(expected)] == form.beyond)
+    np.testing.assert_array_equal(np.isnan(found.astype(np.float32)), np.isnan(expected))
+    are_numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(bits_of(found)[are_numbers], bits_of(rounded)[are_numbers])
+
+
+@needs_nvrtc
+def test_a_saturating_conversion_is_that_of_cuda() -> None:
+    """Of its type `__nv_fp8_e4m3`, whose numbers come from its header, compiled for the CPU."""
+    x = patterns("float32", np.random.default_rng(4))[:3000]
+    source = "\n".join((
+        "#include <cuda_fp8.h>",
+        'extern "C" __global__ void convert(const float *x, __nv_fp8_e4m3 *y, __nv_fp8_e5m2 *z, int n) {',
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;",
+        "    if (i < n) y[i] = __nv_fp8_e4m3(x[i]), z[i] = __nv_fp8_e5m2(x[i]);",
+        "}",
+    ))  # fmt: skip
+    with xl.use_backend("sim"):
+        given, y, z = xl.to_device(x), xl.empty(x.shape, "float8_e4m3fn"), xl.empty(x.shape, "float8_e5m2")
+        xl.raw_module(source).get_function("convert")(24, 128, (given, y, z, x.size))
+        for made, name in ((y, "float8_e4m3fn"), (z, "float8_e5m2")):
+            ours = xl.to_host(xl.astype(given, name, saturate=True))
+            assert_same(ours, xl.to_host(made))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int8"])
+def test_only_float8_saturates_where_it_is_told(dtype: str) -> None:
+    with pytest.raises(UnsupportedDTypeError, match=rf"saturate=True with dtype='{dtype}', but it is for float8"):
+        xl.astype(np.ones(3), dtype, saturate=True)
+    with pytest.raises(UnsupportedDTypeError, match="it is for float8"):
+        elementwise(lambda x: x.astype(dtype, saturate=True))(np.ones(3))
+
+
 # --- expressions
 
 UNARY: list[Callable[[Any], Any]] = [

@@ -24,7 +24,7 @@ from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, Order
 from xferlib.distributed.membership import Call, Result, Signature, operand_of, separate
 from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, quote
-from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.elementwise import ElementwiseKernel, conversion, elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -136,11 +136,6 @@ def _kernel_of_float32(op: str) -> ElementwiseKernel:
     return elementwise(lambda x, y: function(x.astype("float32"), y.astype("float32")), name=f"xferlib_float32_{op}")
 
 
-@functools.cache
-def _rounding(name: str) -> ElementwiseKernel:
-    return elementwise(lambda x: x.astype(name), name=f"xferlib_to_{name}")
-
-
 def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
     """Refuse an unknown operation, and one that the dtype does not have.
 
@@ -196,7 +191,9 @@ def pairwise(rows: Sequence[Any] | HostArray, op: str, dtype: np.dtype[Any], *, 
         may_write = True  # what has no neighbour is the last, and never written
     if op == "mean":
         divide(found[0], len(rows))
-    return _rounding(name_of(dtype))(found[0], out=rows[0] if in_place else None) if is_small else found[0]
+    if not is_small:
+        return found[0]
+    return conversion(name_of(dtype), saturate=False)(found[0], out=rows[0] if in_place else None)
 
 
 def divide(x: Any, count: int) -> None:
