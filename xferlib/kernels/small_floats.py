@@ -182,10 +182,13 @@ def _of_bits(b: Builder, bits: Node, dtype: DType) -> Node:
 class BitsPlan:
     """A plan on host memory for the program of `store_bits`: arrays of small floats are integers over their memory."""
 
-    native = None
-
     def __init__(self, plan: Any) -> None:
         self._plan = plan
+
+    @property
+    def native(self) -> Any:
+        """The plan of the compiled program, where that runs."""
+        return self._plan.native
 
     def run(self, operands: Sequence[Any]) -> None:
         """Compute."""
