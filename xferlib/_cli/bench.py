@@ -902,7 +902,8 @@ def _array_over(torch: Any, tensor: Any) -> HostArray:
     """The array over the memory of a tensor on the CPU."""
     found = check_dtype(tensor.dtype)
     integers = torch.int16 if found.itemsize == 2 else torch.int8
-    return tensor.numpy() if is_numpys(found) else tensor.view(integers).numpy().view(found)
+    array: HostArray = tensor.numpy() if is_numpys(found) else tensor.view(integers).numpy().view(found)
+    return array
 
 
 class Torch(ArrayLibrary):

@@ -1314,11 +1314,16 @@ class NativeReductionPlan:
         return self._divided[1:]
 
     def bind(
-        self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...], order: tuple[int, ...] | None
+        self,
+        arrays: Sequence[tuple[Any, bytes]],
+        results: Sequence[Any],
+        result_shape: tuple[int, ...],
+        order: tuple[int, ...] | None,
     ) -> Callable[[tuple[Any, ...]], Any] | None:
         """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to.
 
-        Its results have the axes in this ``order`` in memory, the outermost first; None is C order.
+        Its results are of the dtypes ``results``; where one of either is a small float, the kernel sees its bits. They
+        have the axes in this ``order`` in memory, the outermost first; None is C order.
         """
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
@@ -1330,14 +1335,14 @@ class NativeReductionPlan:
         if order is not None:
             if spec.outputs > 1:
                 return None
-            step, found = spec.output_dtypes[0].itemsize, dict.fromkeys(range(len(order)), 0)
+            step, found = results[0].itemsize, dict.fromkeys(range(len(order)), 0)
             for axis in reversed(order):
                 found[axis], step = step, step * result_shape[axis]
             strides = struct.pack(f"{len(order)}n", *found.values())
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
             address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
-            tuple(spec.output_dtypes), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
+            tuple(results), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:
