@@ -136,8 +136,8 @@ def _cut(shape: Shape, layout: str, variant: int) -> Cut:
     return Cut(tuple(extents[axis] for axis in order), tuple(np.argsort(order).tolist()), index)
 
 
-def _choose_dtype(names: Iterable[str], chance: np.random.Generator) -> str:
-    name = str(chance.choice(list(names)))
+def _held(name: str) -> str:
+    """A dtype of the same size that is here; chosen last, so that the rest of a case is the same everywhere."""
     return _WITHOUT_ML_DTYPES.get(name, name) if util.find_spec("ml_dtypes") is None else name
 
 
@@ -203,27 +203,27 @@ class TransferCase:
         """Draw a case, log-uniform in size from 4 KiB to ``most`` bytes, for one of the backends."""
         chance = np.random.default_rng([seed, number])
         nbytes = _draw_size(_LEAST_ARRAY, most or _MOST_ARRAY, chance)
-        given = _choose_dtype(_DTYPES, chance)
+        given = str(chance.choice(_DTYPES))
         is_upload, is_new = bool(chance.random() < 0.6), bool(chance.random() < 0.5)
         layout = str(chance.choice(LAYOUTS))
         # A result is contiguous, a target has the native order, and ml_dtypes' have one alone.
         if not is_upload and (is_new or layout == "swapped"):
             layout = "contiguous"
-        if layout == "swapped" and not is_numpys(check_dtype(given)):
+        if layout == "swapped" and given in _WITHOUT_ML_DTYPES:
             layout = "contiguous"
         wanted = given
         if chance.random() < 0.2:
-            wanted = _choose_dtype((_WIDENED if chance.random() < 0.5 else _NARROWED).get(given, (given,)), chance)
+            wanted = str(chance.choice((_WIDENED if chance.random() < 0.5 else _NARROWED).get(given, (given,))))
         is_pinned = layout == "contiguous" and bool(chance.random() < 0.25) and (is_upload or not is_new)
         axes = {"transposed": 2, "permuted": int(chance.integers(3, 6)), "cropped": int(chance.integers(2, 4))}.get(
             layout, int(chance.integers(1, 4))
         )
         shape = _draw_shape(
-            nbytes / check_dtype(given).itemsize, max(axes, 2) if layout == "every second row" else axes, chance
+            nbytes / check_dtype(_held(given)).itemsize, max(axes, 2) if layout == "every second row" else axes, chance
         )
         return cls(
             name=f"transfer:{seed}:{number}", library=libraries[number % len(libraries)], is_upload=is_upload,
-            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=given, wanted=wanted,
+            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_held(given), wanted=_held(wanted),
             variant=int(chance.integers(1 << 31)),
         )  # fmt: skip
 
@@ -383,7 +383,7 @@ class KernelCase:
     def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> KernelCase:
         """Draw a kernel, log-uniform in size from 1 Ki elements to 64 Mi, or to ``most`` bytes of each array."""
         chance = np.random.default_rng([seed, number, 2])
-        library, dtype = libraries[number % len(libraries)], _choose_dtype(_KERNEL_DTYPES, chance)
+        library, dtype = libraries[number % len(libraries)], _held(str(chance.choice(list(_KERNEL_DTYPES))))
         expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
         room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)

@@ -485,12 +485,14 @@ class _ReductionWriter:
         params = self.map.params[: spec.inputs]
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
-        self.is_free = is_order_free(spec.combine) or bool(spec.chooses)
+        # Of what is computed of an element, such as the number that bits are, the first is found by the tree.
+        finds_first = bool(spec.chooses) and _find_whole(self.map, of_truth=False) is not None
+        self.is_free = is_order_free(spec.combine) or finds_first
         combine, dtype = spec.combine.stores[0].value, spec.accumulators[0]
-        is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not spec.chooses
+        is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not finds_first
         self.whole = _find_whole(self.map, of_truth=is_truth)
         self.values = _Values(spec)
-        if spec.chooses:
+        if finds_first:
             self.values = _First(spec)
         elif is_truth and self.whole is not None:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
