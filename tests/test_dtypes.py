@@ -330,6 +330,38 @@ def test_from_dlpack_of_torch() -> None:
 # --- refusals
 
 
+MISSING = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, torch, xferlib as xl
+from xferlib.kernels import elementwise, reductions
+t, x = torch.ones(3, dtype=torch.bfloat16), np.ones(3)
+calls = {
+    "zeros": lambda: xl.zeros(3, "bfloat16"), "to_device": lambda: xl.to_device(t), "to_host": lambda: xl.to_host(t),
+    "dtype=": lambda: xl.to_device(x, dtype="bfloat16"), "torch": lambda: xl.to_device(x, dtype=torch.bfloat16),
+    "astype": lambda: xl.astype(x, "bfloat16"), "kernel": lambda: elementwise(lambda x: x + 1)(t),
+    "sum": lambda: reductions.sum(t), "tree": lambda: xl.tree.to_device({"a": t}),
+    "prefetch": lambda: next(iter(xl.prefetch([t]))), "copy_to": lambda: xl.copy_to(t, "cpu"),
+    "snippet": lambda: elementwise("__nv_bfloat16 x", "float y", "y = x")(x),
+    "save": lambda: xl.save("x.safetensors", {"a": t}), "explain": lambda: xl.explain(t),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except xl.errors.UnsupportedDTypeError as error:
+        assert "bfloat16 on the host are those of the package ml_dtypes" in str(error), (name, error)
+        assert "pip install" in str(error) and "dtypes]" in str(error), (name, error)
+    else:
+        raise AssertionError(name)
+assert xl.to_host(xl.to_device(np.zeros(3, [("int4_x2", "u1")]), backend="sim")).nbytes == 3  # which needs no package
+"""
+
+
+def test_each_verb_names_ml_dtypes_where_it_is_missing() -> None:
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", MISSING], check=True)
+
+
 def test_missing_ml_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("No module named 'ml_dtypes'")
