@@ -254,14 +254,19 @@ def test_a_function_is_that_of_float32_rounded_once(engine: targets.Target, func
     assert_same(found, of_float32(function)(*given))
 
 
-def seeds(first: int, count: int) -> range:
-    """Those of random expressions; with ``XFERLIB_TEST_LONG=n`` 500 others, the same for each engine."""
-    long = int(os.environ.get("XFERLIB_TEST_LONG") or 0)
-    return range(1000 * long, 1000 * long + 500) if long else range(first, first + count)
+def parts_of_seeds(first: int, count: int) -> list[range]:
+    """Those of random expressions; with ``XFERLIB_TEST_LONG=n`` 500 others, the same for each engine, in parts."""
+    start = 1000 * int(os.environ.get("XFERLIB_TEST_LONG") or 0)
+    return (
+        [range(first, first + 20) for first in range(start, start + 500, 20)]
+        if start
+        else [range(first, first + count)]
+    )
 
 
-def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target) -> None:
-    for seed in seeds(0, 40):
+@pytest.mark.parametrize("seeds", parts_of_seeds(0, 40), ids=str)
+def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target, seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng)
         with configured(cpu="numpy"):
@@ -270,28 +275,27 @@ def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target) 
 
 
 @needs_compiler
-def test_random_expressions_are_the_same_in_compiled_c() -> None:
-    chosen = seeds(100, 20)
-    for first in range(0, len(chosen), 20):  # as many in one unit
-        cases = []
-        for seed in chosen[first : first + 20]:
-            rng = np.random.default_rng(seed)
-            kernel, given = elementwise(make_expression(rng)), operands_for(rng)
-            with configured(cpu="numpy"):
-                expected = np.asarray(kernel(*given))
-            program = kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program
-            operands = [view_bits(each).copy() for each in (*given, np.empty_like(expected))]
-            cases.append((store_bits(program), operands, expected))
-        made = compiled.compile_all([each[0] for each in cases])
-        for kernel_, (_, operands, expected) in zip(made, cases, strict=True):
-            assert not kernel_.why_not
-            _, by_c = compiled.run_both(kernel_, expected.shape, operands)
-            assert_same(by_c[-1].view(expected.dtype), expected)
+@pytest.mark.parametrize("seeds", parts_of_seeds(100, 20), ids=str)
+def test_random_expressions_are_the_same_in_compiled_c(seeds: range) -> None:
+    cases = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        kernel, given = elementwise(make_expression(rng)), operands_for(rng)
+        with configured(cpu="numpy"):
+            expected = np.asarray(kernel(*given))
+        program = kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program
+        operands = [view_bits(each).copy() for each in (*given, np.empty_like(expected))]
+        cases.append((store_bits(program), operands, expected))
+    for kernel_, (_, operands, expected) in zip(compiled.compile_all([each[0] for each in cases]), cases, strict=True):
+        assert not kernel_.why_not
+        _, by_c = compiled.run_both(kernel_, expected.shape, operands)
+        assert_same(by_c[-1].view(expected.dtype), expected)
 
 
 @needs_nvrtc
-def test_random_expressions_are_the_same_in_cuda_source() -> None:
-    for seed in seeds(200, 6):
+@pytest.mark.parametrize("seeds", parts_of_seeds(200, 6), ids=str)
+def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng, 64)
         expected = np.asarray(kernel(*given))
