@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,49 @@ def test_safetensors_of_torch(tmp_path: Path) -> None:
     xl.save(tmp_path / "two.safetensors", found)
     again = files.load_file(tmp_path / "two.safetensors")
     assert all(torch.equal(again[name].view(torch.uint8), each.view(torch.uint8)) for name, each in state.items())
+
+
+def decoder(layers: int, hidden: int, kv: int, inner: int, vocabulary: int) -> dict[str, HostArray]:
+    """The state of a decoder by its published names: one half of the layers in float8 with scales, and a tied head."""
+    shapes = {
+        "self_attn.q_proj.weight": (hidden, hidden), "self_attn.q_proj.bias": (hidden,),
+        "self_attn.k_proj.weight": (kv, hidden), "self_attn.v_proj.weight": (kv, hidden),
+        "self_attn.o_proj.weight": (hidden, hidden), "input_layernorm.weight": (hidden,),
+    }  # fmt: skip
+    state = {"model.embed_tokens.weight": host_array("bfloat16", (vocabulary, hidden))}
+    for number in range(layers):
+        of = f"model.layers.{number}."
+        state |= {of + name: host_array("bfloat16", shape, number) for name, shape in shapes.items()}
+        for name, (rows, columns) in (("gate", (inner, hidden)), ("up", (inner, hidden)), ("down", (hidden, inner))):
+            kind = "float8_e4m3fn" if number % 2 else "bfloat16"
+            state[f"{of}mlp.{name}_proj.weight"] = host_array(kind, (rows, columns), number)
+            if number % 2:
+                state[f"{of}mlp.{name}_proj.scale"] = host_array("float8_e8m0fnu", (rows, columns // 32), number)
+    return {**state, "lm_head.weight": state["model.embed_tokens.weight"]}
+
+
+@pytest.mark.parametrize("place", ["numpy", "torch:cpu", "sim"])
+def test_a_model_goes_from_its_file_to_the_device_without_a_second_copy(place: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    need(place.partition(":")[0])
+    state, path = decoder(2, 448, 64, 1216, 4096), tmp_path / "model.safetensors"
+    xl.save(path, state)
+    nbytes = sum({id(each): each.nbytes for each in state.values()}.values())
+    assert nbytes <= path.stat().st_size < nbytes + 100_000  # the tied weight is there once
+    device = xl.get_device(place)
+    xl.load(path, device=device)  # what is made once
+    tracemalloc.start()
+    try:
+        found = xl.load(path, device=device)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found["lm_head.weight"] is found["model.embed_tokens.weight"]
+    assert [*found] == [*state]
+    for name, each in state.items():
+        assert_same(xl.to_host(found[name]), each)
+    if place != "sim":  # which keeps a flag for each byte; the memory of tensors is not NumPy's
+        assert most < nbytes * (1.2 if place == "numpy" else 0.2)
 
 
 def test_npz_has_packed_numbers_but_not_those_of_ml_dtypes(tmp_path: Path) -> None:
