@@ -309,7 +309,7 @@ def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 def test_calls_that_come_again_are_made_in_c(library: str, name: str) -> None:
-    """Which compares the arrays' own dtypes, where the compiled kernel sees integers: those it leaves to Python."""
+    """C compares the arrays' own dtypes, where the compiled kernel sees integers: of integers Python makes the call."""
     targets.target("torch-cpu" if library == "torch" else library)
     device = xl.get_device("torch:cpu" if library == "torch" else library)
     kernel = elementwise(lambda x, y: (x * y + 1).astype(x.dtype), name="again")

@@ -136,7 +136,7 @@ def _cut(shape: Shape, layout: str, variant: int) -> Cut:
     return Cut(tuple(extents[axis] for axis in order), tuple(np.argsort(order).tolist()), index)
 
 
-def _held(name: str) -> str:
+def _name_here(name: str) -> str:
     """A dtype of the same size that is here; chosen last, so that the rest of a case is the same everywhere."""
     return _WITHOUT_ML_DTYPES.get(name, name) if util.find_spec("ml_dtypes") is None else name
 
@@ -219,11 +219,13 @@ class TransferCase:
             layout, int(chance.integers(1, 4))
         )
         shape = _draw_shape(
-            nbytes / check_dtype(_held(given)).itemsize, max(axes, 2) if layout == "every second row" else axes, chance
+            nbytes / check_dtype(_name_here(given)).itemsize,
+            max(axes, 2) if layout == "every second row" else axes,
+            chance,
         )
         return cls(
             name=f"transfer:{seed}:{number}", library=libraries[number % len(libraries)], is_upload=is_upload,
-            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_held(given), wanted=_held(wanted),
+            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_name_here(given), wanted=_name_here(wanted),
             variant=int(chance.integers(1 << 31)),
         )  # fmt: skip
 
@@ -383,7 +385,7 @@ class KernelCase:
     def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> KernelCase:
         """Draw a kernel, log-uniform in size from 1 Ki elements to 64 Mi, or to ``most`` bytes of each array."""
         chance = np.random.default_rng([seed, number, 2])
-        library, dtype = libraries[number % len(libraries)], _held(str(chance.choice(list(_KERNEL_DTYPES))))
+        library, dtype = libraries[number % len(libraries)], _name_here(str(chance.choice(list(_KERNEL_DTYPES))))
         expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
         room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
