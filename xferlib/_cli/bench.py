@@ -225,8 +225,8 @@ class TransferCase:
         )
         return cls(
             name=f"transfer:{seed}:{number}", library=libraries[number % len(libraries)], is_upload=is_upload,
-            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_name_here(given), wanted=_name_here(wanted),
-            variant=int(chance.integers(1 << 31)),
+            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_name_here(given),
+            wanted=_name_here(wanted), variant=int(chance.integers(1 << 31)),
         )  # fmt: skip
 
 
