@@ -76,7 +76,9 @@ def narrow(b: Builder, x: Node, form: SmallFloat) -> Node:
     if form.bias == _BIAS:  # the sign stays in its place, and infinity follows the largest number
         rounded = w("add", w("add", whole, (1 << (drop - 1)) - 1), w("and", w("shr", whole, drop), 1))
         nan = w("or", w("and", whole, 1 << 31), form.nan << drop)
-        return w("shr", w.choose(b.op("eq", x, x), rounded, nan), drop)
+        # By bits alone: where a comparison chooses, gcc 12 finds no vectors for some functions of the result.
+        is_nan = w("sub", w.of(0), w("shr", w("sub", w.of(_INFINITY), w("and", whole, 0x7FFFFFFF)), 31))
+        return w("shr", w("or", w("and", rounded, b.op("not", is_nan)), w("and", nan, is_nan)), drop)
     bits = w("and", whole, 0x7FFFFFFF)
     sign = w("and", w("shr", whole, 32 - width), 1 << (width - 1))
     last = w("and", w("shr", bits, drop), 1)
