@@ -232,6 +232,7 @@ def functions() -> Iterator[Case]:
     yield "pin", lambda v: xl.pin(v).__enter__()
     yield "common(d, x)", lambda v: xl.common(d, v)
     yield from each_argument("copy_to", xl.copy_to, d, device)
+    yield from each_argument("astype", xl.astype, d, "float32")
     yield from each_argument("arange", xl.arange, 0, 3, 1)
     yield from each_argument("linspace", xl.linspace, 0, 1, 3)
     yield from each_argument("eye", xl.eye, 3, 3, 1)

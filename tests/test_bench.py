@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -18,7 +19,7 @@ import pytest
 import xferlib as xl
 from tests.console import main
 from xferlib._cli import bench
-from xferlib.testing import assert_same_bits
+from xferlib.testing import assert_same_bits, dtypes
 
 HostArray = np.ndarray[Any, Any]
 OWN, PEER, SLOW = (bench.Key(library, "way") for library in ("xferlib (cupy)", "cupy", "torch"))
@@ -150,6 +151,38 @@ def test_each_expression_is_computed_alike_by_numpy_and_by_a_kernel(dtype: str) 
         own = [run for key, run in trial.ways.items() if key.library == trial.subject]
         assert own
         assert all(trial.find_problem(run()) == "" for run in own), str(case)
+
+
+@pytest.mark.parametrize("kind", ["transfer", "kernel"])
+def test_a_sweep_draws_small_floats_which_torch_has_too(kind: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    draw, attempt = bench._KINDS[kind]
+    peers = bench.find_peers("torch", on_gpu=False)
+    found: Counter[str] = Counter()
+    for number in range(120):
+        case = draw(7, number, tuple(peers.libraries), 1 << 14)
+        small = [each for each in (getattr(case, "given", ""), getattr(case, "wanted", ""), getattr(case, "dtype", ""))
+                 if each in dtypes.SMALL_FLOATS]  # fmt: skip
+        if not small or found[small[0]] > 5:
+            continue
+        found.update(small)
+        trial = attempt(case, peers)
+        ways = {key.library: run for key, run in trial.ways.items()}
+        if all(each.layout != "reversed" for each in getattr(case, "inputs", [case])):  # a tensor has no such strides
+            assert ways.keys() >= {trial.subject, *peers.libraries}, trial.absent
+        assert not trial.find_problem(ways[trial.subject]()), case
+    assert found.keys() == ({"bfloat16", "float8_e4m3fn", "float8_e5m2"} if kind == "transfer" else {"bfloat16"})
+
+
+def test_a_sweep_without_ml_dtypes_draws_dtypes_of_the_same_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ml_dtypes")
+    drawn = [bench.TransferCase.draw(7, number, ("numpy",)) for number in range(100)]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for case in drawn:
+        other = bench.TransferCase.draw(7, int(case.name.split(":")[2]), ("numpy",))
+        assert other.shape == case.shape
+        assert {other.given, other.wanted}.isdisjoint(dtypes.SMALL_FLOATS)
+        assert other.given in (case.given, "float16", "uint8")
 
 
 def test_each_reduction_is_computed_by_all_libraries() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,63 @@ def test_every_bit_pattern_is_converted_as_ml_dtypes_does(name: str) -> None:
         assert_same(xl.to_device(halves, out=out, dtype=name, backend="numpy"), halves.astype(dtype))
 
 
+NARROW = ("bool", "int8", "uint8", "int16", "uint16", "float16", *dtypes.SMALL_FLOATS)
+"""Those of which each bit pattern is converted."""
+
+
+def every_pattern(name: str) -> HostArray:
+    dtype = promotion.check_dtype(name)
+    return np.arange(2 if name == "bool" else 1 << 8 * dtype.itemsize, dtype=f"u{dtype.itemsize}").view(dtype)
+
+
+def convert(x: HostArray, wanted: str, native: str) -> HostArray:
+    """``x`` in another dtype: by compiled C, which converts large arrays, or by NumPy."""
+    with configured(native=native):
+        large = np.resize(x, max(x.size, 1 << 17))
+        return np.asarray(xl.to_device(large, dtype=wanted, backend="numpy"))[: x.size]
+
+
+def words_of(x: HostArray) -> HostArray:
+    return x.view(f"u{x.itemsize}") if x.itemsize <= 8 else x.view(np.uint64)
+
+
+@pytest.mark.parametrize("native", ["on", "off"])
+@pytest.mark.parametrize("given", NARROW)
+def test_every_pattern_becomes_what_ml_dtypes_and_torch_make_of_it(given: str, native: str) -> None:
+    """All pairs with a small float; the page of dtypes says where torch differs."""
+    torch = pytest.importorskip("torch")
+    x = every_pattern(given)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+    others = (*dtypes.SMALL_FLOATS, *dtypes.DTYPES) if given in dtypes.SMALL_FLOATS else dtypes.SMALL_FLOATS
+    tensor = torch.from_numpy(words_of(x).copy()).view(getattr(torch, given))
+    for wanted in others:
+        found, dtype = convert(x, wanted, native), promotion.check_dtype(wanted)
+        assert found.dtype == dtype
+        are_compared = np.ones(x.shape, bool)
+        if dtype.kind in "iu":  # a float beyond the integers is undefined in C
+            info = np.iinfo(dtype)
+            are_compared = (np.trunc(wide) >= float(info.min)) & (np.trunc(wide) < float(info.max) + 1)
+            size = np.nan_to_num(wide, nan=0.0)
+            assert np.all(found[~are_compared & (size > 0)] == info.max)
+            assert np.all(found[~are_compared & (size < 0)] == info.min)
+            assert np.all(found[np.isnan(wide)] == 0)
+        elif wanted == "float16":  # of whose NaN there are many
+            are_compared = ~np.isnan(wide)
+            assert np.all(np.isnan(found[~are_compared]))
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(
+                words_of(found[are_compared]), words_of(x[are_compared].astype(dtype)), f"ml_dtypes: {wanted}"
+            )
+        if wanted in dtypes.SMALL_FLOATS:  # versions differ in what is beyond, and bits of NaN
+            are_compared = np.abs(wide) <= promotion.float_limits(dtype).max
+        elif dtype.kind in "fc":
+            are_compared = ~np.isnan(wide)
+        by_torch = tensor.to(getattr(torch, wanted)).view(torch.uint8).numpy().view(np.uint8)
+        in_bytes = found.view(np.uint8).reshape(x.size, -1)[are_compared]
+        np.testing.assert_array_equal(in_bytes, by_torch.reshape(x.size, -1)[are_compared], f"torch: {wanted}")
+
+
 def test_overflow_and_nan() -> None:
     x = np.array([449.0, 464.0, 465.0, 1e9, np.inf, -np.inf, np.nan, -np.nan, 61439.0, 61440.0, -0.0], np.float32)
     found = {
@@ -250,6 +308,49 @@ def test_safetensors_of_torch(tmp_path: Path) -> None:
     assert all(torch.equal(again[name].view(torch.uint8), each.view(torch.uint8)) for name, each in state.items())
 
 
+def decoder(layers: int, hidden: int, kv: int, inner: int, vocabulary: int) -> dict[str, HostArray]:
+    """The state of a decoder by its published names: one half of the layers in float8 with scales, and a tied head."""
+    shapes = {
+        "self_attn.q_proj.weight": (hidden, hidden), "self_attn.q_proj.bias": (hidden,),
+        "self_attn.k_proj.weight": (kv, hidden), "self_attn.v_proj.weight": (kv, hidden),
+        "self_attn.o_proj.weight": (hidden, hidden), "input_layernorm.weight": (hidden,),
+    }  # fmt: skip
+    state = {"model.embed_tokens.weight": host_array("bfloat16", (vocabulary, hidden))}
+    for number in range(layers):
+        of = f"model.layers.{number}."
+        state |= {of + name: host_array("bfloat16", shape, number) for name, shape in shapes.items()}
+        for name, (rows, columns) in (("gate", (inner, hidden)), ("up", (inner, hidden)), ("down", (hidden, inner))):
+            kind = "float8_e4m3fn" if number % 2 else "bfloat16"
+            state[f"{of}mlp.{name}_proj.weight"] = host_array(kind, (rows, columns), number)
+            if number % 2:
+                state[f"{of}mlp.{name}_proj.scale"] = host_array("float8_e8m0fnu", (rows, columns // 32), number)
+    return {**state, "lm_head.weight": state["model.embed_tokens.weight"]}
+
+
+@pytest.mark.parametrize("place", ["numpy", "torch:cpu", "sim"])
+def test_a_model_goes_from_its_file_to_the_device_without_a_second_copy(place: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    need(place.partition(":")[0])
+    state, path = decoder(2, 448, 64, 1216, 4096), tmp_path / "model.safetensors"
+    xl.save(path, state)
+    nbytes = sum({id(each): each.nbytes for each in state.values()}.values())
+    assert nbytes <= path.stat().st_size < nbytes + 100_000  # the tied weight is there once
+    device = xl.get_device(place)
+    xl.load(path, device=device)  # what is made once
+    tracemalloc.start()
+    try:
+        found = xl.load(path, device=device)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found["lm_head.weight"] is found["model.embed_tokens.weight"]
+    assert [*found] == [*state]
+    for name, each in state.items():
+        assert_same(xl.to_host(found[name]), each)
+    if place != "sim":  # which keeps a flag for each byte; the memory of tensors is not NumPy's
+        assert most < nbytes * (1.2 if place == "numpy" else 0.2)
+
+
 def test_npz_has_packed_numbers_but_not_those_of_ml_dtypes(tmp_path: Path) -> None:
     x = host_array("int4_x2")
     xl.save(tmp_path / "x.npz", {"x": x})
@@ -271,6 +372,38 @@ def test_from_dlpack_of_torch() -> None:
 
 
 # --- refusals
+
+
+MISSING = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, torch, xferlib as xl
+from xferlib.kernels import elementwise, reductions
+t, x = torch.ones(3, dtype=torch.bfloat16), np.ones(3)
+calls = {
+    "zeros": lambda: xl.zeros(3, "bfloat16"), "to_device": lambda: xl.to_device(t), "to_host": lambda: xl.to_host(t),
+    "dtype=": lambda: xl.to_device(x, dtype="bfloat16"), "torch": lambda: xl.to_device(x, dtype=torch.bfloat16),
+    "astype": lambda: xl.astype(x, "bfloat16"), "kernel": lambda: elementwise(lambda x: x + 1)(t),
+    "sum": lambda: reductions.sum(t), "tree": lambda: xl.tree.to_device({"a": t}),
+    "prefetch": lambda: next(iter(xl.prefetch([t]))), "copy_to": lambda: xl.copy_to(t, "cpu"),
+    "snippet": lambda: elementwise("__nv_bfloat16 x", "float y", "y = x")(x),
+    "save": lambda: xl.save("x.safetensors", {"a": t}), "explain": lambda: xl.explain(t),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except xl.errors.UnsupportedDTypeError as error:
+        assert "bfloat16 on the host are those of the package ml_dtypes" in str(error), (name, error)
+        assert "pip install" in str(error) and "dtypes]" in str(error), (name, error)
+    else:
+        raise AssertionError(name)
+assert xl.to_host(xl.to_device(np.zeros(3, [("int4_x2", "u1")]), backend="sim")).nbytes == 3  # which needs no package
+"""
+
+
+def test_each_verb_names_ml_dtypes_where_it_is_missing() -> None:
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", MISSING], check=True)
 
 
 def test_missing_ml_dtypes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ pytestmark = pytest.mark.skipif(not inspect.isbuiltin(xl.to_device), reason="the
 
 to_device: Any = xl.to_device
 copy_to: Any = xl.copy_to
+astype: Any = xl.astype
 to_host: Any = xl.to_host
 HERE = "direct:sim:0"
 OWN = ("xferlib._core.arrays.",)
@@ -275,6 +276,8 @@ def test_they_are_functions_like_any_other() -> None:
         (lambda x: to_host(x, non_blocking=True), "unexpected keyword argument 'non_blocking'; to_device_async"),
         (lambda x: copy_to(x, "cpu", out=x), "unexpected keyword argument 'out'; xferlib.to_device"),
         (lambda x: copy_to(x, "cpu", pined=True), "unexpected keyword argument 'pined'$"),
+        (lambda x: to_device(x, dtype="float8_e5m2", saturate=True), "'saturate'; xferlib.astype"),
+        (lambda x: astype(x, "float32", copy=True), "'copy'; it always makes a new array"),
     ],
 )
 def test_arguments_that_there_are_not_are_refused(call: Callable[[Any], Any], words: str) -> None:

@@ -60,6 +60,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Devices": ("Device", "get_device", "device_of", "synchronize"),
     "Transfers": (
         "to_device", "to_host", "to_device_async", "to_host_async", "common", "Transfer", "TransferStats", "copy_to",
+        "astype",
     ),
     "Overlap": ("prefetch", "Prefetcher", "stream_map"),
     "What a transfer costs": ("explain", "Explanation", "calibrate", "Calibration"),

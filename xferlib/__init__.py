@@ -25,7 +25,7 @@ _PUBLIC: dict[str, tuple[str, ...]] = {
     ),
     "xferlib._api.device_array": ("DeviceArray", "is_array"),
     "xferlib._api.diagnose": ("Calibration", "Explanation", "calibrate", "explain"),
-    "xferlib._api.transfers": ("copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
+    "xferlib._api.transfers": ("astype", "copy_to", "to_device", "to_device_async", "to_host", "to_host_async"),
     "xferlib._arrays.namespace": ("get_exact_module",),
     "xferlib._core.registry": (
         "BackendStatus", "Device", "available_backends", "device_of", "get_device", "use_backend",

@@ -33,6 +33,7 @@ from xferlib._api.diagnose import Calibration as Calibration
 from xferlib._api.diagnose import Explanation as Explanation
 from xferlib._api.diagnose import calibrate as calibrate
 from xferlib._api.diagnose import explain as explain
+from xferlib._api.transfers import astype as astype
 from xferlib._api.transfers import to_host as to_host
 from xferlib._api.transfers import to_host_async as to_host_async
 from xferlib._arrays.namespace import get_exact_module as get_exact_module
@@ -100,6 +101,7 @@ __all__ = [
     "arange",
     "array_over",
     "asarray",
+    "astype",
     "available_backends",
     "calibrate",
     "common",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import xferlib as xl
 from tests.needed import need
+from xferlib.errors import UnsupportedDTypeError
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -96,4 +99,33 @@ def test_dtypes_of_a_namespace(space: Space) -> None:
     assert space.result_type(x, "int32") == x.dtype
     assert space.result_type(x, y) == (x + y).dtype == np.float32
     assert space.astype(y, "bfloat16").dtype == x.dtype
+    assert space.finfo("float8_e5m2").max == 57344
+    assert space.result_type("bfloat16", "float32") == np.float32
+    assert space.result_type("bfloat16", "int8") == x.dtype
+
+
+def test_a_dtype_is_known_though_no_array_of_it_was_met() -> None:
+    code = (
+        "import numpy as np, ml_dtypes, xferlib as xl\n"
+        "xp, dtype = xl.get_array_module(xl.zeros(3, backend='sim')), np.dtype(ml_dtypes.bfloat16)\n"
+        "assert xp.{}"
+    )
+    for question in ("isdtype(dtype, 'real floating')", "finfo(dtype).bits == 16"):
+        subprocess.run([sys.executable, "-c", code.format(question)], check=True)
+
+
+def test_packed_numbers_are_moved_but_not_compared() -> None:
+    x = xl.to_device(np.arange(6, dtype=np.uint8).view([("int4_x2", "u1")]).reshape(2, 3), backend="sim")
+    space: Space = xl.get_array_module(x)
+    assert xl.to_host(x.T[::-1]).view(np.uint8).tolist() == [[2, 5], [1, 4], [0, 3]]
+    refused: list[Callable[[], Any]] = [
+        lambda: space.sort(x), lambda: space.argsort(x), lambda: space.unique_values(x), lambda: x + 1, lambda: x == x,
+        lambda: space.sum(x), lambda: space.searchsorted(x[0], x[1]), lambda: space.astype(x, "int8"),
+        lambda: space.max(x), lambda: space.cumulative_sum(x, axis=1), lambda: space.where(x, 1, 0), lambda: x @ x.T,
+        lambda: xl.arange(3, dtype="int4_x2"), lambda: xl.eye(3, dtype="uint4_x2"),
+        lambda: xl.explain(xl.to_host(x), dtype="float32"),
+    ]  # fmt: skip
+    for call in refused:
+        with pytest.raises(UnsupportedDTypeError, match=r"int4_x2, two numbers .*; view it as 'uint8' and unpack it"):
+            call()
     assert xl.to_host(space.full(2, 1.7, dtype="bfloat16")).tolist() == [1.703125] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +15,9 @@ from tests.kernels import compiled, emulated, targets
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
 from xferlib.kernels.elementwise import cast_into
+from xferlib.kernels.reduction import HostReductionCall
 from xferlib.kernels.small_floats import store_bits, view_bits
-from xferlib.testing import dtypes, promotion
+from xferlib.testing import configured, dtypes, promotion
 
 pytest.importorskip("ml_dtypes")
 
@@ -125,6 +127,54 @@ def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Targ
         np.testing.assert_array_equal(bits_of(found), bits_of(expected))
 
 
+@pytest.mark.parametrize("wanted", [name for name, dtype in SMALL.items() if dtype.itemsize == 1])
+@pytest.mark.parametrize(
+    "given", [*SMALL, "bool", "int16", "int64", "uint8", "uint64", "float16", "float32", "float64"]
+)
+def test_a_saturating_conversion_ends_at_the_largest_number(engine: targets.Target, given: str, wanted: str) -> None:
+    x, form = patterns(given, np.random.default_rng(3)), dtypes.SMALL_FLOATS[wanted]
+    most = promotion.float_limits(SMALL[wanted]).max
+    with np.errstate(all="ignore"):
+        expected = np.clip(x.astype(np.float64), -most, most)
+    rounded = np.empty(x.shape, SMALL[wanted])
+    promotion.copy_into(rounded, expected)
+    found = xl.to_host(xl.astype(put(engine, x), wanted, saturate=True))
+    assert found.dtype == SMALL[wanted]
+    assert not np.any(bits_of(found)[np.isfinite(expected)] == form.beyond)
+    np.testing.assert_array_equal(np.isnan(found.astype(np.float32)), np.isnan(expected))
+    are_numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(bits_of(found)[are_numbers], bits_of(rounded)[are_numbers])
+
+
+CONVERT = """
+#include <cuda_fp8.h>
+extern "C" __global__ void convert(const float *x, __nv_fp8_e4m3 *y, __nv_fp8_e5m2 *z, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = __nv_fp8_e4m3(x[i]), z[i] = __nv_fp8_e5m2(x[i]);
+}
+"""
+
+
+@needs_nvrtc
+def test_a_saturating_conversion_is_that_of_cuda() -> None:
+    """Of its type `__nv_fp8_e4m3`, whose numbers come from its header, compiled for the CPU."""
+    x = patterns("float32", np.random.default_rng(4))[:3000]
+    with xl.use_backend("sim"):
+        given, y, z = xl.to_device(x), xl.empty(x.shape, "float8_e4m3fn"), xl.empty(x.shape, "float8_e5m2")
+        xl.raw_module(CONVERT).get_function("convert")(24, 128, (given, y, z, x.size))
+        for made, name in ((y, "float8_e4m3fn"), (z, "float8_e5m2")):
+            ours = xl.to_host(xl.astype(given, name, saturate=True))
+            assert_same(ours, xl.to_host(made))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "int8"])
+def test_only_float8_saturates_where_it_is_told(dtype: str) -> None:
+    with pytest.raises(UnsupportedDTypeError, match=rf"saturate=True with dtype='{dtype}', but it is for float8"):
+        xl.astype(np.ones(3), dtype, saturate=True)
+    with pytest.raises(UnsupportedDTypeError, match="it is for float8"):
+        elementwise(lambda x: x.astype(dtype, saturate=True))(np.ones(3))
+
+
 # --- expressions
 
 UNARY: list[Callable[[Any], Any]] = [
@@ -204,21 +254,35 @@ def test_a_function_is_that_of_float32_rounded_once(engine: targets.Target, func
     assert_same(found, of_float32(function)(*given))
 
 
-def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target) -> None:
-    for seed in range(40):
+def parts_of_seeds(first: int, count: int) -> list[range]:
+    """Those of random expressions; with ``XFERLIB_TEST_LONG=n`` 500 others, the same for each engine, in parts."""
+    start = 1000 * int(os.environ.get("XFERLIB_TEST_LONG") or 0)
+    return (
+        [range(first, first + 20) for first in range(start, start + 500, 20)]
+        if start
+        else [range(first, first + count)]
+    )
+
+
+@pytest.mark.parametrize("seeds", parts_of_seeds(0, 40), ids=str)
+def test_random_expressions_are_the_same_on_each_engine(engine: targets.Target, seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng)
-        expected = np.asarray(kernel(*given))
+        with configured(cpu="numpy"):
+            expected = np.asarray(kernel(*given))
         assert_same(xl.to_host(kernel(*(put(engine, each) for each in given))), expected, seed)
 
 
 @needs_compiler
-def test_random_expressions_are_the_same_in_compiled_c() -> None:
+@pytest.mark.parametrize("seeds", parts_of_seeds(100, 20), ids=str)
+def test_random_expressions_are_the_same_in_compiled_c(seeds: range) -> None:
     cases = []
-    for seed in range(100, 120):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng)
-        expected = np.asarray(kernel(*given))
+        with configured(cpu="numpy"):
+            expected = np.asarray(kernel(*given))
         program = kernel.definition.specialize((BFLOAT16,) * 3, frozenset()).program
         operands = [view_bits(each).copy() for each in (*given, np.empty_like(expected))]
         cases.append((store_bits(program), operands, expected))
@@ -229,8 +293,9 @@ def test_random_expressions_are_the_same_in_compiled_c() -> None:
 
 
 @needs_nvrtc
-def test_random_expressions_are_the_same_in_cuda_source() -> None:
-    for seed in range(200, 206):
+@pytest.mark.parametrize("seeds", parts_of_seeds(200, 6), ids=str)
+def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         kernel, given = elementwise(make_expression(rng)), operands_for(rng, 64)
         expected = np.asarray(kernel(*given))
@@ -238,6 +303,48 @@ def test_random_expressions_are_the_same_in_cuda_source() -> None:
         out = np.empty_like(expected)
         emulated.run_on_cuda(program, out.shape, dict(enumerate(map(view_bits, [*given, out]))))
         assert_same(out, expected, seed)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_calls_that_come_again_are_made_in_c(library: str, name: str) -> None:
+    """C compares the arrays' own dtypes, where the compiled kernel sees integers: of integers Python makes the call."""
+    targets.target("torch-cpu" if library == "torch" else library)
+    device = xl.get_device("torch:cpu" if library == "torch" else library)
+    kernel = elementwise(lambda x, y: (x * y + 1).astype(x.dtype), name="again")
+    given = [np.arange(low, 96, dtype=f"u{SMALL[name].itemsize}").view(SMALL[name]) for low in (0, 1, 60)]
+    arrays = [xl.to_device(each, device=device) for each in given]
+    with configured(cpu="numpy"):
+        expected = [np.asarray(kernel(each, each[::-1])) for each in given]
+    with configured(cpu="native"):
+        for _ in range(3):
+            kernel(arrays[0], arrays[0])
+        assert len(kernel._dispatch._known[0]) == 1
+        for array, each in zip(arrays, expected, strict=True):
+            turned = xl.to_device(xl.to_host(array)[::-1], device=device)
+            found, out = kernel(array, turned), xl.empty_like(array)
+            assert xl.device_of(found) is device
+            assert_same(xl.to_host(found), each)
+            assert kernel(array, turned, out=out) is out
+            assert_same(xl.to_host(out), each)
+        space: Any = xl.get_array_module(arrays[0])
+        bits = getattr(arrays[0], "view")(getattr(space, f"uint{8 * SMALL[name].itemsize}"))  # noqa: B009 - both have it
+        assert kernel(bits, bits).dtype == bits.dtype  # numbers, not bits
+
+
+@needs_compiler
+def test_reductions_that_come_again_are_made_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = (np.arange(120) / 8).astype(BFLOAT16).reshape(6, 20)
+    with configured(cpu="native"):
+        for name, axis in (("sum", 1), ("argmax", 1)):
+            reduce = getattr(reductions, name)
+            expected = [np.asarray(reduce(each, axis=axis)) for each in (x, -x) for _ in range(3)]
+            with monkeypatch.context() as patched:
+                patched.setattr(HostReductionCall, "run", None)
+                found = [np.asarray(reduce(each, axis=axis)) for each in (x, -x)]
+            assert_same(found[0], expected[0])
+            assert_same(found[1], expected[3])
 
 
 def test_arithmetic_is_that_of_ml_dtypes() -> None:

@@ -14,7 +14,7 @@ from xferlib import _native
 from xferlib._api import transfers
 from xferlib._api.transfers import is_fortran, reverse_axes
 from xferlib._core import arguments, arrays, registry
-from xferlib._core.arrays import Array, as_host_array, c_strides, check_dtype, is_c_contiguous, shape_of
+from xferlib._core.arrays import Array, as_host_array, c_strides, check_dtype, check_number, is_c_contiguous, shape_of
 from xferlib._core.device import DeviceSpec
 from xferlib._core.observe import Kind
 from xferlib._memory import buffers, pinned
@@ -653,7 +653,7 @@ def _check_arrays(arrays: Any) -> tuple[Any, ...]:
 
 
 def _check_dtype_argument(dtype: Any) -> np.dtype[Any] | None:
-    return None if dtype is None else check_dtype(dtype, what="dtype")
+    return None if dtype is None else check_number(dtype, what="dtype")
 
 
 _REAL = (int, float, np.integer, np.floating)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from xferlib import _native
 from xferlib._core import blocks, registry
-from xferlib._core.arrays import Array, is_c_contiguous
+from xferlib._core.arrays import Array, check_dtype, is_c_contiguous
 from xferlib._core.device import DeviceSpec
+from xferlib._core.dtypes import name_of
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
@@ -241,6 +242,35 @@ def to_host(
     if pinned is not False:
         refuse_no_flag(pinned, "to_host: pinned")
     return copies.to_host(d, dtype, stream, out, is_pinned=pinned)
+
+
+def astype(x: Any, dtype: Any, *, saturate: bool = False, **unknown: Never) -> Array:
+    """Convert an array on its own device, with the bits that ``dtype=`` of a transfer gives.
+
+    Args:
+        x: An array of any backend, shape S, of any strides; or a sequence or a scalar, which becomes a NumPy array.
+        dtype: Of the result; floats saturate to integers, and NaN becomes 0.
+        saturate: Of a float8: what is too large for it, infinity too, becomes its largest number, as CUDA's types and
+            the saturating mode of OCP's formats have it, and NaN stays NaN. Otherwise it becomes infinity, or NaN in a
+            format without, as ml_dtypes has it.
+
+    Returns:
+        A new array of shape S, of the backend of ``x`` and on its device, ordered on the current stream.
+
+    Raises:
+        UnsupportedArrayError: ``x`` is no array.
+        UnsupportedDTypeError: There is no such dtype, it would drop the imaginary part, or it has no ``saturate``.
+    """
+    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
+
+    if unknown:
+        refuse_keyword("astype", unknown)
+    refuse_no_flag(saturate, "astype: saturate")
+    source = describe.source_of(x)
+    wanted = describe.get_result_dtype(source, check_dtype(dtype, what="dtype"))
+    given = source.host if source.backend.name == "numpy" else x  # an array, where x may be a number
+    converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
+    return converted
 
 
 _to_device, _to_host = to_device, to_host

@@ -40,6 +40,7 @@ from xferlib._core.arrays import (
     steps_to_shift,
     sum_dtype,
 )
+from xferlib._core.dtypes import refuse_arithmetic
 from xferlib._runtime.checks import choice, flag
 from xferlib.backends.device_math import Matrices, Multiply, Product
 from xferlib.errors import (
@@ -396,6 +397,8 @@ def _prepare_operands(
     """Both arrays in the dtype of the sums, and the dtype of the result: floats of 16 bits are summed in float32."""
     given = [lib.array(name, each) for each in (x1, x2)]
     infos = lib.infos(name, given)
+    for number, info in enumerate(infos, 1):
+        refuse_arithmetic(info.dtype, f"{name}: x{number}")
     result = promote(*(info.dtype for info in infos))
     is_kept = result == np.float16 and name != "vecdot" and lib.products(infos[0].device) is not None
     wide = result if is_kept else sum_dtype(result)

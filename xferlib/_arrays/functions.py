@@ -34,7 +34,8 @@ from xferlib._core.arrays import (
     sum_dtype,
 )
 from xferlib._core.device import Device
-from xferlib._core.dtypes import DTYPES, is_numpys, kind_of, small_float
+from xferlib._core.dtypes import DTYPES, is_foreign, is_numpys, kind_of, refuse_arithmetic, small_float
+from xferlib._core.dtypes import find as find_dtype
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
     ArgumentError,
@@ -289,6 +290,10 @@ def _dtype(of: Any) -> Any:
     """The dtype of an array; a dtype and a number are as they are."""
     if isinstance(of, (list, tuple, dict)):  # of which NumPy makes dtypes of records, however deep they are
         raise UnsupportedDTypeError(f"{quote(of)} is neither a dtype nor an array; give one of {', '.join(DTYPES)}")
+    if isinstance(of, str):
+        return find_dtype(of) or np.dtype(of)
+    if isinstance(of, np.dtype):
+        is_foreign(of)  # known from now on
     owner = registry.owner_of(of) if not isinstance(of, np.generic) else None
     return of if owner is None else owner.view(of).dtype
 
@@ -318,7 +323,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is another one, or of a kind of the Array API, or of one of several in a tuple."""
-    if not isinstance(dtype, np.dtype) or is_numpys(dtype):
+    if not isinstance(dtype, np.dtype) or not (is_foreign(dtype) or not is_numpys(dtype)):
         return np.isdtype(dtype, kind)
     kinds = kind if isinstance(kind, tuple) else (kind,)
     of_floats = ("real floating", "numeric") if kind_of(dtype) == "f" else ()
@@ -623,6 +628,7 @@ def _find_sort(lib: Primitives, x: Any, *, descending: bool, wants: str) -> prim
 def _sort_rows(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool) -> tuple[Array, Array | None]:
     """The elements in order along the last axis, and the positions from which they come."""
     info = lib.info(x)
+    refuse_arithmetic(info.dtype, "sort: x")
     if small_float(info.dtype) is not None:  # whose NaN NumPy does not order; float32 holds each number
         rows, order = _sort_rows(lib, lib.copy(x, _FLOAT32), descending=descending, is_indexed=is_indexed)
         return lib.copy(rows, info.dtype), order

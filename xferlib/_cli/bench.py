@@ -36,7 +36,8 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._cli.main import Command, align, argument, output_file, parse_size, seconds
-from xferlib._core.arrays import copy_into
+from xferlib._core.arrays import check_dtype, copy_into
+from xferlib._core.dtypes import float_info, is_numpys, kind_of, name_of
 from xferlib._runtime import threads
 from xferlib.errors import ArgumentError, TransferError, XferError, quote
 from xferlib.kernels import reductions
@@ -57,13 +58,24 @@ _LEAST_ARRAY, _MOST_ARRAY = 4 << 10, 256 << 20
 """Bytes of the arrays of transfers."""
 _LEAST, _MOST = 1 << 10, 64 << 20
 """Elements of the arrays that kernels and reductions take."""
-_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int64", "bool", "int16", "complex64")
-_WIDENED = {"uint8": "float32", "float16": "float32", "float32": "float64", "int16": "float32"}
-_NARROWED = {"float64": "float32", "float32": "float16", "int64": "float32", "int32": "float32"}
+_DTYPES = (
+    "float32", "float64", "float16", "uint8", "int32", "int64", "bool", "int16", "complex64", "bfloat16", "bfloat16",
+    "float8_e4m3fn", "float8_e5m2",
+)  # fmt: skip
+_WIDENED = {
+    "uint8": ("float32",), "float16": ("float32",), "float32": ("float64",), "int16": ("float32",),
+    "bfloat16": ("float32",), "float8_e4m3fn": ("float32", "bfloat16"), "float8_e5m2": ("float32", "bfloat16"),
+}  # fmt: skip
+_NARROWED = {
+    "float64": ("float32",), "float32": ("float16", "bfloat16", "float8_e4m3fn"), "int64": ("float32",),
+    "int32": ("float32",), "bfloat16": ("float8_e4m3fn", "float8_e5m2"),
+}  # fmt: skip
 _KERNEL_DTYPES = {
     "float32": "f", "float64": "f", "float16": "f", "int32": "i", "int64": "i", "uint8": "i", "int16": "i",
-    "bool": "b", "complex64": "c",
+    "bool": "b", "complex64": "c", "bfloat16": "f",
 }  # fmt: skip
+_WITHOUT_ML_DTYPES = {"bfloat16": "float16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""Drawn in their places where the package is not installed."""
 _EXPRESSIONS = {
     "f": (
         "x * y + z", "x - y", "sqrt(abs(x) + 1)", "x * y + exp(-abs(x))", "tanh(x) * y - z", "x / (abs(y) + 1)",
@@ -124,6 +136,11 @@ def _cut(shape: Shape, layout: str, variant: int) -> Cut:
     return Cut(tuple(extents[axis] for axis in order), tuple(np.argsort(order).tolist()), index)
 
 
+def _name_here(name: str) -> str:
+    """A dtype of the same size that is here; chosen last, so that the rest of a case is the same everywhere."""
+    return _WITHOUT_ML_DTYPES.get(name, name) if util.find_spec("ml_dtypes") is None else name
+
+
 def _numbers(count: int, dtype: np.dtype[Any], variant: int) -> HostArray:
     """Small numbers, which every dtype holds; their period is prime, so that no two blocks are the same."""
     chance = np.random.default_rng(variant)
@@ -165,7 +182,7 @@ class TransferCase:
     @property
     def nbytes(self) -> int:
         """Bytes of the narrower side."""
-        return math.prod(self.shape) * min(np.dtype(self.given).itemsize, np.dtype(self.wanted).itemsize)
+        return math.prod(self.shape) * min(check_dtype(self.given).itemsize, check_dtype(self.wanted).itemsize)
 
     def __str__(self) -> str:
         ends = f"{'up' if self.is_upload else 'down'} to {'a new' if self.is_new else 'an existing'}"
@@ -175,7 +192,7 @@ class TransferCase:
 
     def host_array(self, *, of_target: bool = False) -> HostArray:
         """A new array of the case's layout; of a download the target, with the dtype that arrives."""
-        dtype, view = np.dtype(self.wanted if of_target else self.given), _cut(self.shape, self.layout, self.variant)
+        dtype, view = check_dtype(self.wanted if of_target else self.given), _cut(self.shape, self.layout, self.variant)
         if self.layout == "swapped":
             dtype = dtype.newbyteorder()
         memory = _numbers(math.prod(view.extents), dtype, self.variant)
@@ -189,22 +206,27 @@ class TransferCase:
         given = str(chance.choice(_DTYPES))
         is_upload, is_new = bool(chance.random() < 0.6), bool(chance.random() < 0.5)
         layout = str(chance.choice(LAYOUTS))
-        if not is_upload and (is_new or layout == "swapped"):  # a result is contiguous, a target has the native order
+        # A result is contiguous, a target has the native order, and ml_dtypes' have one alone.
+        if not is_upload and (is_new or layout == "swapped"):
+            layout = "contiguous"
+        if layout == "swapped" and given in _WITHOUT_ML_DTYPES:
             layout = "contiguous"
         wanted = given
         if chance.random() < 0.2:
-            wanted = (_WIDENED if chance.random() < 0.5 else _NARROWED).get(given, given)
+            wanted = str(chance.choice((_WIDENED if chance.random() < 0.5 else _NARROWED).get(given, (given,))))
         is_pinned = layout == "contiguous" and bool(chance.random() < 0.25) and (is_upload or not is_new)
         axes = {"transposed": 2, "permuted": int(chance.integers(3, 6)), "cropped": int(chance.integers(2, 4))}.get(
             layout, int(chance.integers(1, 4))
         )
         shape = _draw_shape(
-            nbytes / np.dtype(given).itemsize, max(axes, 2) if layout == "every second row" else axes, chance
+            nbytes / check_dtype(_name_here(given)).itemsize,
+            max(axes, 2) if layout == "every second row" else axes,
+            chance,
         )
         return cls(
             name=f"transfer:{seed}:{number}", library=libraries[number % len(libraries)], is_upload=is_upload,
-            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=given, wanted=wanted,
-            variant=int(chance.integers(1 << 31)),
+            is_new=is_new, is_pinned=is_pinned, layout=layout, shape=shape, given=_name_here(given),
+            wanted=_name_here(wanted), variant=int(chance.integers(1 << 31)),
         )  # fmt: skip
 
 
@@ -319,9 +341,9 @@ class DrawnArray:
 
     def host_array(self) -> HostArray:
         """The array on the host; floats are from 0 to 2."""
-        dtype, view = np.dtype(self.dtype), _cut(self.shape, self.layout, self.variant)
+        dtype, view = check_dtype(self.dtype), _cut(self.shape, self.layout, self.variant)
         found = _numbers(math.prod(view.extents), dtype, self.variant)
-        return view.of(found / dtype.type(64) if dtype.kind in "fc" else found)
+        return view.of(found / dtype.type(64) if kind_of(dtype) in "fc" else found)
 
     @classmethod
     def draw(cls, chance: np.random.Generator, shape: Shape, dtype: str, library: str) -> DrawnArray:
@@ -352,7 +374,7 @@ class KernelCase:
     def nbytes(self) -> int:
         """Bytes read and written."""
         numbers = sum(math.prod(shape) for shape in (self.shape, *(each.shape for each in self.inputs)))
-        return numbers * np.dtype(self.dtype).itemsize
+        return numbers * check_dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
         named = zip(self.names, self.inputs, strict=True)
@@ -363,9 +385,9 @@ class KernelCase:
     def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> KernelCase:
         """Draw a kernel, log-uniform in size from 1 Ki elements to 64 Mi, or to ``most`` bytes of each array."""
         chance = np.random.default_rng([seed, number, 2])
-        library, dtype = libraries[number % len(libraries)], str(chance.choice(list(_KERNEL_DTYPES)))
+        library, dtype = libraries[number % len(libraries)], _name_here(str(chance.choice(list(_KERNEL_DTYPES))))
         expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
-        room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
+        room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
         inputs = [DrawnArray.draw(chance, shape, dtype, library)]
         for _ in range(1, 1 + max("xyz".find(name) for name in "xyz" if re.search(rf"\b{name}\b", expression))):
@@ -414,7 +436,7 @@ class ReductionCase:
     @property
     def nbytes(self) -> int:
         """Bytes read."""
-        return math.prod(self.inputs[0].shape) * np.dtype(self.inputs[0].dtype).itemsize
+        return math.prod(self.inputs[0].shape) * check_dtype(self.inputs[0].dtype).itemsize
 
     def __str__(self) -> str:
         (x,) = self.inputs
@@ -430,7 +452,7 @@ class ReductionCase:
         library, dtype = libraries[number % len(libraries)], str(chance.choice(_REDUCED_DTYPES))
         words = [word for word in _REDUCTIONS if word not in _OF_FLOATS or dtype.startswith("float")]
         word, rank = str(chance.choice(words)), int(chance.integers(1, 5))
-        room = _MOST if most is None else max(min(_MOST, most // np.dtype(dtype).itemsize), 2 * _LEAST)
+        room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         size = _draw_size(_LEAST, room, chance)
         shape = tuple(max(1, round(size**share)) for share in chance.dirichlet(np.full(rank, 0.8)))
         axes = chance.permutation(rank)[: int(chance.integers(1, rank + 1))].tolist()
@@ -517,7 +539,7 @@ class NamespaceCase:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that are given."""
-        return sum(map(math.prod, self.shapes)) * np.dtype(self.dtype).itemsize
+        return sum(map(math.prod, self.shapes)) * check_dtype(self.dtype).itemsize
 
     def __str__(self) -> str:
         shapes = ", ".join(map(str, self.shapes))
@@ -536,7 +558,7 @@ class NamespaceCase:
         program = str(chance.choice(list(_PROGRAMS)))
         kinds = ("float32", "float64", "int32", "int64") if program in ("scan", "sort") else ("float32", "float64")
         dtype = str(chance.choice(kinds))
-        room = min(_MOST_PROGRAM, (most or 1 << 40) // np.dtype(dtype).itemsize)
+        room = min(_MOST_PROGRAM, (most or 1 << 40) // check_dtype(dtype).itemsize)
         if program == "matmul":
             first, second, third = (_draw_size(1, math.sqrt(room), chance) for _ in range(3))
             rows, inner, columns = (max(int(extent), 1) for extent in (first, second, third))
@@ -662,7 +684,7 @@ class ArrayLibrary:
     def operand(self, given: DrawnArray, values: HostArray) -> Any:
         """The array of a kernel's operand, in its layout."""
         view = _cut(given.shape, given.layout, given.variant)
-        memory = np.zeros(view.extents, given.dtype)
+        memory = np.zeros(view.extents, check_dtype(given.dtype))
         view.of(memory)[...] = values
         return self.permute(self.array(memory), view.axes)[view.index]
 
@@ -739,7 +761,7 @@ class Numpy(ArrayLibrary):
         if case.library == "torch":
             import torch
 
-            from_numpy, numpy = torch.from_numpy, torch.Tensor.numpy
+            from_numpy, numpy = partial(_tensor_over, torch), partial(_array_over, torch)
         if case.is_new:
             return {"array": lambda: from_numpy(np.array(source, case.wanted, order="C"))}
         target = from_numpy(np.empty(case.shape, case.wanted))
@@ -871,6 +893,21 @@ def _assign_to(out: Any, gets: Runs) -> Runs:
     return {f"{name}, assigned": partial(assign, get) for name, get in gets.items()}
 
 
+def _tensor_over(torch: Any, array: HostArray) -> Any:
+    """The tensor over the memory of an array; of small floats too, which `torch.from_numpy` refuses."""
+    if is_numpys(array.dtype):
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(getattr(torch, name_of(array.dtype)))
+
+
+def _array_over(torch: Any, tensor: Any) -> HostArray:
+    """The array over the memory of a tensor on the CPU."""
+    found = check_dtype(tensor.dtype)
+    integers = torch.int16 if found.itemsize == 2 else torch.int8
+    array: HostArray = tensor.numpy() if is_numpys(found) else tensor.view(integers).numpy().view(found)
+    return array
+
+
 class Torch(ArrayLibrary):
     """PyTorch on the current GPU, or on the CPU: with and without ``pin_memory`` and ``non_blocking``."""
 
@@ -885,7 +922,7 @@ class Torch(ArrayLibrary):
     def _tensor(self, array: HostArray) -> Any:
         if not array.dtype.isnative or any(stride < 0 for stride in array.strides):
             array = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-        return self.module.from_numpy(array)
+        return _tensor_over(self.module, array)
 
     def up(self, case: TransferCase, source: HostArray) -> Runs:
         torch, device, tensor = self.module, self.device, self._tensor
@@ -909,9 +946,9 @@ class Torch(ArrayLibrary):
             runs: Runs = {"cpu": lambda: held.to(wanted).to("cpu", copy=not self.has_pinned)}
             return runs if case.given == case.wanted else runs | {"dtype last": lambda: held.cpu().to(wanted)}
         if out.dtype.isnative and all(stride >= 0 for stride in out.strides):
-            target = self.module.from_numpy(out)
+            target = _tensor_over(self.module, out)
             return {"copy_": lambda: target.copy_(held)}
-        return {"cpu, assigned": lambda: np.copyto(out, held.to(wanted).cpu().numpy())}
+        return {"cpu, assigned": lambda: np.copyto(out, _array_over(self.module, held.to(wanted).cpu()))}
 
     def send(self, source: HostArray) -> Any:
         return self.module.from_numpy(source).to(self.device, non_blocking=True, copy=True)
@@ -985,7 +1022,7 @@ class Torch(ArrayLibrary):
         return {"cat": run_cat, "a flat buffer": run} if self.has_pinned else {"cat": run_cat}
 
     def array(self, source: HostArray) -> Any:
-        return self.module.from_numpy(np.ascontiguousarray(source)).to(self.device, copy=True)
+        return _tensor_over(self.module, np.ascontiguousarray(source)).to(self.device, copy=True)
 
     def permute(self, array: Any, axes: Shape) -> Any:
         return array.permute(axes)
@@ -1231,9 +1268,11 @@ def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[Ho
     if found.tobytes() != np.asarray(kernel(*given)).tobytes():
         return "the bits differ from the CPU's"
     expected = case.function(np)(*given)
-    if expected.dtype.kind not in "fc":
+    if kind_of(expected.dtype) not in "fc":
         return "" if np.array_equal(found, expected) else "the numbers differ from NumPy's"
-    room = _ROOM * float(np.finfo(expected.dtype).eps)
+    room = _ROOM * float(float_info(expected.dtype).eps)
+    if not is_numpys(expected.dtype):  # of which NumPy has no products with numbers of Python
+        found, expected = found.astype(np.float32), expected.astype(np.float32)
     return "" if np.allclose(found, expected, rtol=room, atol=room) else "the numbers differ from NumPy's"
 
 
@@ -1517,7 +1556,7 @@ def measure_usual(backend: str, largest: int, report: Callable[[str], None]) -> 
     """The usual transfers on every library here: seconds in a loop, and of a transfer after other work."""
     peers, other_work, results = find_peers("cupy", "torch", "pycuda"), OtherWork(), []
     for case in usual_cases(largest, backend):
-        text, nbytes = case.name.partition(":")[2], math.prod(case.shape) * np.dtype(case.given).itemsize
+        text, nbytes = case.name.partition(":")[2], math.prod(case.shape) * check_dtype(case.given).itemsize
         report(f"{text}, {size_text(nbytes)}")
         found = measure(case, peers, other_work)
         if found.problem:

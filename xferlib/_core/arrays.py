@@ -1142,8 +1142,11 @@ def result(name: str, *operands: DType | type) -> DType:
         *operands: The dtypes of arrays and NumPy scalars, the types of Python scalars.
 
     Raises:
-        UnsupportedDTypeError: NumPy has no such function of these.
+        UnsupportedDTypeError: NumPy has no such function of these, or one of them only moves.
     """
+    for each in operands:
+        if isinstance(each, np.dtype):
+            dtypes.refuse_arithmetic(each, f"{name}: an argument")
     rule, small = RULES[name], dtypes.promote_small_floats(operands)
     if isinstance(small, tuple):
         return result(name, *small)

@@ -232,11 +232,17 @@ _PIN = "nothing has to be pinned; pinned_array(x) makes an array that is"
 _OF_TRANSFERS = {
     **dict.fromkeys(("async_", "asynchronous", "blocking", "non_blocking"), _AT_ONCE),
     "pin_memory": _PIN,
+    "saturate": "xferlib.astype(x, dtype, saturate=True) converts first",
 }
 _AHEAD = "depth=n copies n batches ahead"
 _AS_THEY_COME = "prefetch takes batches as they come: a DataLoader, a generator or a list"
 _WORKERS = "engine= takes a Dask client, whose workers compute, or a communicator of ranks"
 KEYWORDS = {
+    "astype": {
+        "copy": "it always makes a new array",
+        "device": "xferlib.copy_to(x, device, dtype=dtype) converts on the way",
+        "out": "xferlib.to_device(x, out=y, dtype=dtype) fills an array that exists",
+    },
     "copy_to": _OF_TRANSFERS | {"out": "xferlib.to_device(x, out=y) fills an array that exists"},
     "to_device": _OF_TRANSFERS,
     "to_device_async": _OF_TRANSFERS,

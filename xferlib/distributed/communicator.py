@@ -106,7 +106,8 @@ class Communicator:
             stream: Of a device array: the stream that orders the call; the current one if omitted.
             reproducible: Give the same bits whatever the driver, the backend and the distribution of ranks over hosts:
                 elements are reduced pairwise in the order of ranks, as `pairwise_sum` adds. Otherwise the order is the
-                driver's, and so is the result of ``min`` and ``max`` where there are NaNs.
+                driver's, and so is the result of ``min`` and ``max`` where there are NaNs. bfloat16 and float8 are
+                always reduced in that order: in float32, rounded once.
             async_op: Return at once.
 
         Returns:
@@ -622,6 +623,7 @@ def pairwise_sum(*trees: Any) -> Any:
     Neighbours are added first, then neighbours of these sums, and so on: 5 trees give ((0 + 1) + (2 + 3)) + 4. So where
     a batch is cut into a number of parts that is a power of two, and each rank adds the gradients of as many
     neighbouring parts, a reproducible `Communicator.all_reduce` gives the bits of one process that adds all of them.
+    Sums of bfloat16 and float8 are made in float32 and rounded once: add their parts as float32 arrays to that end.
 
     Args:
         *trees: At least one; of the same structure, with arrays of the same shapes, dtypes, backends and devices.
@@ -644,13 +646,5 @@ def pairwise_sum(*trees: Any) -> Any:
 
 
 def _sum(rows: list[Any]) -> Any:
-    if registry.owner_of(rows[0]) is None:
-        return rows[0]
-    add = operations.kernel("sum")
-    while len(rows) > 1:
-        rows = [add(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(rows)]
-    return rows[0]
-
-
-def _pairs(rows: list[Any]) -> Iterator[list[Any]]:
-    return (rows[first : first + 2] for first in range(0, len(rows), 2))
+    owner = registry.owner_of(rows[0])
+    return rows[0] if owner is None else operations.pairwise(rows, "sum", owner.view(rows[0]).dtype, in_place=False)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from xferlib._core import registry
+from xferlib._core.dtypes import is_numpys
 from xferlib._memory.buffers import bytes_over
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
@@ -634,8 +635,8 @@ class _Request:
 
 
 def _view_known_dtype(x: HostArray) -> HostArray:
-    """The same memory in a dtype that every MPI carries: Open MPI 4 has no float16."""
-    return x.view(np.uint16) if x.dtype == np.float16 else x
+    """The same memory in a dtype that every MPI carries: Open MPI 4 has no float16, and none a small float."""
+    return x if is_numpys(x.dtype) and x.dtype != np.float16 else x.view(f"u{x.itemsize}")
 
 
 class MpiDriver(Driver):
@@ -660,7 +661,7 @@ class MpiDriver(Driver):
         self.size = comm.Get_size()
 
     def reduces(self, dtype: np.dtype[Any], op: str) -> bool:
-        return dtype.kind in "iuf" and dtype.itemsize * (dtype.kind == "f") != 2  # MPI has no float16
+        return dtype.kind in "iuf" and is_numpys(dtype) and dtype != np.float16  # which MPI has not
 
     def all_reduce(self, out: HostArray, x: HostArray, op: str) -> Pending:
         given = self._mpi.IN_PLACE if out is x else x

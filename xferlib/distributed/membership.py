@@ -35,6 +35,7 @@ import numpy as np
 from xferlib._api import creation, transfers
 from xferlib._core import arguments, registry
 from xferlib._core.arrays import UNWRITABLE, HostArray, address_in_order, refuse_truncated, share_memory
+from xferlib._core.dtypes import name_of
 from xferlib._memory.buffers import host_cache
 from xferlib._runtime.process import reset_in_child
 from xferlib._transfer import describe
@@ -585,7 +586,7 @@ def _advance() -> None:
 @functools.cache
 def _name_of(dtype: np.dtype[Any]) -> str:
     """NumPy's own takes microseconds."""
-    return dtype.name
+    return name_of(dtype)
 
 
 class Operand(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._core.dtypes import is_numpys, name_of
+from xferlib._core.dtypes import name_of, refuse_arithmetic, small_float
 from xferlib._core.streams import ArrayUse, Stream
 from xferlib._memory.buffers import host_cache
 from xferlib._runtime import checks, process
@@ -24,7 +24,7 @@ from xferlib._runtime.checks import refuse_no_flag, whole
 from xferlib.distributed.drivers import DeviceCall, DeviceDriver, Enqueued, Order
 from xferlib.distributed.membership import Call, Result, Signature, operand_of, separate
 from xferlib.errors import ArgumentError, LayoutError, MismatchError, UnsupportedDTypeError, did_you_mean, quote
-from xferlib.kernels.elementwise import ElementwiseKernel, elementwise
+from xferlib.kernels.elementwise import ElementwiseKernel, conversion, elementwise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -129,6 +129,13 @@ def kernel(op: str) -> ElementwiseKernel:
     return elementwise(_FUNCTIONS[op], name=f"xferlib_{op}")
 
 
+@functools.cache
+def _kernel_of_float32(op: str) -> ElementwiseKernel:
+    """The kernel of an operation on small floats, of which either may be an intermediate result in float32."""
+    function = _FUNCTIONS[op]
+    return elementwise(lambda x, y: function(x.astype("float32"), y.astype("float32")), name=f"xferlib_float32_{op}")
+
+
 def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
     """Refuse an unknown operation, and one that the dtype does not have.
 
@@ -139,10 +146,7 @@ def check_op(op: str, dtype: np.dtype[Any], call: str) -> None:
     if not isinstance(op, str) or op not in OPS:
         hint = did_you_mean(_AVERAGES.get(op.lower(), op.lower()), OPS) if isinstance(op, str) else ""
         raise ArgumentError(f"{call}: op={quote(op)} is none of {', '.join(OPS)}{hint}")
-    if not is_numpys(dtype):
-        raise UnsupportedDTypeError(
-            f"{call}: op={op!r} of {name_of(dtype)}, which ranks do not reduce; convert to float32, or gather"
-        )
+    refuse_arithmetic(dtype, f"{call}: the dtype of x, to be reduced by op={op!r},")
     if dtype.kind == "b" and op not in ("min", "max"):
         raise UnsupportedDTypeError(f"{call}: op={op!r} of bool; use 'max' for any, 'min' for all, or convert to int64")
     if dtype.kind in "iu" and op == "mean":
@@ -164,17 +168,32 @@ def is_one_step(driver: Driver, dtype: np.dtype[Any], op: str, nbytes: int) -> b
     return known and nbytes < driver.reduces_below
 
 
-def pairwise(rows: Sequence[Any] | HostArray, op: str) -> Any:
-    """Reduce rows into the first: neighbours first, then neighbours of these results, and so on.
+def pairwise(rows: Sequence[Any] | HostArray, op: str, dtype: np.dtype[Any], *, in_place: bool = True) -> Any:
+    """Reduce rows: neighbours first, then neighbours of these results, and so on.
 
-    Rows 0 to 4 give ((0 + 1) + (2 + 3)) + 4.
+    Rows 0 to 4 give ((0 + 1) + (2 + 3)) + 4; the mean is that by their number. Small floats are computed with in
+    float32, and rounded once.
+
+    Args:
+        rows: One array for each rank, all of one shape.
+        op: One of `OPS`.
+        dtype: Of the rows.
+        in_place: The result is the first row; otherwise all stay as they are, and it is a new array.
     """
-    combine, step = kernel(op), 1
-    while step < len(rows):
-        for first in range(0, len(rows) - step, 2 * step):
-            combine(rows[first], rows[first + step], out=rows[first])
-        step *= 2
-    return rows[0]
+    found, is_small = list(rows), small_float(dtype) is not None
+    if len(found) == 1:
+        return found[0]
+    combine = (_kernel_of_float32 if is_small else kernel)("sum" if op == "mean" else op)
+    may_write = in_place and not is_small
+    while len(found) > 1:
+        pairs = [found[first : first + 2] for first in range(0, len(found), 2)]
+        found = [combine(*each, out=each[0] if may_write else None) if len(each) == 2 else each[0] for each in pairs]
+        may_write = True  # what has no neighbour is the last, and never written
+    if op == "mean":
+        divide(found[0], len(rows))
+    if not is_small:
+        return found[0]
+    return conversion(name_of(dtype), saturate=False)(found[0], out=rows[0] if in_place else None)
 
 
 def divide(x: Any, count: int) -> None:
@@ -185,13 +204,11 @@ def divide(x: Any, count: int) -> None:
 
 def reduce_in_order(driver: Driver, out: HostArray, x: HostArray, op: str, in_order: bool) -> Iterator[Pending]:
     """Reduce ``x`` of all ranks into ``out``, which may be ``x`` itself; both flat and not empty."""
-    plain = "sum" if op == "mean" else op
     result = as_numbers(out, op)
     given = result if x is out else as_numbers(x, op)  # the same array for both: drivers know by identity
-    if not in_order and is_one_step(driver, x.dtype, op, x.nbytes):
-        yield driver.all_reduce(result, given, plain)
-    else:
-        yield from _fold_in_order(driver, result, given, plain)
+    if in_order or not is_one_step(driver, x.dtype, op, x.nbytes):
+        return (yield from _fold_in_order(driver, result, given, op))
+    yield driver.all_reduce(result, given, "sum" if op == "mean" else op)
     if op == "mean":
         divide(result, driver.size)
 
@@ -208,7 +225,7 @@ def _fold_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Ite
     if main < x.size:
         rest = np.empty((size, x.size - main), x.dtype)
         yield driver.all_gather(rest.reshape(-1), x[main:])
-        rest = pairwise(rest, op)
+        rest = pairwise(rest, op, x.dtype)
     if count:
         yield driver.all_gather(out[:main], (yield from _reduce_own_part(driver, x[:main], op)))
     # Last: ``out`` may be ``x``, whose end is read above.
@@ -219,16 +236,14 @@ def _reduce_own_part(driver: Driver, x: HostArray, op: str) -> Generator[Pending
     """This rank's part of the reduction of all ranks' ``x``, which has as many equal parts as there are ranks."""
     rows = host_cache.empty((driver.size, x.size // driver.size), x.dtype)
     yield driver.all_to_all(rows.reshape(-1), x)
-    reduced: HostArray = pairwise(rows, op)
+    reduced: HostArray = pairwise(rows, op, x.dtype)
     return reduced
 
 
 def scatter_in_order(driver: Driver, out: HostArray, x: HostArray, op: str) -> Iterator[Pending]:
     """Reduce part ``rank`` of all ranks' ``x`` into ``out``, in the order of `pairwise`."""
     result = as_numbers(out, op)
-    result[...] = yield from _reduce_own_part(driver, as_numbers(x, op), "sum" if op == "mean" else op)
-    if op == "mean":
-        divide(result, driver.size)
+    result[...] = yield from _reduce_own_part(driver, as_numbers(x, op), op)
 
 
 class OnDevice(NamedTuple):
@@ -308,7 +323,7 @@ class OnDevice(NamedTuple):
         # On the call's own stream: the kernels behind it run there, and an exchange beside it would need an event on
         # each side of them.
         self.driver.enqueue(call, order._replace(is_beside=False))
-        return pairwise([backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(self.size)], op)
+        return pairwise([backend.subarray(slab, k * nbytes, (part,), dtype) for k in range(self.size)], op, dtype)
 
     def over(self, pointer: int, count: int, dtype: np.dtype[Any]) -> Any:
         """A flat array inside the result."""
@@ -338,7 +353,6 @@ def _device_all_reduce(on: OnDevice, op: str, in_order: bool) -> Iterator[Pendin
     if not in_order and on.driver.reduces(dtype, op):
         yield from on.enqueue(DeviceCall("all_reduce", out, info.pointer, count, dtype, op), array)
         return
-    plain = "sum" if op == "mean" else op
     part = count // on.size
     main = part * on.size * dtype.itemsize
     with on.on_stream():
@@ -346,15 +360,13 @@ def _device_all_reduce(on: OnDevice, op: str, in_order: bool) -> Iterator[Pendin
         if part * on.size < count:
             # What the ranks cannot share evenly, fewer elements than there are ranks. Read before ``out``, which may be
             # the same array, is written.
-            rest = on.reduce_everywhere(info.pointer + main, count - part * on.size, dtype, plain)
+            rest = on.reduce_everywhere(info.pointer + main, count - part * on.size, dtype, op)
         if part:
-            own = on.operand.source.backend.view(on.reduce_own_part(info.pointer, part * on.size, dtype, plain))
+            own = on.operand.source.backend.view(on.reduce_own_part(info.pointer, part * on.size, dtype, op))
             gather = DeviceCall("all_gather", out, own.pointer, part * dtype.itemsize, _BYTE)
             on.driver.enqueue(gather, on.order._replace(is_beside=False))
         if rest is not None:
             transfers.to_device(rest, out=on.over(out + main, count - part * on.size, dtype))
-        if op == "mean":
-            divide(on.over(out, count, dtype), on.size)
 
 
 def _device_reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
@@ -367,10 +379,7 @@ def _device_reduce_scatter(on: OnDevice, op: str) -> Iterator[Pending]:
         yield from on.enqueue(DeviceCall("reduce_scatter", out, info.pointer, part, dtype, op), array)
         return
     with on.on_stream():
-        target = on.over(out, part, dtype)
-        transfers.to_device(on.reduce_own_part(info.pointer, count, dtype, "sum" if op == "mean" else op), out=target)
-        if op == "mean":
-            divide(target, on.size)
+        transfers.to_device(on.reduce_own_part(info.pointer, count, dtype, op), out=on.over(out, part, dtype))
 
 
 def _device_broadcast(on: OnDevice, root: int) -> Iterator[Pending]:

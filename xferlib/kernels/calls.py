@@ -500,7 +500,11 @@ class HostCall(Prepared):
             self._wants_direct = False
             kinds = {number: type(given[number]) for number in self._scalars}
             self.direct = bind_direct(
-                plan.native.kernel, self._outputs, kinds, None if self._is_numpy else self.backend
+                plan.native.kernel,
+                [each.dtype for each in self.program.params],
+                self._outputs,
+                kinds,
+                None if self._is_numpy else self.backend,
             )
 
     def _converter(self, number: int, kind: type) -> Converter:

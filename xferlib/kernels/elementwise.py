@@ -275,6 +275,12 @@ def _kernel() -> ElementwiseKernel:
     return elementwise("T x", "U y", "y = x", name="xferlib_cast")
 
 
+@cache
+def conversion(name: str, *, saturate: bool) -> ElementwiseKernel:
+    """The kernel that converts to a dtype; ``saturate`` as `Traced.astype` has it."""
+    return elementwise(lambda x: x.astype(name, saturate=saturate), name=f"xferlib_to_{name}")
+
+
 def cast_into(dst: Any, src: Any) -> None:
     """``dst[...] = src``, converted to the dtype of ``dst``, on the current stream; equal shapes."""
     _kernel()(src, dst)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xferlib import _native
-from xferlib._core.dtypes import DTYPES
+from xferlib._core.dtypes import DTYPES, SMALL_FLOATS, dlpack_type, name_of
 from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
@@ -431,19 +431,22 @@ _CODES = {
     "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H", "uint32": "I",
     "uint64": "Q", "float32": "f", "float64": "d",
 }  # fmt: skip
-_EXCHANGED = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-"""DLPack's code of a kind of dtypes."""
 _WITH_LOCK_NS = 5_000.0
 """The longest work during which other threads wait."""
 
 
 def bind_direct(
-    kernel: NativeKernel, outputs: Sequence[int], scalars: dict[int, type], backend: Backend | None = None
+    kernel: NativeKernel,
+    dtypes: Sequence[np.dtype[Any]],
+    outputs: Sequence[int],
+    scalars: dict[int, type],
+    backend: Backend | None = None,
 ) -> Callable[[tuple[Any, ...], Any], Any] | None:
     """Make a function that runs a kernel on arrays of a library; None where Python has to prepare each call.
 
     Args:
         kernel: Whose function is there.
+        dtypes: Of the arrays: small floats, of which the kernel sees the bits.
         outputs: The parameters that are returned.
         scalars: The parameters given as numbers, and their types.
         backend: The library's, on the CPU; NumPy if omitted.
@@ -457,17 +460,15 @@ def bind_direct(
     if library is None and backend is not None:
         return None
     plain = None if backend is None else backend.plain_arrays
-    made = {} if plain is None or library is None else dict(zip(DTYPES, plain.dtypes, strict=False))  # others follow
+    made = {} if plain is None or library is None else dict(zip((*DTYPES, *SMALL_FLOATS), plain.dtypes, strict=True))
     fields: list[tuple[Any, ...]] = []
-    for number, param in enumerate(params):
-        dtype = param.dtype
+    for number, (param, dtype) in enumerate(zip(params, dtypes, strict=True)):
         uses = int(number in program.writes), int(number in program.elements), dtype.itemsize
-        exchanged = _EXCHANGED.get(dtype.kind, -1), 8 * dtype.itemsize
-        rest = (*uses, *exchanged, made.get(dtype.name))
+        rest = (*uses, *dlpack_type(dtype)[:2], made.get(name_of(dtype)))
         if number not in scalars:
             fields.append((dtype, "R" if param.is_raw else "A", *rest))
             continue
-        kind, code = scalars[number], _CODES.get(dtype.name)
+        kind, code = scalars[number], _CODES.get(name_of(dtype))
         is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
         if code is None or not (is_known or (kind is int and code != "?")):
             return None

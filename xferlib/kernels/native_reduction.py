@@ -510,12 +510,14 @@ class _ReductionWriter:
         params = self.map.params[: spec.inputs]
         self.arrays = [number for number, param in enumerate(params) if not param.is_scalar]
         self.scalars = [number for number, param in enumerate(params) if param.is_scalar]
-        self.is_free = is_order_free(spec.combine) or bool(spec.chooses)
+        # Of what is computed of an element, such as the number that bits are, the first is found by the tree.
+        finds_first = bool(spec.chooses) and _find_whole(self.map, of_truth=False) is not None
+        self.is_free = is_order_free(spec.combine) or finds_first
         combine, dtype = spec.combine.stores[0].value, spec.accumulators[0]
-        is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not spec.chooses
+        is_truth = self.is_free and dtype == BOOL and combine.op in ("and", "or") and not finds_first
         self.whole = _find_whole(self.map, of_truth=is_truth)
         self.values = _Values(spec)
-        if spec.chooses:
+        if finds_first:
             self.values = _First(spec)
         elif is_truth and self.whole is not None:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
@@ -1347,11 +1349,16 @@ class NativeReductionPlan:
         return self._divided[1:]
 
     def bind(
-        self, arrays: Sequence[tuple[Any, bytes]], result_shape: tuple[int, ...], order: tuple[int, ...] | None
+        self,
+        arrays: Sequence[tuple[Any, bytes]],
+        results: Sequence[Any],
+        result_shape: tuple[int, ...],
+        order: tuple[int, ...] | None,
     ) -> Callable[[tuple[Any, ...]], Any] | None:
         """A function that runs calls on NumPy arrays of these dtypes and layouts; None where Python has to.
 
-        Its results have the axes in this ``order`` in memory, the outermost first; None is C order.
+        Its results are of the dtypes ``results``; where one of either is a small float, the kernel sees its bits. They
+        have the axes in this ``order`` in memory, the outermost first; None is C order.
         """
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
@@ -1363,14 +1370,14 @@ class NativeReductionPlan:
         if order is not None:
             if spec.outputs > 1:
                 return None
-            step, found = spec.output_dtypes[0].itemsize, dict.fromkeys(range(len(order)), 0)
+            step, found = results[0].itemsize, dict.fromkeys(range(len(order)), 0)
             for axis in reversed(order):
                 found[axis], step = step, step * result_shape[axis]
             strides = struct.pack(f"{len(order)}n", *found.values())
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
             address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
-            tuple(spec.output_dtypes), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
+            tuple(results), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:

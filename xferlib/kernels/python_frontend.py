@@ -18,8 +18,9 @@ import numpy as np
 
 from xferlib._core.arrays import check_number, float_limits
 from xferlib._core.dtypes import kind_of, promote_small_floats, small_float
+from xferlib._runtime.checks import refuse_no_flag
 from xferlib.errors import KernelError, KernelRangeError, KernelSyntaxError, KernelTypeError
-from xferlib.kernels import formulas, functions
+from xferlib.kernels import formulas, functions, small_floats
 from xferlib.kernels.functions import Function
 from xferlib.kernels.ir import (
     BOOL,
@@ -476,8 +477,8 @@ class Traced:
     def conj(self) -> Traced:
         return apply("conj", (self,))
 
-    def astype(self, dtype: Any) -> Traced:
-        return astype(self, dtype)
+    def astype(self, dtype: Any, *, saturate: bool = False) -> Traced:
+        return astype(self, dtype, saturate=saturate)
 
     def clip(self, min: Any = None, max: Any = None) -> Traced:  # noqa: A002 - the Array API's names
         return clip(self, min, max)
@@ -642,10 +643,11 @@ def _numpys_clip(
     return clip(a, min if a_min is None else a_min, max if a_max is None else a_max)
 
 
-def astype(x: Any, dtype: Any) -> Traced:
-    """``x`` converted: floats to integers saturate, NaN gives 0."""
-    b = builder_of((x,), "astype")
-    return Traced(b, b.cast(x.node, check_number(dtype, what="astype")))
+def astype(x: Any, dtype: Any, *, saturate: bool = False) -> Traced:
+    """``x`` converted: floats to integers saturate, NaN gives 0. Floats to float8 do with ``saturate``; NaN is NaN."""
+    b, wanted = builder_of((x,), "astype"), check_number(dtype, what="astype")
+    refuse_no_flag(saturate, "astype: saturate")
+    return Traced(b, b.cast(small_floats.saturate(b, x.node, wanted) if saturate else x.node, wanted))
 
 
 # Functions of traced values that are made of others: NumPy's with two results, and those of `scipy.special`.

@@ -363,9 +363,9 @@ class HostReductionCall(ReductionCall):
             if self._plan is None:
                 kept, reduced = self.layouts([self.infos[number] for number in sorted(self.infos)])
                 self._plan = NativeReductionPlan(native, kept, reduced)
-                if self._engine is None and self.backend.name == "numpy" and self._stored is self.spec:
+                if self._engine is None and self.backend.name == "numpy":
                     inputs = [(info.dtype, _layout_bytes(info)) for _, info in sorted(self.infos.items())]
-                    self.direct = self._plan.bind(inputs, self.result_shape, self.order)
+                    self.direct = self._plan.bind(inputs, self._output_dtypes, self.result_shape, self.order)
             self._plan.run([each.__array_interface__["data"][0] for each in given], targets)
             return
         if self._numpy is None:

@@ -655,7 +655,8 @@ class SimCall(HostCall):
         plan.run(converted)
         if self._native is None and plan.native is not None and not self._swapped:
             kinds = {number: type(operands[number]) for number in self._scalars}
-            self._native = bind_direct(plan.native.kernel, self._outputs, kinds)
+            dtypes = [each.dtype for each in self.program.params]
+            self._native = bind_direct(plan.native.kernel, dtypes, self._outputs, kinds)
 
 
 def reduce(

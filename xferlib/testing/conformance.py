@@ -569,6 +569,25 @@ class Copying(Harness):
                 assert_same_bits(self.down(self.up(source, dtype=other)), wide)
                 assert self.down(self.up(wide, dtype=name)).tobytes() == back.tobytes()
 
+    @pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS])
+    def test_small_floats_are_computed_with_as_by_the_cpu(self, name: str) -> None:
+        if self.target_device.kind not in ("cpu", "cuda") and self.backend != "sim":
+            pytest.skip(f"{self.target_device}: its kernels are not made by xferlib")
+        pytest.importorskip("ml_dtypes")
+        dtype = promotion.check_dtype(name)
+        host = (strategies.bits_of(6000, "int8", seed=14).astype(np.float32) / 8).astype(dtype).reshape(60, 100)
+        if self.lacks(host):
+            pytest.skip(f"the library has no {name}")
+        x, turned = self.up(host), self.up(host[::-1])
+        kernel = xl.elementwise(lambda x, y: (x * y + x).astype(name), name="small_floats")
+        assert_same_bits(with_one_nan(self.down(kernel(x, turned))), with_one_nan(kernel(host, host[::-1])))
+        for wide in (host.astype(np.float32) * 1e4, host.astype(np.float64) * 1e-4):
+            for saturate in (False, True) if dtype.itemsize == 1 else (False,):
+                found = self.down(xl.astype(self.up(wide), name, saturate=saturate))
+                assert_same_bits(with_one_nan(found), with_one_nan(xl.astype(wide, name, saturate=saturate)))
+        for reduce in (xl.kernels.reductions.sum, xl.kernels.reductions.argmax):
+            assert_same_bits(self.down(reduce(x, axis=1)), np.asarray(reduce(host, axis=1)))
+
     def lacks(self, source: HostArray) -> bool:
         """Whether the library has no arrays of a dtype."""
         try:

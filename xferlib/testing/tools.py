@@ -17,6 +17,7 @@ from xferlib import _native
 from xferlib._api import transfers
 from xferlib._core import observe, registry, streams, thresholds
 from xferlib._core.backend import Backend
+from xferlib._core.dtypes import kind_of
 from xferlib._memory import buffers, pinned
 from xferlib._memory.lifetimes import in_flight
 from xferlib._pipeline import batches, chunks, feeds
@@ -119,7 +120,7 @@ def parts(array: HostArray) -> tuple[HostArray, ...]:
 
 def with_one_nan(array: HostArray) -> HostArray:
     """A copy in which every NaN has the same bits."""
-    if array.dtype.kind not in "fc":
+    if kind_of(array.dtype) not in "fc":
         return array
     found = array.copy()
     for part in parts(found):

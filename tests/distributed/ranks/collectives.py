@@ -25,7 +25,7 @@ from xferlib.errors import (
     UnsupportedArrayError,
     UnsupportedDTypeError,
 )
-from xferlib.testing import DTYPES, assert_same_bits
+from xferlib.testing import DTYPES, assert_same_bits, dtypes, promotion
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (5,), (3, 0, 2), (4, 3), (2, 5000)]
 FOLD = {"sum": np.add, "mean": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
@@ -63,6 +63,80 @@ def test_all_reduce_of_every_dtype_operation_and_shape(comm: Communicator, dtype
             for in_order in (False, True):
                 assert_same_bits(comm.all_reduce(x, op, reproducible=in_order), reduced(comm, op, shape, dtype))
             assert_same_bits(x, of(comm.rank, shape, dtype))
+
+
+def any_small_floats(rank: int, count: int, name: str) -> np.ndarray[Any, Any]:
+    """Numbers of all sizes, of which sums are seldom exact, and a few that are infinite or NaN."""
+    rng = np.random.default_rng([rank, count])
+    x = (rng.standard_normal(count) * 2.0 ** rng.integers(-6, 5, count)).astype(promotion.check_dtype(name))
+    x[::97] = rng.choice([np.inf, np.nan], len(x[::97])).astype(x.dtype)
+    x[x == 0] = 0  # or NumPy would choose between -0 and 0 by their order
+    return np.asarray(x)
+
+
+def rounded_once(rows: list[np.ndarray[Any, Any]], op: str) -> np.ndarray[Any, Any]:
+    """The reduction in float32, neighbours first."""
+    dtype, count = rows[0].dtype, len(rows)
+    found = [row.astype(np.float32) for row in rows]
+    with np.errstate(all="ignore"):
+        while len(found) > 1:
+            found = [FOLD[op](*found[k : k + 2]) if found[k + 1 :] else found[k] for k in range(0, len(found), 2)]
+        return np.asarray((found[0] / np.float32(count) if op == "mean" else found[0]).astype(dtype))
+
+
+def assert_same_numbers(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Any NaN is as good as another; -0 is not 0."""
+    assert found.dtype == expected.dtype
+    are_nan = [np.isnan(each.astype(np.float32)) for each in (found, expected)]
+    np.testing.assert_array_equal(*are_nan)
+    word = f"u{found.itemsize}"
+    np.testing.assert_array_equal(
+        np.where(are_nan[0], 0, found.view(word)), np.where(are_nan[0], 0, expected.view(word))
+    )
+
+
+@pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)
+def test_small_floats_are_reduced_in_float32_and_rounded_once(comm: Communicator, name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    for count in (1, 40, 100_003):
+        rows = [any_small_floats(rank, count, name) for rank in range(comm.size)]
+        for op in FOLD if count < 100 else ("mean",):
+            expected = rounded_once(rows, op)
+            for in_order in (False, True):
+                assert_same_numbers(comm.all_reduce(rows[comm.rank], op, reproducible=in_order), expected)
+        every = np.stack([np.roll(expected, k) for k in range(comm.size)])
+        given = np.stack([np.roll(rows[comm.rank], k) for k in range(comm.size)])
+        assert_same_numbers(comm.reduce_scatter(given, op), every[comm.rank])
+        assert_same_numbers(comm.all_reduce(rows[comm.rank], op, async_op=True).wait(), expected)
+
+
+@pytest.mark.parametrize("place", ["torch", "sim"])
+def test_small_floats_of_other_backends(comm: Communicator, place: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    with place_of(comm.local_rank, place) as device:
+        rows = [any_small_floats(rank, 5000, "bfloat16") for rank in range(comm.size)]
+        x = xl.to_device(rows[comm.rank], device=device)
+        assert_same_numbers(xl.to_host(comm.all_reduce(x)), rounded_once(rows, "sum"))
+        assert comm.all_reduce(x, "mean", out=x) is x
+        assert_same_numbers(xl.to_host(x), rounded_once(rows, "mean"))
+        tree = distributed.mean_grads(comm, {"w": xl.to_device(rows[comm.rank], device=device)})
+        assert_same_numbers(xl.to_host(tree["w"]), rounded_once(rows, "mean"))
+        added = distributed.pairwise_sum(*(xl.to_device(row, device=device) for row in rows))
+        assert_same_numbers(xl.to_host(added), rounded_once(rows, "sum"))
+
+
+@pytest.mark.parametrize("name", [*dtypes.SMALL_FLOATS, *dtypes.STORED])
+def test_every_dtype_goes_from_rank_to_rank(comm: Communicator, name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    dtype = promotion.check_dtype(name)
+    rows = [np.arange(rank, rank + 48, dtype=np.uint8).view(dtype) for rank in range(comm.size)]
+    assert_same_bits(comm.all_gather(rows[comm.rank]).view(np.uint8), np.stack(rows).view(np.uint8))
+    assert_same_bits(comm.broadcast(rows[comm.rank]).view(np.uint8), rows[0].view(np.uint8))
+    if comm.size > 1 and comm.rank < 2:
+        if comm.rank:
+            assert_same_bits(comm.recv(rows[1], 0).view(np.uint8), rows[0].view(np.uint8))
+        else:
+            comm.send(rows[0], 1)
 
 
 def test_all_reduce_of_an_array_larger_than_one_message(comm: Communicator) -> None:
@@ -297,6 +371,7 @@ def test_a_wrong_argument_is_refused_before_anything_happens(comm: Communicator)
         (ArgumentError, "'median' is none of sum", lambda: comm.all_reduce(x, "median")),
         (UnsupportedDTypeError, "'mean' of int64", lambda: comm.all_reduce([1, 2], "mean")),
         (UnsupportedDTypeError, "'sum' of bool", lambda: comm.all_reduce([True])),
+        (UnsupportedDTypeError, "op='sum', is int4_x2, two", lambda: comm.all_reduce(np.ones(3, [("int4_x2", "u1")]))),
         (UnsupportedDTypeError, "which has no order", lambda: comm.all_reduce([1j], "max")),
         (UnsupportedArrayError, "str", lambda: comm.all_reduce("text")),
         (LayoutError, "out is read-only", lambda: comm.all_reduce(x, out=frozen)),

@@ -268,7 +268,9 @@ class Calls:
         dtype = pointer.dtype
         if not isinstance(dtype, np.dtype) or dtype.kind not in _ATOMIC_KINDS.get(kind, "iu") or small_float(dtype):
             t.fail(
-                node.function, f"{name}() is not defined for {dtype}; use integers, or floats to add", KernelTypeError
+                node.function,
+                f"{name}() is not defined for {dtype}; use integers, or NumPy's floats to add",
+                KernelTypeError,
             )
         values = [t.b.cast(t.value_of_number(each), dtype) for each in given[1:]]
         compared = values[0] if kind == "cas" else None
