@@ -196,6 +196,16 @@ class Backend(ABC):
     def hand_out(self) -> None:
         """Note that the program is given an array, the namespace, or a first device in a thread."""
 
+    operators: tuple[str, ...] = ("numpy",)
+    """Whose rules the operators of its arrays can follow, by the names of ``XFERLIB_TORCH_OPERATORS``."""
+
+    def operators_current(self) -> str | None:
+        """The rules that a block has given this thread; None: those of the process."""
+        return None
+
+    def operators_use(self, rules: str | None) -> None:
+        """Give this thread rules, None: those of the process, or follow a change of the process's."""
+
     def device_of(self, array: Array) -> Device:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
         return self.view(array).device

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
@@ -670,22 +670,30 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
 
     Args:
         name: A registered backend.
+        operators: Whose rules the operators of its arrays follow, as ``XFERLIB_TORCH_OPERATORS`` has them: with torch
+            'numpy', 'torch' or 'warn'; 'numpy' with every backend. As around the block, or as the setting says, if
+            omitted.
 
     Raises:
+        ArgumentError: The backend does not have these operators.
         BackendNotFoundError: Nothing is registered under ``name``.
         BackendUnavailableError: It cannot run here.
         BlockError: The block is left twice, by another task, or before one within it.
     """
 
-    __slots__ = ("_around", "_thread", "name")
+    __slots__ = ("_around", "_changes", "_thread", "name", "operators")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, operators: Literal["numpy", "torch", "warn"] | None = None) -> None:
         global _process_choices
-        self.name = get(name).name
+        backend = get(name)
+        self.name = backend.name
+        self.operators = operators
+        self._changes = _choose_operators(backend, operators)
         self._thread = threading.get_ident()
         around = blocks.here()
         self._around: blocks.Blocks | None = None
-        if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
+        # Inside a block the call holds until the block ends.
+        if around and blocks.alter(self.name, self._changes, is_chosen=True):
             self._around = around
             return
         with _lock:
@@ -693,26 +701,76 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
             if before and before[-1]._thread == self._thread:  # a plain call that stayed one: nothing can undo it
                 before = before[-1:]
             _process_choices = (*before, self)
-        process.bump_epoch()
+        _note_process_choice(before, _process_choices)
 
     def __enter__(self) -> Backend:
         global _process_choices
         around, self._around = self._around, None
         if around is not None:  # the call was no plain one
             blocks.restore(around)
-        elif self in _process_choices:
+        elif self in (before := _process_choices):
             with _lock:
                 _process_choices = tuple(each for each in _process_choices if each is not self)
-            process.bump_epoch()
-        blocks.enter(self, self.name)
+            _note_process_choice(before, _process_choices)
+        blocks.enter(self, self.name, self._changes)
         return get(self.name)
 
     def __repr__(self) -> str:
-        return f"<use_backend {self.name!r}>"
+        return f"<use_backend {self.name!r}{f', operators={self.operators!r}' if self.operators else ''}>"
 
 
 _process_choices: tuple[use_backend, ...] = ()
 """Plain calls, the one in force last; those before it are in force again if it becomes a block."""
+
+
+def get_process_operators() -> str | None:
+    """The operators that a plain `use_backend` has chosen."""
+    choices = _process_choices
+    return choices[-1].operators if choices else None
+
+
+def _note_process_choice(before: tuple[use_backend, ...], after: tuple[use_backend, ...]) -> None:
+    """Tell the backends whose operators follow another choice now."""
+    one, two = ({(each.name, each.operators) for each in choices[-1:]} for choices in (before, after))
+    for name in {name for name, operators in one ^ two if operators is not None}:
+        look_again_at_operators(name)
+    process.bump_epoch()
+
+
+def look_again_at_operators(name: str) -> None:
+    """Let each thread ask for the namespace of a backend anew, and this one follow the choice of the process."""
+    forget_types(lambda found: found is not None and found.name == name)
+    if (backend := _loaded.get(name)) is not None:
+        backend.operators_use(backend.operators_current())
+
+
+def _choose_operators(backend: Backend, operators: Any) -> tuple[blocks.Change, ...]:
+    """What a block changes so that arrays have these operators.
+
+    Raises:
+        ArgumentError: The backend does not have them.
+    """
+    if operators is None:
+        return ()
+    if operators not in backend.operators:
+        known = " or ".join(map(repr, backend.operators))
+        raise ArgumentError(
+            f"use_backend: operators={quote(operators)} with {backend.name}, whose arrays can have {known}; give "
+            f"{'one of these' if len(backend.operators) > 1 else 'that'}, or leave operators out"
+        )
+    return (_OperatorsChange(backend, operators),) if len(backend.operators) > 1 else ()
+
+
+class _OperatorsChange:
+    """Gives the arrays of a thread other operators."""
+
+    def __init__(self, backend: Backend, operators: str) -> None:
+        self._backend = backend
+        self._operators = operators
+
+    def make(self, undo: list[blocks.Undo]) -> None:
+        undo.append(functools.partial(self._backend.operators_use, self._backend.operators_current()))
+        self._backend.operators_use(self._operators)
 
 
 def default_backend() -> Backend:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -34,32 +36,45 @@ from xferlib.backends.torch.tensors import (
 _new_tensor = maker("cpu")
 
 
+class _Thread(threading.local):
+    operators: str | None = None
+    """The operators that a block has chosen."""
+
+
+_thread = _Thread()
+
+
+def get_chosen_operators() -> str | None:
+    """The operators that hold here: those of a block, of the program, or of the setting; None where none names any."""
+    return _thread.operators or registry.get_process_operators() or process.get().torch_operators
+
+
+def _wants_mode() -> bool:
+    """Whether tensors have other operators than torch's, or warnings, here.
+
+    Where nothing names any they have: a program that never names torch is written for every backend.
+    """
+    chosen = get_chosen_operators()
+    return chosen != "torch" if chosen is not None else registry.is_unnamed("torch")
+
+
 def asks_each_thread() -> bool:
-    """Whether a mode gives tensors other operators or warnings: torch has modes for one thread at a time."""
-    return (process.get().torch_operators or _by_default()) != "torch"
+    """Whether a mode gives tensors other operators or warnings: torch has modes for one thread at a time.
 
-
-def _by_default() -> str:
-    """The operators where the setting is absent: a program that never names torch is written for every backend."""
-    return "warn" if registry.is_unnamed("torch") else "torch"
+    A block's choice of torch's own operators leaves the other threads with those of the process.
+    """
+    return _wants_mode() or _thread.operators is not None
 
 
 def hand_out() -> None:
     """Give the thread the operators of the setting: see `Backend.hand_out`."""
-    if asks_each_thread():
+    if _wants_mode():
         from xferlib.backends.torch import operators
 
         operators.begin()
 
 
-def _choose_again() -> None:
-    """The setting has changed: no look-up of a tensor's namespace may pass `hand_out` by."""
-    registry.forget_types(lambda found: found is not None and found.name == "torch")
-    if asks_each_thread():
-        hand_out()
-
-
-process.watchers["torch_operators"] = _choose_again
+process.watchers["torch_operators"] = functools.partial(registry.look_again_at_operators, "torch")
 
 
 class Tensors(Backend):
@@ -75,6 +90,17 @@ class Tensors(Backend):
         return asks_each_thread()
 
     hand_out = staticmethod(hand_out)
+    operators = ("numpy", "torch", "warn")
+
+    def operators_current(self) -> str | None:
+        return _thread.operators
+
+    def operators_use(self, rules: str | None) -> None:
+        from xferlib.backends.torch import operators
+
+        _thread.operators = rules
+        (operators.begin if _wants_mode() else operators.end)()
+
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
     resolved = staticmethod(resolve)  # type: ignore[assignment]
     detached = staticmethod(detach)  # type: ignore[assignment]

@@ -22,8 +22,8 @@ from torch.utils._device import DeviceContext
 
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
-from xferlib._runtime import process
 from xferlib._runtime.checks import Site, user_site
+from xferlib.backends.torch.backend import get_chosen_operators
 from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together
 from xferlib.backends.torch.elementwise import binary, unary
 from xferlib.backends.torch.extensions import product
@@ -221,7 +221,7 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
 def _tell(text: str, remedy: str) -> None:
     """Warn once for each line of the program; not for lines of torch, whose functions mean what they say."""
     site = user_site()
-    if process.get().torch_operators is None and not registry.is_unnamed("torch"):
+    if get_chosen_operators() is None and not registry.is_unnamed("torch"):
         return  # the program names torch by now: its operators are meant
     if site in _told or site.file.startswith(_TORCH_FOLDER):
         return
@@ -311,7 +311,7 @@ class _Setting(TorchFunctionMode):  # type: ignore[misc]
     """Give a whole thread the operators of the setting, as long as it says so."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        mode = _SETTINGS.get(process.get().torch_operators)
+        mode = _SETTINGS.get(get_chosen_operators())
         if mode is None:
             return func(*args, **(kwargs or {}))
         return mode.__torch_function__(func, types, args, kwargs)
@@ -326,15 +326,32 @@ def begin() -> None:
     The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
     that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
     """
-    if getattr(_local, "is_begun", False):
-        return
-    above = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
-    if above and isinstance(above[-1], DeviceContext) and hasattr(above[-1], "old_device"):
-        overrides._push_mode(above.pop())
-    overrides._push_mode(_Setting())
-    for mode in reversed(above):
-        overrides._push_mode(mode)
-    _local.is_begun = True
+    if not _local.is_begun:
+        _change_lowest(lambda lowest: lowest.append(_Setting()))
+        _local.is_begun = True
 
 
-_local = threading.local()
+def end() -> None:
+    """Give this thread torch's operators again."""
+    if _local.is_begun:
+        _change_lowest(lambda lowest: lowest.remove(next(each for each in lowest if type(each) is _Setting)))
+        _local.is_begun = False
+
+
+def _change_lowest(change: Callable[[list[Any]], None]) -> None:
+    """Change the modes of this thread at their lowest place, above that of torch's default device."""
+    modes = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    if modes and isinstance(modes[-1], DeviceContext) and hasattr(modes[-1], "old_device"):
+        overrides._push_mode(modes.pop())
+    try:
+        change(modes)
+    finally:
+        for mode in reversed(modes):
+            overrides._push_mode(mode)
+
+
+class _Local(threading.local):
+    is_begun = False
+
+
+_local = _Local()
