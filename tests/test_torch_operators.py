@@ -344,7 +344,7 @@ def test_numpys_numbers_are_assigned_where_operators_warn() -> None:
 RULES = {"numpy": torch.float64, "torch": torch.float32, "warn": torch.float32}
 
 
-def _half() -> torch.dtype:
+def _half() -> Any:
     """The dtype of half an integer tensor, which tells whose operators hold; no call of xferlib's comes before."""
     return (torch.arange(4) * 0.5).dtype
 
@@ -354,7 +354,7 @@ def _half() -> torch.dtype:
 def test_the_innermost_choice_of_operators_holds_in_its_block_and_thread(rules: list[str | None], process: Any) -> None:
     """Then that of a plain call, then the setting, which says 'torch' here."""
 
-    def nest(rest: list[Any], around: torch.dtype) -> None:
+    def nest(rest: list[Any], around: Any) -> None:
         assert _half() is around
         if rest:
             with xl.use_backend("torch", operators=rest[0]):
@@ -368,9 +368,11 @@ def test_the_innermost_choice_of_operators_holds_in_its_block_and_thread(rules: 
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 nest(rules, RULES.get(process, torch.float32))
-                with xl.use_backend("torch", operators="numpy" if process != "numpy" else "torch"):
-                    with ThreadPoolExecutor(1) as other:  # which has the choice of the process from its first array on
-                        found = other.submit(lambda: (xl.get_array_module(torch.ones(2)), _half())[1]).result()
+                with (
+                    xl.use_backend("torch", operators="numpy" if process != "numpy" else "torch"),
+                    ThreadPoolExecutor(1) as other,  # which has the choice of the process from its first array on
+                ):
+                    found = other.submit(lambda: (xl.get_array_module(torch.ones(2)), _half())[1]).result()
         assert found is RULES.get(process, torch.float32)
 
     with ThreadPoolExecutor(1) as new_thread:
@@ -380,7 +382,7 @@ def test_the_innermost_choice_of_operators_holds_in_its_block_and_thread(rules: 
 def test_a_plain_choice_of_operators_holds_at_once_and_until_the_next_one() -> None:
     with ThreadPoolExecutor(1) as new_thread, configured(torch_operators="torch"):
 
-        def work() -> list[torch.dtype]:
+        def work() -> list[Any]:
             found = []
             for rules in ("numpy", "torch", "numpy", None):
                 xl.use_backend("torch", operators=rules)
@@ -395,7 +397,7 @@ def test_a_plain_choice_of_operators_holds_at_once_and_until_the_next_one() -> N
 
 
 def test_tasks_of_one_thread_have_operators_of_their_own() -> None:
-    async def work(rules: Any) -> set[torch.dtype]:
+    async def work(rules: Any) -> set[Any]:
         found = set()
         with xl.use_backend("torch", operators=rules):
             for _ in range(5):
@@ -403,8 +405,8 @@ def test_tasks_of_one_thread_have_operators_of_their_own() -> None:
                 found.add(_half())
         return found
 
-    async def both() -> list[set[torch.dtype]]:
-        return await asyncio.gather(work("numpy"), work("torch"))
+    async def both() -> list[set[Any]]:
+        return [*await asyncio.gather(work("numpy"), work("torch"))]
 
     with configured(torch_operators="torch"):
         assert asyncio.run(both()) == [{torch.float64}, {torch.float32}]
@@ -429,9 +431,9 @@ def test_a_block_leaves_no_mode_behind_in_its_thread() -> None:
 
 def test_operators_that_a_backend_does_not_have_are_refused_before_anything_changes() -> None:
     before = xl.get_backend()
-    for name, rules in (("torch", "cupy"), ("torch", True), ("numpy", "torch"), ("sim", "warn")):
-        with pytest.raises(ArgumentError, match=f"use_backend: operators={rules!r} with {name}, whose .* leave"):
-            xl.use_backend(name, operators=rules)  # type: ignore[arg-type]
+    for name, chosen in (("torch", "cupy"), ("torch", True), ("numpy", "torch"), ("sim", "warn")):
+        with pytest.raises(ArgumentError, match=f"use_backend: operators={chosen!r} with {name}, whose .* leave"):
+            xl.use_backend(name, operators=chosen)  # type: ignore[arg-type]
         assert xl.get_backend() is before
     for name in ("numpy", "sim"):
         with xl.use_backend(name, operators="numpy"):

@@ -199,12 +199,8 @@ class Backend(ABC):
     operators: tuple[str, ...] = ("numpy",)
     """Whose rules the operators of its arrays can follow, by the names of ``XFERLIB_TORCH_OPERATORS``."""
 
-    def operators_current(self) -> str | None:
-        """The rules that a block has given this thread; None: those of the process."""
-        return None
-
-    def operators_use(self, rules: str | None) -> None:
-        """Give this thread rules, None: those of the process, or follow a change of the process's."""
+    def operators_changed(self) -> None:
+        """Note that `registry.get_chosen_operators` has another answer in this thread."""
 
     def device_of(self, array: Array) -> Device:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -36,25 +35,12 @@ from xferlib.backends.torch.tensors import (
 _new_tensor = maker("cpu")
 
 
-class _Thread(threading.local):
-    operators: str | None = None
-    """The operators that a block has chosen."""
-
-
-_thread = _Thread()
-
-
-def get_chosen_operators() -> str | None:
-    """The operators that hold here: those of a block, of the program, or of the setting; None where none names any."""
-    return _thread.operators or registry.get_process_operators() or process.get().torch_operators
-
-
 def _wants_mode() -> bool:
     """Whether tensors have other operators than torch's, or warnings, here.
 
     Where nothing names any they have: a program that never names torch is written for every backend.
     """
-    chosen = get_chosen_operators()
+    chosen = registry.get_chosen_operators("torch") or process.get().torch_operators
     return chosen != "torch" if chosen is not None else registry.is_unnamed("torch")
 
 
@@ -63,7 +49,7 @@ def asks_each_thread() -> bool:
 
     A block's choice of torch's own operators leaves the other threads with those of the process.
     """
-    return _wants_mode() or _thread.operators is not None
+    return _wants_mode() or registry.has_block_operators("torch")
 
 
 def hand_out() -> None:
@@ -92,13 +78,9 @@ class Tensors(Backend):
     hand_out = staticmethod(hand_out)
     operators = ("numpy", "torch", "warn")
 
-    def operators_current(self) -> str | None:
-        return _thread.operators
-
-    def operators_use(self, rules: str | None) -> None:
+    def operators_changed(self) -> None:
         from xferlib.backends.torch import operators
 
-        _thread.operators = rules
         (operators.begin if _wants_mode() else operators.end)()
 
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]

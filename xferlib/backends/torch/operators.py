@@ -22,8 +22,8 @@ from torch.utils._device import DeviceContext
 
 from xferlib._core import arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
+from xferlib._runtime import process
 from xferlib._runtime.checks import Site, user_site
-from xferlib.backends.torch.backend import get_chosen_operators
 from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together
 from xferlib.backends.torch.elementwise import binary, unary
 from xferlib.backends.torch.extensions import product
@@ -221,7 +221,8 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
 def _tell(text: str, remedy: str) -> None:
     """Warn once for each line of the program; not for lines of torch, whose functions mean what they say."""
     site = user_site()
-    if get_chosen_operators() is None and not registry.is_unnamed("torch"):
+    chosen = registry.get_chosen_operators("torch") or process.get().torch_operators
+    if chosen is None and not registry.is_unnamed("torch"):
         return  # the program names torch by now: its operators are meant
     if site in _told or site.file.startswith(_TORCH_FOLDER):
         return
@@ -311,7 +312,7 @@ class _Setting(TorchFunctionMode):  # type: ignore[misc]
     """Give a whole thread the operators of the setting, as long as it says so."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        mode = _SETTINGS.get(get_chosen_operators())
+        mode = _SETTINGS.get(registry.get_chosen_operators("torch") or process.get().torch_operators)
         if mode is None:
             return func(*args, **(kwargs or {}))
         return mode.__torch_function__(func, types, args, kwargs)
