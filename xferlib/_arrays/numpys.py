@@ -449,12 +449,11 @@ def _one_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_weak
         places = low.astype(_INDEX), np.where(inside, low + 1, low).astype(_INDEX)
         ends = [xp.take(rows, _on_device(xp, each % count, rows), axis=0) for each in places]
         if is_weak:  # a number of Python's, which takes the dtype of the elements
-            found = _interpolate(xp, *ends, float(share[0]), float(1 - share[0]), bool(share[0] >= 0.5))
+            found = _interpolate(xp, ends[0], ends[1], float(share[0]), float(1 - share[0]), bool(share[0] >= 0.5))
         else:
             shares = share.reshape((-1, *(1,) * (len(info.shape) - 1)))
-            found = _interpolate(
-                xp, *ends, *(_on_device(xp, each, rows) for each in (shares, 1 - shares, shares >= 0.5))
-            )
+            parts = [_on_device(xp, each, rows) for each in (shares, 1 - shares, shares >= 0.5)]
+            found = _interpolate(xp, ends[0], ends[1], parts[0], parts[1], parts[2])
     if _is_inexact(info):
         found = xp.where(xp.isnan(_last(rows)), xp.nan, found)
     return found
@@ -484,8 +483,10 @@ def _each_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_wea
             continue
         high = xp.where(xp.less(at, 0), 0, xp.minimum(xp.add(low, 1), last))
         share = _share(method, xp, at, xp.floor(at))
-        parts = [_cast(xp, each, info.dtype if is_weak else kind) for each in (share, xp.subtract(1.0, share))]
-        found.append(_interpolate(xp, _at(xp, rows, low), _at(xp, rows, high), *parts, xp.greater_equal(share, 0.5)))
+        own = info.dtype if is_weak else kind  # a number of Python's takes the dtype of the elements
+        part, rest = _cast(xp, share, own), _cast(xp, xp.subtract(1.0, share), own)
+        ends = _at(xp, rows, low), _at(xp, rows, high)
+        found.append(_interpolate(xp, ends[0], ends[1], part, rest, xp.greater_equal(share, 0.5)))
     return xp.where(is_empty, xp.nan, xp.concat(found, axis=0))
 
 

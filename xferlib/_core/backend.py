@@ -197,7 +197,7 @@ class Backend(ABC):
         """Note that the program is given an array, the namespace, or a first device in a thread."""
 
     operators: tuple[str, ...] = ("numpy",)
-    """Whose rules the operators of its arrays can follow, by the names of ``XFERLIB_TORCH_OPERATORS``."""
+    """The rules that operators of its arrays can follow, by the names of ``XFERLIB_TORCH_OPERATORS``."""
 
     def operators_changed(self) -> None:
         """Note that `registry.get_chosen_operators` has another answer in this thread."""

@@ -765,7 +765,7 @@ def look_again_at_operators(name: str) -> None:
 
 
 def _choose_operators(backend: Backend, operators: Any) -> tuple[blocks.Change, ...]:
-    """What a block changes so that arrays have these operators.
+    """The changes of a block that give arrays these operators.
 
     Raises:
         ArgumentError: The backend does not have them.
