@@ -25,7 +25,7 @@ quickly = settings(
 )
 
 NUMBERS = [0.0, 1.0, 2.0, 3.0, 5.0, 8.0, -1.0, -4.0, 0.5, np.inf, -np.inf, np.nan, np.nan]
-"""Whose sums are exact in any order, in every dtype."""
+"""Their sums are exact in any order, in every dtype."""
 
 
 def _arrays(kinds: str = "bifc", shapes: Any = None, least: int = 0) -> st.SearchStrategy[Any]:

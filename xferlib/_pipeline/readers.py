@@ -37,7 +37,7 @@ class RowBatches:
         self._size = size
 
     def __len__(self) -> int:
-        return -(-self._rows // self._size)
+        return (self._rows + self._size - 1) // self._size
 
     def __getitem__(self, number: int) -> Any:
         if not 0 <= number < len(self):
@@ -62,12 +62,14 @@ def cut_batches(given: Any, batch_size: Any) -> Any:
     for leaf in leaves:
         if not (has_rows(leaf) and checks.has(leaf, "__getitem__")):
             raise UnsupportedArrayError(
-                f"prefetch: batch_size cuts rows of arrays, and there is {type(leaf).__name__}; give an array, a memory "
-                "map, a zarr or h5py array, or several of them in a tuple or dict; or batches, and no batch_size"
+                f"prefetch: batch_size cuts rows of arrays, and there is {type(leaf).__name__}; give an array, a "
+                "memory map, a zarr or h5py array, or several of them in a tuple or dict; or batches, and no batch_size"
             )
     counts = [int(leaf.shape[0]) for leaf in leaves]
     if len(set(counts)) != 1:
-        raise LayoutError(f"prefetch: batch_size, and arrays of {counts} rows; give one or more, with as many rows each")
+        raise LayoutError(
+            f"prefetch: batch_size, and arrays of {counts} rows; give one or more, with as many rows each"
+        )
     batches = RowBatches(leaves, rebuild, counts[0], size)
     is_in_memory = all(registry.owner_of(leaf) is not None for leaf in leaves)
     return [batches[number] for number in range(len(batches))] if is_in_memory else batches
@@ -87,8 +89,8 @@ def count_workers(workers: Any, batches: Any) -> int:
     kind = type(batches)
     if not (hasattr(kind, "__len__") and hasattr(kind, "__getitem__")) or isinstance(batches, Mapping):
         raise ArgumentError(
-            f"prefetch: workers={found} read items by their numbers, which {kind.__name__} has not; give an object with "
-            "[] and len(), such as a list or a data set, or leave workers away"
+            f"prefetch: workers={found} read items by their numbers, which {kind.__name__} has not; give an object "
+            "with [] and len(), such as a list or a data set, or leave workers away"
         )
     return found
 
