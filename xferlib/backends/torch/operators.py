@@ -351,8 +351,8 @@ def _change_lowest(change: Callable[[list[Any]], None]) -> None:
             overrides._push_mode(mode)
 
 
-class _Local(threading.local):
+class _ThreadMode(threading.local):
     is_begun = False
 
 
-_local = _Local()
+_local = _ThreadMode()
