@@ -170,7 +170,10 @@ def namespace(*, is_sound: bool = False) -> Iterator[Case]:
         "full_like": (d, 1), "iinfo": (xp.int32,), "linspace": (0, 1, 3), "matrix_power": (d, 2), "moveaxis": (d, 0, 1),
         "permute_dims": (d, (1, 0)), "repeat": (d, 2), "reshape": (d, (4,)), "roll": (d, 1), "squeeze": (d[:1], 0),
         "take": (v, i), "take_along_axis": (d, xl.to_device(np.zeros((2, 2), "i8"))), "tile": (d, (1, 1)),
-        "where": (d > 1, d, d),
+        "where": (d > 1, d, d), "array_split": (d, 2), "split": (d, 2), "swapaxes": (d, 0, 1), "bincount": (i,),
+        "digitize": (v, v), "interp": (v, v, v), "einsum": ("ij->ji", d), "pad": (d, 1),
+        **dict.fromkeys(("hstack", "vstack", "dstack", "column_stack"), ([d, d],)),
+        **dict.fromkeys(("percentile", "quantile", "nanpercentile", "nanquantile"), (d, 0.5)),
     }  # fmt: skip
     for part in ("", "linalg.", "fft."):
         within = operator.attrgetter(part[:-1]) if part else lambda module: module

@@ -561,7 +561,7 @@ def test_concat_joins_views_as_their_library_makes_them(backend: str) -> None:
     if not load_backend(backend).capabilities.strided:
         pytest.skip("the library has no views")
     x = np.arange(12.0).reshape(3, 4)
-    d = xl.to_device(x)
+    d: Any = xl.to_device(x)
     joined = xl.concat([d[:2].transpose(1, 0), d[1:].transpose(1, 0)], 1)
     assert_same_bits(xl.to_host(joined), np.concatenate([x[:2].T, x[1:].T], 1))
 

@@ -23,6 +23,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
+from tests.rows import Sliced
 from xferlib import errors as e
 from xferlib.testing import assert_same_bits, batches_read_by, cores, load_backend, native
 
@@ -791,3 +792,116 @@ def test_small_batches_of_a_list_are_one_copy_each(fake: Any, is_pinned: bool) -
     assert (
         len([each for each in found.operations if each.kind == "h2d" and each.file == __file__]) == 12
     )  # one for both leaves
+
+
+# --- rows that are cut into batches, and several threads that read
+
+
+class Items:
+    """A data set: its items are read by number."""
+
+    def __init__(self, count: int, read: Callable[[int], Any] = array) -> None:
+        self.count, self.read = count, read
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, number: int) -> Any:
+        return self.read(number)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 20), st.integers(1, 7), st.sampled_from([None, 1, 3]), st.booleans())
+def test_rows_are_cut_into_batches(rows: int, size: int, workers: int | None, is_sliced: bool) -> None:
+    x, y = array(0, (rows, 3)), array(1, (rows,), "int32")
+    sources: Any = [Sliced(x), Sliced(y)] if is_sliced else [x, y]
+    with xl.prefetch({"x": sources[0], "y": (sources[1],)}, batch_size=size, workers=workers) as batches:
+        assert len(batches) == -(-rows // size)
+        for _ in range(2):
+            found = list(batches)
+            expected = [{"x": x[n : n + size], "y": (y[n : n + size],)} for n in range(0, rows, size)]
+            assert len(found) == len(expected)
+            for one, other in zip(found, expected, strict=True):
+                same(one, other)
+    assert len([*xl.prefetch(x, batch_size=size)]) == len(expected)
+
+
+def test_items_come_in_their_order_whichever_thread_is_first() -> None:
+    """Each item waits until the next one has been read."""
+    count, workers = 9, 3
+    read = [threading.Event() for _ in range(count)]
+
+    def item(number: int) -> Any:
+        if number % workers != workers - 1:
+            assert read[number + 1].wait(60)
+        read[number].set()
+        return array(number)
+
+    found = [xl.to_host(each) for each in xl.prefetch(Items(count, item), workers=workers)]
+    assert_same_bits(np.stack(found), np.stack([array(number) for number in range(count)]))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_error_of_an_item_is_raised_in_its_place_and_again(workers: int) -> None:
+    def item(number: int) -> Any:
+        if number == 5:
+            raise KeyError(number)
+        return array(number)
+
+    with xl.prefetch(Items(9, item), workers=workers) as batches:
+        for number in range(5):
+            same(next(batches), array(number))
+        for _ in range(2):
+            with pytest.raises(KeyError, match="5"):
+                next(batches)
+
+
+def test_few_items_are_read_ahead_and_closing_ends_the_threads() -> None:
+    """Also where one of them is in the source, which returns later, and where the prefetcher is dropped."""
+    seen: list[int] = []
+    is_over, others = threading.Event(), {*threading.enumerate()}
+
+    def item(number: int) -> Any:
+        seen.append(number)
+        if number > 3:
+            is_over.wait(60)
+        return array(number)
+
+    batches = xl.prefetch(Items(100, item), depth=1, workers=2)
+    for number in range(4):
+        same(next(batches), array(number))
+    batches.close()
+    with pytest.raises(e.ClosedError):
+        next(batches)
+    is_over.set()
+    dropped = xl.prefetch(Items(100, item), depth=1, workers=2)
+    same(next(dropped), array(0))
+    del dropped
+    gc.collect()
+    for thread in {*threading.enumerate()} - others:
+        if thread.name.startswith(("xferlib-read", "xferlib-feed")):
+            thread.join(60)
+            assert not thread.is_alive()
+    assert len(seen) < 30
+
+
+def test_rows_that_cannot_be_cut_and_workers_without_numbers_are_refused() -> None:
+    x = np.zeros((4, 2))
+    with pytest.raises(e.UnsupportedArrayError, match=r"one array of 4 rows.*give batch_size="):
+        xl.prefetch(x)
+    arrays: list[Any] = [Sliced(x), xl.to_device(x)]
+    for given_ in arrays:
+        with pytest.raises(e.UnsupportedArrayError, match="one array of 4 rows"):
+            xl.prefetch(given_)
+    for size in (0, -1, 1.5, "2"):
+        with pytest.raises(e.ArgumentError, match="batch_size="):
+            xl.prefetch(x, batch_size=size)  # type: ignore[arg-type]
+    with pytest.raises(e.UnsupportedArrayError, match="there is float"):
+        xl.prefetch([x, 2.0], batch_size=2)
+    with pytest.raises(e.LayoutError, match=r"arrays of \[4, 3\] rows"):
+        xl.prefetch([x, x[:3]], batch_size=2)
+    for count in (0, 1.5, 1 << 20):
+        with pytest.raises(e.ArgumentError, match="workers="):
+            xl.prefetch([x], workers=count)  # type: ignore[arg-type]
+    with pytest.raises(e.ArgumentError, match="which generator has not"):
+        xl.prefetch((each for each in [x]), workers=2)

@@ -657,3 +657,64 @@ def test_two_maps_of_a_file_share_it_where_they_overlap(tmp_path: Path) -> None:
         xl.stream_map(lambda chunk: chunk, first, chunk_rows=7, out=np.memmap(tmp_path / "rows", "f8", shape=(50, 1)))
     xl.stream_map(lambda chunk: xl.to_device(xl.to_host(chunk) + 1.0), first, chunk_rows=7, out=second)
     np.testing.assert_array_equal(whole.view("f8")[50:], np.arange(50.0) + 1.0)
+
+
+# --- chunks with rows of their neighbours
+
+
+def _sums(halo: int) -> Callable[[Any], Any]:
+    """The sums of each row and its neighbours, on the host: of as many rows as the chunk has without its halo."""
+
+    def add(chunk: Any) -> Any:
+        x = xl.to_host(chunk)
+        count = len(x) - 2 * halo
+        return sum((x[number : number + count] for number in range(2 * halo + 1)), np.zeros_like(x[:count]))
+
+    return add
+
+
+@given(st.data())
+def test_chunks_with_a_halo_give_what_the_whole_array_gives(data: Any) -> None:
+    """Of any lengths, shorter than the halo too, by every rule for the ends, whether the function trims or not."""
+    count, halo = data.draw(st.integers(1, 12)), data.draw(st.integers(0, 4))
+    x = rows(count, 3)
+    boundary = data.draw(st.sampled_from(["edge", "reflect", "symmetric", "wrap", 7]))
+    options: Any = {"mode": "constant", "constant_values": 7} if boundary == 7 else {"mode": boundary}
+    expected = _sums(halo)(np.pad(x, [(halo, halo), (0, 0)], **options))
+    fn = _sums(halo)
+    if data.draw(st.booleans()) and halo:  # the function leaves the halo where it is
+        fn = lambda chunk: np.pad(_sums(halo)(chunk), [(halo, halo), (0, 0)])
+    given_ = {"chunk_rows": data.draw(st.integers(halo + 1, 9)), "halo": halo, "boundary": boundary}
+    assert_same_bits(xl.stream_map(fn, x, **given_, copy=data.draw(st.sampled_from([None, True]))), expected)
+    half = given_["chunk_rows"]
+    if half < count:  # what an error has interrupted goes on
+        out = np.zeros_like(x)
+        xl.stream_map(fn, x, **given_, out=out, start=half)
+        assert_same_bits(out[half:], expected[half:])
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_rows_of_neighbours_come_from_anything_with_rows(kind: str, tmp_path: Path) -> None:
+    data = rows(50, 300)
+    source = SOURCES[kind](tmp_path / "rows", data)
+    for boundary in ("edge", "wrap"):
+        expected = _sums(2)(np.pad(data, [(2, 2), (0, 0)], mode=boundary))
+        found = xl.stream_map(_sums(2), source, chunk_rows=7, halo=2, boundary=boundary)
+        assert_same_bits(found, expected)
+    if xl.get_backend().name != "fake":  # whose arrays have no slices
+        assert_same_bits(xl.stream_map(same, source, chunk_rows=7, halo=3, boundary="reflect"), data)
+    total = xl.stream_map(
+        lambda chunk: int(xl.to_host(chunk).sum()), source, chunk_rows=25, halo=1, boundary=0, reduce=int.__add__
+    )
+    assert total == data.sum() + data[24].sum() + data[25].sum()
+
+
+def test_a_halo_that_cannot_be_is_refused_before_a_row_is_read() -> None:
+    x = rows(10, 3)
+    for options in ({"halo": 5}, {"halo": -1}, {"halo": 1.5}, {"halo": 1, "boundary": "constant"}, {"boundary": None}):
+        with pytest.raises(e.ArgumentError, match="stream_map: (halo|boundary)=.*; give"):
+            xl.stream_map(same, x, chunk_rows=5, **options)
+    with pytest.raises(e.LayoutError, match="out is the source itself, whose rows are read again"):
+        xl.stream_map(same, x, chunk_rows=5, halo=1, out=x)
+    with pytest.raises(e.LayoutError, match="one row for each row"):
+        xl.stream_map(lambda chunk: xl.to_host(chunk)[:3], x, chunk_rows=5, halo=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import operator
 import os
@@ -20,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 
 torch = pytest.importorskip("torch")
 
+from torch import overrides  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
 import xferlib as xl  # noqa: E402
@@ -335,3 +337,104 @@ def test_numpys_numbers_are_assigned_where_operators_warn() -> None:
         return list(x.tolist())
 
     assert _in_new_thread(work) == [0.0, 2.5, 3.0]
+
+
+# --- by the choice of a backend
+
+RULES = {"numpy": torch.float64, "torch": torch.float32, "warn": torch.float32}
+
+
+def _half() -> Any:
+    """The dtype of half an integer tensor, which tells whose operators hold; no call of xferlib's comes before."""
+    return (torch.arange(4) * 0.5).dtype
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from([*RULES, None]), max_size=5), st.sampled_from([*RULES, None]))
+def test_the_innermost_choice_of_operators_holds_in_its_block_and_thread(rules: list[str | None], process: Any) -> None:
+    """Then that of a plain call, then the setting, which says 'torch' here."""
+
+    def nest(rest: list[Any], around: Any) -> None:
+        assert _half() is around
+        if rest:
+            with xl.use_backend("torch", operators=rest[0]):
+                nest(rest[1:], RULES.get(rest[0], around))
+            assert _half() is around
+
+    def work() -> None:
+        with configured(torch_operators="torch"):
+            if process is not None:
+                xl.use_backend("torch", operators=process)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                nest(rules, RULES.get(process, torch.float32))
+                with (
+                    xl.use_backend("torch", operators="numpy" if process != "numpy" else "torch"),
+                    ThreadPoolExecutor(1) as other,  # which has the choice of the process from its first array on
+                ):
+                    found = other.submit(lambda: (xl.get_array_module(torch.ones(2)), _half())[1]).result()
+        assert found is RULES.get(process, torch.float32)
+
+    with ThreadPoolExecutor(1) as new_thread:
+        new_thread.submit(work).result()
+
+
+def test_a_plain_choice_of_operators_holds_at_once_and_until_the_next_one() -> None:
+    with ThreadPoolExecutor(1) as new_thread, configured(torch_operators="torch"):
+
+        def work() -> list[Any]:
+            found = []
+            for rules in ("numpy", "torch", "numpy", None):
+                xl.use_backend("torch", operators=rules)
+                found.append(_half())
+            with xl.use_backend("torch"):
+                xl.use_backend("torch", operators="numpy")  # until the block ends
+                found.append(_half())
+            return [*found, _half()]
+
+        expected = [RULES[each] for each in ("numpy", "torch", "numpy", "torch", "numpy", "torch")]
+        assert new_thread.submit(work).result() == expected
+
+
+def test_tasks_of_one_thread_have_operators_of_their_own() -> None:
+    async def work(rules: Any) -> set[Any]:
+        found = set()
+        with xl.use_backend("torch", operators=rules):
+            for _ in range(5):
+                await asyncio.sleep(0)
+                found.add(_half())
+        return found
+
+    async def both() -> list[set[Any]]:
+        return [*await asyncio.gather(work("numpy"), work("torch"))]
+
+    with configured(torch_operators="torch"):
+        assert asyncio.run(both()) == [{torch.float64}, {torch.float32}]
+        assert _half() is torch.float32
+
+
+def test_a_block_leaves_no_mode_behind_in_its_thread() -> None:
+    """A mode costs a microsecond an operation, whatever it does."""
+
+    def work() -> list[int]:
+        count = overrides._len_torch_function_stack
+        with configured(torch_operators="torch"):
+            before = count()
+            with _Counting(), xl.use_backend("torch", operators="numpy"):
+                within = count()
+            return [before, within, count()]
+
+    with ThreadPoolExecutor(1) as new_thread:
+        before, within, after = new_thread.submit(work).result()
+    assert (within, after) == (before + 2, before)
+
+
+def test_operators_that_a_backend_does_not_have_are_refused_before_anything_changes() -> None:
+    before = xl.get_backend()
+    for name, chosen in (("torch", "cupy"), ("torch", True), ("numpy", "torch"), ("sim", "warn")):
+        with pytest.raises(ArgumentError, match=f"use_backend: operators={chosen!r} with {name}, whose .* leave"):
+            xl.use_backend(name, operators=chosen)  # type: ignore[arg-type]
+        assert xl.get_backend() is before
+    for name in ("numpy", "sim"):
+        with xl.use_backend(name, operators="numpy"):
+            assert xl.get_backend().name == name

@@ -26,6 +26,7 @@ def scaled(a: xl.DeviceArray) -> xl.DeviceArray:
 
 scaled(x)
 scaled(xl.zeros(3, backend="sim"))
+reveal_type(scaled(x)[1:])  # is xferlib._api.device_array.DeviceArray
 scaled(xl.asarray([1, 2, 3], device=xl.device_of(x)))
 
 xp = xl.get_array_module(x)

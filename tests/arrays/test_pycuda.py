@@ -87,7 +87,7 @@ def test_get_and_set_wait_for_the_current_stream(gpuarray: Any) -> None:
 
 
 def test_memory_of_a_view_outlives_its_array(gpuarray: Any) -> None:
-    part = (xl.to_device(np.arange(1000)) + 1)[10:20]
+    part: Any = (xl.to_device(np.arange(1000)) + 1)[10:20]
     others = [xl.zeros(1000, "int64") for _ in range(8)]
     same(part.get(), np.arange(11, 21))
     del others

@@ -95,7 +95,7 @@ def test_what_does_not_wait_on_a_gpu_is_not_counted() -> None:
 
 
 def test_a_block_inside_another_one_has_its_own_reaction() -> None:
-    x = xl.to_device(X)
+    x: Any = xl.to_device(X)
     with sim.check(implicit="log") as outer:
         float(x[0])
         with sim.check(implicit="raise"), pytest.raises(sim.ImplicitCopyError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import operator
 import sys
 from collections.abc import Callable
 from inspect import isfunction
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._arrays import dlpack, extensions, functions, indexing, primitives
+from xferlib._arrays import dlpack, extensions, functions, indexing, numpys, primitives
 from xferlib._arrays.primitives import Primitives
 from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS, Array
@@ -32,15 +33,20 @@ if TYPE_CHECKING:
 #
 # NumPy's own functions of elements are computed on the device, as CuPy does.
 
+_OTHERWISE = ("norm", "unique")
+"""NumPy's functions that those of the namespace which stand for them do in part."""
 _COMPARING = frozenset(COMPARISONS.values())
 
 
-def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Callable[..., Any]]:
+def interfaces(
+    namespace: ModuleType, error: type[Exception], dispatches: Callable[[], bool]
+) -> dict[str, Callable[..., Any]]:
     """``__array_ufunc__`` and ``__array_function__`` of an array type.
 
     Args:
         namespace: The functions that messages name.
         error: What is raised.
+        dispatches: Whether NumPy's other functions are those of the namespace, as with CuPy's arrays.
     """
 
     def instead_of(function: Any) -> str:
@@ -69,8 +75,11 @@ def interfaces(namespace: ModuleType, error: type[Exception]) -> dict[str, Calla
             remedy = f"move the NumPy array there with xferlib.to_device(x, device={str(self.device)!r}), or {remedy}"
         raise error(f"numpy.{ufunc.__name__} was given an array of {self.device}; {remedy}")
 
-    def array_function(self: Array, function: Any, *_: Any) -> NoReturn:
+    def array_function(self: Array, function: Any, _: Any, args: Any, options: Any) -> Any:
         name = f"{function.__module__}.{function.__name__}"
+        found = find_name(namespace, function.__name__)
+        if found is not None and function.__name__ not in _OTHERWISE and dispatches():
+            return operator.attrgetter(found)(namespace)(*args, **options)
         raise error(f"{name} was given an array of {self.device}; {instead_of(function)}")
 
     return {"__array_ufunc__": array_ufunc, "__array_function__": array_function, "__getattr__": array_getattr}
@@ -103,24 +112,24 @@ def operators(namespace: Any, in_place: Callable[[str], Method]) -> dict[str, Me
         in_place: Makes the function ``target = name(target, other)`` in place.
     """
     found: dict[str, Method] = {}
-    for operator, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
+    for each, name in {**UNARY_OPERATORS, **BINARY_OPERATORS, **COMPARISONS, "matmul": "matmul"}.items():
         function = getattr(namespace, name)
-        found[f"__{operator}__"] = _equality(function) if operator in ("eq", "ne") else function
-        if operator not in UNARY_OPERATORS and operator not in COMPARISONS:
-            found[f"__r{operator}__"] = _swap_operands(function)
+        found[f"__{each}__"] = _equality(function) if each in ("eq", "ne") else function
+        if each not in UNARY_OPERATORS and each not in COMPARISONS:
+            found[f"__r{each}__"] = _swap_operands(function)
     floor_divide, remainder = namespace.floor_divide, namespace.remainder
     found["__divmod__"] = lambda self, other: (floor_divide(self, other), remainder(self, other))
     found["__rdivmod__"] = lambda self, other: (floor_divide(other, self), remainder(other, self))
-    return found | {f"__i{operator}__": in_place(name) for operator, name in BINARY_OPERATORS.items()}
+    return found | {f"__i{each}__": in_place(name) for each, name in BINARY_OPERATORS.items()}
 
 
 def _equality(function: Method) -> Method:
     """An operator that leaves what is not a number to Python, for which it is not equal."""
 
-    def operator(self: Array, other: Any) -> Any:
+    def equal(self: Array, other: Any) -> Any:
         return NotImplemented if other is None or type(other) is str else function(self, other)
 
-    return _mark_like(function, operator)
+    return _mark_like(function, equal)
 
 
 def reductions(namespace: Any) -> dict[str, Method]:
@@ -132,11 +141,11 @@ def _swap_operands(function: Method) -> Method:
     return _mark_like(function, lambda self, other: function(other, self))
 
 
-def _mark_like(function: Method, operator: Method) -> Method:
-    """``operator``, which passes its operands on to a function, with that function's mark (`primitives`)."""
+def _mark_like(function: Method, made: Method) -> Method:
+    """``made``, which passes its operands on to a function, with that function's mark (`primitives`)."""
     if hasattr(function, "passes_operands"):
-        operator.passes_operands = function.passes_operands  # type: ignore[attr-defined]
-    return operator
+        made.passes_operands = function.passes_operands  # type: ignore[attr-defined]
+    return made
 
 
 def _reduction(name: str, function: Method) -> Method:
@@ -155,14 +164,15 @@ _MADE = "_methods_of_namespace"
 
 
 def install(
-    lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method]
-) -> None:
+    lib: Primitives, namespace: ModuleType, refusal: type[Exception], around: Callable[[Method], Method],
+    dispatches: Callable[[], bool],
+) -> None:  # fmt: skip
     """Give the array type of a library its operators and methods, but for those that its class defines itself.
 
     Args:
         lib: The library.
         namespace: The functions that operators call.
-        refusal, around: See `make_namespace`.
+        refusal, around, dispatches: See `make_namespace`.
     """
     cls = lib.array_type
     found = {
@@ -171,7 +181,7 @@ def install(
         **_make_shape_methods(lib, namespace, around),
         **_interfaces(lib, namespace),
         **_conversions(),
-        **interfaces(namespace, refusal),
+        **interfaces(namespace, refusal, dispatches),
     }
     inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
     found |= {name: method for name, method in _others(lib, namespace).items() if name not in inherited}
@@ -435,12 +445,13 @@ _CONSTANTS: dict[str, Any] = {
 def names() -> frozenset[str]:
     """The names of functions that every namespace has."""
     tables = (arrays.OF_ONE, arrays.OF_TWO, REDUCTIONS, ACCUMULATIONS, DEVIATIONS)
-    return frozenset(itertools.chain((each.__name__ for each in _FUNCTIONS), *tables))
+    return frozenset(itertools.chain((each.__name__ for each in (*_FUNCTIONS, *numpys.FUNCTIONS)), *tables))
 
 
 def make(
-    backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None
-) -> ModuleType:
+    backend: Backend, array_type: type, refusal: type[Exception], around: Callable[[Function], Function] | None,
+    dispatches: Callable[[], bool],
+) -> ModuleType:  # fmt: skip
     """Make the namespace of a backend, and give its arrays their operators and methods; see `make_namespace`."""
     lib = Primitives(backend, array_type)
     namespace = ModuleType(
@@ -453,7 +464,8 @@ def make(
     found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
     found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
     found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
-    found |= {each.__name__: _bind_library(lib, each) for each in _FUNCTIONS}
+    found |= {each.__name__: numpys.bind_first(lib, each) for each in _FUNCTIONS}
+    found |= numpys.bind(namespace)
     around = around if around is not None else _keep_function
     found = {
         name: around(registry.translate_errors(each, name)) if inspect.isfunction(each) else each
@@ -468,14 +480,14 @@ def make(
     for name, members in (("linalg", extensions.LINALG), ("fft", extensions.FFT)):
         part = ModuleType(f"{namespace.__name__}.{name}", f"``xp.{name}`` of {backend.name} arrays.")
         public = {
-            each.__name__: around(registry.translate_errors(_bind_library(lib, each), each.__name__))
+            each.__name__: around(registry.translate_errors(numpys.bind_first(lib, each), each.__name__))
             for each in members
         }
         vars(part).update(public, __all__=sorted(public))
         setattr(namespace, name, part)
     for part in (namespace, namespace.linalg, namespace.fft):
         registry.explain_missing(namespace, part)
-    install(lib, namespace, refusal, around)
+    install(lib, namespace, refusal, around, dispatches)
     return namespace
 
 
@@ -505,8 +517,8 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
     found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
     found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
-    found |= {each.__name__: _bind_library(lib, each) for each in _EXACT}
-    norm = {"vector_norm": _bind_library(lib, extensions.vector_norm)}
+    found |= {each.__name__: numpys.bind_first(lib, each) for each in _EXACT}
+    norm = {"vector_norm": numpys.bind_first(lib, extensions.vector_norm)}
     linalg = _over("xferlib.exact.linalg", norm, library.linalg)
     return _over("xferlib.exact", {**found, "linalg": linalg}, library)
 
@@ -549,19 +561,6 @@ def _over(name: str, found: dict[str, Any], library: ModuleType) -> ModuleType:
         __dir__=lambda: sorted({*dir(library), *public}),
     )
     return module
-
-
-def _bind_library(lib: Primitives, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` without its first parameter, the library."""
-
-    @functools.wraps(function)
-    def bound(*args: Any, **options: Any) -> Any:
-        return function(lib, *args, **options)
-
-    parameters = [*inspect.signature(function).parameters.values()][1:]
-    vars(bound)["__signature__"] = inspect.Signature(parameters)
-    del bound.__wrapped__
-    return bound
 
 
 # Names that the package does not have: what the program probably wanted.

@@ -196,6 +196,12 @@ class Backend(ABC):
     def hand_out(self) -> None:
         """Note that the program is given an array, the namespace, or a first device in a thread."""
 
+    operators: tuple[str, ...] = ("numpy",)
+    """The rules that operators of its arrays can follow, by the names of ``XFERLIB_TORCH_OPERATORS``."""
+
+    def operators_changed(self) -> None:
+        """Note that `registry.get_chosen_operators` has another answer in this thread."""
+
     def device_of(self, array: Array) -> Device:
         """The device of ``array``, which may be of any kind that `view` takes; what `view` refuses may have one too."""
         return self.view(array).device

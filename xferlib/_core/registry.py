@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 _MAKER = "xferlib._arrays.namespace"
+_NUMPYS = "xferlib._arrays.numpys"
 
 
 class Namespace(ModuleType):
@@ -168,6 +169,7 @@ def make_namespace(
     *,
     refusal: type[Exception] = UnsupportedArrayError,
     around: Callable[[Function], Function] | None = None,
+    dispatches: Callable[[], bool] = lambda: False,
 ) -> ModuleType:
     """Make a namespace for a backend, and give its array type the operators and methods of the Array API.
 
@@ -176,8 +178,15 @@ def make_namespace(
         array_type: The exact type of its arrays. What the class defines itself stays as it is.
         around: Wraps each function and method.
         refusal: The error that NumPy's functions raise when they are given such an array.
+        dispatches: Whether they compute on the device instead, where the namespace has a function of the name.
     """
-    made: ModuleType = importlib.import_module(_MAKER).make(backend, array_type, refusal, around)
+    made: ModuleType = importlib.import_module(_MAKER).make(backend, array_type, refusal, around, dispatches)
+    return made
+
+
+def bind_numpys(namespace: ModuleType) -> dict[str, Function]:
+    """NumPy's functions that the standard does not have, for a namespace that has those of the standard."""
+    made: dict[str, Function] = importlib.import_module(_NUMPYS).bind(namespace)
     return made
 
 
@@ -188,26 +197,21 @@ RENAMED = {
     "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "around": "round",
     "array": "asarray", "as_tensor": "asarray", "bitwise_not": "bitwise_invert", "bool_": "bool", "cat": "concat",
     "clamp": "clip", "concatenate": "concat", "conjugate": "conj", "cumprod": "cumulative_prod",
-    "cumsum": "cumulative_sum", "dot": "matmul", "fabs": "abs", "flatten": "reshape", "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift", "norm": "vector_norm", "power": "pow", "ravel": "reshape",
-    "right_shift": "bitwise_right_shift", "rint": "round", "swapaxes": "moveaxis", "tensor": "asarray",
-    "transpose": "permute_dims",
+    "cumsum": "cumulative_sum", "fabs": "abs", "flatten": "reshape", "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift", "norm": "vector_norm", "power": "pow",
+    "right_shift": "bitwise_right_shift", "rint": "round", "tensor": "asarray",
     "true_divide": "divide", "unique": "unique_values",
 }  # fmt: skip
 """The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
 
 COMPOSED = {
-    "allclose": "xp.all(xp.abs(x - y) <= tolerance)", "argwhere": "xp.stack(xp.nonzero(x), axis=1)",
-    "array_equal": "xp.all(x == y)", "asnumpy": "xferlib.to_host(x)",
-    "column_stack": "xp.stack(columns, axis=1)", "copy": "xp.asarray(x, copy=True)",
-    "deg2rad": "x * (xp.pi / 180)", "dstack": "xp.stack(arrays, axis=2) of matrices",
-    "flatnonzero": "xp.nonzero(xp.reshape(x, -1))[0]", "hstack": "xp.concat(arrays, axis=1) of matrices",
-    "identity": "xp.eye(n)", "isclose": "xp.abs(x - y) <= tolerance", "load": "xferlib.load(path)",
-    "nansum": "xp.sum(xp.where(xp.isnan(x), 0, x))", "ndim": "x.ndim", "pad": "y = xp.zeros(shape); y[2:-2] = x",
-    "ptp": "xp.max(x) - xp.min(x)", "rad2deg": "x * (180 / xp.pi)", "random": "xferlib.random.default_rng(seed)",
+    "asnumpy": "xferlib.to_host(x)",
+    "copy": "xp.asarray(x, copy=True)",
+    "deg2rad": "x * (xp.pi / 180)", "identity": "xp.eye(n)", "load": "xferlib.load(path)",
+    "ndim": "x.ndim",
+    "rad2deg": "x * (180 / xp.pi)", "random": "xferlib.random.default_rng(seed)",
     "save": "xferlib.save(path, x)", "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
-    "split": "x[:n] and x[n:], or xp.unstack(x)", "vstack": "xp.concat(arrays, axis=0) of matrices",
-}  # fmt: skip
+    }  # fmt: skip
 """The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
 
 
@@ -670,22 +674,30 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
 
     Args:
         name: A registered backend.
+        operators: Whose rules the operators of its arrays follow, as ``XFERLIB_TORCH_OPERATORS`` has them: with torch
+            'numpy', 'torch' or 'warn'; 'numpy' with every backend. As around the block, or as the setting says, if
+            omitted.
 
     Raises:
+        ArgumentError: The backend does not have these operators.
         BackendNotFoundError: Nothing is registered under ``name``.
         BackendUnavailableError: It cannot run here.
         BlockError: The block is left twice, by another task, or before one within it.
     """
 
-    __slots__ = ("_around", "_thread", "name")
+    __slots__ = ("_around", "_changes", "_thread", "name", "operators")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, operators: Literal["numpy", "torch", "warn"] | None = None) -> None:
         global _process_choices
-        self.name = get(name).name
+        backend = get(name)
+        self.name = backend.name
+        self.operators = operators
+        self._changes = _choose_operators(backend, operators)
         self._thread = threading.get_ident()
         around = blocks.here()
         self._around: blocks.Blocks | None = None
-        if around and blocks.alter(self.name, is_chosen=True):  # inside a block: the call holds until the block ends
+        # Inside a block the call holds until the block ends.
+        if around and blocks.alter(self.name, self._changes, is_chosen=True):
             self._around = around
             return
         with _lock:
@@ -693,26 +705,99 @@ class use_backend(blocks.Enterable):  # noqa: N801 - reads as a verb: `use_backe
             if before and before[-1]._thread == self._thread:  # a plain call that stayed one: nothing can undo it
                 before = before[-1:]
             _process_choices = (*before, self)
-        process.bump_epoch()
+        _note_process_choice(before, _process_choices)
 
     def __enter__(self) -> Backend:
         global _process_choices
         around, self._around = self._around, None
         if around is not None:  # the call was no plain one
             blocks.restore(around)
-        elif self in _process_choices:
+        elif self in (before := _process_choices):
             with _lock:
                 _process_choices = tuple(each for each in _process_choices if each is not self)
-            process.bump_epoch()
-        blocks.enter(self, self.name)
+            _note_process_choice(before, _process_choices)
+        blocks.enter(self, self.name, self._changes)
         return get(self.name)
 
     def __repr__(self) -> str:
-        return f"<use_backend {self.name!r}>"
+        return f"<use_backend {self.name!r}{f', operators={self.operators!r}' if self.operators else ''}>"
 
 
 _process_choices: tuple[use_backend, ...] = ()
 """Plain calls, the one in force last; those before it are in force again if it becomes a block."""
+
+
+class _Rules(threading.local):
+    def __init__(self) -> None:
+        self.chosen: dict[str, str] = {}
+        """The operators that blocks have given this thread, by backend."""
+
+
+_rules = _Rules()
+
+
+def get_chosen_operators(name: str) -> str | None:
+    """The operators that `use_backend` has chosen for a backend, by a block or for the process."""
+    if (chosen := _rules.chosen.get(name)) is not None:
+        return chosen
+    choices = _process_choices
+    return choices[-1].operators if choices and choices[-1].name == name else None
+
+
+def has_block_operators(name: str) -> bool:
+    """Whether a block has given this thread operators: others have those of the process."""
+    return name in _rules.chosen
+
+
+def _note_process_choice(before: tuple[use_backend, ...], after: tuple[use_backend, ...]) -> None:
+    """Tell the backends whose operators follow another choice now."""
+    one, two = ({(each.name, each.operators) for each in choices[-1:]} for choices in (before, after))
+    for name in {name for name, operators in one ^ two if operators is not None}:
+        look_again_at_operators(name)
+    process.bump_epoch()
+
+
+def look_again_at_operators(name: str) -> None:
+    """Let each thread ask for the namespace of a backend anew, and this one follow the choice of the process."""
+    forget_types(lambda found: found is not None and found.name == name)
+    if (backend := _loaded.get(name)) is not None:
+        backend.operators_changed()
+
+
+def _choose_operators(backend: Backend, operators: Any) -> tuple[blocks.Change, ...]:
+    """The changes of a block that give arrays these operators.
+
+    Raises:
+        ArgumentError: The backend does not have them.
+    """
+    if operators is None:
+        return ()
+    if operators not in backend.operators:
+        known = " or ".join(map(repr, backend.operators))
+        raise ArgumentError(
+            f"use_backend: operators={quote(operators)} with {backend.name}, whose arrays can have {known}; give "
+            f"{'one of these' if len(backend.operators) > 1 else 'that'}, or leave operators out"
+        )
+    return (_OperatorsChange(backend, operators),) if len(backend.operators) > 1 else ()
+
+
+class _OperatorsChange:
+    """Gives the arrays of a thread other operators."""
+
+    def __init__(self, backend: Backend, operators: str) -> None:
+        self._backend = backend
+        self._operators = operators
+
+    def make(self, undo: list[blocks.Undo]) -> None:
+        undo.append(functools.partial(self._use, _rules.chosen.get(self._backend.name)))
+        self._use(self._operators)
+
+    def _use(self, operators: str | None) -> None:
+        if operators is None:
+            _rules.chosen.pop(self._backend.name, None)
+        else:
+            _rules.chosen[self._backend.name] = operators
+        self._backend.operators_changed()
 
 
 def default_backend() -> Backend:

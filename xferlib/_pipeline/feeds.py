@@ -28,6 +28,7 @@ from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST, MEDIUM_NBYTES
 from xferlib._memory import lifetimes, pinned
 from xferlib._pipeline.batches import Batch, Route, Router, send
+from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
@@ -607,6 +608,8 @@ class ThreadedFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
+            if isinstance(self._source, Readers):
+                self._source.close()
             if not self._is_ahead:
                 self._source = None
                 if self.reader is not None:

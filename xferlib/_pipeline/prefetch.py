@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
+from xferlib._pipeline.readers import Readers, count_workers, cut_batches
+from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
@@ -223,6 +225,8 @@ class Dealer(Handed):
     def close(self) -> None:
         """Deal nothing more: threads that wait for an item find that there is none."""
         with self._changed:
+            if isinstance(self._source, Readers):
+                self._source.close()
             self._source = None
             self._changed.notify_all()
 
@@ -294,14 +298,23 @@ _COLUMN_LEAST = 256
 """Rows from which arrays of differing kinds in a tuple are taken for the columns of a data set."""
 
 
+class Numbered(Protocol):
+    """A data set that gives items, or rows, by their numbers."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, number: Any, /) -> Any: ...
+
+
 def prefetch(
-    batches: Iterable[Any],
+    batches: Iterable[Any] | Numbered,
     *,
     depth: int = 2,
     device: DeviceSpec = None,
     transform: Callable[[Any], Any] | None = None,
     stream: Any = None,
     devices: Any = None,
+    batch_size: int | None = None,
+    workers: int | None = None,
     **unknown: Never,
 ) -> Prefetcher:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
@@ -337,6 +350,11 @@ def prefetch(
             the stream of the copies and in the thread that reads, where the library's operations follow a
             stream; on PyCUDA it runs when the batch is handed out. For work on the host give
             ``map(function, batches)``.
+        batch_size: ``batches`` are rows to be cut: an array, a memory map, a zarr or h5py array, or a tree of them with
+            as many rows each, such as ``(X, y)``. Batch n has the rows from ``n * batch_size`` on.
+        workers: Threads that read items by their numbers, several at a time, of a data set whose ``[]`` decodes a
+            picture, or of rows that are cut from files. Items come in their order, ``depth + workers`` of them are
+            ahead on the host, and an error is raised in its item's place. One thread reads if omitted.
         stream: Carries the copies; streams of the prefetcher's own if omitted.
 
     Returns:
@@ -345,7 +363,8 @@ def prefetch(
         iterator a ``for`` goes on with the rest, and raises ClosedError when there is none.
 
     Raises:
-        ArgumentError: ``depth`` is no whole number from 1, or ``transform`` no function; or ``devices`` are none, or
+        ArgumentError: ``depth``, ``batch_size`` or ``workers`` is no whole number from 1, or ``transform`` no function;
+            or there are workers for items without numbers; or ``devices`` are none, or
             given with ``device``, or several with a stream.
         UnsupportedArrayError: ``batches`` is no iterable, or one batch instead of several, or a data set's columns.
         DeviceNotFoundError, StreamError: There is no such device, or the stream is of another one.
@@ -359,8 +378,12 @@ def prefetch(
         )
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
-    _refuse_single(batches)
-    _refuse_columns(batches)
+    if batch_size is not None:
+        batches = cut_batches(batches, batch_size)
+    else:
+        _refuse_single(batches)
+        _refuse_columns(batches)
+    threads = count_workers(workers, batches)
     targets = _targets(device, devices, stream)
     for target in targets:
         registry.part_of(target).attach(target)
@@ -368,12 +391,16 @@ def prefetch(
     given = describe.raw_stream(stream, targets[0]) if stream is not None else None
 
     def begin() -> Feed | Rotation:
-        items: Any = batches if type(batches) is list or type(batches) is tuple else None
+        items: Any = batches if not threads and (type(batches) is list or type(batches) is tuple) else None
         count = len(targets)
+        source: Any = items
+        if threads:
+            source = Readers(batches, threads, ahead * count + threads)
+        elif items is None:
+            source = iter(batches)
         if count == 1:
-            source = items if items is not None else iter(batches)
             return _feed_of(source, targets[0], ahead, transform, given, is_list=items is not None)
-        dealer = Dealer(iter(batches), count) if items is None else None
+        dealer = Dealer(source, count) if items is None else None
         feeds: list[Feed] = []
         rotation = Rotation(feeds, dealer)
         try:
@@ -417,7 +444,8 @@ def _feed_of(
     if is_list and not _needs_thread(source, backend, target):
         return ListFeed(source, router, count, streams)
     items = iter(source) if is_list else source
-    return ThreadedFeed(items, router, count, streams, is_stable=is_list, is_dealt=is_dealt)
+    is_stable = is_list or isinstance(items, Readers)
+    return ThreadedFeed(items, router, count, streams, is_stable=is_stable, is_dealt=is_dealt)
 
 
 def _refuse_single(batches: Any) -> None:
@@ -425,6 +453,11 @@ def _refuse_single(batches: Any) -> None:
         raise UnsupportedArrayError(
             f"prefetch: batches is {type(batches).__name__}, which is one batch at most; give an iterable of batches, "
             "for instance [batch]"
+        )
+    if has_rows(batches) and has(batches, "__getitem__"):
+        raise UnsupportedArrayError(
+            f"prefetch: batches is one array of {batches.shape[0]} rows, {type(batches).__name__}, each of which would "
+            "be a batch; give batch_size= as well, or list(x) if each row is a batch"
         )
     is_scalar = has(batches, "ndim") and batches.ndim == 0
     if is_scalar or not (has(batches, "__iter__") or has(batches, "__getitem__")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,8 +19,6 @@ from xferlib._transfer.describe import refuse_overlap
 from xferlib.errors import LayoutError, UnsupportedArrayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xferlib._core.arrays import HostArray
     from xferlib._core.device import Device
 
@@ -36,6 +34,9 @@ class Source(Protocol):
     def read(self, start: int, stop: int) -> Any:
         """The rows as a host array, which stays as it is until they are released."""
 
+    def read_apart(self, start: int, stop: int) -> Any:
+        """A few rows as a host array that needs no release."""
+
     def release_rows(self, start: int, stop: int) -> None:
         """The rows will not be looked at again."""
 
@@ -50,6 +51,9 @@ class _Array:
         self.rows = len(array)
 
     def read(self, start: int, stop: int) -> HostArray:
+        return self._array[start:stop]
+
+    def read_apart(self, start: int, stop: int) -> HostArray:
         return self._array[start:stop]
 
     def release_rows(self, start: int, stop: int) -> None:
@@ -109,6 +113,8 @@ class _Sliced:
             )
         return found
 
+    read_apart = read
+
     def release_rows(self, start: int, stop: int) -> None:
         """No-op: the array that `read` made is collected."""
 
@@ -136,6 +142,12 @@ class _Filling:
         self._busy[start] = memory
         return part
 
+    def read_apart(self, start: int, stop: int) -> HostArray:
+        part = self._fresh()[: stop - start]
+        with self._lock:
+            self._source.read_into(part, start)
+        return part
+
     def _fresh(self) -> HostArray:
         return creation.pinned_empty(self._shape, self._dtype, backend=self._backend)
 
@@ -143,6 +155,91 @@ class _Filling:
         memory = self._busy.pop(start, None)
         if memory is not None:
             self._idle.append(memory)
+
+
+# Chunks with rows of their neighbours: what lies before the first row and behind the last is made from rows there.
+
+
+def _reflect(places: HostArray, rows: int) -> HostArray:
+    turned: HostArray = np.abs(places) % max(2 * (rows - 1), 1)
+    return np.asarray(np.minimum(turned, 2 * (rows - 1) - turned))
+
+
+def _mirror(places: HostArray, rows: int) -> HostArray:
+    turned: HostArray = places % (2 * rows)
+    return np.asarray(np.minimum(turned, 2 * rows - 1 - turned))
+
+
+BOUNDARIES: dict[str, Callable[[HostArray, int], HostArray]] = {
+    "edge": lambda places, rows: np.clip(places, 0, rows - 1), "reflect": _reflect, "symmetric": _mirror,
+    "wrap": lambda places, rows: places % rows,
+}  # fmt: skip
+"""The row that stands at a place beyond the ends, by the names of `numpy.pad`."""
+
+
+class WithHalo:
+    """Chunks of a source with ``halo`` rows more before them and behind.
+
+    Args:
+        source: It is read in chunks longer than the halo, so that no two of them begin at the same row.
+        halo: Rows on each side.
+        boundary: A name of `BOUNDARIES`, or the number that stands beyond the ends.
+    """
+
+    def __init__(self, source: Source, halo: int, boundary: str | complex) -> None:
+        self._source = source
+        self._halo = halo
+        self._boundary = boundary
+        self.rows, self.waits = source.rows, source.waits
+
+    def read(self, start: int, stop: int) -> HostArray:
+        low, high = max(start - self._halo, 0), min(stop + self._halo, self.rows)
+        found: HostArray = self._source.read(low, high)
+        parts = [
+            self._beyond(found, low, np.arange(start - self._halo, low)),
+            found,
+            self._beyond(found, low, np.arange(high, stop + self._halo)),
+        ]
+        given = [each for each in parts if len(each)]
+        return given[0] if len(given) == 1 else np.concatenate(given)
+
+    def _beyond(self, found: HostArray, low: int, places: HostArray) -> HostArray:
+        """The rows at places beyond the ends, of which some may have been read."""
+        if not len(places):
+            return found[:0]
+        if not isinstance(self._boundary, str):
+            return np.full((len(places), *found.shape[1:]), self._boundary, found.dtype)
+        wanted = BOUNDARIES[self._boundary](places, self.rows)
+        first, end = int(wanted.min()), int(wanted.max()) + 1
+        if first >= low and end <= low + len(found):
+            return np.asarray(found[wanted - low])
+        return np.asarray(np.asarray(self._source.read_apart(first, end))[wanted - first])
+
+    def read_apart(self, start: int, stop: int) -> HostArray:
+        return np.copy(self.read(start, stop))
+
+    def release_rows(self, start: int, stop: int) -> None:
+        """Release the rows that no later chunk looks at."""
+        self._source.release_rows(max(start - self._halo, 0), self.rows if stop == self.rows else stop - self._halo)
+
+
+class Trimmed:
+    """A function of chunks with a halo, whose result loses the rows of the halo where it has them.
+
+    Args:
+        fn: Gives as many rows as the chunk without its halo, or as it was given.
+        halo: Rows on each side.
+    """
+
+    def __init__(self, fn: Callable[[Any], Any], halo: int) -> None:
+        self._fn = fn
+        self._halo = halo
+
+    def __call__(self, chunk: Any) -> Any:
+        given = chunk.shape[0]
+        found = self._fn(chunk)
+        is_whole = registry.owner_of(found) is not None and len(found.shape) and found.shape[0] == given
+        return found[self._halo : given - self._halo] if is_whole else found
 
 
 def source_of(source: Any, most_rows: int, place: Device) -> Source:

@@ -60,6 +60,8 @@ def stream_map(
     progress: Callable[[int, int], Any] | None = None,
     engine: Any = None,
     copy: bool | None = True,
+    halo: int = 0,
+    boundary: Any = "edge",
     **unknown: Never,
 ) -> Any:
     """Apply a function on devices to data of any size, in chunks of rows.
@@ -100,6 +102,11 @@ def stream_map(
             `xferlib.distributed` or anything with ``rank``, ``size`` and ``barrier()``: each rank makes this call, and
             computes its part of the rows; all of them share ``out``, and each gets the value of ``reduce``, for which
             results travel as arrays, numbers and texts in containers, and never as pickles.
+        halo: Rows of its neighbours that each chunk gets on either side, for stencils and filters; less than
+            ``chunk_rows``. The function gets (rows + 2 * halo, ...), and gives as many rows as the chunk has without
+            the halo, or with it, which is then cut off.
+        boundary: What stands before the first row and behind the last: rows by the rule of `numpy.pad` of that name,
+            'edge', 'reflect', 'symmetric' or 'wrap', or a number.
         copy: None: the function only reads its chunk, so where the device is a CPU it may get the source's rows
             themselves, which NumPy lets it only read. True: it may write to its chunk, which is a copy.
 
@@ -108,7 +115,7 @@ def stream_map(
 
     Raises:
         ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``; a result that is
-            not sent between ranks.
+            not sent between ranks; an unknown ``boundary``; a halo with a Dask client.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
         LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
             is the source and the engine is Dask; or the file of a memory map has been truncated.
@@ -146,7 +153,9 @@ def stream_map(
     targets = targets_of(devices) if run is None else []  # workers have devices of their own
     for target in targets:
         refuse_current("stream_map", registry.part_of(target), target)
-    reader = rows.source_of(source, chunk_rows, targets[0] if targets else registry.get("numpy").devices()[0])
+    margin = _check_halo(halo, boundary, chunk_rows)
+    place = targets[0] if targets else registry.get("numpy").devices()[0]
+    reader = rows.source_of(source, chunk_rows + 2 * margin, place)
     first = whole(start, least=0)
     if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):
         raise ArgumentError(
@@ -154,11 +163,40 @@ def stream_map(
             f"up to {reader.rows}, such as error.rows_complete"
         )
     sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
+    if margin:
+        if isinstance(sink, rows.InPlace):
+            raise LayoutError(
+                "stream_map: out is the source itself, whose rows are read again as the halo of the next chunk; give "
+                "out memory of its own, or None for a new array"
+            )
+        reader = rows.WithHalo(reader, margin, boundary)
+        fn = fn if reduce is not None else rows.Trimmed(fn, margin)
     specs = [] if run is None else list_device_specs(devices)
     request = MapRequest(fn, source, reader, out, sink, chunk_rows, specs, depth, first, progress, copy is None)
     if run is not None:
         return run(request, engine)
     return run_here(request, sink, first, reader.rows, Results.explain, targets)
+
+
+def _check_halo(halo: Any, boundary: Any, chunk_rows: int) -> int:
+    """The rows on each side of a chunk.
+
+    Raises:
+        ArgumentError: They are no number below that of a chunk's rows, or there is no such rule for the ends.
+    """
+    found = whole(halo, least=0)
+    if found is None or found >= chunk_rows:
+        raise ArgumentError(
+            f"stream_map: halo={quote(halo)} is not a number of rows from 0 to below chunk_rows={chunk_rows}; give a "
+            "smaller one, or larger chunks"
+        )
+    is_number = isinstance(boundary, (int, float, complex, np.number))
+    if not is_number and (not isinstance(boundary, str) or boundary not in rows.BOUNDARIES):
+        raise ArgumentError(
+            f"stream_map: boundary={quote(boundary)} is none of {', '.join(map(repr, rows.BOUNDARIES))}, and no "
+            "number; give one of them"
+        )
+    return found
 
 
 def _from_one(name: str, number: int) -> int:
@@ -479,6 +517,11 @@ def run_on_dask(request: MapRequest, client: Any) -> Any:
         raise LayoutError(
             "stream_map: out is the source itself, which an engine may not replace: a range that is tried again would "
             "be computed from its own results; give out memory of its own, or leave engine away"
+        )
+    if isinstance(request.reader, rows.WithHalo):
+        raise ArgumentError(
+            "stream_map: halo with a Dask client, whose workers get ranges of rows without those beside them; leave "
+            "engine away, or give a communicator"
         )
     source = describe_source(request.source)
     out = None if request.out is None else describe_out(request.out)

@@ -42,7 +42,7 @@ from xferlib.sim import launches, memory, portable
 from xferlib.sim import machine as machine_module
 from xferlib.sim.arrays import SimArray, kind_of
 from xferlib.sim.detector import SimError
-from xferlib.sim.implicit import ImplicitCopyError, format_table
+from xferlib.sim.implicit import ImplicitCopyError, Reaction, format_table
 from xferlib.sim.machine import DEVICE_TO_HOST, HOST_TO_DEVICE, Machine
 from xferlib.sim.memory import Block, Span
 from xferlib.sim.model import (
@@ -276,7 +276,10 @@ class SimBackend(Backend):
         machine_module.install(self)
         is_strict = portable.is_on() or process.get().sim_strict == "1"
         portable.switch(False)  # the members that it would restore are those of a namespace before
-        SimArray._namespace = make_namespace(self, SimArray, refusal=ImplicitCopyError, around=launches.operation)
+        SimArray._namespace = make_namespace(
+            self, SimArray, refusal=ImplicitCopyError, around=launches.operation,
+            dispatches=lambda: self.machine.implicit.reaction is Reaction.ALLOW,
+        )  # fmt: skip
         portable.switch(is_strict)
 
     def _show_implicit_copies(self) -> None:

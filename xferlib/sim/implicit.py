@@ -83,7 +83,7 @@ class ImplicitCopies:
         what = _WORDS.get(call, f"{call}()")
         if self.reaction is Reaction.RAISE:
             raise ImplicitCopyError(
-                f"{what} waits for the device, since values decide the shape of its result; keep the shape, as with "
+                f"{what} waits for the device, since values decide what it returns; keep the shape, as with "
                 "xp.where(mask, x, 0), or compute it from xferlib.to_host(x)"
             )
         self._count(what, location, nbytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -34,32 +35,32 @@ from xferlib.backends.torch.tensors import (
 _new_tensor = maker("cpu")
 
 
+def _wants_mode() -> bool:
+    """Whether tensors have other operators than torch's, or warnings, here.
+
+    Where nothing names any they have: a program that never names torch is written for every backend.
+    """
+    chosen = registry.get_chosen_operators("torch") or process.get().torch_operators
+    return chosen != "torch" if chosen is not None else registry.is_unnamed("torch")
+
+
 def asks_each_thread() -> bool:
-    """Whether a mode gives tensors other operators or warnings: torch has modes for one thread at a time."""
-    return (process.get().torch_operators or _by_default()) != "torch"
+    """Whether a mode gives tensors other operators or warnings: torch has modes for one thread at a time.
 
-
-def _by_default() -> str:
-    """The operators where the setting is absent: a program that never names torch is written for every backend."""
-    return "warn" if registry.is_unnamed("torch") else "torch"
+    A block's choice of torch's own operators leaves the other threads with those of the process.
+    """
+    return _wants_mode() or registry.has_block_operators("torch")
 
 
 def hand_out() -> None:
     """Give the thread the operators of the setting: see `Backend.hand_out`."""
-    if asks_each_thread():
+    if _wants_mode():
         from xferlib.backends.torch import operators
 
         operators.begin()
 
 
-def _choose_again() -> None:
-    """The setting has changed: no look-up of a tensor's namespace may pass `hand_out` by."""
-    registry.forget_types(lambda found: found is not None and found.name == "torch")
-    if asks_each_thread():
-        hand_out()
-
-
-process.watchers["torch_operators"] = _choose_again
+process.watchers["torch_operators"] = functools.partial(registry.look_again_at_operators, "torch")
 
 
 class Tensors(Backend):
@@ -75,6 +76,13 @@ class Tensors(Backend):
         return asks_each_thread()
 
     hand_out = staticmethod(hand_out)
+    operators = ("numpy", "torch", "warn")
+
+    def operators_changed(self) -> None:
+        from xferlib.backends.torch import operators
+
+        (operators.begin if _wants_mode() else operators.end)()
+
     is_lazy = staticmethod(is_lazy)  # type: ignore[assignment]
     resolved = staticmethod(resolve)  # type: ignore[assignment]
     detached = staticmethod(detach)  # type: ignore[assignment]

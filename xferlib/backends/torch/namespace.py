@@ -49,6 +49,7 @@ def _public(functions: dict[str, _Any]) -> dict[str, _Any]:
     return found
 
 
+_FUNCTIONS |= _registry.bind_numpys(_sys.modules[__name__])
 globals().update(_public(_FUNCTIONS))
 linalg = _registry.extension(
     __name__,

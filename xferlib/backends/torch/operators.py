@@ -221,7 +221,8 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
 def _tell(text: str, remedy: str) -> None:
     """Warn once for each line of the program; not for lines of torch, whose functions mean what they say."""
     site = user_site()
-    if process.get().torch_operators is None and not registry.is_unnamed("torch"):
+    chosen = registry.get_chosen_operators("torch") or process.get().torch_operators
+    if chosen is None and not registry.is_unnamed("torch"):
         return  # the program names torch by now: its operators are meant
     if site in _told or site.file.startswith(_TORCH_FOLDER):
         return
@@ -311,7 +312,7 @@ class _Setting(TorchFunctionMode):  # type: ignore[misc]
     """Give a whole thread the operators of the setting, as long as it says so."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        mode = _SETTINGS.get(process.get().torch_operators)
+        mode = _SETTINGS.get(registry.get_chosen_operators("torch") or process.get().torch_operators)
         if mode is None:
             return func(*args, **(kwargs or {}))
         return mode.__torch_function__(func, types, args, kwargs)
@@ -326,15 +327,32 @@ def begin() -> None:
     The mode goes beneath those that are open: the end of one of them would take it off in its own place. Lowest stays
     that of torch's default device, which looks for itself there; ``with torch.device(...)`` opens one as any other.
     """
-    if getattr(_local, "is_begun", False):
-        return
-    above = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
-    if above and isinstance(above[-1], DeviceContext) and hasattr(above[-1], "old_device"):
-        overrides._push_mode(above.pop())
-    overrides._push_mode(_Setting())
-    for mode in reversed(above):
-        overrides._push_mode(mode)
-    _local.is_begun = True
+    if not _local.is_begun:
+        _change_lowest(lambda lowest: lowest.append(_Setting()))
+        _local.is_begun = True
 
 
-_local = threading.local()
+def end() -> None:
+    """Give this thread torch's operators again."""
+    if _local.is_begun:
+        _change_lowest(lambda lowest: lowest.remove(next(each for each in lowest if type(each) is _Setting)))
+        _local.is_begun = False
+
+
+def _change_lowest(change: Callable[[list[Any]], None]) -> None:
+    """Change the modes of this thread at their lowest place, above that of torch's default device."""
+    modes = [overrides._pop_mode() for _ in range(overrides._len_torch_function_stack())]
+    if modes and isinstance(modes[-1], DeviceContext) and hasattr(modes[-1], "old_device"):
+        overrides._push_mode(modes.pop())
+    try:
+        change(modes)
+    finally:
+        for mode in reversed(modes):
+            overrides._push_mode(mode)
+
+
+class _ThreadMode(threading.local):
+    is_begun = False
+
+
+_local = _ThreadMode()
