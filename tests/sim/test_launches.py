@@ -130,27 +130,27 @@ def _plain(report: str) -> str:
     return re.sub(r"stream \d+", "stream", report)
 
 
-def run_both(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
-    def run_as(*, is_plain: bool) -> Any:
-        with monkeypatch.context() as patch:
-            if not is_plain:
-                patch.setattr(Machine, "is_plain", False)
-            Program(seed).run()  # a first call prepares, and that makes operations of its own
-            return Program(seed).run()
-
-    return run_as(is_plain=True), run_as(is_plain=False)
+def run_as(seed: int, *, is_direct: bool = False, is_plain: bool = False) -> tuple[list[str], list[Any], float]:
+    """A program by the compiled calls, by the short way in Python, or by the general way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine(), "is_direct", is_direct)
+        if not is_plain:
+            patch.setattr(Machine, "is_plain", False)
+        Program(seed).run()  # a first call prepares, and that makes operations of its own
+        return Program(seed).run()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_short_way_gives_what_the_general_way_gives(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    (reports, values, end_s), (expected, others, expected_s) = run_both(seed, monkeypatch)
-    assert reports == expected
-    assert round(end_s * 1e12) == round(expected_s * 1e12)  # a difference of times since the process began
-    for found, other in zip(values, others, strict=True):
-        np.testing.assert_array_equal(found, other)
+def test_the_short_ways_give_what_the_general_way_gives(seed: int) -> None:
+    expected, others, expected_s = run_as(seed)
+    for reports, values, end_s in (run_as(seed, is_plain=True), run_as(seed, is_plain=True, is_direct=True)):
+        assert reports == expected
+        assert round(end_s * 1e12) == round(expected_s * 1e12)  # a difference of times since the process began
+        for found, other in zip(values, others, strict=True):
+            np.testing.assert_array_equal(found, other)
 
 
-def test_programs_have_faults_of_several_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_have_faults_of_several_kinds() -> None:
     kinds = {report.partition(",")[0] for seed in range(12) for report in Program(seed).run()[0]}
     assert len(kinds) >= 4, kinds
 

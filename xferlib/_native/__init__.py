@@ -7,6 +7,7 @@ more slowly: see `why_absent`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -349,6 +350,43 @@ def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
     except RuntimeError:  # a NumPy of another ABI
         return None
     return found
+
+
+# Kernels on simulated arrays, as `simulator.c` enqueues them: each function here gives None where it is not compiled.
+
+
+def set_simulator(machine: Any, local: Any, *facts: Any) -> None:
+    """Let the functions of `simulator.c` work on a machine of the simulator; it has the other arguments here."""
+    if (module := find_calls()) is None:
+        return
+    import numpy as np
+
+    with contextlib.suppress(RuntimeError):  # a NumPy of another ABI
+        module.set_simulator(machine, local, np.ndarray, np._core.multiarray._ARRAY_API, *facts)  # type: ignore[attr-defined]
+
+
+def bind_simulated_launch(*facts: Any) -> Callable[..., Any] | None:
+    """`PreparedLaunch.enqueue` of arguments, what computes, and the place of the call: the new array, or None."""
+    module = find_calls()
+    return None if module is None else module.bind_simulated_launch(*facts)  # type: ignore[no-any-return]
+
+
+def bind_simulated_call(*facts: Any) -> Callable[..., Any] | None:
+    """A call that comes to one launch, of arguments and the place of the call."""
+    module = find_calls()
+    return None if module is None else module.bind_simulated_call(*facts)  # type: ignore[no-any-return]
+
+
+def bind_simulated_steps(steps: tuple[Any, ...], result: Any) -> Callable[..., Any] | None:
+    """`KnownSteps.repeat`."""
+    module = find_calls()
+    return None if module is None else module.bind_simulated_steps(steps, result)  # type: ignore[no-any-return]
+
+
+def bind_simulated_operation(table: dict[Any, Any], name: str, keys: int) -> Callable[..., Any] | None:
+    """What a known call of a function comes to, of arguments, options, and the frame of the caller."""
+    module = find_calls()
+    return None if module is None else module.bind_simulated_operation(table, name, keys)  # type: ignore[no-any-return]
 
 
 class NoLease:

@@ -274,6 +274,7 @@ class SimBackend(Backend):
         streams = self.machine.streams
         self._legacy = {device: StreamHandle(LEGACY, each.legacy, None) for device, each in streams.items()}
         machine_module.install(self)
+        launches.bind_simulator(self.machine, self._local)
         is_strict = portable.is_on() or process.get().sim_strict == "1"
         portable.switch(False)  # the members that it would restore are those of a namespace before
         SimArray._namespace = make_namespace(
@@ -590,6 +591,15 @@ class SimCall(HostCall):
             passed[numbers.sources[0]] = launches.THE_NUMBER
             launches.note(self, passed, result)
         return result
+
+    def bind(self) -> Callable[..., Any]:
+        """`repeat`, compiled where nothing is converted but floats to float64."""
+        params, only = self.program.params, self._only
+        if self._numbers is not None or only is None or any(params[n].dtype != np.float64 for n in self._scalars):
+            return self.repeat
+        apart = [(one, two, may_be_one) for one, others in self._apart for two, may_be_one in others]
+        runs = self._runs[self._is_in_place], self._run_in_place
+        return self._launch.repeat_in_c(runs, self.repeat, apart, self._scalars, -1 if self._omitted else only)
 
     def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> Any:
         """`run_again` for a function of the namespace; `NotImplemented` where it has to say what is wrong."""

@@ -432,6 +432,10 @@ class Detector:
         postponed: Faults found where nothing could be raised; the next call raises them.
     """
 
+    __slots__ = (
+        "_mode", "_occurrences", "is_on", "postponed", "races",
+    )  # fmt: skip
+
     def __init__(self, mode: Mode) -> None:
         self._mode = mode
         self.is_on = mode is not Mode.OFF

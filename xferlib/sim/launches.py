@@ -21,21 +21,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._core import arrays as core
 from xferlib._core.arrays import c_strides
+from xferlib._runtime import checks
 from xferlib._runtime.checks import CodeLocation, call_from, user_call
 from xferlib.kernels.plans import Plans
-from xferlib.sim import machine
+from xferlib.sim import detector, machine, memory, model, schedules, timing
 from xferlib.sim.arrays import ArrayKind, SimArray, find_kind, kind_of, spans_of
-from xferlib.sim.machine import KERNELS, Allocation
+from xferlib.sim.machine import KERNELS, Allocation, Lifetimes, Machine
 from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream, Stager
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
-    from xferlib.sim.machine import Machine
-    from xferlib.sim.memory import Block
+    from xferlib.sim.memory import Block, Spans
+
+    Owned = tuple[Block, LastOwner]
+    """New memory, and who had it before."""
 
 # Launches.
+
+
+def bind_simulator(machine: Machine, local: Any) -> None:
+    """Let the compiled calls work on a machine from now on; ``local`` has each thread's current streams."""
+    _native.set_simulator(
+        machine, local, (
+            Machine, schedules.Faults, detector.Detector, model.Hosts, HostThread, Lifetimes, memory.AddressSpace,
+            timing.Timeline, schedules.Engine, SimStream, model.StreamHandle, model.Pool, memory.Block, Allocation,
+            SimArray, ArrayKind, Operation, model.History, model.Accesses,
+        ), tuple.__new__, LastOwner, kind_of, checks._is_ours, threading.__file__, call_from, functools.partial, _take,
+        KnownView,
+    )  # fmt: skip
 
 
 class NewArray:
@@ -61,6 +77,40 @@ class NewArray:
         return SimArray(allocation, None, self.kind)
 
 
+class LaunchedAccesses:
+    """The arrays that a launch reads and writes, by position, for the detector.
+
+    Args:
+        reads, writes: Those of the arguments; the arrays that it makes are written, too.
+    """
+
+    __slots__ = ("reads", "used", "writes")
+
+    def __init__(self, reads: Sequence[int], writes: Sequence[int]) -> None:
+        self.reads = tuple(reads)
+        self.writes = tuple(writes)
+        self.used = (*reads, *writes)
+
+    def check(
+        self, operation: Operation, stream: SimStream, given: Sequence[Any], made: Sequence[SimArray],
+        owners: Sequence[Owned],
+    ) -> None:  # fmt: skip
+        """Check the accesses and remember them; ``owners`` had the memory of new arrays before."""
+        for block, last_owner in owners:
+            block.hand_over(last_owner)
+        reads = spans_of([given[number] for number in self.reads])
+        machine.machine().check(operation, stream, reads, self.spans_written(given, made))
+
+    def spans_written(self, given: Sequence[Any], made: Sequence[SimArray]) -> Spans:
+        return spans_of([*[given[number] for number in self.writes], *made])
+
+    def note(self, array: SimArray, operation: Operation, is_write: bool) -> None:
+        """Remember an access that comes after all others."""
+        block = array.allocation.block
+        block.note(array.spans()[0], operation, is_write=is_write)
+        block.prune(machine.machine().is_known)
+
+
 class PreparedLaunch:
     """A kernel on arrays of the same layouts, to be enqueued again and again.
 
@@ -72,8 +122,7 @@ class PreparedLaunch:
     """
 
     __slots__ = (
-        "_device", "_has_one", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_reads", "_simulator", "_used",
-        "_writes",
+        "_accesses", "_device", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_simulator", "in_c"
     )  # fmt: skip
 
     def __init__(
@@ -82,15 +131,23 @@ class PreparedLaunch:
     ) -> None:  # fmt: skip
         self._name = name
         self._device = device
-        self._reads = tuple(reads)
-        self._writes = tuple(writes)
-        self._used = (*reads, *writes)
+        self._accesses = accesses = LaunchedAccesses(reads, writes)
         self._makes = makes
-        self._has_one = len(makes) == 1
         self._new_nbytes = sum(each.nbytes for each in makes)
-        self._nbytes = sum(nbytes[each] for each in self._used) + self._new_nbytes
+        self._nbytes = sum(nbytes[each] for each in accesses.used) + self._new_nbytes
         self._lane = device.index, KERNELS
-        self._simulator = machine.simulator()
+        self._simulator = simulator = machine.simulator()
+        self.in_c: Any = None
+        """`enqueue` where it makes one array at most, compiled: of arguments, ``run`` and ``called_at``.
+
+        It gives the new array, None where there is none, or ``NotImplemented`` with nothing done.
+        """
+        if len(makes) < 2:
+            facts = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
+            self.in_c = _native.bind_simulated_launch(
+                simulator.machine, accesses, name, device, self._lane, simulator.machine.streams[device].legacy,
+                accesses.reads, accesses.used, self._nbytes, *facts,
+            )  # fmt: skip
 
     def enqueue(
         self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], *, is_library: bool | None = None,
@@ -104,27 +161,39 @@ class PreparedLaunch:
             is_library: Whether it stands for an operation of an array library; None: the thread knows.
             called_at: The program's line and the function that it called, if they are known.
         """
+        called_at = called_at if called_at is not None else user_call(2)
+        found = NotImplemented if self.in_c is None else self.in_c(given, run, called_at)
+        if found is not NotImplemented:
+            made = [] if found is None else [found]
+        else:
+            made = self._enqueue_plain(given, run, called_at)
+        if not is_library:
+            self._declare(given, is_library=is_library)
+        return made
+
+    def _enqueue_plain(
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], called_at: tuple[CodeLocation, str]
+    ) -> list[SimArray]:
         simulator = self._simulator
-        stream, simulated = simulator.current(self._device), simulator.machine
+        stream, simulated, used = simulator.current(self._device), simulator.machine, self._accesses
         with simulated.lock:
-            hosts, detector, lifetimes = simulated.hosts, simulated.detector, simulated.lifetimes
-            memory, timeline = simulated.memory, simulated.timeline
+            hosts, lifetimes, space, timeline = (
+                simulated.hosts,
+                simulated.lifetimes,
+                simulated.memory,
+                simulated.timeline,
+            )
+            is_checked = simulated.detector.is_on
             host = hosts.current() if hosts._own else hosts.main
-            former: Block | None = None
             if lifetimes.deaths and not simulated.forked_from:
-                if self._has_one:
-                    former = lifetimes.find_heirless(stream, self._new_nbytes)
-                if former is None:
-                    lifetimes.free_collected()
+                lifetimes.free_collected()
             if (
-                not simulated.is_plain or detector.postponed or lifetimes.released or stream.recorded is not None
-                or type(host) is Stager
-                or (former is None and not self._fits(simulated))
+                not simulated.is_plain or simulated.detector.postponed or lifetimes.released
+                or stream.recorded is not None or type(host) is Stager or not self._fits(simulated)
             ):  # fmt: skip
-                return self._enqueue_any(simulated, stream, given, run, is_library=is_library)
-            location, call = called_at if called_at is not None else user_call(2)
-            is_clear = True
-            owners: list[Any] = []
+                return self._enqueue_any(simulated, stream, given, run, called_at)
+            location, call = called_at
+            owners: list[Owned] = []
             made: list[SimArray] = []
             operands: list[Any] = [
                 (each._memory if each._memory is not None else each.memory()) if type(each) is SimArray else each
@@ -132,40 +201,29 @@ class PreparedLaunch:
             ]
             for new in self._makes:
                 host.time_ps += timeline.enqueue_ps
-                block = memory.allocate(new.nbytes, self._device, stream, location)
+                block = space.allocate(new.nbytes, self._device, stream, location)
                 allocation = Allocation(block, lifetimes.deaths)
-                if former is not None:
-                    memory.replace(former, block)
-                    owners.append(lifetimes.deaths.popleft())
-                else:
-                    memory.enter(block)
-                    last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
-                    if last_owner is not None:
-                        owners.append((block, last_owner))
-                        is_clear = is_clear and last_owner.is_of(stream)
+                space.enter(block)
+                last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
+                if last_owner is not None:
+                    owners.append((block, last_owner))
                 if new.is_permuted:
                     operands.append(new.over(allocation).memory())
                 else:
-                    operands.append(memory.make_array(block, new.shape, new.dtype))
+                    operands.append(space.make_array(block, new.shape, new.dtype))
                 made.append(SimArray(allocation, None, new.kind, operands[-1]))
             host.time_ps += timeline.enqueue_ps
             is_alone = not (stream.others or stream.awaited)
             after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
             operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
-            operation.is_repeatable = not self._writes
+            operation.is_repeatable = not used.writes
             try:
-                if not detector.is_on:  # what is checked later may read it
-                    for span in spans_of([*[given[number] for number in self._writes], *made]):
+                is_clear = all(each.is_of(stream) for _, each in owners)
+                if not is_checked:  # what is checked later may read it
+                    for span in used.spans_written(given, made):
                         span.block.note_values(span)
                 elif not (is_clear and self._note_plain(operation, stream, given, made)):
-                    if former is not None:
-                        owner = LastOwner((former.accesses[1],), owners[0][3])  # type: ignore[index]  # it has two
-                        owners = [(made[0].allocation.block, owner)]
-                    for block, last_owner in owners:
-                        block.hand_over(last_owner)
-                    reads = spans_of([given[number] for number in self._reads])
-                    writes = spans_of([*[given[number] for number in self._writes], *made])
-                    simulated.check(operation, stream, reads, writes)
+                    used.check(operation, stream, given, made, owners)
                 simulated.engine.order(operation, after)
                 stream.tail = operation
             except BaseException:
@@ -174,9 +232,7 @@ class PreparedLaunch:
                 raise
             stream.time_ps = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_ps)
             simulated.engine.add(operation)
-        if not is_library:
-            self._declare(given, stream, is_library=is_library)
-        return made
+            return made
 
     def _fits(self, simulated: Machine) -> bool:
         used = simulated.memory.used.get(self._lane[0], 0)
@@ -187,9 +243,10 @@ class PreparedLaunch:
 
         A whole block that its stream alone uses keeps the last write and the last read, and no more (`Block`).
         """
-        reads = len(self._reads)
+        used = self._accesses
+        reads = len(used.reads)
         found: list[tuple[SimArray, Block, Any]] = []
-        for number in self._used:
+        for number in used.used:
             array = given[number]
             block = array.allocation.block
             accesses = block.accesses
@@ -204,8 +261,7 @@ class PreparedLaunch:
                 return False
         for place, (array, block, accesses) in enumerate(found):
             if accesses is None:
-                block.note(array.spans()[0], operation, is_write=place >= reads)
-                block.prune(self._simulator.machine.is_known)
+                used.note(array, operation, place >= reads)
             elif place < reads:
                 block.accesses = accesses[0], operation
             else:
@@ -217,21 +273,21 @@ class PreparedLaunch:
             block.has_void = False
         return True
 
-    def _declare(self, given: Sequence[Any], stream: SimStream, *, is_library: bool | None) -> None:
-        for number in self._used:
+    def _declare(self, given: Sequence[Any], *, is_library: bool | None) -> None:
+        stream = self._simulator.current(self._device)
+        for number in self._accesses.used:
             allocation = given[number].allocation
             if allocation.block.stream is not stream and (is_library is False or not is_inside()):
                 allocation.users[stream.key] = stream
 
     def _enqueue_any(
         self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object],
-        *, is_library: bool | None,
+        called_at: tuple[CodeLocation, str],
     ) -> list[SimArray]:  # fmt: skip
         """`enqueue` where more than the detector and the schedule looks at operations."""
-        called_at = user_call()
         made = [each.over(simulated.allocate(each.nbytes, stream, called_at[0])) for each in self._makes]
-        reads = [given[number] for number in self._reads]
-        writes = [*[given[number] for number in self._writes], *made]
+        reads = [given[number] for number in self._accesses.reads]
+        writes = [*[given[number] for number in self._accesses.writes], *made]
         if stream.recorded is not None:
             stream.recorded.kept += (*reads, *writes)
         operands = tuple([each.memory() if type(each) is SimArray else each for each in (*given, *made)])
@@ -239,9 +295,25 @@ class PreparedLaunch:
             stream, self._name, functools.partial(run, operands), reads=spans_of(reads), writes=spans_of(writes),
             nbytes=self._nbytes, called_at=called_at,
         )  # fmt: skip
-        if not is_library:
-            self._declare(given, stream, is_library=is_library)
         return made
+
+    def repeat_in_c(
+        self, runs: tuple[Any, Any], python: Callable[..., Any], apart: Sequence[tuple[int, int, bool]] = (),
+        floats: Sequence[int] = (), result: int = -1,
+    ) -> Callable[..., Any]:  # fmt: skip
+        """``python``, which repeats a call that comes to this launch, compiled; itself where that is not possible.
+
+        Args:
+            runs: Compute, where no output is an input and where one is.
+            python: Takes the call where C does not.
+            apart: Pairs of a written argument and another one, and whether they may be one array.
+            floats: The arguments that must be floats: numbers of other types are converted.
+            result: The argument that it returns; -1: the new array, or None.
+        """
+        if self.in_c is None:
+            return python
+        found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(floats), result)
+        return found if found is not None else python
 
 
 def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None, ...]:
@@ -290,8 +362,8 @@ THE_NUMBER = object()
 def note(call: Any, given: Sequence[Any], result: Any) -> None:
     """Note for a function of the namespace that this call, with these arguments, is what it came to.
 
-    ``call.repeat(given, called_at)`` makes the call for other arguments of the same layouts, or returns
-    `NotImplemented` with nothing done.
+    ``call.bind()`` gives a function of arguments of the same layouts and of the place of the call, which makes it for
+    them, or returns `NotImplemented` with nothing done.
     """
     if (notes := _thread.notes) is not None:
         notes.append((call, given, result))
@@ -310,6 +382,10 @@ class RepeatedCall:
     def __init__(self, launch: PreparedLaunch, run: Callable[[tuple[Any, ...]], object]) -> None:
         self._launch = launch
         self._run = run
+
+    def bind(self) -> Callable[..., Any]:
+        """`repeat`, compiled where that is possible."""
+        return self._launch.repeat_in_c((self._run, self._run), self.repeat)
 
     def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> SimArray:
         return self._launch.enqueue(given, self._run, is_library=True, called_at=called_at)[0]
@@ -397,6 +473,10 @@ def _make_key_of_assignment(args: Sequence[Any], options: dict[str, Any]) -> Key
     return None if found is None else (*found, type(args[2]))
 
 
+_KEYS = (_make_key, _make_key_by_types, _make_key_of_assignment)
+"""In the order of their numbers in `simulator.c`."""
+
+
 class KnownView(NamedTuple):
     """A part of the memory of an array that is given to a function, or that a step has made."""
 
@@ -450,6 +530,12 @@ class KnownSteps:
                 return NotImplemented
             made.append(found)
         return None if self._result is None else _take(self._result, args, made)
+
+
+def _bind_steps(steps: list[tuple[Callable[..., Any], list[Source]]], result: Source | None) -> Callable[..., Any]:
+    """`KnownSteps.repeat`, compiled where that is possible."""
+    found = _native.bind_simulated_steps(tuple((repeat, tuple(sources)) for repeat, sources in steps), result)
+    return found if found is not None else KnownSteps(steps, result).repeat
 
 
 def _take(source: Source, args: Sequence[Any], made: Sequence[Any]) -> Any:
@@ -516,7 +602,7 @@ class KnownCalls:
             known = [each for each in sources if each is not None]
             if len(known) < len(sources) or any(each is result for each in made):
                 return
-            steps.append((call.repeat, known))
+            steps.append((call.bind(), known))
             made.append(result)
         if any(each is one for each in made[:-1] for one in args):
             return  # a step that fails would leave the one before half done
@@ -531,11 +617,11 @@ class KnownCalls:
             if type(source) is KnownView:
                 self._known.keep(key, source)
             elif found is None or source is not None:
-                self._known.keep(key, KnownSteps([], source).repeat)
+                self._known.keep(key, _bind_steps([], source))
         elif len(steps) == 1 and steps[0][1] == [*range(len(args))] and source == -1:
             self._known.keep(key, steps[0][0])
         else:
-            self._known.keep(key, KnownSteps(steps, source).repeat)
+            self._known.keep(key, _bind_steps(steps, source))
 
     def _find_source(self, args: Sequence[Any], made: Sequence[Any], value: Any) -> Source | None:
         """Where a call with such arguments finds the value; None if that cannot be told."""
@@ -563,23 +649,16 @@ def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` as an operation of an array library."""
     repeats = KnownCalls(function)
     name = function.__name__
-    get, make_key, is_passed_on = repeats.get, repeats.make_key, getattr(function, "passes_operands", False)
+    get, make_key = repeats.get, repeats.make_key
+    in_c = _native.bind_simulated_operation(repeats._known, name, _KEYS.index(make_key))
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        if is_passed_on and len(args) == 2 and not options:
-            a, b = args
-            if type(b) is not SimArray:
-                key: Any = (a.kind if type(a) is SimArray else type(a), type(b))
-            elif type(a) is not SimArray:
-                key = (type(a), b.kind)
-            elif a.allocation is not b.allocation:
-                key = (a.kind, b.kind)
-            else:
-                key = (a.kind, b.kind, SimArray, (0, 1, b.offset - a.offset))
-        else:
-            key = make_key(args, options)
-        if (known := get(key)) is not None:
+        if in_c is not None:
+            found = in_c(args, options, sys._getframe(1))
+            if found is not NotImplemented:
+                return found
+        elif (known := get(make_key(args, options))) is not None:
             if type(known) is KnownView:
                 return known.over(args[known.place])
             found = known(args, call_from(sys._getframe(1), name))

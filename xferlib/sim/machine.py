@@ -555,6 +555,10 @@ Death = tuple[Block, dict[int, SimStream], dict[int, SimEvent], CodeLocation]
 class Lifetimes:
     """Arrays, page-locked memory and streams that have been collected but are not processed yet."""
 
+    __slots__ = (
+        "_machine", "_most_waiting", "_retiring", "deaths", "ended", "released",
+    )  # fmt: skip
+
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.deaths: deque[Death] = deque()
@@ -605,25 +609,6 @@ class Lifetimes:
             clock = Joined(machine.hosts)  # any thread may have held the last reference, as below
             if machine.detector.is_on and (race := machine.detector.check_free(action, clock, block)) is not None:
                 machine.detector.postpone(race)
-
-    def find_heirless(self, stream: SimStream, nbytes: int) -> Block | None:
-        """The one block that waits to be freed, if the pool of its stream would give it to the next array at once.
-
-        To free it, and to take it out of the pool again, would come to nothing: the array may take over its place.
-        """
-        deaths = self.deaths
-        if len(deaths) != 1:
-            return None
-        block, users, events, _ = deaths[0]
-        accesses = block.accesses
-        if (
-            not nbytes or block.nbytes != nbytes or block.stream is not stream or block.has_pointer
-            or not block.is_counted or users or events or block.left or type(accesses) is not tuple
-            or accesses[1].participant is not stream or self._machine.is_known(accesses[1])
-            or not self._machine.detector.is_on or self._machine.engine.schedule.reuses_memory
-        ):  # fmt: skip
-            return None
-        return block
 
     def _free(
         self, block: Block, users: dict[int, SimStream], events: dict[int, SimEvent], location: CodeLocation
@@ -1241,7 +1226,14 @@ class Machine:
         functions: Those that have been enqueued and have not run.
         watches: Of the host memory that copies in flight use.
         most_polls: The polls of an event that are answered with no before one waits for it.
+        is_direct: Whether compiled calls may enqueue (`launches`).
     """
+
+    __slots__ = (
+        "__weakref__", "_per_thread", "detector", "devices", "engine", "faults", "forked_from", "function",
+        "functions", "guard", "hosts", "implicit", "is_direct", "lifetimes", "listener", "lock", "memory",
+        "most_polls", "participants", "settings", "staging", "streams", "timeline", "waits", "watches",
+    )  # fmt: skip
 
     def __init__(self, settings: Settings | None = None, schedule: schedules.Schedule | None = None) -> None:
         settings = settings if settings is not None else Settings()
@@ -1277,6 +1269,7 @@ class Machine:
             weakref.WeakKeyDictionary()
         )
         self.forked_from = 0
+        self.is_direct = True
         existing.add(self)
 
     @property

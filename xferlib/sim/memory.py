@@ -473,6 +473,10 @@ def accept(watches: Iterable[Watch]) -> None:
 class AddressSpace:
     """Every block by address, the freed ones for a while, and how much each device holds."""
 
+    __slots__ = (
+        "_blocks", "_freed", "_host", "_host_starts", "_numbers", "_piece", "_piece_at", "_typed", "used",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self._numbers = itertools.count(_FIRST)
         self._piece: HostArray | None = None
@@ -536,15 +540,6 @@ class AddressSpace:
             block.is_counted = True
         except BaseException:
             self.used[index], block.is_counted = before, False
-            raise
-
-    def replace(self, former: Block, block: Block) -> None:
-        """`enter` a block, and `free` one of its size that nothing knows by its address."""
-        try:
-            block.is_counted = True
-            former.is_counted = False
-        except BaseException:
-            block.is_counted, former.is_counted = False, True
             raise
 
     def free(self, block: Block, location: CodeLocation | None = None) -> None:

@@ -306,6 +306,11 @@ class Hosts:
 
     domain = "sim"
 
+    __slots__ = (
+        "_ended", "_lock", "_own", "_participants", "completions", "main", "note_host_access", "note_read_ahead",
+        "note_staging", "over", "postpone",
+    )  # fmt: skip
+
     def __init__(self, participants: ParticipantKeys) -> None:
         self._participants = participants
         self.note_staging: Callable[[int], None] = lambda nbytes: None

@@ -128,6 +128,10 @@ class Plan:
 class Faults:
     """The plan in force, and the devices that are lost."""
 
+    __slots__ = (
+        "lost", "plan",
+    )  # fmt: skip
+
     def __init__(self) -> None:
         self.plan: Plan | None = None
         self.lost: set[Device] = set()
@@ -333,6 +337,10 @@ _AT_ONCE = 32
 
 class Engine:
     """The operations in flight."""
+
+    __slots__ = (
+        "_has_marks", "_in_flight", "_undelivered", "most_pending", "schedule", "serial",
+    )  # fmt: skip
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule

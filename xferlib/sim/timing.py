@@ -213,6 +213,11 @@ class Timeline:
         start_s: The time at which it begins.
     """
 
+    __slots__ = (
+        "_busy_until_ps", "_costs", "_keeps", "_kernels", "_slices", "enqueue_ps", "profile", "slowed", "start_s",
+        "synchronize_ps",
+    )  # fmt: skip
+
     def __init__(self, profile: Profile, *, start_ps: int = 0, keeps: bool = True) -> None:
         self.profile = profile
         self.enqueue_ps = picoseconds(profile.enqueue_s)
