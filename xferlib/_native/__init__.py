@@ -7,7 +7,6 @@ more slowly: see `why_absent`.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import importlib
@@ -355,14 +354,21 @@ def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
 # Kernels on simulated arrays, as `simulator.c` enqueues them: each function here gives None where it is not compiled.
 
 
-def set_simulator(machine: Any, local: Any, *facts: Any) -> None:
-    """Let the functions of `simulator.c` work on a machine of the simulator; it has the other arguments here."""
+def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None] | None:
+    """Let the functions of `simulator.c` work on a machine of the simulator; returns `Operation.carry_out`.
+
+    `simulator.c` has the other arguments here.
+    """
     if (module := find_calls()) is None:
-        return
+        return None
     import numpy as np
 
-    with contextlib.suppress(RuntimeError):  # a NumPy of another ABI
+    try:
         module.set_simulator(machine, local, np.ndarray, np._core.multiarray._ARRAY_API, *facts)  # type: ignore[attr-defined]
+    except RuntimeError:  # a NumPy of another ABI
+        return None
+    found: Callable[[Any], None] = module.carry_out
+    return found
 
 
 def bind_simulated_launch(*facts: Any) -> Callable[..., Any] | None:

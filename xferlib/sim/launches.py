@@ -42,16 +42,18 @@ if TYPE_CHECKING:
 # Launches.
 
 
-def bind_simulator(machine: Machine, local: Any) -> None:
+def bind_simulator(simulated: Machine, local: Any) -> None:
     """Let the compiled calls work on a machine from now on; ``local`` has each thread's current streams."""
-    _native.set_simulator(
-        machine, local, (
+    carry_out = _native.set_simulator(
+        simulated, local, (
             Machine, schedules.Faults, detector.Detector, model.Hosts, HostThread, Lifetimes, memory.AddressSpace,
             timing.Timeline, schedules.Engine, SimStream, model.StreamHandle, model.Pool, memory.Block, Allocation,
             SimArray, ArrayKind, Operation, model.History, model.Accesses,
         ), tuple.__new__, LastOwner, kind_of, checks._is_ours, threading.__file__, call_from, functools.partial, _take,
         KnownView,
     )  # fmt: skip
+    if carry_out is not None:
+        simulated.engine.complete = carry_out
 
 
 class NewArray:

@@ -54,6 +54,19 @@ static const struct {
     const char *name;
 } slots[ALL_SLOTS] = {SLOTS(AS_ROW)};
 
+/* The names of attributes that are not slots of these classes: made once, since a new string is hashed each time. */
+#define NAMES(X)                                                                                                             \
+    X(streams) X(reuses_memory) X(is_eager) X(memory_nbytes) X(acquire) X(release) X(start) X(stop) X(step) X(co_filename)     \
+    X(f_lasti) X(index) X(popleft) X(offset) X(is_done) X(check) X(add_kernel) X(memory) X(allocate) X(take) X(order) X(join)  \
+    X(add) X(is_clear) X(note) X(free_collected)
+
+#define AS_NAME(name) NAME_##name,
+#define AS_TEXT(name) #name,
+enum { NAMES(AS_NAME) ALL_NAMES };
+static const char *const texts[ALL_NAMES] = {NAMES(AS_TEXT)};
+static PyObject *names[ALL_NAMES];
+#define ATTRIBUTE(object, name) PyObject_GetAttr(object, names[NAME_##name])
+
 /* The simulator: one for a process, since its classes are; `machine` is of the backend that was loaded last. */
 static struct {
     Py_ssize_t at[ALL_SLOTS];
@@ -63,7 +76,8 @@ static struct {
     PyObject *ndarray;
     PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
-    PyObject *zero, *nothing; /* 0 and () */
+    PyObject *lock, *acquire, *release; /* the machine's lock and its methods */
+    PyObject *zero, *nothing, *at_once; /* 0, (), and (False,) */
     int is_ready;
 } sim;
 
@@ -105,12 +119,17 @@ static int find_slots(PyObject *types)
     return is_found;
 }
 
-/* Put an object, whose reference is taken, into a slot. */
-static void put(PyObject *object, int slot, PyObject *value)
+/* Put an object, whose reference is taken, in the place of another one. */
+static void replace(PyObject **at, PyObject *value)
 {
-    PyObject **at = &SLOT(object, slot), *before = *at;
+    PyObject *before = *at;
     *at = value;
     Py_XDECREF(before);
+}
+
+static void put(PyObject *object, int slot, PyObject *value)
+{
+    replace(&SLOT(object, slot), value);
 }
 
 static void set(PyObject *object, int slot, PyObject *value)
@@ -134,12 +153,12 @@ static int put_number(PyObject *object, int slot, long long value)
 }
 
 /* Call a method of Python's, with up to three arguments. */
-#define CALL(object, name, ...) call_method(object, name, (PyObject *[]){__VA_ARGS__, NULL})
+#define CALL(object, name, ...) call_method(object, names[NAME_##name], (PyObject *[]){__VA_ARGS__, NULL})
 
-static PyObject *call_method(PyObject *object, const char *name, PyObject **given)
+static PyObject *call_method(PyObject *object, PyObject *name, PyObject **given)
 {
     Py_ssize_t count = 0;
-    PyObject *method = PyObject_GetAttrString(object, name), *found = NULL;
+    PyObject *method = PyObject_GetAttr(object, name), *found = NULL;
     while (given[count])
         ++count;
     if (method)
@@ -204,7 +223,7 @@ static long long offset_of(PyObject *array)
         return PyLong_AsLongLong(found);
     if (SLOT(array, ARRAY__info) == Py_None)
         return 0;
-    found = PyObject_GetAttrString(array, "offset");
+    found = ATTRIBUTE(array, offset);
     offset = found ? PyLong_AsLongLong(found) : -1;
     Py_XDECREF(found);
     return offset;
@@ -237,7 +256,7 @@ static PyObject *memory_of(PyObject *array)
     if (SLOT(array, ARRAY__memory) != Py_None)
         return Py_NewRef(SLOT(array, ARRAY__memory));
     if (kind == Py_None || !block || (axes = read_sizes(SLOT(kind, KIND_shape), extents)) < 0)
-        return CALL(array, "memory", NULL);
+        return CALL(array, memory, NULL);
     read_sizes(SLOT(kind, KIND_strides), strides);
     offset = offset_of(array);
     if (offset < 0 || PyErr_Occurred())
@@ -269,7 +288,7 @@ static PyObject *new_view(PyObject *allocation, PyObject *kind, PyObject *memory
 /* Count a block's bytes among those in use on its device, or no more: whether there was memory. */
 static int count_bytes(PyObject *block, long long more)
 {
-    PyObject *used = SLOT(SLOT(sim.machine, MACHINE_memory), MEMORY_used), *index = PyObject_GetAttrString(SLOT(block, BLOCK_device), "index");
+    PyObject *used = SLOT(SLOT(sim.machine, MACHINE_memory), MEMORY_used), *index = ATTRIBUTE(SLOT(block, BLOCK_device), index);
     PyObject *before = index ? PyDict_GetItemWithError(used, index) : NULL;
     PyObject *after = index ? PyLong_FromLongLong((before ? PyLong_AsLongLong(before) : 0) + more) : NULL;
     int is_counted = after && !PyDict_SetItem(used, index, after);
@@ -313,19 +332,19 @@ static int free_collected(PyObject *schedule)
 {
     PyObject *lifetimes = SLOT(sim.machine, MACHINE_lifetimes), *deaths = SLOT(lifetimes, LIFETIMES_deaths), *reuses;
     int state = 1;
-    reuses = PyObject_GetAttrString(schedule, "reuses_memory");
+    reuses = ATTRIBUTE(schedule, reuses_memory);
     state = reuses == Py_False && SLOT(SLOT(sim.machine, MACHINE_detector), DETECTOR_is_on) == Py_True;
     Py_XDECREF(reuses);
     while (state > 0 && PyObject_Size(deaths) > 0) {
         PyObject *death = PySequence_GetItem(deaths, 0);
         state = death ? free_simply(death) : -1;
-        if (state > 0 && !is_done(CALL(deaths, "popleft", NULL)))
+        if (state > 0 && !is_done(CALL(deaths, popleft, NULL)))
             state = -1;
         Py_XDECREF(death);
     }
     if (state < 0 || PyErr_Occurred())
         return -1;
-    return state > 0 || is_done(CALL(lifetimes, "free_collected", NULL)) ? 0 : -1;
+    return state > 0 || is_done(CALL(lifetimes, free_collected, NULL)) ? 0 : -1;
 }
 
 /* --- the parts of an enqueue */
@@ -350,7 +369,7 @@ static int is_unwatched(PyObject *machine)
 /* The calling thread's current stream: borrowed from the dict or the handle that has it. */
 static PyObject *current_stream(const launch *l)
 {
-    PyObject *streams = PyObject_GetAttrString(sim.local, "streams"), *handle = streams ? PyDict_GetItemWithError(streams, l->device) : NULL;
+    PyObject *streams = ATTRIBUTE(sim.local, streams), *handle = streams ? PyDict_GetItemWithError(streams, l->device) : NULL;
     PyObject *found = handle ? SLOT(handle, HANDLE_stream) : l->legacy;
     Py_XDECREF(streams);
     return PyErr_Occurred() ? NULL : found;
@@ -366,7 +385,7 @@ static PyObject *new_block(const launch *l, PyObject *stream, PyObject *location
     if (nbytes > SMALL || piece == Py_None || at + nbytes > PIECE) {
         PyObject *size = PyLong_FromLongLong(nbytes);
         Py_DECREF(made);
-        made = size ? CALL(memory, "allocate", size, l->device, stream, location) : NULL;
+        made = size ? CALL(memory, allocate, size, l->device, stream, location) : NULL;
         Py_XDECREF(size);
         return made;
     }
@@ -434,7 +453,7 @@ static PyObject *take_owner(const launch *l, PyObject *stream)
         return owner;
     }
     size = PyLong_FromLongLong(l->new_nbytes);
-    owner = size ? CALL(pool, "take", size, clock) : NULL;
+    owner = size ? CALL(pool, take, size, clock) : NULL;
     Py_XDECREF(size);
     return owner;
 }
@@ -454,9 +473,9 @@ static PyObject *order(PyObject *stream, PyObject *host)
 {
     PyObject *seen, *last_wait = SLOT(stream, STREAM_last_wait);
     if (PyObject_Size(SLOT(stream, STREAM_others)) || PyDict_Size(SLOT(stream, STREAM_awaited)))
-        return CALL(sim.machine, "order", stream, host);
+        return CALL(sim.machine, order, stream, host);
     seen = PyDict_GetItemWithError(SLOT(stream, STREAM__seen), SLOT(host, STREAM_key));
-    if ((!seen || PyLong_AsLongLong(seen) != number_in(host, STREAM_version)) && !is_done(CALL(stream, "join", host)))
+    if ((!seen || PyLong_AsLongLong(seen) != number_in(host, STREAM_version)) && !is_done(CALL(stream, join, host)))
         return NULL;
     if (number_in(stream, STREAM_time_ps) < number_in(host, HOST_time_ps))
         set(stream, STREAM_time_ps, SLOT(host, HOST_time_ps));
@@ -546,16 +565,26 @@ static int look(PyObject *array, PyObject *stream, PyObject *operation, int is_r
     if ((PyTuple_CheckExact(accesses) && SLOT(PyTuple_GetItem(accesses, 1), OPERATION_participant) == stream) ||
         (Py_TYPE(accesses) == sim.types[HISTORY] && only_accesses(accesses, stream)))
         return 1;
-    answer = CALL(block, "is_clear", operation, SLOT(stream, STREAM_clock));
+    answer = CALL(block, is_clear, operation, SLOT(stream, STREAM_clock));
     is_clear = answer == Py_True;
     return is_done(answer) ? is_clear : -1;
+}
+
+/* The key of bytes among the accesses to a block. */
+static PyObject *name_region(const bytes_used *used, PyObject *is_write)
+{
+    PyObject *start = PyLong_FromLongLong(used->start), *stop = PyLong_FromLongLong(used->stop);
+    PyObject *made = start && stop ? PyTuple_Pack(4, start, stop, used->form, is_write) : NULL;
+    Py_XDECREF(start);
+    Py_XDECREF(stop);
+    return made;
 }
 
 /* As `Block.note`, of a part of a block that one stream alone has used; whether that was possible. */
 static int note_part(const bytes_used *used, PyObject *stream, PyObject *operation, int is_read)
 {
     PyObject *history = SLOT(used->block, BLOCK_accesses), *accesses = only_accesses(history, stream), *regions = SLOT(accesses, ACCESSES_regions);
-    PyObject *region = Py_BuildValue("(LLOO)", used->start, used->stop, used->form, is_read ? Py_False : Py_True), *read = NULL;
+    PyObject *region = name_region(used, is_read ? Py_False : Py_True), *read = NULL;
     Py_ssize_t before = PyDict_Size(regions);
     long long more = 0;
     int state = region ? PyDict_Contains(regions, region) : -1;
@@ -566,7 +595,7 @@ static int note_part(const bytes_used *used, PyObject *stream, PyObject *operati
         state = -1;
     more = PyDict_Size(regions) - before;
     if (state >= 0 && !is_read && PyDict_Size(regions) > 1) { /* the write stands for the read too */
-        read = Py_BuildValue("(LLOO)", used->start, used->stop, used->form, Py_False);
+        read = name_region(used, Py_False);
         state = read ? PyDict_Contains(regions, read) : -1;
         if (state > 0) {
             more -= 1;
@@ -602,7 +631,7 @@ static int note_plain(const launch *l, PyObject *const *given, PyObject *stream,
     for (int i = 0, is_noted; i < l->uses; ++i) {
         int is_read = i < l->reads, how = choose(&used[i], stream, is_read);
         if (how == BY_PYTHON)
-            is_noted = is_done(CALL(l->accesses, "note", given[l->places[i]], operation, is_read ? Py_False : Py_True));
+            is_noted = is_done(CALL(l->accesses, note, given[l->places[i]], operation, is_read ? Py_False : Py_True));
         else
             is_noted = how == WHOLE_BLOCK ? note_whole(used[i].block, operation, is_read) : note_part(&used[i], stream, operation, is_read);
         if (!is_noted)
@@ -662,13 +691,13 @@ static int order_operation(PyObject *engine, PyObject *operation, PyObject *afte
     PyObject *kept[MOST_ARGUMENTS], *before = NULL;
     Py_ssize_t count = PySequence_Size(after), found = 0;
     if (count > MOST_ARGUMENTS || PyList_Check(after))
-        return is_done(CALL(engine, "order", operation, after));
+        return is_done(CALL(engine, order, operation, after));
     for (Py_ssize_t i = 0; i < count; ++i) {
         PyObject *one = PyTuple_GetItem(after, i), *answer;
         if (one == Py_None || SLOT(one, OPERATION__is_done) == Py_True)
             continue;
         if (SLOT(one, OPERATION_run) == Py_None) {
-            answer = PyObject_GetAttrString(one, "is_done");
+            answer = ATTRIBUTE(one, is_done);
             if (!is_done(answer))
                 return 0;
             if (answer == Py_True)
@@ -693,7 +722,7 @@ static int add_time(const launch *l, PyObject *stream)
     long long start;
     double speed, latency;
     if (SLOT(timeline, TIMELINE__keeps) != Py_False || PyDict_Size(SLOT(timeline, TIMELINE_slowed))) {
-        PyObject *nbytes = PyLong_FromLongLong(l->nbytes), *method = PyObject_GetAttrString(timeline, "add_kernel");
+        PyObject *nbytes = PyLong_FromLongLong(l->nbytes), *method = ATTRIBUTE(timeline, add_kernel);
         end = nbytes && method ? PyObject_CallFunctionObjArgs(method, l->lane, nbytes, SLOT(stream, STREAM_key), l->name, SLOT(stream, STREAM_time_ps), NULL)
                                : NULL;
         Py_XDECREF(nbytes);
@@ -719,10 +748,10 @@ static int add_time(const launch *l, PyObject *stream)
 static int add_operation(PyObject *engine, PyObject *schedule, PyObject *operation)
 {
     PyObject *flight = SLOT(engine, ENGINE__in_flight), *is_eager;
-    if (PyDict_SetItem(flight, operation, Py_None) || !(is_eager = PyObject_GetAttrString(schedule, "is_eager")))
+    if (PyDict_SetItem(flight, operation, Py_None) || !(is_eager = ATTRIBUTE(schedule, is_eager)))
         return 0;
     Py_DECREF(is_eager);
-    return (is_eager == Py_False && PyDict_Size(flight) <= number_in(engine, ENGINE_most_pending)) || is_done(CALL(engine, "add", operation));
+    return (is_eager == Py_False && PyDict_Size(flight) <= number_in(engine, ENGINE_most_pending)) || is_done(CALL(engine, add, operation));
 }
 
 /* Order, check and remember an operation, until it is the last one of its stream: whether that was done. */
@@ -731,7 +760,7 @@ static int enter(const launch *l, PyObject *const *given, Py_ssize_t count, PyOb
 {
     int state = is_of_stream(owner, stream) ? note_plain(l, given, stream, operation, made) : 0;
     if (!state) {
-        PyObject *arguments = xf_pack(given, count), *results = xf_pack(&made, made != NULL), *check = PyObject_GetAttrString(l->accesses, "check");
+        PyObject *arguments = xf_pack(given, count), *results = xf_pack(&made, made != NULL), *check = ATTRIBUTE(l->accesses, check);
         PyObject *owners = owner == Py_None ? PyTuple_New(0) : Py_BuildValue("((OO))", block_of(made), owner);
         state = check && arguments && results && owners &&
                         is_done(PyObject_CallFunctionObjArgs(check, operation, stream, arguments, results, owners, NULL)) ? 1 : -1;
@@ -752,7 +781,7 @@ static int enter(const launch *l, PyObject *const *given, Py_ssize_t count, PyOb
 /* Whether the memory of a new array fits on its device; -1 with an error set. */
 static int fits(const launch *l)
 {
-    PyObject *limit = PyObject_GetAttrString(SLOT(sim.machine, MACHINE_settings), "memory_nbytes");
+    PyObject *limit = ATTRIBUTE(SLOT(sim.machine, MACHINE_settings), memory_nbytes);
     PyObject *used = PyDict_GetItemWithError(SLOT(SLOT(sim.machine, MACHINE_memory), MEMORY_used), PyTuple_GetItem(l->lane, 0));
     long long most = limit ? PyLong_AsLongLong(limit) : -1;
     Py_XDECREF(limit);
@@ -773,7 +802,7 @@ static PyObject *enqueue_locked(const launch *l, PyObject *const *given, Py_ssiz
     int state, is_entered = 0;
     if (PyObject_Size(SLOT(lifetimes, LIFETIMES_deaths)) && free_collected(schedule))
         goto end;
-    if ((state = fits(l)) < 0)
+    if ((state = l->kind ? fits(l) : 1) < 0)
         goto end;
     if (!state || SLOT(detector, DETECTOR_is_on) != Py_True || PyList_Size(SLOT(detector, DETECTOR_postponed)) ||
         PyObject_Size(SLOT(lifetimes, LIFETIMES_released)) || SLOT(stream, STREAM_recorded) != Py_None) {
@@ -801,18 +830,35 @@ end:
     return is_entered && !made ? Py_NewRef(Py_None) : made;
 }
 
+/* Keep the methods of the machine's lock, which a forked child makes anew. */
+static int find_lock(PyObject *lock)
+{
+    PyObject *acquire = ATTRIBUTE(lock, acquire), *release = ATTRIBUTE(lock, release);
+    if (!acquire || !release) {
+        Py_XDECREF(acquire);
+        Py_XDECREF(release);
+        return 0;
+    }
+    replace(&sim.lock, Py_NewRef(lock));
+    replace(&sim.acquire, acquire);
+    replace(&sim.release, release);
+    return 1;
+}
+
 /* As `PreparedLaunch.enqueue`: the new array, None where there is none, or NotImplemented with nothing done. */
 static PyObject *enqueue(const launch *l, PyObject *const *given, Py_ssize_t count, PyObject *run, PyObject *called_at)
 {
-    PyObject *lock, *answer, *stream, *found = NULL, *type, *value, *trace;
+    PyObject *answer, *stream, *release, *found = NULL, *type, *value, *trace;
     int is_taken;
     if (l->machine != sim.machine || !is_unwatched(sim.machine) || !PyTuple_CheckExact(called_at))
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     for (int i = 0; i < l->uses; ++i)
         if (l->places[i] >= count || !is_array(given[l->places[i]]))
             Py_RETURN_NOTIMPLEMENTED;
-    lock = Py_NewRef(SLOT(sim.machine, MACHINE_lock));
-    answer = CALL(lock, "acquire", Py_False); /* another thread that has it would need the GIL */
+    if (SLOT(sim.machine, MACHINE_lock) != sim.lock && !find_lock(SLOT(sim.machine, MACHINE_lock)))
+        return NULL;
+    release = Py_NewRef(sim.release);
+    answer = PyObject_Call(sim.acquire, sim.at_once, NULL); /* another thread that has it would need the GIL */
     is_taken = answer == Py_True;
     if (is_done(answer) && is_taken) {
         stream = Py_XNewRef(current_stream(l));
@@ -820,14 +866,14 @@ static PyObject *enqueue(const launch *l, PyObject *const *given, Py_ssize_t cou
             found = enqueue_locked(l, given, count, run, called_at, stream);
         Py_XDECREF(stream);
         PyErr_Fetch(&type, &value, &trace);
-        if (!is_done(CALL(lock, "release", NULL)))
+        if (!is_done(PyObject_CallNoArgs(release)))
             Py_CLEAR(found);
         if (type)
             PyErr_Restore(type, value, trace);
     } else if (answer) {
         found = Py_NewRef(Py_NotImplemented);
     }
-    Py_DECREF(lock);
+    Py_DECREF(release);
     return found;
 }
 
@@ -1058,10 +1104,10 @@ static int add_kind(key *k, PyObject *array)
 
 static int add_slice(key *k, PyObject *slice)
 {
-    static const char *const names[] = {"start", "stop", "step"};
+    PyObject *const parts[] = {names[NAME_start], names[NAME_stop], names[NAME_step]};
     int is_added = add_part(k, Py_NewRef((PyObject *)&PySlice_Type));
     for (int i = 0; i < 3 && is_added; ++i) {
-        PyObject *bound = PyObject_GetAttrString(slice, names[i]);
+        PyObject *bound = PyObject_GetAttr(slice, parts[i]);
         if (bound && !PyLong_CheckExact(bound) && bound != Py_None)
             Py_CLEAR(bound);
         is_added = add_part(k, bound);
@@ -1169,12 +1215,14 @@ static PyObject *make_key(const operation *o, PyObject *args, PyObject *options)
 /* Where a function with that name is called, as `call_from`. */
 static PyObject *find_call(PyObject *frame, PyObject *name)
 {
-    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame), *file = PyObject_GetAttrString(code, "co_filename"), *offset, *found = NULL;
+    PyObject *code = (PyObject *)PyFrame_GetCode((PyFrameObject *)frame), *file = ATTRIBUTE(code, co_filename), *offset, *location, *found = NULL;
     PyObject *is_ours = file ? PyDict_GetItemWithError(sim.is_ours, file) : NULL;
     if (is_ours == Py_False && file != sim.threading_file) {
-        offset = PyObject_GetAttrString(frame, "f_lasti");
-        found = offset ? Py_BuildValue("((OO)O)", code, offset, name) : NULL;
+        offset = ATTRIBUTE(frame, f_lasti);
+        location = offset ? PyTuple_Pack(2, code, offset) : NULL;
+        found = location ? PyTuple_Pack(2, location, name) : NULL;
         Py_XDECREF(offset);
+        Py_XDECREF(location);
     } else if (!PyErr_Occurred()) {
         found = PyObject_CallFunctionObjArgs(sim.call_from, frame, name, NULL);
     }
@@ -1253,6 +1301,9 @@ PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
     (void)module;
     sim.zero = sim.zero ? sim.zero : PyLong_FromLong(0);
     sim.nothing = sim.nothing ? sim.nothing : PyTuple_New(0);
+    sim.at_once = sim.at_once ? sim.at_once : PyTuple_Pack(1, Py_False);
+    for (int i = 0; i < ALL_NAMES; ++i)
+        names[i] = names[i] ? names[i] : PyUnicode_InternFromString(texts[i]);
     Py_XDECREF(sim.kept);
     sim.kept = Py_NewRef(arguments);
     sim.is_ready = 0;
