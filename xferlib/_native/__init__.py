@@ -374,25 +374,25 @@ def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None
 def bind_simulated_launch(*facts: Any) -> Callable[..., Any] | None:
     """`PreparedLaunch.enqueue` of arguments, what computes, and the place of the call: the new array, or None."""
     module = find_calls()
-    return None if module is None else module.bind_simulated_launch(*facts)  # type: ignore[no-any-return]
+    return None if module is None else module.bind_simulated_launch(*facts)
 
 
 def bind_simulated_call(*facts: Any) -> Callable[..., Any] | None:
     """A call that comes to one launch, of arguments and the place of the call."""
     module = find_calls()
-    return None if module is None else module.bind_simulated_call(*facts)  # type: ignore[no-any-return]
+    return None if module is None else module.bind_simulated_call(*facts)
 
 
 def bind_simulated_steps(steps: tuple[Any, ...], result: Any) -> Callable[..., Any] | None:
     """`KnownSteps.repeat`."""
     module = find_calls()
-    return None if module is None else module.bind_simulated_steps(steps, result)  # type: ignore[no-any-return]
+    return None if module is None else module.bind_simulated_steps(steps, result)
 
 
 def bind_simulated_operation(table: dict[Any, Any], name: str, keys: int) -> Callable[..., Any] | None:
-    """What a known call of a function comes to, of arguments, options, and the frame of the caller."""
+    """A function that repeats known calls of another one, of arguments, options, and the frame of the caller."""
     module = find_calls()
-    return None if module is None else module.bind_simulated_operation(table, name, keys)  # type: ignore[no-any-return]
+    return None if module is None else module.bind_simulated_operation(table, name, keys)
 
 
 class NoLease:

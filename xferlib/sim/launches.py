@@ -101,9 +101,9 @@ class LaunchedAccesses:
         for block, last_owner in owners:
             block.hand_over(last_owner)
         reads = spans_of([given[number] for number in self.reads])
-        machine.machine().check(operation, stream, reads, self.spans_written(given, made))
+        machine.machine().check(operation, stream, reads, self.list_written(given, made))
 
-    def spans_written(self, given: Sequence[Any], made: Sequence[SimArray]) -> Spans:
+    def list_written(self, given: Sequence[Any], made: Sequence[SimArray]) -> Spans:
         return spans_of([*[given[number] for number in self.writes], *made])
 
     def note(self, array: SimArray, operation: Operation, is_write: bool) -> None:
@@ -145,7 +145,7 @@ class PreparedLaunch:
         It gives the new array, None where there is none, or ``NotImplemented`` with nothing done.
         """
         if len(makes) < 2:
-            facts = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
+            facts: Any = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
             self.in_c = _native.bind_simulated_launch(
                 simulator.machine, accesses, name, device, self._lane, simulator.machine.streams[device].legacy,
                 accesses.reads, accesses.used, self._nbytes, *facts,
@@ -222,7 +222,7 @@ class PreparedLaunch:
             try:
                 is_clear = all(each.is_of(stream) for _, each in owners)
                 if not is_checked:  # what is checked later may read it
-                    for span in used.spans_written(given, made):
+                    for span in used.list_written(given, made):
                         span.block.note_values(span)
                 elif not (is_clear and self._note_plain(operation, stream, given, made)):
                     used.check(operation, stream, given, made, owners)
