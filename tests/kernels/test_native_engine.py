@@ -24,6 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xferlib
 from tests.kernels import compiled, emulated, random_programs, targets
 from tests.kernels.bits import same_bits, specials
 from tests.kernels.random_expressions import Expression
@@ -473,6 +474,19 @@ def test_a_kernel_says_which_engine_runs_it(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(native_source, "MOST_OPERANDS", 2)
     with configured(cpu="auto"):
         assert "by NumPy: it has more than 2 operands" in elementwise(lambda x, y: x * 5 - y).engine("f4", "f4")
+
+
+def test_explain_names_the_engine_of_each_call_so_far() -> None:
+    kernel = elementwise(lambda x, y: x * 4 - y, name="four")
+    assert xferlib.explain(kernel).startswith("four: not called yet")
+    with configured(cpu="numpy"):
+        kernel(np.ones(3, "f4"), np.ones(3, "f4"))
+        kernel(np.ones(3), 2.0)
+        lines = xferlib.explain(kernel).splitlines()
+        assert lines == [
+            f"four(float32, float32): {kernel.engine('f4', 'f4')}",
+            f"four(float64, float): {kernel.engine('f8', float)}",
+        ]
 
 
 def test_a_kernel_that_c_calls_is_freed() -> None:

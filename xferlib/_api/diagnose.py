@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from xferlib._runtime import own_folder, threads
 from xferlib._transfer import describe, plan
 from xferlib._transfer.describe import HostEnd
 from xferlib._transfer.plan import Plan, TransferPath
+
+if TYPE_CHECKING:
+    from xferlib.kernels.elementwise import ElementwiseKernel
 
 _NBYTES = 64 << 20
 _REPEATS = 5
@@ -199,16 +203,23 @@ class Explanation:
         return "\n".join([*lines, f"advice: {self.advice}"] if self.advice else lines)
 
 
-def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None) -> Explanation:
+@overload
+def explain(x: ElementwiseKernel) -> str: ...
+@overload
+def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None) -> Explanation: ...
+def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None) -> Explanation | str:
     """Explain which path a transfer takes, whether and why it is asynchronous, and how long it should take.
 
     Nothing is copied. A host array is explained as `to_device` would send it, a device array as
     `to_host` would copy it into a new array.
 
     Args:
-        x: A host or device array.
+        x: A host or device array; or a kernel of `elementwise`, of which it names the engine on a CPU, and why that is
+            not compiled C, for the dtypes of each call so far.
         backend, device, dtype: As for `to_device`.
     """
+    if isinstance(x, functools.partial) and (engines := _explain_kernel(x)):
+        return engines
     owner = registry.owner_of(x)
     if owner is not None and owner.view(x).device.kind != "cpu":
         return _download(x, owner)
@@ -234,6 +245,16 @@ def explain(x: Any, *, backend: str | None = None, device: DeviceSpec = None, dt
         reason=_REASONS[found.path],
         advice=_advice(host, wanted, found),
     )
+
+
+def _explain_kernel(x: Any) -> str:
+    """The engines of a kernel; empty for what is no kernel."""
+    from xferlib.kernels.elementwise import ElementwiseKernel
+
+    if not isinstance(x, ElementwiseKernel):
+        return ""
+    lines = [f"{x.name}({types}): {engine}" for types, engine in x._engines().items()]
+    return "\n".join(lines) or f"{x.name}: not called yet; {x.name}.engine(dtype, ...) tells for the dtypes of a call"
 
 
 def _advice(host: np.ndarray[Any, Any], wanted: np.dtype[Any], found: Plan) -> str:

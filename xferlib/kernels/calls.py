@@ -992,6 +992,14 @@ class Caller:
         del known[MOST_VARIANTS:]
         return special
 
+    def programs(self) -> list[tuple[str, Program]]:
+        """The programs of the calls so far, each with the types of its arguments in words."""
+        return [
+            (", ".join(each.__name__ if isinstance(each, type) else str(each) for each in kinds if each is not None),
+             special.program)
+            for (kinds, _), known in [*self._specialized.items()] for special in known
+        ]  # fmt: skip
+
     def _shape(self, special: Specialization, infos: dict[int, ArrayInfo], size: int | None) -> tuple[int, ...]:
         params = special.program.params
         if max(infos, default=0) >= len(params):

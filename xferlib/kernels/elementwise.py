@@ -140,6 +140,10 @@ class ElementwiseKernel(functools.partial[Any], metaclass=NoPublicConstructor, b
         """
         return explain_engine(self._program("engine", kinds))
 
+    def _engines(self) -> dict[str, str]:
+        """The engines of the calls so far, by the types of their arguments: for `xferlib.explain`."""
+        return {types: explain_engine(program) for types, program in self._dispatch._caller.programs()}
+
     def _program(self, method: str, kinds: Sequence[Any]) -> Program:
         names = self.definition.names
         optional = set(getattr(self.definition, "defaults", ()))
