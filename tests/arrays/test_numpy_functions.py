@@ -104,9 +104,9 @@ def test_missing_names_name_what_there_is(space: Space) -> None:
     assert found["concatenate"] == "concat"
     assert found["norm"] == "linalg.vector_norm"
     assert found["trace"] == "linalg.trace"
-    assert found["median"] is None
-    with pytest.raises(AttributeError, match=r"use numpy.median with xferlib.to_host\(x\)"):
-        _ = xp.median
+    assert found["unwrap"] is None
+    with pytest.raises(AttributeError, match=r"use numpy.unwrap with xferlib.to_host\(x\)"):
+        _ = xp.unwrap
     with pytest.raises(AttributeError, match=r"xferlib.to_host\(x\)"):
         _ = d.partition
 
@@ -114,7 +114,7 @@ def test_missing_names_name_what_there_is(space: Space) -> None:
 def test_advice_gives_the_same_numbers(space: Space) -> None:
     d, xp = space.put(X), space.xp
     for name, args in {
-        "absolute": (), "amax": (), "arctan": (), "arctan2": (X,), "around": (), "dot": (X.T,), "power": (2.0,),
+        "absolute": (), "amax": (), "arctan": (), "arctan2": (X,), "around": (), "power": (2.0,),
         "invert": (), "left_shift": (3,), "true_divide": (3.0,), "trace": (), "cumsum": (0,), "fabs": (),
     }.items():  # fmt: skip
         x = X.astype(np.int64) if name in ("invert", "left_shift") else X
@@ -138,26 +138,16 @@ def composed(space: Space, name: str) -> str:
 
 def test_advice_of_several_calls_gives_numpys_result(space: Space, tmp_path: Path) -> None:
     """The code runs as it stands in the message, in a program of these names."""
-    y = X + 0.25
     numpys: dict[str, Any] = {
-        "allclose": np.allclose(X, y, atol=0.5), "argwhere": np.argwhere(X), "array_equal": np.array_equal(X, y),
-        "column_stack": np.column_stack((X[0], X[1])), "copy": X, "deg2rad": np.deg2rad(X), "dstack": np.dstack((X, X)),
-        "flatnonzero": np.flatnonzero(X), "hstack": np.hstack((X, X)), "identity": np.identity(4),
-        "isclose": np.isclose(X, y, atol=0.5), "nansum": np.nansum(X), "ndim": X.ndim, "ptp": np.ptp(X),
-        "rad2deg": np.rad2deg(X), "shape": X.shape, "size": X.size, "vstack": np.vstack((X, X)),
+        "copy": X, "deg2rad": np.deg2rad(X), "identity": np.identity(4), "ndim": X.ndim, "rad2deg": np.rad2deg(X),
+        "shape": X.shape, "size": X.size,
     }  # fmt: skip
     x, path = space.put(X), tmp_path / "saved.npz"
-    program = {"x": x, "y": space.put(y), "xp": space.xp, "xferlib": xl, "n": 4, "tolerance": 0.5, "path": path,
-               "arrays": [x, x], "columns": [x[0, ...], x[1, ...]], "tree": {"x": x}, "seed": 3}  # fmt: skip
+    program = {"x": x, "xp": space.xp, "xferlib": xl, "n": 4, "path": path, "tree": {"x": x}, "seed": 3}
     xl.save(path, x)
     advised = {name: composed(space, name) for name in [*functions(np), "random"] if not hasattr(space.xp, name)}
     assert set(numpys) < {name for name, advice in advised.items() if advice}
     for name, advice in advised.items():
-        if name == "pad":
-            made = {**program, "shape": (5, 12), "x": space.put(np.ones((1, 12)))}
-            exec(advice, made)
-            same(space.get(made["y"]), np.pad(np.ones((1, 12)), ((2, 2), (0, 0))))
-            continue
         for part in filter(None, advice.replace(", or ", " and ").split(" and ")):
             found = eval(part, program)
             if name in numpys:
