@@ -205,13 +205,11 @@ RENAMED = {
 """The names that differ. `fmod`, whose remainder has another sign, has no equal here, nor have partial functions."""
 
 COMPOSED = {
-    "asnumpy": "xferlib.to_host(x)",
-    "copy": "xp.asarray(x, copy=True)",
-    "deg2rad": "x * (xp.pi / 180)", "identity": "xp.eye(n)", "load": "xferlib.load(path)",
-    "ndim": "x.ndim",
-    "rad2deg": "x * (180 / xp.pi)", "random": "xferlib.random.default_rng(seed)",
-    "save": "xferlib.save(path, x)", "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
-    }  # fmt: skip
+    "asnumpy": "xferlib.to_host(x)", "copy": "xp.asarray(x, copy=True)", "deg2rad": "x * (xp.pi / 180)",
+    "identity": "xp.eye(n)", "load": "xferlib.load(path)", "ndim": "x.ndim", "rad2deg": "x * (180 / xp.pi)",
+    "random": "xferlib.random.default_rng(seed)", "save": "xferlib.save(path, x)",
+    "savez": "xferlib.save(path, tree)", "shape": "x.shape", "size": "x.size",
+}  # fmt: skip
 """The code that does the same as NumPy's other functions, with ``xp = get_array_module(x)``, on the device."""
 
 
@@ -734,10 +732,14 @@ class _Rules(threading.local):
 
 
 _rules = _Rules()
+_are_operators_chosen = False
+"""Whether any block or call of this process has chosen operators: each new tensor asks which."""
 
 
 def get_chosen_operators(name: str) -> str | None:
     """The operators that `use_backend` has chosen for a backend, by a block or for the process."""
+    if not _are_operators_chosen:
+        return None
     if (chosen := _rules.chosen.get(name)) is not None:
         return chosen
     choices = _process_choices
@@ -770,6 +772,7 @@ def _choose_operators(backend: Backend, operators: Any) -> tuple[blocks.Change, 
     Raises:
         ArgumentError: The backend does not have them.
     """
+    global _are_operators_chosen
     if operators is None:
         return ()
     if operators not in backend.operators:
@@ -778,6 +781,7 @@ def _choose_operators(backend: Backend, operators: Any) -> tuple[blocks.Change, 
             f"use_backend: operators={quote(operators)} with {backend.name}, whose arrays can have {known}; give "
             f"{'one of these' if len(backend.operators) > 1 else 'that'}, or leave operators out"
         )
+    _are_operators_chosen = True
     return (_OperatorsChange(backend, operators),) if len(backend.operators) > 1 else ()
 
 
