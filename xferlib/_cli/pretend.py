@@ -19,7 +19,11 @@ def _arguments() -> tuple[CommandArgument, ...]:
     from xferlib import _pretend as pretend
 
     return (
-        argument("library", choices=pretend.LIBRARIES, help="the library that the program imports"),
+        argument(
+            "library",
+            metavar="LIBRARY",
+            help="the library that the program imports, cupy or pycuda; several with commas between them",
+        ),
         argument("program", help="a Python file, run as __main__"),
         argument("arguments", nargs=argparse.REMAINDER, help="the program's own"),
     )

@@ -1,13 +1,15 @@
-"""NumPy's functions of pretended arrays: on the simulated device, or by NumPy between two copies."""
+"""NumPy's functions of pretended arrays: on the device, or by NumPy between two copies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import xferlib as xl
+from xferlib._pretend import policy
 from xferlib.errors import (
     ArgumentError,
     LayoutError,
@@ -15,6 +17,9 @@ from xferlib.errors import (
     UnsupportedDTypeError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    from xferlib._pretend.arrays import PretendedArray
 
 _STANDARD = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -33,20 +38,20 @@ _STANDARD = {
         "subtract", "sum", "take_along_axis", "tan", "tanh", "tril", "triu", "trunc", "var",
     )},
 }  # fmt: skip
-"""Functions of the simulated device's namespace that do what NumPy's of that name does, with the same keywords."""
+"""Functions of the device's namespace that do what NumPy's of that name does, with the same keywords."""
+
+CHOSEN: dict[str, Callable[..., Any]] = {}
+"""Functions that take the place of the namespace's of that name."""
 
 _ELSEWHERE = (TypeError, ArgumentError, LayoutError, UnsupportedError, UnsupportedArrayError, UnsupportedDTypeError)
 """Errors of a call that NumPy may know how to do, or says in its own words."""
 
-wrap: Callable[[Any], Any] = lambda native: native
-"""The pretended array over one of `sim`'s: the module `arrays` puts its own here."""
-
 
 def bare(value: Any) -> Any:
-    """The arrays of the simulated device in place of the pretended ones, in lists too.
+    """The device's arrays in place of the pretended ones, in lists too.
 
     Raises:
-        TypeError: An array of NumPy's: CuPy copies none by itself.
+        TypeError: An array of NumPy's: no pretended library copies one by itself.
     """
     native = getattr(value, "_native", None)
     if native is not None:
@@ -54,8 +59,19 @@ def bare(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(bare, value)) if type(value) in (list, tuple) else value
     if isinstance(value, np.ndarray):
-        raise TypeError("an array of NumPy's meets one of CuPy's: move it to the device with cupy.asarray(x)")
-    return value
+        raise TypeError("an array of NumPy's meets one of the device's: copy it to the device first")
+    return adopt(value)
+
+
+def adopt(value: Any) -> Any:
+    """An array over another library's on the device, by CUDA's interface for arrays; all else as it is."""
+    if isinstance(value, (bool, int, float, complex, str, np.generic)) or not hasattr(
+        value, "__cuda_array_interface__"
+    ):
+        return value
+    if not np.dtype(value.__cuda_array_interface__["typestr"]).isnative:
+        policy.refuse("an array of the other byte order", ValueError)
+    return xl.asarray(value)
 
 
 def to_numpy(value: Any) -> Any:
@@ -70,26 +86,29 @@ def to_numpy(value: Any) -> Any:
     return value
 
 
-def to_pretended(value: Any) -> Any:
-    """NumPy's result on the simulated device: arrays and their numbers; all else as it is."""
+def to_pretended(value: Any, cls: type[PretendedArray]) -> Any:
+    """NumPy's result on the device: arrays and their numbers; all else as it is."""
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind not in "biufc":
             return value
-        return wrap(xl.to_device(np.asarray(value), backend="sim"))
+        return cls.over(xl.to_device(np.asarray(value)))
+    convert = functools.partial(to_pretended, cls=cls)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(to_pretended, value))
+        return type(value)(*map(convert, value))
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(map(to_pretended, value))
+        return type(value)(map(convert, value))
     return value
 
 
-def by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+def by_numpy(function: Callable[..., Any], cls: type[PretendedArray]) -> Callable[..., Any]:
     """A function of the host's for pretended arrays."""
+    if not policy.is_numpy_allowed:
+        return lambda *args, **options: policy.refuse(f"{cls.library}.{getattr(function, '__name__', 'call')}")
 
     def call(*args: Any, **options: Any) -> Any:
         out = options.pop("out", None)
         with np.errstate(all="ignore"):
-            found = to_pretended(function(*map(to_numpy, args), **to_numpy(options)))
+            found = to_pretended(function(*map(to_numpy, args), **to_numpy(options)), cls)
         return found if out is None else write(out, found)
 
     call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
@@ -106,29 +125,42 @@ def write(out: Any, found: Any) -> Any:
     return target
 
 
-def find(name: str) -> Callable[..., Any] | None:
-    """The function of that name; None where NumPy has none."""
+def _arrays_in(values: Sequence[Any]) -> Iterator[Any]:
+    for each in values:
+        if isinstance(each, (list, tuple)):
+            yield from _arrays_in(each)
+        elif getattr(each, "_native", None) is not None:
+            yield each._native
+
+
+def find(name: str, cls: type[PretendedArray]) -> Callable[..., Any] | None:
+    """The function of that name, which gives arrays of a class; None where NumPy has none, or is not to compute."""
     own = getattr(np, name, None)
     if not callable(own) or isinstance(own, type):
         return None
-    elsewhere, standard = by_numpy(own), _STANDARD.get(name)
+    elsewhere, standard = by_numpy(own, cls), _STANDARD.get(name)
     if standard is None:
-        return elsewhere
-    on_device = getattr(xl.get_array_module(xl.zeros(1, backend="sim")), standard)
+        return elsewhere if policy.is_numpy_allowed else None
 
     def call(*args: Any, **options: Any) -> Any:
         out, dtype = options.pop("out", None), options.pop("dtype", None)
         try:
             given = {"dtype": np.dtype(dtype)} if dtype is not None and standard in ("sum", "prod") else {}
             if dtype is not None and not given:
-                raise TypeError(name)
-            found = wrap(on_device(*map(bare, args), **{key: bare(each) for key, each in options.items()}, **given))
+                raise TypeError(f"{name}: dtype= is not taken")
+            # a number with a dtype takes part in the promotion, on every library
+            placed = [cls.over(xl.to_device(np.asarray(x))) if isinstance(x, np.generic) else x for x in args]
+            arrays = [*_arrays_in(placed)]
+            namespace = xl.get_array_module(*arrays) if arrays else xl.namespace()
+            on_device = CHOSEN.get(standard) or getattr(namespace, standard)
+            named = {key: bare(each) for key, each in options.items()}
+            found = cls.over(on_device(*map(bare, placed), **named, **given))
         except _ELSEWHERE:
-            if any(isinstance(each, np.ndarray) for each in args):
+            if not policy.is_numpy_allowed or any(isinstance(each, np.ndarray) for each in args):
                 raise
             found = elsewhere(*args, **options, **({} if dtype is None else {"dtype": dtype}))
         return found if out is None else write(out, found)
 
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"NumPy's `{name}`, on the simulated device."
+    call.__doc__ = f"NumPy's `{name}`, on the device."
     return call

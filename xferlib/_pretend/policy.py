@@ -1,0 +1,46 @@
+"""What a pretended library does where it lacks something: an error that names what is missing.
+
+A tool that asks what xferlib itself computes takes other decisions: it puts its own in their place, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from xferlib.errors import UnsupportedError
+
+
+class PretendError(UnsupportedError, AttributeError):
+    """The pretended library lacks a name that the real one has."""
+
+
+def _raise(what: str, error: type[Exception] = PretendError) -> NoReturn:
+    raise error(f"{what} is not pretended; run the program on a GPU for it" if error is PretendError else what)
+
+
+def _raise_missing(name: str) -> NoReturn:
+    owner = name.rpartition(".")[0]
+    raise PretendError(
+        f"{name} is not pretended; run the program on a GPU for it, or add it in a conftest.py: "
+        f"import {owner}; {name} = ..."
+    )
+
+
+refuse: Callable[..., NoReturn] = _raise
+"""Ends an operation, by its words; by the real library's error, where that refuses it too."""
+
+
+def refuse_member(value: object, name: str) -> Any:
+    """`__getattr__` of a pretended object, which has some of the members of the real one."""
+    if name.startswith("__") or name in ("own", "_own", "_native"):  # may be asked for before they are there
+        raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
+    return refuse(f"{type(value).__name__.removeprefix('Cupy').removeprefix('Pycuda')}.{name}")
+
+
+find_missing: Callable[[str], Any] = _raise_missing
+"""Gives the object by a name that a module lacks, or an error."""
+is_numpy_allowed = True
+"""Whether NumPy computes what the device does not."""
+prefix = ""
+"""What stands before the names of the pretended modules: nothing, but where they lie beside the real ones."""
