@@ -16,7 +16,6 @@ def run_pretend(options: argparse.Namespace) -> int:
 
 
 def _arguments() -> tuple[CommandArgument, ...]:
-    from xferlib import _pretend as pretend
 
     return (
         argument(

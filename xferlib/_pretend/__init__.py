@@ -39,6 +39,8 @@ class ModuleTable(NamedTuple):
     """The object by another name; None where there is none."""
     is_open: bool = False
     """Whether it has submodules by any name, each found as this one's names are, by the submodule's own name."""
+    start: Callable[[], Mapping[str, Any]] | None = None
+    """What its import does, and the names that this gives; such a module is not imported with its package."""
 
 
 class _Module(ModuleType):
@@ -81,10 +83,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         if table := self.tables.get(module.__name__):
-            vars(module).update(table.names)
+            vars(module).update(table.names if table.start is None else {**table.names, **table.start()})
         prefix = module.__name__ + "."
-        for name in self.tables:
-            if name.startswith(prefix) and "." not in name[len(prefix) :]:
+        for name, each in self.tables.items():
+            if name.startswith(prefix) and "." not in name[len(prefix) :] and each.start is None:
                 setattr(module, name[len(prefix) :], importlib.import_module(name))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import functions, policy
 from xferlib._pretend.functions import bare, by_numpy, to_numpy, to_pretended
-from xferlib._pretend.memory import Flags, own_stream
+from xferlib._pretend.memory import Flags, own_stream, to_host_async
 from xferlib.errors import XferError
 
 
@@ -141,7 +141,7 @@ class PretendedArray:
                 return xl.to_host(self._native, stream=own)
         if blocking:
             return xl.to_host(self._native, out=out, stream=own)
-        xl.to_host_async(self._native, out=out, stream=own)
+        to_host_async(self._native, out, stream)
         return out
 
     def get(self) -> Any:
@@ -183,13 +183,16 @@ class PretendedArray:
 
     def copy(self, order: Any = None) -> Self:
         order = self.default_order if order is None else order
-        return self._arrange(order, lambda x, letter: xl.to_device(x._native, order=letter))
+        here = xl.get_device()  # to which the copy goes
+        device = None if xl.device_of(self._native) == here else here
+        return self._arrange(order, lambda x, letter: xl.to_device(x._native, device=device, order=letter))
 
     def __copy__(self) -> Self:
         return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self.copy()
+        with xl.device_of(self._native):
+            return self.copy()
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._copy_to_host())
@@ -395,11 +398,16 @@ def add_methods(names: tuple[str, ...], cls: type[PretendedArray]) -> None:
         setattr(cls, name, _call(name))
 
 
+def _leaves(other: Any = 0) -> bool:
+    """Whether an operand does the operation by itself, as NumPy's protocol says."""
+    return getattr(other, "__array_ufunc__", 0) is None
+
+
 def _add_operators() -> None:
     # by NumPy's function, which calls what a subclass has made of it
     def forward(name: str) -> Any:
         function = getattr(np, name)
-        return lambda self, *other: function(self, *other)  # noqa: PLW0108 - a ufunc is no method
+        return lambda self, *other: NotImplemented if _leaves(*other) else function(self, *other)
 
     def reflected(name: str) -> Any:
         function = getattr(np, name)

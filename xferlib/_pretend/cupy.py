@@ -171,29 +171,6 @@ def _nothing(*_: Any, **__: Any) -> Iterator[None]:
 # --- whole modules by NumPy or SciPy
 
 
-class _Proxy:
-    """An object of the host's, such as a generator of random numbers, whose methods take and give pretended arrays."""
-
-    def __init__(self, own: Any) -> None:
-        self._own = own
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
-        return by_numpy(_with_dtype(found)) if callable(found) else found
-
-
-def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of random numbers with CuPy's ``dtype=``, which NumPy's has not everywhere."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **options: Any) -> Any:
-        dtype = options.pop("dtype", None)
-        found = function(*args, **options)
-        return found if dtype is None else np.asarray(found).astype(dtype)
-
-    return call
-
-
 _random = np.random.RandomState()
 """The generator of the module's functions: not NumPy's own, which a program seeds by itself."""
 
@@ -201,11 +178,11 @@ _random = np.random.RandomState()
 def _find_random(name: str) -> Any:
     if name in ("RandomState", "Generator", "default_rng"):
         make = np.random.default_rng if name != "RandomState" else np.random.RandomState
-        return lambda *args, **options: _Proxy(make(*map(to_numpy, args), **options))
+        return lambda *args, **options: functions.HostObject(make(*map(to_numpy, args), **options), ndarray)
     if name == "get_random_state":
-        return lambda: _Proxy(_random)
-    found = getattr(_random, "random_sample" if name in ("random", "sample", "ranf") else name, None)
-    return by_numpy(_with_dtype(found)) if callable(found) else None
+        return lambda: functions.HostObject(_random, ndarray)
+    own = "random_sample" if name in ("random", "sample", "ranf") else name
+    return getattr(functions.HostObject(_random, ndarray), own, None)
 
 
 def _find_in(path: str) -> Callable[[str], Any]:
@@ -224,7 +201,39 @@ def _find_in(path: str) -> Callable[[str], Any]:
 
 
 def _find_in_scipy(module: str) -> Callable[[str], Any]:
-    return _find_in(module.removeprefix(policy.prefix).replace("cupyx.", "", 1))
+    path = module.removeprefix(policy.prefix).replace("cupyx.", "", 1)
+    find_function = _find_in(path)
+
+    def find(name: str) -> Any:
+        own = getattr(importlib.import_module(path), name, None) if path == "scipy.sparse" else None
+        if isinstance(own, type):
+            return functions.HostClass.over(own, ndarray)
+        found = find_function(name)
+        return _with_tolerance(found) if path == "scipy.sparse.linalg" and callable(found) else found
+
+    return find
+
+
+def _with_tolerance(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A solver with CuPy's ``tol=``, which SciPy has as ``rtol=``."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        if "tol" in options:
+            options["rtol"] = options.pop("tol")
+        return function(*args, **{name: each for name, each in options.items() if (name, each) != ("atol", None)})
+
+    return call
+
+
+class _RuntimeInfo:
+    """What `cupyx.get_runtime_info` gives: lines to print."""
+
+    def __init__(self, *, full: bool = True) -> None: ...
+
+    def __str__(self) -> str:
+        found = {"CuPy Version": f"{VERSION} (pretended by xferlib)", "NumPy Version": np.__version__,
+                 "CUDA Runtime Version": 13000}  # fmt: skip
+        return "".join(f"{name:<28}: {value}\n" for name, value in found.items())
 
 
 _OF_DTYPES = frozenset({
@@ -382,7 +391,7 @@ def make_tables() -> dict[str, ModuleTable]:
         "cupy_backends.cuda.api.runtime": ModuleTable(runtime),
         "cupyx": ModuleTable({
             "scatter_add": lambda a, slices, value: a.scatter_add(slices, value), "errstate": _nothing,
-            "allow_synchronize": _nothing,
+            "allow_synchronize": _nothing, "get_runtime_info": _RuntimeInfo,
             "empty_pinned": _make_pinned(xl.pinned_empty), "zeros_pinned": _make_pinned(xl.pinned_zeros),
             "empty_like_pinned": _make_pinned_like(xl.pinned_empty),
             "zeros_like_pinned": _make_pinned_like(xl.pinned_zeros),

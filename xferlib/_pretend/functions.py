@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,8 @@ def to_numpy(value: Any) -> Any:
     native = getattr(value, "_native", None)
     if native is not None:
         return xl.to_host(native)
+    if isinstance(value, HostObject):
+        return value._host
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return type(value)(map(to_numpy, value))
     if isinstance(value, dict):
@@ -92,6 +95,8 @@ def to_pretended(value: Any, cls: type[PretendedArray]) -> Any:
         if value.dtype.kind not in "biufc":
             return value
         return cls.over(xl.to_device(np.asarray(value)))
+    if type(value).__module__.startswith("scipy.sparse."):
+        return HostObject(value, cls)
     convert = functools.partial(to_pretended, cls=cls)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*map(convert, value))
@@ -114,6 +119,85 @@ def by_numpy(function: Callable[..., Any], cls: type[PretendedArray]) -> Callabl
     call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
     call.__doc__ = f"NumPy's or SciPy's `{call.__name__}`, between two copies."
     return call
+
+
+class HostClass(type):
+    """The class of objects of the host's class ``own``, which are `HostObject`s."""
+
+    own: Any
+    arrays: type[PretendedArray]
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        return by_numpy(cls.own, cls.arrays)(*args, **options)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, HostObject) and isinstance(value._host, cls.own)
+
+    @classmethod
+    def over(cls, own: type, arrays: type[PretendedArray]) -> HostClass:
+        """The class for one of the host's."""
+        return cls(own.__name__, (), {"own": own, "arrays": arrays})
+
+
+class HostObject:
+    """An object of the host's, such as a generator of random numbers or a sparse matrix.
+
+    Its methods and operators take and give pretended arrays.
+    """
+
+    __array_ufunc__ = None  # an array's operators leave it to this one's
+
+    def __init__(self, own: Any, cls: type[PretendedArray]) -> None:
+        self._host, self._arrays = own, cls
+
+    def get(self, stream: Any = None) -> Any:
+        return self._host
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_host":
+            raise AttributeError(name)
+        found = getattr(self._host, name)
+        return by_numpy(_with_dtype(found), self._arrays) if callable(found) else to_pretended(found, self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+
+def _with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of random numbers with CuPy's ``dtype=``, which NumPy's has not everywhere."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except TypeError:
+            if "dtype" not in options:
+                raise
+            dtype = options.pop("dtype")
+            return np.asarray(function(*args, **options)).astype(dtype)
+
+    return call
+
+
+def _add_operators() -> None:
+    def forward(name: str) -> Any:
+        function = getattr(operator, name)
+        return lambda self, *other: by_numpy(function, self._arrays)(self, *other)
+
+    def reflected(name: str) -> Any:
+        function = getattr(operator, name)
+        return lambda self, other: by_numpy(function, self._arrays)(other, self)
+
+    for name in ("add", "sub", "mul", "matmul", "truediv", "pow", "neg", "abs", "getitem", "eq", "ne"):
+        setattr(HostObject, f"__{name}__", forward(f"__{name}__"))
+    for name in ("add", "sub", "mul", "matmul"):
+        setattr(HostObject, f"__r{name}__", reflected(f"__{name}__"))
+
+
+_add_operators()
 
 
 def write(out: Any, found: Any) -> Any:

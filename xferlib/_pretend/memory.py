@@ -12,6 +12,11 @@ import xferlib as xl
 from xferlib._pretend import policy
 
 
+def to_host_async(native: Any, out: Any, stream: Any) -> None:
+    """A copy in order on a stream, the current one for None: what waits for the stream waits for it."""
+    xl.to_host_async(native, out=out, stream=own_stream(stream) or xl.current_stream())
+
+
 def own_stream(stream: Any) -> xl.Stream | None:
     """The stream of xferlib's within a pretended one; None for the current one."""
     return None if stream is None else stream.own
@@ -91,7 +96,7 @@ class CupyMemoryPointer(Pointer):
         xl.to_host(self.over(size, "uint8"), out=host_bytes(mem, size))
 
     def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        xl.to_host_async(self.over(size, "uint8"), out=host_bytes(mem, size), stream=own_stream(stream))
+        to_host_async(self.over(size, "uint8"), host_bytes(mem, size), stream)
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
         xl.to_device(np.full(size, value, "uint8"), out=self.over(size, "uint8"), stream=own_stream(stream))

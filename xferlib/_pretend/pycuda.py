@@ -481,13 +481,10 @@ def _context_fixture() -> Iterator[None]:
 
 def make_tables() -> dict[str, ModuleTable]:
     """The modules of PyCUDA."""
-    context: list[Any] = []
 
-    def find_in_autoinit(name: str) -> Any:
-        if name in ("context", "device"):
-            context.append(driver.make_default_context()) if not context else None
-            return context[0] if name == "context" else driver.PycudaDevice(0)
-        return None
+    def make_context() -> dict[str, Any]:
+        context = driver.make_default_context()
+        return {"context": context, "device": context.get_device()}
 
     scans = {"InclusiveScanKernel": _make_scan(exclusive=False), "ExclusiveScanKernel": _make_scan(exclusive=True)}
     subsets = ("subset_sum", "subset_dot", "subset_min", "subset_max")
@@ -507,8 +504,8 @@ def make_tables() -> dict[str, ModuleTable]:
     generators = ("XORWOWRandomNumberGenerator", "MRG32k3aRandomNumberGenerator")
     return {
         "pycuda": ModuleTable({"VERSION": VERSION, "VERSION_TEXT": ".".join(map(str, VERSION))}),
-        "pycuda.autoinit": ModuleTable({}, find_in_autoinit),
-        "pycuda.autoprimaryctx": ModuleTable({}, find_in_autoinit),
+        "pycuda.autoinit": ModuleTable({}, start=make_context),
+        "pycuda.autoprimaryctx": ModuleTable({}, start=make_context),
         "pycuda.driver": ModuleTable(driver.make_driver()),
         "pycuda.compiler": ModuleTable({
             **dict.fromkeys(("SourceModule", "DynamicSourceModule"), driver.SourceModule), "DEFAULT_NVCC_FLAGS": [],

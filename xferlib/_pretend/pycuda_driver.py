@@ -13,7 +13,7 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import policy, streams
 from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.memory import Pointer, allocate_block, own_stream
+from xferlib._pretend.memory import Pointer, allocate_block, own_stream, to_host_async
 from xferlib.errors import DeviceNotFoundError, KernelTypeError
 
 # --- devices and contexts
@@ -248,7 +248,7 @@ def memcpy_htod_async(dest: Any, src: Any, stream: Any = None) -> None:
 
 def memcpy_dtoh_async(dest: Any, src: Any, stream: Any = None) -> None:
     found = flat_bytes(dest)
-    xl.to_host_async(pointer_of(src).over(found.nbytes, "uint8"), out=found, stream=own_stream(stream))
+    to_host_async(pointer_of(src).over(found.nbytes, "uint8"), found, stream)
 
 
 def memcpy_dtod_async(dest: Any, src: Any, size: int, stream: Any = None) -> None:
