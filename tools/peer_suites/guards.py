@@ -9,7 +9,7 @@ import xferlib as xl
 from tools.peer_suites.adapting import SHIM
 from tools.peer_suites.missing import guard
 from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.streams import CupyDevice, CupyStream
+from xferlib._pretend.streams import CupyStream, NumberedDevice
 
 
 def _always(*_: Any, **__: Any) -> bool:
@@ -100,9 +100,10 @@ def guard_streams() -> None:
     guard(CupyStream, "from_external __cuda_stream__", has_no_streams, "streams of CUDA on a CPU")
     guard(CupyStream, "begin_capture", has_no_streams, "captures of a library's own operations on a CPU")
     guard(CupyStream, "device_id", _always, "Stream.device_id")
-    guard(CupyDevice, "__init__", _is_no_device, "a second device")
-    guard(CupyDevice, "pci_bus_id from_pci_bus_id", _is_on_cpu, "PCI on a CPU")
-    guard(CupyDevice, "attributes mem_info compute_capability", _always, "facts of a device")
+    guard(NumberedDevice, "__init__", _is_no_device, "a second device")
+    guard(NumberedDevice, "pci_bus_id from_pci_bus_id", _is_on_cpu, "PCI on a CPU")
+    guard(NumberedDevice, "attributes mem_info compute_capability", _always, "facts of a device")
     for name in ("lt", "le", "gt", "ge"):
-        setattr(CupyDevice, f"__{name}__", lambda self, other: NotImplemented)
-    guard(CupyDevice, "__lt__ __le__ __gt__ __ge__", lambda x, y: isinstance(y, CupyDevice), "an order of devices")
+        setattr(NumberedDevice, f"__{name}__", lambda self, other: NotImplemented)
+    is_device = lambda _, other: isinstance(other, NumberedDevice)
+    guard(NumberedDevice, "__lt__ __le__ __gt__ __ge__", is_device, "an order of devices")

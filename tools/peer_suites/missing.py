@@ -1,4 +1,4 @@
-"""What of the peers says nothing about xferlib: a test that uses it is not applicable."""
+"""Parts of the peers that say nothing about xferlib: a test that uses one is not applicable."""
 
 from __future__ import annotations
 

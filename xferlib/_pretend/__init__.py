@@ -40,7 +40,7 @@ class ModuleTable(NamedTuple):
     is_open: bool = False
     """Whether it has submodules by any name, each found as this one's names are, by the submodule's own name."""
     start: Callable[[], Mapping[str, Any]] | None = None
-    """What its import does, and the names that this gives; such a module is not imported with its package."""
+    """Runs at its import and gives more names; a module that has it is not imported with its package."""
 
 
 class _Module(ModuleType):

@@ -11,7 +11,8 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import functions, policy
 from xferlib._pretend.functions import bare, by_numpy, to_numpy, to_pretended
-from xferlib._pretend.memory import Flags, own_stream, to_host_async
+from xferlib._pretend.memory import Flags
+from xferlib._pretend.streams import own_stream, to_host_async
 from xferlib.errors import XferError
 
 
@@ -297,7 +298,7 @@ class PretendedArray:
             xl.to_device(host, out=self._native)
 
     def _upload_for(self, key: Any, value: Any) -> Any:
-        """What stands for an array of NumPy's that is assigned: one copy, of the whole array, is made."""
+        """The array or number to assign for an array of NumPy's: one copy, of the whole array, is made."""
         is_whole = isinstance(key, slice) and key == slice(None)
         if is_whole and value.shape == self.shape and value.dtype == self.dtype:
             return self.root.over(xl.to_device(value))

@@ -226,13 +226,17 @@ def _with_tolerance(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _RuntimeInfo:
-    """What `cupyx.get_runtime_info` gives: lines to print."""
+    """The result of `cupyx.get_runtime_info`: lines to print."""
 
     def __init__(self, *, full: bool = True) -> None: ...
 
     def __str__(self) -> str:
-        found = {"CuPy Version": f"{VERSION} (pretended by xferlib)", "NumPy Version": np.__version__,
-                 "CUDA Runtime Version": 13000}  # fmt: skip
+        device = streams.NumberedDevice(0)
+        found = {
+            "CuPy Version": f"{VERSION} (pretended by xferlib)", "NumPy Version": np.__version__,
+            "CUDA Runtime Version": 13000, "CUDA Driver Version": 13000, "Device 0 Name": "simulated device",
+            "Device 0 Compute Capability": device.compute_capability, "Device 0 PCI Bus ID": device.pci_bus_id,
+        }  # fmt: skip
         return "".join(f"{name:<28}: {value}\n" for name, value in found.items())
 
 
@@ -308,10 +312,10 @@ def make_tables() -> dict[str, ModuleTable]:
         "CUDARuntimeError": streams.CUDARuntimeError, "is_hip": False, "runtimeGetVersion": lambda: 13000,
         "driverGetVersion": lambda: 13000, "getDevice": lambda: xl.get_device().index,
         "getDeviceCount": lambda: len(streams.list_devices()), "streamLegacy": 1, "streamPerThread": 2,
-        "setDevice": lambda index: streams.CupyDevice(index).use(), "deviceSynchronize": xl.synchronize,
-        "streamSynchronize": lambda pointer: xl.synchronize(), "memGetInfo": lambda: streams.CupyDevice().mem_info,
+        "setDevice": lambda index: streams.NumberedDevice(index).use(), "deviceSynchronize": xl.synchronize,
+        "streamSynchronize": lambda pointer: xl.synchronize(), "memGetInfo": lambda: streams.NumberedDevice().mem_info,
         "getDeviceProperties": lambda index: {
-            "name": b"simulated device", "totalGlobalMem": streams.CupyDevice(index).mem_info[1],
+            "name": b"simulated device", "totalGlobalMem": streams.NumberedDevice(index).mem_info[1],
             "major": 9, "minor": 0, "multiProcessorCount": 132, "warpSize": 32, "maxThreadsPerBlock": 1024,
             "sharedMemPerBlock": 49152,
         },
@@ -363,7 +367,7 @@ def make_tables() -> dict[str, ModuleTable]:
         "newaxis": None, "bool_": np.bool_, "complex_": np.complex128, "float_": np.float64,
     }  # fmt: skip
     cuda = {
-        **stream, **device_memory, **pinned, "Device": streams.CupyDevice,
+        **stream, **device_memory, **pinned, "Device": streams.NumberedDevice,
         "get_device_id": lambda: xl.get_device().index, "is_available": lambda: True,
         "get_local_runtime_version": lambda: 13000, "get_cuda_path": lambda: None, "profile": _nothing,
     }  # fmt: skip
@@ -380,7 +384,7 @@ def make_tables() -> dict[str, ModuleTable]:
         "cupy.cuda.stream": ModuleTable(stream),
         "cupy.cuda.memory": ModuleTable(device_memory),
         "cupy.cuda.pinned_memory": ModuleTable(pinned),
-        "cupy.cuda.device": ModuleTable({"Device": streams.CupyDevice, "get_compute_capability": lambda: "90"}),
+        "cupy.cuda.device": ModuleTable({"Device": streams.NumberedDevice, "get_compute_capability": lambda: "90"}),
         "cupy.cuda.runtime": ModuleTable(runtime),
         "cupy.cuda.nvtx": ModuleTable(nvtx),
         "cupy.cuda.profiler": ModuleTable({"start": lambda: None, "stop": lambda: None}),

@@ -12,8 +12,8 @@ import xferlib as xl
 from xferlib._pretend import policy
 from xferlib._pretend.arrays import METHODS, PretendedArray, add_methods, check_dtype
 from xferlib._pretend.functions import to_numpy, to_pretended
-from xferlib._pretend.memory import CupyMemoryPointer, own_stream
-from xferlib._pretend.streams import CupyDevice
+from xferlib._pretend.memory import CupyMemoryPointer
+from xferlib._pretend.streams import NumberedDevice, own_stream
 
 
 def make_order(order: Any) -> str:
@@ -53,7 +53,7 @@ class ndarray(PretendedArray):  # noqa: N801 - CuPy's name; as CuPy's it has no 
 
     flat = property(lambda self: self.ravel())
     base = property(lambda self: None)
-    device = property(lambda self: CupyDevice(xl.device_of(self._native).index))
+    device = property(lambda self: NumberedDevice(xl.device_of(self._native).index))
 
     @property
     def data(self) -> CupyMemoryPointer:
@@ -75,7 +75,7 @@ class ndarray(PretendedArray):  # noqa: N801 - CuPy's name; as CuPy's it has no 
     def fill(self, value: Any) -> None:
         found = to_numpy(value)
         if np.ndim(found):
-            raise ValueError(f"fill: an array of shape {np.shape(found)} is no number")
+            raise ValueError(f"fill: an array of shape {np.shape(found)} is given, and one number is needed")
         with np.errstate(all="ignore"):
             xl.to_device(np.full(self.shape, np.asarray(found).astype(self.dtype)), out=self._native)
 

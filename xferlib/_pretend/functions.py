@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from xferlib.errors import (
     UnsupportedDTypeError,
     UnsupportedError,
 )
-
-if TYPE_CHECKING:
-    from xferlib._pretend.arrays import PretendedArray
 
 _STANDARD = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -46,6 +43,15 @@ CHOSEN: dict[str, Callable[..., Any]] = {}
 
 _ELSEWHERE = (TypeError, ArgumentError, LayoutError, UnsupportedError, UnsupportedArrayError, UnsupportedDTypeError)
 """Errors of a call that NumPy may know how to do, or says in its own words."""
+
+
+class ArrayClass(Protocol):
+    """A library's class of arrays."""
+
+    library: str
+
+    def over(self, native: Any) -> Any:
+        """The array over one of xferlib's."""
 
 
 def bare(value: Any) -> Any:
@@ -89,7 +95,7 @@ def to_numpy(value: Any) -> Any:
     return value
 
 
-def to_pretended(value: Any, cls: type[PretendedArray]) -> Any:
+def to_pretended(value: Any, cls: ArrayClass) -> Any:
     """NumPy's result on the device: arrays and their numbers; all else as it is."""
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind not in "biufc":
@@ -105,7 +111,7 @@ def to_pretended(value: Any, cls: type[PretendedArray]) -> Any:
     return value
 
 
-def by_numpy(function: Callable[..., Any], cls: type[PretendedArray]) -> Callable[..., Any]:
+def by_numpy(function: Callable[..., Any], cls: ArrayClass) -> Callable[..., Any]:
     """A function of the host's for pretended arrays."""
     if not policy.is_numpy_allowed:
         return lambda *args, **options: policy.refuse(f"{cls.library}.{getattr(function, '__name__', 'call')}")
@@ -125,7 +131,7 @@ class HostClass(type):
     """The class of objects of the host's class ``own``, which are `HostObject`s."""
 
     own: Any
-    arrays: type[PretendedArray]
+    arrays: ArrayClass
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         return by_numpy(cls.own, cls.arrays)(*args, **options)
@@ -134,7 +140,7 @@ class HostClass(type):
         return isinstance(value, HostObject) and isinstance(value._host, cls.own)
 
     @classmethod
-    def over(cls, own: type, arrays: type[PretendedArray]) -> HostClass:
+    def over(cls, own: type, arrays: ArrayClass) -> HostClass:
         """The class for one of the host's."""
         return cls(own.__name__, (), {"own": own, "arrays": arrays})
 
@@ -147,7 +153,7 @@ class HostObject:
 
     __array_ufunc__ = None  # an array's operators leave it to this one's
 
-    def __init__(self, own: Any, cls: type[PretendedArray]) -> None:
+    def __init__(self, own: Any, cls: ArrayClass) -> None:
         self._host, self._arrays = own, cls
 
     def get(self, stream: Any = None) -> Any:
@@ -217,7 +223,7 @@ def _arrays_in(values: Sequence[Any]) -> Iterator[Any]:
             yield each._native
 
 
-def find(name: str, cls: type[PretendedArray]) -> Callable[..., Any] | None:
+def find(name: str, cls: ArrayClass) -> Callable[..., Any] | None:
     """The function of that name, which gives arrays of a class; None where NumPy has none, or is not to compute."""
     own = getattr(np, name, None)
     if not callable(own) or isinstance(own, type):

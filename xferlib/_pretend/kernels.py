@@ -13,7 +13,8 @@ from xferlib._pretend import loops, policy
 from xferlib._pretend.arrays import PretendedArray
 from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import bare
-from xferlib._pretend.memory import CupyMemoryPointer, Pointer, own_stream
+from xferlib._pretend.memory import CupyMemoryPointer, OwnedPointer
+from xferlib._pretend.streams import own_stream
 from xferlib.errors import KernelSyntaxError
 
 
@@ -29,10 +30,10 @@ def call_kernel(
 
 
 def bare_argument(value: Any) -> Any:
-    """What a kernel of CUDA C takes: a pointer to memory is its address, an array of NumPy's a struct."""
+    """An argument for a kernel of CUDA C: a pointer to memory is its address, an array of NumPy's a struct."""
     if isinstance(value, np.ndarray):
         return value
-    return value.ptr if isinstance(value, Pointer) else bare(value)
+    return value.ptr if isinstance(value, OwnedPointer) else bare(value)
 
 
 class CupyElementwiseKernel:

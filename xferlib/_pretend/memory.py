@@ -10,19 +10,10 @@ import numpy as np
 
 import xferlib as xl
 from xferlib._pretend import policy
+from xferlib._pretend.streams import NumberedDevice, own_stream, to_host_async
 
 
-def to_host_async(native: Any, out: Any, stream: Any) -> None:
-    """A copy in order on a stream, the current one for None: what waits for the stream waits for it."""
-    xl.to_host_async(native, out=out, stream=own_stream(stream) or xl.current_stream())
-
-
-def own_stream(stream: Any) -> xl.Stream | None:
-    """The stream of xferlib's within a pretended one; None for the current one."""
-    return None if stream is None else stream.own
-
-
-class Pointer:
+class OwnedPointer:
     """An address on the device, and what owns the memory. Copies go through arrays of bytes over it."""
 
     def __init__(self, address: Any, owner: Any, nbytes: int = 0) -> None:
@@ -35,7 +26,7 @@ class Pointer:
     def _device(self) -> xl.Device | None:
         """The device of the memory; None where nothing tells it."""
         kept = self.owner
-        while isinstance(kept, (Pointer, CupyUnownedMemory)):
+        while isinstance(kept, (OwnedPointer, CupyUnownedMemory)):
             kept = kept.owner
         return xl.device_of(kept) if xl.is_array(kept) else None
 
@@ -44,12 +35,12 @@ class Pointer:
 
     __index__ = __int__
 
-    def __add__(self, offset: int) -> Pointer:
-        return Pointer(self.ptr + offset, self.owner, self.size - offset)
+    def __add__(self, offset: int) -> OwnedPointer:
+        return OwnedPointer(self.ptr + offset, self.owner, self.size - offset)
 
     __radd__ = __add__
 
-    def __sub__(self, offset: int) -> Pointer:
+    def __sub__(self, offset: int) -> OwnedPointer:
         return self + -offset
 
     def over(self, shape: Any, dtype: Any) -> Any:
@@ -61,7 +52,7 @@ class Pointer:
         self.owner = None
 
 
-class CupyMemoryPointer(Pointer):
+class CupyMemoryPointer(OwnedPointer):
     """CuPy's `MemoryPointer`: some memory, and how far into it."""
 
     def __init__(self, mem: Any, offset: Any, nbytes: int | None = None) -> None:
@@ -76,13 +67,11 @@ class CupyMemoryPointer(Pointer):
     __radd__ = __add__
 
     @property
-    def device(self) -> Any:
-        from xferlib._pretend.streams import CupyDevice
-
-        return CupyDevice(self.device_id)
+    def device(self) -> NumberedDevice:
+        return NumberedDevice(self.device_id)
 
     def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
-        source = mem.over(size, "uint8") if isinstance(mem, Pointer) else host_bytes(mem, size)
+        source = mem.over(size, "uint8") if isinstance(mem, OwnedPointer) else host_bytes(mem, size)
         xl.to_device(source, out=self.over(size, "uint8"), stream=own_stream(stream))
 
     def copy_from(self, mem: Any, size: int) -> None:
@@ -126,7 +115,7 @@ class CupyUnownedMemory:
 
     def __init__(self, ptr: int, size: int, owner: Any, device_id: int = -1) -> None:
         self.ptr, self.size, self.owner = ptr, size, owner
-        self.device_id = owner.device_id if isinstance(owner, Pointer) else max(device_id, 0)
+        self.device_id = owner.device_id if isinstance(owner, OwnedPointer) else max(device_id, 0)
 
 
 class CupyPinnedPointer:

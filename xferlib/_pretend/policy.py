@@ -1,10 +1,11 @@
-"""What a pretended library does where it lacks something: an error that names what is missing.
+"""The answer of a pretended library where it lacks something: an error that names what is missing.
 
 A tool that asks what xferlib itself computes takes other decisions: it puts its own in their place, here.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -35,7 +36,8 @@ def refuse_member(value: object, name: str) -> Any:
     """`__getattr__` of a pretended object, which has some of the members of the real one."""
     if name.startswith("__") or name in ("own", "_own", "_native"):  # may be asked for before they are there
         raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
-    return refuse(f"{type(value).__name__.removeprefix('Cupy').removeprefix('Pycuda')}.{name}")
+    own = re.sub("^(Cupy|Pycuda|Numbered|Owned|Pooled)", "", type(value).__name__)
+    return refuse(f"{own}.{name}")
 
 
 find_missing: Callable[[str], Any] = _raise_missing
@@ -43,4 +45,4 @@ find_missing: Callable[[str], Any] = _raise_missing
 is_numpy_allowed = True
 """Whether NumPy computes what the device does not."""
 prefix = ""
-"""What stands before the names of the pretended modules: nothing, but where they lie beside the real ones."""
+"""Stands before the names of the pretended modules, where they lie beside the real ones."""

@@ -16,7 +16,8 @@ from xferlib._pretend import pycuda_driver as driver
 from xferlib._pretend.arrays import PretendedArray, check_dtype, order_of
 from xferlib._pretend.functions import bare, to_numpy
 from xferlib._pretend.kernels import call_kernel
-from xferlib._pretend.memory import Pointer, own_stream
+from xferlib._pretend.memory import OwnedPointer
+from xferlib._pretend.streams import own_stream
 from xferlib.errors import KernelSyntaxError
 
 VERSION = (2026, 1)
@@ -63,9 +64,9 @@ class GPUArray(PretendedArray):
         }  # fmt: skip
 
     @property
-    def gpudata(self) -> Pointer:
+    def gpudata(self) -> OwnedPointer:
         info = self._info
-        return Pointer(info.pointer, self._native, info.nbytes)
+        return OwnedPointer(info.pointer, self._native, info.nbytes)
 
     def get(self, ary: Any = None, pagelocked: bool = False, async_: bool = False, stream: Any = None, **_: Any) -> Any:
         if ary is None and pagelocked:

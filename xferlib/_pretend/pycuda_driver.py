@@ -13,7 +13,8 @@ import numpy as np
 import xferlib as xl
 from xferlib._pretend import policy, streams
 from xferlib._pretend.arrays import PretendedArray
-from xferlib._pretend.memory import Pointer, allocate_block, own_stream, to_host_async
+from xferlib._pretend.memory import OwnedPointer, allocate_block
+from xferlib._pretend.streams import own_stream, to_host_async
 from xferlib.errors import DeviceNotFoundError, KernelTypeError
 
 # --- devices and contexts
@@ -64,7 +65,7 @@ class PycudaDevice:
         return str(self.own)
 
     def pci_bus_id(self) -> str:
-        return streams.CupyDevice(self.own.index).pci_bus_id  # type: ignore[no-any-return]
+        return streams.NumberedDevice(self.own.index).pci_bus_id  # type: ignore[no-any-return]
 
     def compute_capability(self) -> tuple[int, int]:
         return 9, 0
@@ -214,12 +215,12 @@ class PointerHolderBase:
         return xl.array_over(self.ptr, shape, dtype, owner=self)
 
 
-def allocate(nbytes: int) -> Pointer:
+def allocate(nbytes: int) -> OwnedPointer:
     """PyCUDA's `mem_alloc`."""
-    return Pointer(*allocate_block(nbytes))
+    return OwnedPointer(*allocate_block(nbytes))
 
 
-def _allocate_rows(width: int, height: int, access_size: int) -> tuple[Pointer, int]:
+def _allocate_rows(width: int, height: int, access_size: int) -> tuple[OwnedPointer, int]:
     pitch = -(-width // 512) * 512
     return allocate(pitch * height), pitch
 
@@ -228,7 +229,7 @@ def pointer_of(address: Any) -> Any:
     """An allocation, or an address as one."""
     if isinstance(address, PretendedArray):
         address = address.gpudata
-    return address if isinstance(address, (Pointer, PointerHolderBase)) else Pointer(int(address), None)
+    return address if isinstance(address, (OwnedPointer, PointerHolderBase)) else OwnedPointer(int(address), None)
 
 
 def flat_bytes(x: Any) -> Any:
@@ -278,7 +279,7 @@ def _make_memset(kind: str) -> Callable[..., None]:
     return memset
 
 
-def to_device(bf_obj: Any) -> Pointer:
+def to_device(bf_obj: Any) -> OwnedPointer:
     """Memory with the bytes of a host array."""
     made = allocate(flat_bytes(bf_obj).nbytes)
     memcpy_htod(made, bf_obj)
@@ -312,7 +313,7 @@ def _make_pinned(create: Callable[..., Any]) -> Callable[..., Any]:
 class PooledMemory:
     """PyCUDA's `DeviceMemoryPool`: xferlib's own pool allocates."""
 
-    def allocate(self, size: int) -> Pointer:
+    def allocate(self, size: int) -> OwnedPointer:
         return allocate(size)
 
     def free_held(self) -> None:
@@ -343,9 +344,9 @@ class ArgumentHandler:
 
     def __init__(self, ary: Any) -> None:
         self.array = ary
-        self._memory: Pointer | None = None
+        self._memory: OwnedPointer | None = None
 
-    def get_device_alloc(self) -> Pointer:
+    def get_device_alloc(self) -> OwnedPointer:
         if self._memory is None:
             self._memory = allocate(flat_bytes(self.array).nbytes)
         return self._memory
@@ -409,7 +410,7 @@ class PycudaFunction:
         own = self._own
         if len(args) != len(own.parameters):
             raise TypeError(f"{own.name}: {len(args)} arguments are given, and it takes {len(own.parameters)}")
-        given = [_as_declared(own.name, value, each) for value, each in zip(args, own.parameters, strict=True)]
+        given = [_match_declaration(own.name, value, each) for value, each in zip(args, own.parameters, strict=True)]
         own(tuple(map(int, grid)), tuple(map(int, block)), given, stream=own_stream(stream), shared_nbytes=int(shared))
 
     def prepare(self, arg_types: Any, shared: int | None = None, texrefs: Sequence[Any] = ()) -> PycudaFunction:
@@ -450,7 +451,7 @@ class PycudaFunction:
         return policy.refuse_member(self, name)
 
 
-def _as_declared(kernel: str, value: Any, parameter: Any) -> Any:
+def _match_declaration(kernel: str, value: Any, parameter: Any) -> Any:
     """An argument as the kernel takes it. PyCUDA passes the bytes and looks at no types."""
     if isinstance(value, ArgumentHandler):
         value = value.get_device_alloc()
@@ -470,7 +471,7 @@ def _address(value: Any, dtype: Any) -> Any:
     if hasattr(value, "__cuda_array_interface__"):
         return int(value.__cuda_array_interface__["data"][0])
     kind = None if dtype is None else np.dtype(dtype)
-    if isinstance(value, Pointer) and kind is not None and value.size and not value.size % kind.itemsize:
+    if isinstance(value, OwnedPointer) and kind is not None and value.size and not value.size % kind.itemsize:
         return value.over(value.size // kind.itemsize, kind)
     return int(value)
 
@@ -525,10 +526,10 @@ class SourceModule:
     def get_function(self, name: str) -> PycudaFunction:
         return PycudaFunction(self._own.get_function(name))
 
-    def get_global(self, name: str) -> tuple[Pointer, int]:
+    def get_global(self, name: str) -> tuple[OwnedPointer, int]:
         found = self._own.get_global(name, "uint8")
         info = xl.get_backend(found).view(found)
-        return Pointer(info.pointer, found, info.nbytes), info.nbytes
+        return OwnedPointer(info.pointer, found, info.nbytes), info.nbytes
 
     def __getattr__(self, name: str) -> Any:
         return policy.refuse_member(self, name)
@@ -581,7 +582,8 @@ def make_driver() -> dict[str, Any]:
         "CompileError": xl.errors.KernelCompileError,
         "mem_get_info": lambda: (xl.get_device().free_memory, xl.get_device().total_memory), "mem_alloc": allocate,
         "mem_alloc_like": lambda ary: allocate(ary.nbytes), "mem_alloc_pitch": _allocate_rows,
-        "DeviceAllocation": Pointer, "PooledDeviceAllocation": Pointer, "PointerHolderBase": PointerHolderBase,
+        "DeviceAllocation": OwnedPointer, "PooledDeviceAllocation": OwnedPointer,
+        "PointerHolderBase": PointerHolderBase,
         "to_device": to_device, "from_device": from_device,
         "from_device_like": lambda devptr, other_ary: from_device(devptr, other_ary.shape, other_ary.dtype),
         "memcpy_htod": memcpy_htod, "memcpy_htod_async": memcpy_htod_async, "memcpy_dtoh": memcpy_dtoh,

@@ -8,8 +8,17 @@ from typing import Any
 
 import xferlib as xl
 from xferlib._pretend import policy
-from xferlib._pretend.memory import own_stream
 from xferlib.errors import DeviceNotFoundError, XferError
+
+
+def to_host_async(native: Any, out: Any, stream: Any) -> None:
+    """A copy in order on a stream, the current one for None: what waits for the stream waits for it."""
+    xl.to_host_async(native, out=out, stream=own_stream(stream) or xl.current_stream())
+
+
+def own_stream(stream: Any) -> xl.Stream | None:
+    """The stream of xferlib's within a pretended one; None for the current one."""
+    return None if stream is None else stream.own
 
 
 class StreamBase:
@@ -160,7 +169,7 @@ def default_stream(place: xl.Device, handle: int = 0) -> xl.Stream | None:
 
 def current_stream(device_id: Any = None) -> CupyStream:
     """CuPy's `get_current_stream`: the object that was made current, where there is one."""
-    place = xl.get_device() if device_id is None else CupyDevice(device_id).own
+    place = xl.get_device() if device_id is None else NumberedDevice(device_id).own
     own = xl.current_stream(place)
     known = [CupyStream.null, *getattr(_used, "streams", [])]
     found = next((each for each in reversed(known) if each.own == own), None)
@@ -220,7 +229,7 @@ def find_device(index: int) -> xl.Device:
     return found[0]
 
 
-class CupyDevice:
+class NumberedDevice:
     """A device by CuPy's number."""
 
     def __init__(self, device: Any = None) -> None:
@@ -236,8 +245,8 @@ class CupyDevice:
     attributes = property(lambda self: {"MultiProcessorCount": 132, "WarpSize": 32, "MaxThreadsPerBlock": 1024})
 
     @staticmethod
-    def from_pci_bus_id(pci_bus_id: str) -> CupyDevice:
-        for each in map(CupyDevice, range(len(list_devices()))):
+    def from_pci_bus_id(pci_bus_id: str) -> NumberedDevice:
+        for each in map(NumberedDevice, range(len(list_devices()))):
             if each.pci_bus_id == pci_bus_id:
                 return each
         raise CUDARuntimeError(f"invalid argument {pci_bus_id!r}")
@@ -245,14 +254,14 @@ class CupyDevice:
     def __int__(self) -> int:
         return self.own.index
 
-    def use(self) -> CupyDevice:
+    def use(self) -> NumberedDevice:
         self.own.use()
         return self
 
     def synchronize(self) -> None:
         self.own.synchronize()
 
-    def __enter__(self) -> CupyDevice:
+    def __enter__(self) -> NumberedDevice:
         self.own.__enter__()
         return self
 
@@ -263,7 +272,7 @@ class CupyDevice:
         return policy.refuse_member(self, name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CupyDevice) and self.own is other.own
+        return isinstance(other, NumberedDevice) and self.own is other.own
 
     def __hash__(self) -> int:
         return hash(self.id)
