@@ -77,6 +77,17 @@ cupyx.scatter_add(y, ([0, 0], [1, 1]), 1)
 np.add.at(h2 := h.copy(), ([0, 0], [1, 1]), 1)
 same(y, h2)
 same(copy.deepcopy(x), h); same(pickle.loads(pickle.dumps(x)), h)
+assert cp.shares_memory(x, x[1:]) and not cp.shares_memory(x[:, ::2], x[:, 1::2]) and not cp.shares_memory(x, x.copy())
+class Mesh(cp.ndarray):
+    def __new__(cls, n):
+        return cp.ndarray.__new__(cls, (n,), dtype=np.float32)
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [each.view(cp.ndarray) if isinstance(each, Mesh) else each for each in inputs]
+        return super().__array_ufunc__(ufunc, method, *plain, **options).view(Mesh)
+mesh = Mesh(3)
+mesh[:] = 2
+assert type(mesh + 1) is Mesh and type(mesh[1:]) is Mesh and (mesh * mesh).tolist() == [4, 4, 4]
+assert type(mesh * mesh) is Mesh and type(-mesh) is Mesh and type(mesh.sum()) is cp.ndarray
 assert float(x[0, 0]) == -2 and x[0, 1].item() == h[0, 1] and f"{x[0, 0]:.1f}" == "-2.0" and len(x) == 4
 assert cp.get_array_module(x) is cp and cp.get_array_module(h) is np and isinstance(x, cp.ndarray)
 
@@ -126,6 +137,33 @@ print("all of it")
 
 def test_a_program_computes_what_numpy_computes(tmp_path: Path) -> None:
     done = run(tmp_path, PROGRAM, "xferlib", "pretend", "cupy", "program.py", "--flag")
+    assert done.stdout == "all of it\n", done.stdout + done.stderr
+
+
+SPARSE = """
+import cupy as cp
+import cupyx.scipy.sparse as sparse
+import numpy as np
+from cupyx.scipy.sparse.linalg import cg, spsolve
+
+h = np.arange(12, dtype=np.float64).reshape(4, 3)
+x = cp.asarray(h)
+a = sparse.eye(4, format="csr") * 2 + sparse.csr_matrix(cp.eye(4))
+a += sparse.eye(4, k=1)
+host = a.get().toarray()
+assert isinstance(a, sparse.csr_matrix) and not isinstance(a, sparse.coo_matrix) and a.shape == (4, 4)
+for found, expected in [(a @ x, host @ h), (x.T @ a, h.T @ host), (a.dot(x), host @ h), (a.toarray(), host)]:
+    assert isinstance(found, cp.ndarray) and np.allclose(found.get(), expected)
+assert np.allclose(host @ spsolve(a, x[:, 0]).get(), h[:, 0])
+found, info = cg(a.T @ a, x[:, 0], tol=1e-12, atol=None)
+assert info == 0 and np.allclose(host.T @ host @ found.get(), h[:, 0])
+print("all of it")
+"""
+
+
+def test_sparse_matrices_are_scipys(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    done = run(tmp_path, SPARSE, "xferlib", "pretend", "cupy", "program.py")
     assert done.stdout == "all of it\n", done.stdout + done.stderr
 
 

@@ -1,4 +1,4 @@
-"""``xferlib pretend cupy program.py``: run a program for CuPy without a GPU."""
+"""``xferlib pretend cupy program.py``: run a program for CuPy or PyCUDA without a GPU."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _arguments() -> tuple[CommandArgument, ...]:
 COMMANDS = {
     "pretend": Command(
         run_pretend,
-        "Run a program that uses CuPy on the simulated device: without a GPU, and with its missing synchronisation and "
-        "the faults of its kernels reported.",
+        "Run a program that uses CuPy or PyCUDA on the simulated device: without a GPU, and with its missing "
+        "synchronisation and the faults of its kernels reported.",
         _arguments,
     )
 }

@@ -405,10 +405,16 @@ def _leaves(other: Any = 0) -> bool:
 
 
 def _add_operators() -> None:
-    # by NumPy's function, which calls what a subclass has made of it
+    # By NumPy's function, which calls `__array_ufunc__` of a subclass; as in CuPy, not between two arrays.
     def forward(name: str) -> Any:
         function = getattr(np, name)
-        return lambda self, *other: NotImplemented if _leaves(*other) else function(self, *other)
+
+        def method(self: PretendedArray, *other: Any) -> Any:
+            if all(isinstance(each, PretendedArray) for each in other):
+                return self.function(name)(self, *other)
+            return NotImplemented if _leaves(*other) else function(self, *other)
+
+        return method
 
     def reflected(name: str) -> Any:
         function = getattr(np, name)

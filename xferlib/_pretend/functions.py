@@ -223,6 +223,12 @@ def _arrays_in(values: Sequence[Any]) -> Iterator[Any]:
             yield each._native
 
 
+def _find_subclass(args: Sequence[Any]) -> Any:
+    """The program's own class of arrays among the arguments, of which the result of a ufunc is; None for none."""
+    found: list[Any] = [cls for cls in map(type, args) if getattr(cls, "root", cls) is not cls]
+    return max(found, key=lambda cls: cls.__array_priority__) if found else None
+
+
 def find(name: str, cls: ArrayClass) -> Callable[..., Any] | None:
     """The function of that name, which gives arrays of a class; None where NumPy has none, or is not to compute."""
     own = getattr(np, name, None)
@@ -249,7 +255,9 @@ def find(name: str, cls: ArrayClass) -> Callable[..., Any] | None:
             if not policy.is_numpy_allowed or any(isinstance(each, np.ndarray) for each in args):
                 raise
             found = elsewhere(*args, **options, **({} if dtype is None else {"dtype": dtype}))
-        return found if out is None else write(out, found)
+        if out is not None:
+            return write(out, found)
+        return found.view(subclass) if (subclass := _find_subclass(args)) and isinstance(own, np.ufunc) else found
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"NumPy's `{name}`, on the device."
