@@ -52,6 +52,8 @@ class GPUArray(PretendedArray):
     def __init__(self, *args: Any, **options: Any) -> None: ...
 
     mem_size = property(lambda self: self.size)
+    real = property(lambda self: self.function("real")(self).copy())  # PyCUDA's is contiguous, and no view
+    imag = property(lambda self: self.function("imag")(self).copy())
     base = property(lambda self: None)
     allocator = property(lambda self: driver.allocate)
     ptr = property(lambda self: int(self._info.pointer))
