@@ -201,6 +201,8 @@ def _find_in(path: str) -> Callable[[str], Any]:
     """How the names of a module of NumPy's or SciPy's are found."""
 
     def find(name: str) -> Any:
+        if not policy.is_numpy_allowed:
+            return None
         try:
             found = getattr(importlib.import_module(path), name, None)
         except ModuleNotFoundError as error:
@@ -219,7 +221,11 @@ def _find_in_scipy(module: str) -> Callable[[str], Any]:
     find_function = _find_in(path)
 
     def find(name: str) -> Any:
-        own = getattr(importlib.import_module(path), name, None) if path == "scipy.sparse" else None
+        own = (
+            getattr(importlib.import_module(path), name, None)
+            if path == "scipy.sparse" and policy.is_numpy_allowed
+            else None
+        )
         if isinstance(own, type):
             return functions.HostClass.over(own, ndarray)
         found = find_function(name)

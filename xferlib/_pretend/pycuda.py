@@ -165,7 +165,7 @@ def _on(stream: Any) -> Any:
 
 
 def _write(out: Any, found: Any) -> Any:
-    xl.to_device(found._native, out=out._native)
+    xl.to_device((found if found.dtype == out.dtype else found.astype(out.dtype))._native, out=out._native)
     return out
 
 
