@@ -116,7 +116,6 @@ ALLOWED = {
     "elapsed_ms": "as the driver's event has it",
     "pending": "a state, as an engine's",
     "pending_count": "public",
-    **dict.fromkeys(("prepared_call", "prepared_async_call", "prepared_timed_call"), "as PyCUDA has them"),
     "searchsorted": "as NumPy has it",
     "source_released": "public",
 }

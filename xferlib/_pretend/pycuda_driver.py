@@ -399,7 +399,7 @@ class PycudaFunction:
             each.pre_call(stream)
         seconds = None
         if time_kernel:
-            seconds = self.prepared_timed_call(grid, block, *args, shared_size=shared)()
+            seconds = self.time_prepared(grid, block, *args, shared_size=shared)()
         else:
             self._launch(grid, block, args, stream, shared)
         for each in handlers:
@@ -418,13 +418,13 @@ class PycudaFunction:
             policy.refuse("a kernel with textures")
         return self
 
-    def prepared_call(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> None:
+    def call_prepared(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> None:
         self._launch(grid, block, args, None, shared_size)
 
-    def prepared_async_call(self, grid: Any, block: Any, stream: Any, *args: Any, shared_size: int = 0) -> None:
+    def call_prepared_on(self, grid: Any, block: Any, stream: Any, *args: Any, shared_size: int = 0) -> None:
         self._launch(grid, block, args, stream, shared_size)
 
-    def prepared_timed_call(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> Callable[[], float]:
+    def time_prepared(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> Callable[[], float]:
         start, end = PycudaEvent(), PycudaEvent()
         start.record()
         self._launch(grid, block, args, None, shared_size)
@@ -435,6 +435,8 @@ class PycudaFunction:
             return end.time_since(start) * 1e-3
 
         return find_seconds
+
+    prepared_call, prepared_async_call, prepared_timed_call = call_prepared, call_prepared_on, time_prepared
 
     def get_attribute(self, attr: Any) -> int:
         return int(getattr(self._own.attributes(), _FUNCTION_ATTRIBUTES[attr]))
