@@ -399,7 +399,7 @@ class PycudaFunction:
             each.pre_call(stream)
         seconds = None
         if time_kernel:
-            seconds = self.measure_prepared(grid, block, *args, shared_size=shared)()
+            seconds = self.measure(grid, block, *args, shared_size=shared)()
         else:
             self._launch(grid, block, args, stream, shared)
         for each in handlers:
@@ -424,7 +424,7 @@ class PycudaFunction:
     def call_prepared_on(self, grid: Any, block: Any, stream: Any, *args: Any, shared_size: int = 0) -> None:
         self._launch(grid, block, args, stream, shared_size)
 
-    def measure_prepared(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> Callable[[], float]:
+    def measure(self, grid: Any, block: Any, *args: Any, shared_size: int = 0) -> Callable[[], float]:
         start, end = PycudaEvent(), PycudaEvent()
         start.record()
         self._launch(grid, block, args, None, shared_size)
@@ -436,7 +436,7 @@ class PycudaFunction:
 
         return find_seconds
 
-    prepared_call, prepared_async_call, prepared_timed_call = call_prepared, call_prepared_on, measure_prepared
+    prepared_call, prepared_async_call, prepared_timed_call = call_prepared, call_prepared_on, measure
 
     def get_attribute(self, attr: Any) -> int:
         return int(getattr(self._own.attributes(), _FUNCTION_ATTRIBUTES[attr]))
