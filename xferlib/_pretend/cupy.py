@@ -337,7 +337,7 @@ def make_tables() -> dict[str, ModuleTable]:
         "getDeviceProperties": lambda index: {
             "name": b"simulated device", "totalGlobalMem": streams.NumberedDevice(index).mem_info[1],
             "major": 9, "minor": 0, "multiProcessorCount": 132, "warpSize": 32, "maxThreadsPerBlock": 1024,
-            "sharedMemPerBlock": 49152,
+            "sharedMemPerBlock": 49152, "uuid": bytes(15) + bytes([index]),
         },
         "profilerStart": lambda: None, "profilerStop": lambda: None,
     }  # fmt: skip
