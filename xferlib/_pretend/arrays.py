@@ -20,7 +20,7 @@ def check_dtype(dtype: Any) -> Any:
     """A dtype, if devices hold it."""
     kind = np.dtype(dtype)
     if kind.kind not in "biufc" or kind.itemsize > 16:
-        policy.refuse(f"dtype {kind}, which devices do not hold", ValueError)
+        policy.refuse("dtypes that devices do not hold", ValueError, kind)
     return kind
 
 

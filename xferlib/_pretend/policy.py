@@ -16,8 +16,10 @@ class PretendError(UnsupportedError, AttributeError):
     """The pretended library lacks a name that the real one has."""
 
 
-def _raise(what: str, error: type[Exception] = PretendError) -> NoReturn:
-    raise error(f"{what} is not pretended; run the program on a GPU for it" if error is PretendError else what)
+def _raise(what: str, error: type[Exception] = PretendError, value: object = None) -> NoReturn:
+    if error is PretendError:
+        raise PretendError(f"{what} is not pretended; run the program on a GPU for it")
+    raise error(what if value is None else f"{what}: {value}")
 
 
 def _raise_missing(name: str) -> NoReturn:

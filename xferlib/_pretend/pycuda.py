@@ -460,7 +460,7 @@ def _name_in_c(dtype: Any, with_fp_tex_hack: bool = False) -> str:
         "float64": "double", "complex64": "pycuda::complex<float>", "complex128": "pycuda::complex<double>",
     }  # fmt: skip
     if kind.name not in names:
-        policy.refuse(f"the C name of dtype {kind}", ValueError)
+        policy.refuse("dtypes without a name in C", ValueError, kind)
     return names[kind.name]
 
 
