@@ -226,16 +226,18 @@ def change(x, name, value):
         return x.ravel().reshape(x.shape)
     return x.copy() if name == "copy" else -x if name == "negative" else x + x
 
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=100, deadline=None, database=None)
 @given(st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(["float32", "int16", "complex64"]), STEPS)
 def test_views_have_numpys_elements(shape, dtype, steps):
     h = (np.arange(np.prod(shape)).reshape(shape) - 3).astype(dtype)
     x = upload(h)
+    has_numpys_order = True
     for name, value in steps:
         h, x = change(h, name, value), change(x, name, value)
-        assert (x.shape, x.dtype, x.size, x.flags.c_contiguous) == (h.shape, h.dtype, h.size, h.flags.c_contiguous) or (
-            name in ("copy", "negative", "double")  # whose order each library chooses
-        )
+        assert (x.shape, x.dtype, x.size) == (h.shape, h.dtype, h.size)
+        has_numpys_order &= name not in ("copy", "negative", "double")  # whose order each library chooses
+        if has_numpys_order or name == "ravel":
+            assert x.flags.c_contiguous == h.flags.c_contiguous
         assert np.array_equal(x.get(), h)
     y = x.copy()
     y[...] = 2

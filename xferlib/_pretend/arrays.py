@@ -220,8 +220,10 @@ class PretendedArray:
     def ravel(self, order: str = "C") -> Self:
         wanted = order_of(self, order)
         if wanted == "K":
-            return self.transpose(*axes_of(self)).reshape(-1)
-        return self.reshape(-1) if wanted == "C" else self.transpose().reshape(-1)
+            flat = self.transpose(*axes_of(self)).reshape(-1)
+        else:
+            flat = self.reshape(-1) if wanted == "C" else self.transpose().reshape(-1)
+        return flat if flat.flags.c_contiguous else flat.copy("C")
 
     def flatten(self, order: str = "C") -> Self:
         return self.ravel(order).copy()
