@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
+
 ROOT = Path(__file__).parents[1]
 PATH = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
 
@@ -69,12 +71,23 @@ y[0] += 1; g[0] += 1
 y *= 2; g *= 2
 y[:, 0] = cp.arange(4); g[:, 0] = np.arange(4)
 same(y, g)
-y[...] = h
+y[:] = h
 same(y, h)
 cupyx.scatter_add(y, ([0, 0], [1, 1]), 1)
 np.add.at(h2 := h.copy(), ([0, 0], [1, 1]), 1)
 same(y, h2)
 same(copy.deepcopy(x), h); same(pickle.loads(pickle.dumps(x)), h)
+assert cp.shares_memory(x, x[1:]) and not cp.shares_memory(x[:, ::2], x[:, 1::2]) and not cp.shares_memory(x, x.copy())
+class Mesh(cp.ndarray):
+    def __new__(cls, n):
+        return cp.ndarray.__new__(cls, (n,), dtype=np.float32)
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        plain = [each.view(cp.ndarray) if isinstance(each, Mesh) else each for each in inputs]
+        return super().__array_ufunc__(ufunc, method, *plain, **options).view(Mesh)
+mesh = Mesh(3)
+mesh[:] = 2
+assert type(mesh + 1) is Mesh and type(mesh[1:]) is Mesh and (mesh * mesh).tolist() == [4, 4, 4]
+assert type(mesh * mesh) is Mesh and type(-mesh) is Mesh and type(mesh.sum()) is cp.ndarray
 assert float(x[0, 0]) == -2 and x[0, 1].item() == h[0, 1] and f"{x[0, 0]:.1f}" == "-2.0" and len(x) == 4
 assert cp.get_array_module(x) is cp and cp.get_array_module(h) is np and isinstance(x, cp.ndarray)
 
@@ -108,7 +121,8 @@ same(cp.random.uniform(0, 1, 4, dtype=np.float32), numbers.uniform(0, 1, 4).asty
 # what the real library refuses
 for call, error in [
     (lambda: np.asarray(x), TypeError), (lambda: x + h, TypeError), (lambda: cp.no_such_name, AttributeError),
-    (lambda: x[0].__setitem__(slice(0, 2), h[0, :2]), TypeError), (lambda: cp.asarray(["text"]), ValueError),
+    (lambda: x[0].__setitem__(slice(0, 2), h[0, :2]), ValueError), (lambda: x.__setitem__(..., h), ValueError),
+    (lambda: cp.asarray(["text"]), ValueError),
     (lambda: x.reshape(5, 5), ValueError), (lambda: cp.cuda.Device(7), RuntimeError),
 ]:
     try:
@@ -123,6 +137,33 @@ print("all of it")
 
 def test_a_program_computes_what_numpy_computes(tmp_path: Path) -> None:
     done = run(tmp_path, PROGRAM, "xferlib", "pretend", "cupy", "program.py", "--flag")
+    assert done.stdout == "all of it\n", done.stdout + done.stderr
+
+
+SPARSE = """
+import cupy as cp
+import cupyx.scipy.sparse as sparse
+import numpy as np
+from cupyx.scipy.sparse.linalg import cg, spsolve
+
+h = np.arange(12, dtype=np.float64).reshape(4, 3)
+x = cp.asarray(h)
+a = sparse.eye(4, format="csr") * 2 + sparse.csr_matrix(cp.eye(4))
+a += sparse.eye(4, k=1)
+host = a.get().toarray()
+assert isinstance(a, sparse.csr_matrix) and not isinstance(a, sparse.coo_matrix) and a.shape == (4, 4)
+for found, expected in [(a @ x, host @ h), (x.T @ a, h.T @ host), (a.dot(x), host @ h), (a.toarray(), host)]:
+    assert isinstance(found, cp.ndarray) and np.allclose(found.get(), expected)
+assert np.allclose(host @ spsolve(a, x[:, 0]).get(), h[:, 0])
+found, info = cg(a.T @ a, x[:, 0], tol=1e-12, atol=None)
+assert info == 0 and np.allclose(host.T @ host @ found.get(), h[:, 0])
+print("all of it")
+"""
+
+
+def test_sparse_matrices_are_scipys(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    done = run(tmp_path, SPARSE, "xferlib", "pretend", "cupy", "program.py")
     assert done.stdout == "all of it\n", done.stdout + done.stderr
 
 
@@ -155,8 +196,269 @@ def test_the_plug_in_finds_a_missing_synchronisation(tmp_path: Path) -> None:
     assert "test_forgets_to_wait" in done.stdout
 
 
+VIEWS = """
+import numpy as np
+from hypothesis import given, settings, strategies as st
+
+if LIBRARY == "cupy":
+    import cupy as library
+    upload = library.asarray
+else:
+    from pycuda import gpuarray as library
+    upload = library.to_gpu
+
+STEPS = st.lists(st.one_of(
+    st.tuples(st.just("transpose"), st.permutations(range(3))),
+    st.tuples(st.just("reverse"), st.integers(0, 2)),
+    st.tuples(st.just("part"), st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(1, 3))),
+    st.tuples(st.sampled_from(["copy", "ravel", "negative", "double"]), st.none()),
+), max_size=4)
+
+def change(x, name, value):
+    if name == "transpose":
+        return x.transpose(value)
+    if name == "reverse":
+        return x[tuple(slice(None, None, -1) if axis == value else slice(None) for axis in range(3))]
+    if name == "part":
+        axis, start, step = value
+        return x[tuple(slice(start, None, step) if each == axis else slice(None) for each in range(3))]
+    if name == "ravel":
+        return x.ravel().reshape(x.shape)
+    return x.copy() if name == "copy" else -x if name == "negative" else x + x
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(st.tuples(*[st.integers(1, 4)] * 3), st.sampled_from(["float32", "int16", "complex64"]), STEPS)
+def test_views_have_numpys_elements(shape, dtype, steps):
+    h = (np.arange(np.prod(shape)).reshape(shape) - 3).astype(dtype)
+    x = upload(h)
+    has_numpys_order = True
+    for name, value in steps:
+        h, x = change(h, name, value), change(x, name, value)
+        assert (x.shape, x.dtype, x.size) == (h.shape, h.dtype, h.size)
+        has_numpys_order &= name not in ("copy", "negative", "double")  # whose order each library chooses
+        if has_numpys_order or name == "ravel":
+            assert x.flags.c_contiguous == h.flags.c_contiguous
+        assert np.array_equal(x.get(), h)
+    y = x.copy()
+    y[...] = 2
+    assert np.array_equal(x.get(), h) and (y.get() == 2).all()
+"""
+
+
+@pytest.mark.parametrize("library", ["cupy", "pycuda"])
+def test_views_have_numpys_elements(library: str, tmp_path: Path) -> None:
+    command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", f"--pretend={library}", "-q")
+    done = run(tmp_path, f"LIBRARY = {library!r}\n{VIEWS}", *command, "-c", os.devnull, "test_program.py")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+PYCUDA = """
+import sys
+
+import numpy as np
+import pycuda.autoinit
+import pycuda.driver as drv
+from pycuda import cumath, gpuarray
+from pycuda.elementwise import ElementwiseKernel
+from pycuda.reduction import ReductionKernel
+from pycuda.scan import ExclusiveScanKernel
+from pycuda.tools import DeviceMemoryPool
+
+h = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
+x = gpuarray.to_gpu(h)
+
+def same(found, expected, exact=True):
+    got = found.get()
+    assert got.dtype == expected.dtype and got.shape == expected.shape, (got.dtype, expected.dtype, got.shape)
+    assert np.array_equal(got, expected) if exact else np.allclose(got, expected, rtol=1e-6)
+
+# arrays
+same(x * 2 - 1, h * 2 - 1); same(x.T, h.T); same(x[1:3], h[1:3]); same(-x, -h); same(abs(x), abs(h))
+same(cumath.sin(x), np.sin(h), exact=False); same(x.astype(np.float64), h.astype(np.float64))
+same(gpuarray.sum(x), np.sum(h), exact=False); same(gpuarray.dot(x, x), np.float32((h * h).sum()), exact=False)
+same(gpuarray.max(x), h.max()); same(gpuarray.if_positive(x, x, x * 0), np.maximum(h, 0))
+same(gpuarray.maximum(x, 1), np.maximum(h, 1)); same(x > 0, h > 0); same(gpuarray.where(x > 0, x, -x), abs(h))
+same(gpuarray.arange(0, 5, dtype=np.int32), np.arange(5, dtype=np.int32)); same(x.mul_add(2, x, 3), h * 2 + h * 3)
+same(gpuarray.to_gpu(np.asfortranarray(h)), h); assert gpuarray.zeros(3, np.int32).get().tolist() == [0, 0, 0]
+pool = DeviceMemoryPool()
+same(gpuarray.empty((2, 3), np.float32, allocator=pool.allocate).fill(4), np.full((2, 3), 4, np.float32))
+
+# kernels: of the front end, and a loop, which it refuses
+y = gpuarray.empty_like(x)
+ElementwiseKernel("float a, float *x, float *y", "y[i] = a * x[i] + 1", "scale")(np.float32(3), x, y)
+same(y, np.float32(3) * h + 1)
+energy = ReductionKernel(np.float32, neutral="0", reduce_expr="a+b", map_expr="x[i]*x[i]", arguments="float *x")
+same(energy(x), np.float32((h * h).sum()), exact=False)
+counts = ExclusiveScanKernel(np.int32, "a+b", 0)(gpuarray.to_gpu(np.arange(5, dtype=np.int32)))
+assert counts.get().tolist() == [0, 0, 1, 3, 6]
+
+# memory, streams, events
+address = drv.mem_alloc(h.nbytes)
+drv.memcpy_htod(address, h)
+back = np.empty_like(h)
+drv.memcpy_dtoh(back, int(address))
+assert np.array_equal(back, h)
+assert np.array_equal(drv.from_device_like(drv.to_device(h), h), h)
+drv.memset_d32(address, 7, h.size)
+drv.memcpy_dtoh(back, address)
+assert (back.view(np.uint32) == 7).all()
+pinned, stream, start, end = drv.pagelocked_empty(h.shape, h.dtype), drv.Stream(), drv.Event(), drv.Event()
+pinned[:] = h
+start.record(stream)
+drv.memcpy_htod_async(address, pinned, stream)
+end.record(stream)
+end.synchronize()
+assert start.time_till(end) >= 0 and end.query() and stream.is_done()
+drv.memcpy_dtoh(back, address)
+assert np.array_equal(back, h)
+
+# a stream is in order with the default one, and a kernel that reads `float *x` reads it
+ElementwiseKernel("float *x, float *y", "y[i] = x[i]", "copy")(x, y, stream=stream)
+same(y, h)
+other, z = drv.Stream(drv.stream_flags.NON_BLOCKING), gpuarray.empty_like(x)
+drv.Context.synchronize()
+reader = ElementwiseKernel("float *x, float *y", "y[i] = x[i]", "copy")
+reader(x, y, stream=stream); reader(x, z, stream=other)
+drv.Context.synchronize()
+same(z, h)
+
+# devices and contexts
+assert drv.Device.count() == 2 and drv.Device(1).compute_capability() == (9, 0)
+context = drv.Device(1).make_context()
+there = gpuarray.to_gpu(h)
+assert drv.Context.get_device() == drv.Device(1) and np.array_equal(there.get(), h)
+context.pop()
+assert drv.Context.get_device() == pycuda.autoinit.device
+
+# what the real library refuses, and what is missing here
+for call, error in [
+    (lambda: np.asarray(x), TypeError), (lambda: x.reshape(5, 5), ValueError), (lambda: drv.Device(7), Exception),
+    (lambda: drv.memcpy_htod_async(address, h.T[:, ::2]), ValueError), (lambda: bool(x), ValueError),
+    (lambda: drv.np_to_array, AttributeError), (lambda: stream.no_such_member, AttributeError),
+    (lambda: x.bind_to_texref, AttributeError),
+]:
+    try:
+        call()
+    except error as caught:
+        assert str(caught)
+    else:
+        raise AssertionError(error)
+print("all of it")
+"""
+SOURCE = """
+import numpy as np
+import pycuda.autoinit
+import pycuda.driver as drv
+from pycuda import gpuarray
+from pycuda.compiler import SourceModule
+from pycuda.elementwise import ElementwiseKernel
+
+module = SourceModule('''
+#include <stdio.h>
+#include <pycuda-complex.hpp>
+__constant__ float scale[2];
+__global__ void multiply(float *dest, float *a, float *b, int n)
+{
+    uint i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) dest[i] = a[i] * b[i] * scale[1];
+}
+__global__ void conjugate(pycuda::complex<float> *z) { z[threadIdx.x] = conj(z[threadIdx.x]); }
+''', options=["-O3"])
+multiply = module.get_function("multiply")
+scale, nbytes = module.get_global("scale")
+drv.memcpy_htod(scale, np.array([0, 2], np.float32))
+a, b = np.arange(100, dtype=np.float32), np.full(100, 3, np.float32)
+dest = np.zeros_like(a)
+multiply(drv.Out(dest), drv.In(a), drv.In(b), np.int32(100), block=(64, 1, 1), grid=(2, 1))
+assert nbytes == 8 and np.array_equal(dest, a * 6)
+
+# prepared, with addresses and arrays, timed, and on two streams that both read `float *a`
+x, y, z = gpuarray.to_gpu(a), gpuarray.to_gpu(b), gpuarray.zeros(100, np.float32)
+w = gpuarray.zeros_like(z)
+multiply.prepare("PPPi")
+multiply.prepared_call((2, 1), (64, 1, 1), z.gpudata, x.gpudata, int(y.gpudata), 100)
+assert np.array_equal(z.get(), a * 6)
+first, second = drv.Stream(), drv.Stream(1)
+drv.Context.synchronize()
+multiply.prepared_async_call((2, 1), (64, 1, 1), first, z.gpudata, x.gpudata, y.gpudata, 100)
+multiply(w, x, y, np.int32(100), block=(64, 1, 1), grid=(2, 1), stream=second)
+drv.Context.synchronize()
+assert np.array_equal(w.get(), a * 6)
+assert multiply(w, x, y, np.int32(100), block=(64, 1, 1), grid=(2, 1), time_kernel=True) >= 0
+assert multiply.num_regs >= 0 and multiply.shared_size_bytes == 0
+
+c = np.array([1 + 2j, 3 - 4j], np.complex64)
+given = c.copy()
+module.get_function("conjugate")(drv.InOut(given), block=(2, 1, 1))
+assert np.array_equal(given, c.conj())
+count = gpuarray.zeros(5, np.int32)
+ElementwiseKernel("int *n_steps", "while (n_steps[i] < i) { n_steps[i] += 1; }", "steps")(count)
+assert count.get().tolist() == [0, 1, 2, 3, 4]
+
+for wrong in (100, np.int64(100), np.float32(100)):
+    try:
+        multiply(z, x, y, wrong, block=(64, 1, 1), grid=(2, 1))
+    except TypeError as error:
+        assert "#3" in str(error) or "'n'" in str(error)
+    else:
+        raise AssertionError(wrong)
+try:
+    multiply(z, x, y, np.int32(200), block=(128, 1, 1), grid=(2, 1))
+except Exception as error:
+    print(error)
+"""
+PYCUDA_FAULTY = """
+import numpy as np
+import pycuda.autoinit
+import pycuda.driver as drv
+from pycuda import gpuarray
+
+def test_forgets_to_wait():
+    stream, host = drv.Stream(), drv.pagelocked_zeros(1000, np.float32)
+    x = gpuarray.zeros(1000, np.float32) + 1
+    drv.memcpy_dtoh_async(host, x.gpudata, stream)
+    assert host[0] == 1
+
+def test_is_not_in_order():
+    stream, x = drv.Stream(drv.stream_flags.NON_BLOCKING), gpuarray.zeros(1000, np.float32)
+    drv.memcpy_htod_async(x.gpudata, drv.pagelocked_zeros(1000, np.float32), stream)
+    assert (x + 1).get()[0] == 1
+
+def test_reads_what_nothing_has_written():
+    host = np.zeros((1, 512))  # float64
+    memory = drv.mem_alloc(host.nbytes)
+    drv.memcpy_htod(memory, host.astype(np.float32))
+    drv.memcpy_dtoh(host, memory)
+
+def test_waits():
+    stream, host = drv.Stream(), drv.pagelocked_zeros(1000, np.float32)
+    x = gpuarray.zeros(1000, np.float32) + 1
+    drv.memcpy_dtoh_async(host, x.gpudata, stream)
+    stream.synchronize()
+    assert host[0] == 1
+"""
+
+
+def test_a_program_for_pycuda_computes_what_numpy_computes(tmp_path: Path) -> None:
+    done = run(tmp_path, PYCUDA, "xferlib", "pretend", "pycuda", "program.py")
+    assert done.stdout == "all of it\n", done.stdout + done.stderr
+
+
+@needs_nvrtc
+@needs_cc
+def test_pycudas_modules_of_cuda_source_run_and_are_checked(tmp_path: Path) -> None:
+    done = run(tmp_path, SOURCE, "xferlib", "pretend", "pycuda", "program.py")
+    assert "index 100 of 100 elements of float32" in done.stdout, done.stdout + done.stderr
+
+
+def test_faults_of_a_program_for_pycuda_are_found(tmp_path: Path) -> None:
+    command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", "--pretend=pycuda")
+    done = run(tmp_path, PYCUDA_FAULTY, *command, "--xferlib-sim-strict", "-q", "-c", os.devnull, "test_program.py")
+    assert "3 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("library", ["cupi", "numpy"])
 def test_a_library_that_cannot_be_pretended_is_refused(tmp_path: Path, library: str) -> None:
     done = run(tmp_path, "", "pytest", "-p", "xferlib.testing.plugin", f"--pretend={library}", "-c", os.devnull)
     assert done.returncode == 4
-    assert f"'{library}' cannot be pretended; cupy can" in done.stderr
+    assert f"'{library}' cannot be pretended; cupy and pycuda can" in done.stderr

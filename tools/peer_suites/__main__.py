@@ -1,8 +1,9 @@
 """Run the peers' own tests on xferlib: `python -m tools.peer_suites cupy=../cupy pycuda=../pycuda --backend sim`.
 
 Each argument is a peer and a checkout of its sources, of which nothing is kept. The tests run in a process for each
-peer and backend, on a shim of the peer's names over xferlib: `adapting` writes copies whose imports name the shim, and
-`cupy_names`, `pycuda_names`, ... say which of the peer's names are which of xferlib's. ``--record`` notes the counts
+peer and backend, on the modules of `xferlib._pretend`, here over any backend and without what NumPy computes for it:
+`adapting` writes copies whose imports name them, `cupy_names` and `pycuda_names` add names that tests alone use, and
+`guards` ends the tests of what says nothing about xferlib. ``--record`` notes the counts
 in ``results.json``, from which ``--page`` writes the page of the documentation; ``--merge`` takes the lines of counts
 that another machine printed. The exit status is 1 where a test fails for a reason that `exceptions.txt` does not have.
 """
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from tools.peer_suites import adapting, report
 from tools.peer_suites.report import Outcomes
+from xferlib import _pretend as pretend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +42,7 @@ def run(peer: str, checkout: Path, backend: str, extra: Sequence[str] = (), limi
     present = [checkout / each for each in names.FILES if (checkout / each).is_file()]
     if not present:
         raise SystemExit(f"{checkout} has none of {', '.join(names.FILES)}; give a checkout of {peer}")
-    roots = {name.partition(".")[0] for name in names.NAMES}
+    roots = {name.partition(".")[0] for name in (*names.NAMES, *pretend.find_tables(peer))}
     with tempfile.TemporaryDirectory() as folder:
         files = adapting.adapt(present, checkout, Path(folder), roots)
         target = Path(folder) / "results.jsonl"

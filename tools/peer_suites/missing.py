@@ -1,20 +1,16 @@
-"""Names of the peers that xferlib has no part of: a test that uses one is not applicable."""
+"""Parts of the peers that say nothing about xferlib: a test that uses one is not applicable."""
 
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
-import sys
+import inspect
 import threading
-import types
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
 
 import xferlib as xl
-from tools.peer_suites.adapting import SHIM
 
 PREFIX = "not applicable: "
 
@@ -23,7 +19,7 @@ skipped_in_threads: list[str] = []
 """Names that threads of the running test have used: pytest sees only those of its own."""
 
 
-def skip(name: str) -> NoReturn:
+def skip(name: str, *_: Any) -> NoReturn:
     if threading.current_thread() is not threading.main_thread():
         skipped_in_threads.append(name)
     raise pytest.skip.Exception(PREFIX + name)
@@ -31,8 +27,12 @@ def skip(name: str) -> NoReturn:
 
 def needs_compiler() -> None:
     """CUDA source runs everywhere, but for a CPU where NVRTC is not installed."""
-    if xl.get_device().kind != "cuda" and not _has_nvrtc():
+    if lacks_compiler():
         skip("CUDA source without NVRTC")
+
+
+def lacks_compiler(*_: Any, **__: Any) -> bool:
+    return xl.get_device().kind != "cuda" and not _has_nvrtc()
 
 
 @functools.cache
@@ -44,19 +44,6 @@ def _has_nvrtc() -> bool:
     except (ImportError, RuntimeError):
         return False
     return True
-
-
-class Partial:
-    """A class of a peer, of whose members xferlib has some: the use of any other ends the test."""
-
-    __slots__ = ()
-    peer_name = ""
-    """The peer's name of the class, where it is another."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("own", "native", "_own", "_graph"):  # asked for before it is there
-            raise AttributeError(name)
-        skip(f"{self.peer_name or type(self).__name__}.{name}")
 
 
 class Missing:
@@ -98,44 +85,27 @@ for _each in ("lt", "le", "gt", "ge", "add", "sub", "mul", "floordiv", "truediv"
     setattr(Missing, f"__{_each}__", lambda self, *_: skip(self._name))
 
 
-class Shim(types.ModuleType):
-    """A module of a peer: the names that it was given, and `Missing` for all others."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__ = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Missing(f"{self.__name__.removeprefix(SHIM + '.')}.{name}")
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes the modules of a peer, of which the shim knows some.
+def guard(cls: type, members: str, applies: Callable[..., Any], reason: str) -> None:
+    """Let a test end that uses a member of a class where that says nothing about xferlib.
 
     Args:
-        known: The names that have a counterpart, by module.
+        cls: The class.
+        members: Their names.
+        applies: Whether it is so for an object and the arguments; of a property, for the object.
+        reason: Why.
     """
-
-    def __init__(self, known: dict[str, dict[str, Any]]) -> None:
-        self._known = {SHIM: {}, **{f"{SHIM}.{name}": names for name, names in known.items()}}
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        if name.split(".", maxsplit=1)[0] != SHIM:
-            return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)
-
-    def create_module(self, spec: Any) -> Shim:
-        return Shim(spec.name)
-
-    def exec_module(self, module: Any) -> None:
-        vars(module).update(self._known.get(module.__name__, {}))
-        prefix = module.__name__ + "."
-        for name in self._known:
-            if name.startswith(prefix) and "." not in name[len(prefix) :]:
-                setattr(module, name[len(prefix) :], importlib.import_module(name))
+    for member in members.split():
+        setattr(cls, member, _guarded(inspect.getattr_static(cls, member), applies, reason))
 
 
-def install(known: dict[str, dict[str, Any]]) -> None:
-    sys.meta_path.insert(0, Finder(known))
+def _guarded(own: Any, applies: Callable[..., Any], reason: str) -> Any:
+    if isinstance(own, property):
+        return property(lambda self: skip(reason) if applies(self) else own.fget(self), own.fset)  # type: ignore[misc]
+    bound = isinstance(own, (classmethod, staticmethod))
+    function = own.__func__ if bound else own
+
+    @functools.wraps(function)
+    def run(*args: Any, **options: Any) -> Any:
+        return skip(reason) if applies(*args, **options) else function(*args, **options)
+
+    return type(own)(run) if bound else run

@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tools.peer_suites import streams
-from tools.peer_suites.missing import PREFIX, install, skip, skipped_in_threads
+from tools.peer_suites.adapting import SHIM
+from tools.peer_suites.missing import PREFIX, Missing, skip, skipped_in_threads
+from xferlib import _pretend as pretend
+from xferlib._pretend import policy, streams
 
 _peer, _backend, _target = (os.environ[f"PEER_{name}"] for name in ("SUITE", "BACKEND", "RESULTS"))
 _raises = pytest.raises
@@ -49,7 +51,16 @@ def pytest_configure(config: Any) -> None:
     pytest.raises = _without_text
     unittest.TestCase.assertRaisesRegex = lambda self, error, *_: self.assertRaises(error)  # type: ignore[assignment]
     xl.use_backend(_backend)
-    install(names.NAMES)
+    policy.prefix, policy.refuse, policy.find_missing = f"{SHIM}.", skip, Missing
+    policy.is_numpy_allowed = False
+    tables = pretend.find_tables(_peer)
+    for module, added in names.NAMES.items():
+        table = tables.get(module, pretend.ModuleTable({}))
+        tables[module] = table._replace(names={**table.names, **added})
+    for path in names.ABSENT:
+        module, _, name = path.rpartition(".")
+        tables[module] = tables[module]._replace(names={**tables[module].names, name: Missing(path)})
+    pretend.add_modules(tables)
     names.prepare()
 
 

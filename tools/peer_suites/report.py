@@ -113,8 +113,9 @@ def reason_of(name: str, known: list[tuple[str, str]]) -> str:
 
 HEAD = """# The peers' own tests
 
-Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names. Those of CuPy and PyCUDA
-run each night on the backends of a CPU (the workflow `nightly`):
+Tests of CuPy, PyCUDA, PyTorch and Chainer, run on xferlib by a thin shim of their names. Those of CuPy and PyCUDA use
+the modules of `xferlib pretend`, on any backend and without the functions that NumPy computes there, and run each night
+on the backends of a CPU (the workflow `nightly`):
 
 ```sh
 python -m tools.peer_suites cupy=../cupy pycuda=../pycuda --backend numpy,torch,sim --record --page

@@ -1,4 +1,4 @@
-"""``xferlib pretend cupy program.py``: run a program for CuPy without a GPU."""
+"""``xferlib pretend cupy program.py``: run a program for CuPy or PyCUDA without a GPU."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def run_pretend(options: argparse.Namespace) -> int:
 
 
 def _arguments() -> tuple[CommandArgument, ...]:
-    from xferlib import _pretend as pretend
 
     return (
-        argument("library", choices=pretend.LIBRARIES, help="the library that the program imports"),
+        argument(
+            "library",
+            metavar="LIBRARY",
+            help="the library that the program imports, cupy or pycuda; several with commas between them",
+        ),
         argument("program", help="a Python file, run as __main__"),
         argument("arguments", nargs=argparse.REMAINDER, help="the program's own"),
     )
@@ -28,8 +31,8 @@ def _arguments() -> tuple[CommandArgument, ...]:
 COMMANDS = {
     "pretend": Command(
         run_pretend,
-        "Run a program that uses CuPy on the simulated device: without a GPU, and with its missing synchronisation and "
-        "the faults of its kernels reported.",
+        "Run a program that uses CuPy or PyCUDA on the simulated device: without a GPU, and with its missing "
+        "synchronisation and the faults of its kernels reported.",
         _arguments,
     )
 }

@@ -1,12 +1,15 @@
-"""Programs written for CuPy, run on a machine without a GPU: a module `cupy` over the simulated device `sim`.
+"""Programs written for CuPy or PyCUDA, run on a machine without a GPU, over the simulated device `sim`.
 
     python -m xferlib pretend cupy program.py
-    pytest -p xferlib.testing.plugin --pretend=cupy
+    pytest -p xferlib.testing.plugin --pretend=pycuda
 
 The program is not changed. Its arrays lie in simulated memory, its streams and events are the simulator's, its kernels
 are checked as CUDA C on a CPU: a missing synchronisation, an access outside an array and a forgotten barrier are
 reported at the program's line. A function that the simulated device does not compute is computed by NumPy between two
 copies. A name that is missing raises an error.
+
+`functions` finds NumPy's functions, `arrays` has what both libraries' arrays have; `memory`, `streams` and `kernels`
+are what both work with. `cupy` and `pycuda` are the tables of names; `policy` says what happens where one is missing.
 """
 
 from __future__ import annotations
@@ -15,25 +18,35 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import xferlib as xl
-from xferlib.errors import ArgumentError, UnsupportedError, quote
+from xferlib._pretend import policy
+from xferlib._pretend.policy import PretendError as PretendError
+from xferlib.errors import ArgumentError, quote
 
-LIBRARIES = ("cupy",)
+LIBRARIES = ("cupy", "pycuda")
 """Those that can be pretended."""
 
 
-class PretendError(UnsupportedError, AttributeError):
-    """The pretended library lacks a name that the real one has."""
+class ModuleTable(NamedTuple):
+    """The names of a pretended module."""
+
+    names: Mapping[str, Any]
+    find: Callable[[str], Any] | None = None
+    """The object by another name; None where there is none."""
+    is_open: bool = False
+    """Whether it has submodules by any name, each found as this one's names are, by the submodule's own name."""
+    start: Callable[[], Mapping[str, Any]] | None = None
+    """Runs at its import and gives more names; a module that has it is not imported with its package."""
 
 
 class _Module(ModuleType):
-    """A module of a pretended library: the names that it was given, what ``find`` makes of others, or an error."""
+    """A module of a pretended library."""
 
-    def __init__(self, name: str, find: Callable[[str], Any]) -> None:
+    def __init__(self, name: str, find: Callable[[str], Any] | None) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
         self._find = find
@@ -41,12 +54,9 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        found = self._find(name)
+        found = self._find(name) if self._find is not None else None
         if found is None:
-            raise PretendError(
-                f"{self.__name__}.{name} is not pretended; run the program on a GPU for it, or add it in a "
-                f"conftest.py: {self.__name__}.{name} = ..."
-            )
+            return policy.find_missing(f"{self.__name__.removeprefix(policy.prefix)}.{name}")
         setattr(self, name, found)
         return found
 
@@ -55,33 +65,47 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Makes the modules of the pretended libraries before the real ones are looked for."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Any] = {}
+        self.tables: dict[str, ModuleTable] = {}
+
+    def _open_over(self, name: str) -> ModuleTable | None:
+        owners = [owner for owner, table in self.tables.items() if table.is_open and name.startswith(f"{owner}.")]
+        return self.tables[max(owners, key=len)] if owners else None
 
     def find_spec(self, fullname: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
-        if fullname not in self.tables and not any(fullname.startswith(f"{each}.") for each in self._open):
+        if fullname not in self.tables and self._open_over(fullname) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
-    @property
-    def _open(self) -> list[str]:
-        """Modules of which every submodule is there: those that pass what they are asked for to another library."""
-        return [name for name, (_, _, is_open) in self.tables.items() if is_open]
-
     def create_module(self, spec: Any) -> ModuleType:
-        _, make_find, _ = (
-            self.tables.get(spec.name) or self.tables[next(e for e in self._open if spec.name.startswith(e))]
-        )
-        return _Module(spec.name, make_find(spec.name))
+        table = self.tables.get(spec.name) or self._open_over(spec.name)
+        assert table is not None
+        return _Module(spec.name, table.find(spec.name) if table.is_open and table.find else table.find)
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(self.tables.get(module.__name__, ({}, None, False))[0])
+        if table := self.tables.get(module.__name__):
+            vars(module).update(table.names if table.start is None else {**table.names, **table.start()})
         prefix = module.__name__ + "."
-        for name in self.tables:
-            if name.startswith(prefix) and "." not in name[len(prefix) :]:
+        for name, each in self.tables.items():
+            if name.startswith(prefix) and "." not in name[len(prefix) :] and each.start is None:
                 setattr(module, name[len(prefix) :], importlib.import_module(name))
 
 
 _finder = _Finder()
+
+
+def add_modules(tables: Mapping[str, ModuleTable]) -> None:
+    """Let ``import`` give these modules, by their names behind `policy.prefix`."""
+    if policy.prefix:  # a package of which every module is there
+        _finder.tables[policy.prefix.removesuffix(".")] = ModuleTable({}, lambda module: None, is_open=True)
+    _finder.tables.update({f"{policy.prefix}{name}": table for name, table in tables.items()})
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def find_tables(library: str) -> dict[str, ModuleTable]:
+    """The modules of a library."""
+    tables: dict[str, ModuleTable] = importlib.import_module(f"{__name__}.{library}").make_tables()
+    return tables
 
 
 def install(*libraries: str) -> None:
@@ -99,19 +123,17 @@ def install(*libraries: str) -> None:
             raise ArgumentError(
                 f"pretend: {library} is imported already; begin to pretend before the first import of it"
             )
-        tables = importlib.import_module(f"{__name__}.{library}").make_tables()
-        _finder.tables.update(tables)
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
     xl.use_backend("sim")
+    for library in libraries:
+        add_modules(find_tables(library))
 
 
 def run(library: str, program: str, arguments: Sequence[str]) -> None:
-    """Run a program, as ``python program.py`` does, with a pretended library."""
+    """Run a program, as ``python program.py`` does, with a pretended library, or several with commas between them."""
     import runpy
     from pathlib import Path
 
-    install(library)
+    install(*library.split(","))
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))
     runpy.run_path(program, run_name="__main__")

@@ -1,30 +1,39 @@
-"""CuPy's kernels over xferlib's."""
+"""The kernels of CuPy and PyCUDA over xferlib's."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import xferlib as xl
-from xferlib._pretend import loops
-from xferlib._pretend.arrays import wrap
-from xferlib._pretend.devices import own_stream
+from xferlib._pretend import loops, policy
+from xferlib._pretend.arrays import PretendedArray
+from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import bare
+from xferlib._pretend.memory import CupyMemoryPointer, OwnedPointer
+from xferlib._pretend.streams import own_stream
 from xferlib.errors import KernelSyntaxError
 
 
-def _call(kernel: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
-    """Call a kernel of xferlib's on pretended arrays, on the stream that CuPy's ``stream=`` names."""
+def call_kernel(
+    kernel: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], cls: type[PretendedArray]
+) -> Any:
+    """Call a kernel of xferlib's on pretended arrays, on the stream that ``stream=`` names."""
     stream = own_stream(options.pop("stream", None))
-    options.pop("block_size", None)
     given = [bare(each) for each in args]
     named = {name: bare(each) for name, each in options.items()}
-    if stream is None:
-        return wrap(kernel(*given, **named))
-    with stream:
-        return wrap(kernel(*given, **named))
+    with contextlib.nullcontext() if stream is None else stream:
+        return cls.over(kernel(*given, **named))
+
+
+def bare_argument(value: Any) -> Any:
+    """An argument for a kernel of CUDA C: a pointer to memory is its address, an array of NumPy's a struct."""
+    if isinstance(value, np.ndarray):
+        return value
+    return value.ptr if isinstance(value, OwnedPointer) else bare(value)
 
 
 class CupyElementwiseKernel:
@@ -34,6 +43,8 @@ class CupyElementwiseKernel:
         self, in_params: str, out_params: str, operation: str, name: str = "kernel", reduce_dims: bool = True,
         preamble: str = "", no_return: bool = False, return_tuple: bool = False, **options: Any,
     ) -> None:  # fmt: skip
+        if not name.isidentifier():
+            raise ValueError(f"invalid kernel name: {name!r}")
         given = {key: options[key] for key in ("options", "loop_prep", "after_loop") if options.get(key)}
         self.name, self._no_return, self._return_tuple = name, no_return, return_tuple
         self.in_params, self.out_params, self.operation, self.preamble = in_params, out_params, operation, preamble
@@ -48,17 +59,22 @@ class CupyElementwiseKernel:
         )
 
     def __call__(self, *args: Any, **options: Any) -> Any:
+        if options.pop("block_size", 1) <= 0:
+            raise ValueError(f"{self.name}: block_size must be greater than zero")
         given = [_convert(each, parameter) for each, parameter in zip(args, self._parameters, strict=False)]
         try:
             if self._own is None:
                 self._own = self._make(xl.elementwise)
-            found = _call(self._own, given, dict(options))
+            found = call_kernel(self._own, given, dict(options), ndarray)
         except KernelSyntaxError:  # some of them are of the arguments' dtypes
             self._own = self._make(loops.CudaLoop)
-            found = _call(self._own, given, options)
+            found = call_kernel(self._own, given, options, ndarray)
         if self._no_return:
             return None
         return (found,) if self._return_tuple and not isinstance(found, tuple) else found
+
+    def __getattr__(self, name: str) -> Any:
+        return policy.refuse_member(self, name)
 
 
 def _convert(value: Any, parameter: loops.LoopParameter) -> Any:
@@ -83,7 +99,10 @@ class CupyReductionKernel:
         )  # fmt: skip
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        return _call(self._own, args, options)
+        return call_kernel(self._own, args, options, ndarray)
+
+    def __getattr__(self, name: str) -> Any:
+        return policy.refuse_member(self, name)
 
 
 class CupyRawModule:
@@ -94,19 +113,21 @@ class CupyRawModule:
         translate_cucomplex: bool = False, enable_cooperative_groups: bool = False,
         name_expressions: Sequence[str] | None = None, jitify: bool = False,
     ) -> None:  # fmt: skip
-        self._cooperative = enable_cooperative_groups
         if translate_cucomplex or jitify:
-            raise NotImplementedError("CupyRawModule(translate_cucomplex=) and jitify= are not pretended")
-        self._own = xl.raw_module(code, path=path, options=tuple(options), names=tuple(name_expressions or ()))
+            policy.refuse("RawModule(translate_cucomplex=)" if translate_cucomplex else "RawModule(jitify=)")
+        self.enable_cooperative_groups, self.path = enable_cooperative_groups, path
+        self.own = xl.raw_module(code, path=path, options=tuple(options), names=tuple(name_expressions or ()))
 
     def get_function(self, name: str) -> CupyRawKernel:
-        return CupyRawKernel("", name, module=self, enable_cooperative_groups=self._cooperative)
+        return CupyRawKernel("", name, module=self, enable_cooperative_groups=self.enable_cooperative_groups)
 
     def get_global(self, name: str) -> Any:
-        return wrap(self._own.get_global(name)).data
+        found = self.own.get_global(name)
+        info = xl.get_backend(found).view(found)
+        return CupyMemoryPointer(info.pointer, found, info.nbytes)
 
     def compile(self, log_stream: Any = None) -> None:
-        self._own.compile(log_stream=log_stream)
+        self.own.compile(log_stream=log_stream)
 
 
 class CupyRawKernel:
@@ -117,8 +138,8 @@ class CupyRawKernel:
         translate_cucomplex: bool = False, enable_cooperative_groups: bool = False, jitify: bool = False,
         module: CupyRawModule | None = None,
     ) -> None:  # fmt: skip
-        self.name, self.code, self._cooperative = name, code, enable_cooperative_groups
-        self._module = module or CupyRawModule(
+        self.name, self.code, self.enable_cooperative_groups = name, code, enable_cooperative_groups
+        self.module = module or CupyRawModule(
             code, options=options, translate_cucomplex=translate_cucomplex, jitify=jitify
         )
         self._function: Any = None
@@ -126,29 +147,42 @@ class CupyRawKernel:
 
     @property
     def kernel(self) -> Any:
+        """The kernel of xferlib's."""
         if self._function is None:
-            self._function = self._module._own.get_function(self.name)
+            self._function = self.module.own.get_function(self.name)
         return self._function
 
-    def __call__(
-        self, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, stream: Any = None
-    ) -> None:
-        given = [*map(bare, args)]
-        options = {"shared_nbytes": shared_mem, "cooperative": self._cooperative}
-        _call(lambda: self.kernel(tuple(grid), tuple(block), given, **options), (), {"stream": stream})
+    def __call__(self, grid: Any, block: Any, args: Any = (), *, shared_mem: int = 0, stream: Any = None) -> None:
+        given = [*map(bare_argument, args if isinstance(args, (list, tuple)) else (args,))]
+        self.kernel(
+            tuple(grid), tuple(block), given, shared_nbytes=shared_mem, stream=own_stream(stream),
+            cooperative=self.enable_cooperative_groups,
+        )  # fmt: skip
+
+    def linear_launch(self, size: int, args: Any, shared_mem: int = 0, block_max_size: int = 128) -> None:
+        block = min(max(int(size), 1), block_max_size)
+        self((-(-int(size) // block),), (block,), args, shared_mem=shared_mem)
 
     def compile(self, log_stream: Any = None) -> None:
-        self._module.compile(log_stream)
+        self.module.compile(log_stream)
 
     @property
     def attributes(self) -> dict[str, int]:
         found = self.kernel.attributes()
-        return {
-            "max_threads_per_block": found.max_threads, "num_regs": found.registers,
-            "shared_size_bytes": found.shared_nbytes, "local_size_bytes": found.local_nbytes,
-            "const_size_bytes": found.constant_nbytes,
-        }  # fmt: skip
+        return {theirs: getattr(found, ours) for theirs, ours in ATTRIBUTES.items()}
 
     num_regs = property(lambda self: self.attributes["num_regs"])
     max_threads_per_block = property(lambda self: self.attributes["max_threads_per_block"])
     shared_size_bytes = property(lambda self: self.attributes["shared_size_bytes"])
+    local_size_bytes = property(lambda self: self.attributes["local_size_bytes"])
+    const_size_bytes = property(lambda self: self.attributes["const_size_bytes"])
+    ptx_version = property(lambda self: self.attributes["ptx_version"])
+    binary_version = property(lambda self: self.attributes["binary_version"])
+
+
+ATTRIBUTES = {
+    "binary_version": "binary_version", "const_size_bytes": "constant_nbytes", "local_size_bytes": "local_nbytes",
+    "max_threads_per_block": "max_threads", "num_regs": "registers", "ptx_version": "ptx_version",
+    "shared_size_bytes": "shared_nbytes", "max_dynamic_shared_size_bytes": "max_dynamic_shared_nbytes",
+}  # fmt: skip
+"""A kernel's facts by CuPy's names."""

@@ -113,7 +113,7 @@ class CudaLoop:
         if kernel is None:
             kernel = self._compiled[kinds] = self._compile(types, given)
         if count:
-            extents = xl.to_device(np.asarray(meta or [0], np.int64), backend="sim")
+            extents = xl.to_device(np.asarray(meta or [0], np.int64))
             blocks = min(-(-count // _THREADS), 65535)
             kernel((blocks,), (_THREADS,), [*given, extents, np.int64(count)])
         return results[0] if len(results) == 1 else tuple(results) or None

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pretend",
         metavar="LIBRARY",
-        help="run tests that import cupy on the simulated device: --pretend=cupy",
+        help="run tests that import cupy or pycuda on the simulated device: --pretend=cupy",
     )
     group.addoption(
         "--xferlib-cuda-sync",
@@ -58,7 +58,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         from xferlib.errors import ArgumentError
 
         try:
-            pretend.install(library)
+            pretend.install(*library.split(","))
         except ArgumentError as error:
             raise pytest.UsageError(f"--{error}") from None
 
