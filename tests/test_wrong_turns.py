@@ -198,7 +198,7 @@ MISSING: list[tuple[Callable[[], Any], str, str]] = [
         ("asnumpy", r"xferlib\.to_host\(x\) does that"), ("array", r"xferlib\.to_device\(x\) does that"),
         ("sync", r"xferlib\.synchronize\(\) does that"), ("to_devcie", "no attribute 'to_devcie'$"),
         ("cumsum", r"xferlib\.get_array_module\(x\)\.cumulative_sum$"),
-        ("median", r"use numpy\.median with xferlib\.to_host\(x\)$"),
+        ("unwrap", r"use numpy\.unwrap with xferlib\.to_host\(x\)$"),
         ("vectorize", r"xferlib\.elementwise\(function\) does that"),
         ("raw_kernel", r"xferlib\.raw_module\(source\)\.get_function\(name\) does that"),
         ("set_device", r"xferlib\.get_device\(spec\)\.use\(\) does that"),

@@ -261,18 +261,13 @@ def test_every_way_of_the_cpu_gives_the_same_bits(example):
         assert np.array_equal(results[0], getattr(np, name)(x, axis=1))
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_what_depends_on_the_number_of_elements_alone_costs_no_bit(data):
-    """The counts of a variance are zero-dimensional where nodes have one size; without that each node has its own."""
-    dtype = np.dtype(data.draw(st.sampled_from(["f2", "f4", "f8", "c8", "c16", "i4"])))
-    count = data.draw(st.one_of(st.integers(1, 70), st.sampled_from([255, 257, 1023, 1024, 1025, 3000, 4096, 20_001])))
-    rows = data.draw(st.integers(1, max(1, min(40, 40_000 // count))))
+def check_constant_counts(dtype, rows, count, ddof, is_transposed):
+    dtype = np.dtype(dtype)
     values = np.random.default_rng(rows).standard_normal((2, rows, count)) * 3 + 1000
     x = (values[0] + 1j * values[1] if dtype.kind == "c" else values[0]).astype(dtype)
-    if data.draw(st.booleans()):
+    if is_transposed:
         x = np.asfortranarray(x)
-    spec = reductions._make_var(data.draw(st.integers(0, 2))).definition.specialize((dtype,), frozenset())
+    spec = reductions._make_var(ddof).definition.specialize((dtype,), frozenset())
     results = []
     for found, is_small in itertools.product(({0}, set()), (True, False)):
         with mock.patch.object(numpy_reduction, "find_constant", lambda _, found=found: found):
@@ -284,6 +279,22 @@ def test_what_depends_on_the_number_of_elements_alone_costs_no_bit(data):
                 plan.run([x, np.broadcast_to(x[:, :1], x.shape)], results[-1:])
     assert numpy_reduction.find_constant(spec) == {0}
     assert all(same_bits(results[0], each) for each in results[1:])
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_what_depends_on_the_number_of_elements_alone_costs_no_bit(data):
+    """The counts of a variance are zero-dimensional where nodes have one size; without that each node has its own."""
+    dtype = data.draw(st.sampled_from(["f2", "f4", "f8", "c8", "c16", "i4"]))
+    count = data.draw(st.one_of(st.integers(1, 70), st.sampled_from([255, 257, 1023, 1024, 1025, 3000, 4096, 20_001])))
+    rows = data.draw(st.integers(1, max(1, min(40, 40_000 // count))))
+    check_constant_counts(dtype, rows, count, data.draw(st.integers(0, 2)), data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize("count", [1024, 1025, 1026, 1536, 2049, 3072])
+@pytest.mark.parametrize("is_transposed", [True, False])
+def test_the_last_piece_of_the_work_may_be_a_node_of_fewer_elements(count, is_transposed):
+    check_constant_counts("f8", 40, count, 0, is_transposed)
 
 
 def test_small_reductions_of_several_inputs_and_numbers():

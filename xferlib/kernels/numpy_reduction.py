@@ -345,7 +345,7 @@ class NumpyReduction:
             return [self._free(parts[0])]
         # The first piece has complete nodes, if there are any; the last one has the last node.
         values = [each if each.ndim else first for each, first in zip(parts, levels[0].values, strict=True)]
-        level = Level(values, columns, None if levels[-1].last is levels[-1].values else levels[-1].last)
+        level = Level(values, columns, levels[-1].last if self._constants and self._count % node else None)
         while level.count > 1:
             level = level.halve(self._combine_in_place)
         return level.result()
