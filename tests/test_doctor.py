@@ -293,7 +293,7 @@ ON_CPU: list[tuple[dict[str, Any], str, str, str]] = [
         {"nvrtc": "libnvrtc.so.13: not found"},
         "note",
         "NVRTC, which is not installed (libnvrtc.so.13: not found)",
-        "Pip install ",
+        "pip install ",
     ),
     ({"nvrtc": "not found", "platform": "darwin"}, "note", "not installed (not found)", "NVIDIA makes none for macOS"),
     ({"headers": ()}, "note", "CUDA's headers: they are not installed", "cuda-on-cpu"),

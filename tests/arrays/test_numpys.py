@@ -181,7 +181,7 @@ def test_nan_to_num_is_numpys(backend: str, x: Any, copy: bool, posinf: float | 
 @given(st.data())
 def test_arrays_are_joined_as_numpys(backend: str, name: str, data: Any) -> None:
     given_ = data.draw(st.lists(_arrays(), min_size=1, max_size=3))
-    if name.startswith("atleast"):
+    if name.startswith("atleast_"):
         _check(name, *given_)
     else:
         _check(name, [given_[0] for _ in given_])
