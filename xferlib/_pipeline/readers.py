@@ -90,7 +90,7 @@ def count_workers(workers: Any, batches: Any) -> int:
     if not (hasattr(kind, "__len__") and hasattr(kind, "__getitem__")) or isinstance(batches, Mapping):
         raise ArgumentError(
             f"prefetch: workers={found} read items by their numbers, which {kind.__name__} has not; give an object "
-            "with [] and len(), such as a list or a data set, or leave workers away"
+            "with [] and len(), such as a list or a data set, or leave workers out"
         )
     return found
 
