@@ -905,3 +905,36 @@ def test_rows_that_cannot_be_cut_and_workers_without_numbers_are_refused() -> No
             xl.prefetch([x], workers=count)  # type: ignore[arg-type]
     with pytest.raises(e.ArgumentError, match="which generator has not"):
         xl.prefetch((each for each in [x]), workers=2)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_stop_iteration_inside_a_reader_or_a_transform_is_an_error(workers: int | None) -> None:
+    """Taken for the end, it would lose the rest without a word."""
+
+    def stop(number: int) -> Any:
+        if number == 3:
+            next(iter(()))
+        return array(number)
+
+    def transform(batch: Any) -> Any:
+        stop(int(xl.to_host(batch).ravel()[0]))
+        return batch
+
+    class Rows(Sliced):
+        def __getitem__(self, part: Any) -> Any:
+            if part.start >= 4:
+                next(iter(()))
+            return super().__getitem__(part)
+
+    rows: Any = Rows(np.arange(8.0).reshape(8, 1))
+    whole_numbers = [np.full(2, float(number)) for number in range(6)]
+    sources: list[Callable[[], Any]] = [
+        lambda: xl.prefetch(whole_numbers, transform=transform, workers=workers),
+        lambda: xl.prefetch(rows, batch_size=2, workers=workers),
+    ]
+    if workers:
+        sources.append(lambda: xl.prefetch(Items(6, stop), workers=workers))
+    for source in sources:
+        with pytest.raises(RuntimeError, match=r"prefetch: .* raised StopIteration"), source() as batches:
+            for _ in batches:
+                pass

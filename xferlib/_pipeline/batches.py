@@ -53,6 +53,7 @@ from xferlib._core.thresholds import (
 )
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
+from xferlib._runtime.checks import guard_end
 from xferlib._runtime.threads import Handed
 from xferlib._transfer import copies, describe, many, plan, staging
 from xferlib._transfer.describe import CopyTarget, HostEnd, Upload
@@ -521,7 +522,7 @@ class Router:
     ) -> None:
         self.backend = backend
         self.device = device
-        self.transform = transform
+        self.transform = None if transform is None else guard_end("prefetch: transform", transform)
         self.uploader = uploader
         self.may_choose = uploader is not None and transform is None
         self.is_host = not backend.capabilities.streams

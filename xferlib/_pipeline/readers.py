@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,7 @@ from xferlib._core import registry
 from xferlib._core.arguments import flatten
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import checks
-from xferlib._runtime.checks import MOST_AHEAD, whole
+from xferlib._runtime.checks import MOST_AHEAD, guard_end, whole
 from xferlib._runtime.threads import Handed, OwnThread, deferred
 from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, quote
 
@@ -44,7 +45,9 @@ class RowBatches:
             raise IndexError(number)
         begin = number * self._size
         end = min(begin + self._size, self._rows)
-        return self._rebuild([leaf[begin:end] for leaf in self._leaves])
+        return self._rebuild([self._read(leaf, slice(begin, end)) for leaf in self._leaves])
+
+    _read = staticmethod(guard_end("prefetch: reading rows", operator.getitem))
 
 
 def cut_batches(given: Any, batch_size: Any) -> Any:
@@ -109,7 +112,7 @@ class _Shelf(Handed):
     """Items that have been read and not taken: what the threads share. `_changed` is not held while an item is read."""
 
     def __init__(self, items: Any, ahead: int) -> None:
-        self._items = items
+        self._read_item = guard_end("prefetch: reading an item", functools.partial(operator.getitem, items))
         self._count = len(items)
         self._ahead = ahead
         self._begun = self._taken = 0
@@ -126,7 +129,7 @@ class _Shelf(Handed):
         while (number := self._next_number()) is not None:
             item = _Item()
             try:
-                item.value = self._items[number]
+                item.value = self._read_item(number)
             except BaseException as error:
                 item.error = error
             item.hand_on()

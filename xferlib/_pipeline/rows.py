@@ -16,7 +16,7 @@ from xferlib._core.arrays import share_memory
 from xferlib._memory.buffers import Pages
 from xferlib._runtime.checks import has
 from xferlib._transfer.describe import refuse_overlap
-from xferlib.errors import LayoutError, UnsupportedArrayError
+from xferlib.errors import ArgumentError, LayoutError, UnsupportedArrayError, quote
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
@@ -177,6 +177,24 @@ BOUNDARIES: dict[str, Callable[[HostArray, int], HostArray]] = {
 """The row that stands at a place beyond the ends, by the names of `numpy.pad`."""
 
 
+def check_boundary(number: complex, dtype: np.dtype[Any]) -> None:
+    """Check that rows of a dtype hold a number.
+
+    Raises:
+        ArgumentError: They do not.
+    """
+    try:
+        with np.errstate(invalid="ignore"):
+            is_held = dtype.kind in "fcV" or bool(np.full((), number, dtype) == number)
+    except (OverflowError, ValueError):  # of a Python integer; of NaN
+        is_held = False
+    if not is_held or (isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c"):
+        raise ArgumentError(
+            f"stream_map: boundary={quote(number)} is not a number that rows of {dtype} hold; give another one, or one of "
+            f"{', '.join(map(repr, BOUNDARIES))}"
+        )
+
+
 class WithHalo:
     """Chunks of a source with ``halo`` rows more before them and behind.
 
@@ -208,6 +226,7 @@ class WithHalo:
         if not len(places):
             return found[:0]
         if not isinstance(self._boundary, str):
+            check_boundary(self._boundary, found.dtype)
             return np.full((len(places), *found.shape[1:]), self._boundary, found.dtype)
         wanted = BOUNDARIES[self._boundary](places, self.rows)
         first, end = int(wanted.min()), int(wanted.max()) + 1

@@ -169,6 +169,8 @@ def stream_map(
                 "stream_map: out is the source itself, whose rows are read again as the halo of the next chunk; give "
                 "out memory of its own, or None for a new array"
             )
+        if not isinstance(boundary, str) and isinstance(getattr(source, "dtype", None), np.dtype):
+            rows.check_boundary(boundary, source.dtype)
         reader = rows.WithHalo(reader, margin, boundary)
         fn = fn if reduce is not None else rows.Trimmed(fn, margin)
     specs = [] if run is None else list_device_specs(devices)

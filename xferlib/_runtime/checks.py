@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType, ModuleType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -285,6 +286,25 @@ def whole(value: Any, *, least: int | None) -> int | None:
     except Exception:  # a foreign object may raise anything; it is no number
         return None
     return found if found is not None and (least is None or found >= least) else None
+
+
+R = TypeVar("R")
+
+
+def guard_end(what: str, function: Callable[..., R]) -> Callable[..., R]:
+    """``function``, whose StopIteration is an error of its own: taken for the end it would lose what comes behind.
+
+    A generator does the same (PEP 479).
+    """
+
+    @functools.wraps(function, updated=())
+    def guarded(*args: Any) -> R:
+        try:
+            return function(*args)
+        except StopIteration as error:
+            raise RuntimeError(f"{what} raised StopIteration, which ends no iteration there; catch it") from error
+
+    return guarded
 
 
 def has(x: Any, name: str) -> bool:
