@@ -190,8 +190,8 @@ def check_boundary(number: complex, dtype: np.dtype[Any]) -> None:
         is_held = False
     if not is_held or (isinstance(number, (complex, np.complexfloating)) and dtype.kind != "c"):
         raise ArgumentError(
-            f"stream_map: boundary={quote(number)} is not a number that rows of {dtype} hold; give another one, or one of "
-            f"{', '.join(map(repr, BOUNDARIES))}"
+            f"stream_map: boundary={quote(number)} is not a number that rows of {dtype} hold; give another one, or one "
+            f"of {', '.join(map(repr, BOUNDARIES))}"
         )
 
 
