@@ -24,7 +24,18 @@ def run(tmp_path: Path, program: str, *command: str) -> subprocess.CompletedProc
     )
 
 
-PROGRAM = """
+EACH_IS_REFUSED = """\
+    try:
+        call()
+    except error as caught:
+        assert str(caught)
+    else:
+        raise AssertionError(error)
+print("all of it")
+"""
+"""The end of a program, behind ``for call, error in ...:``."""
+PROGRAM = (
+    """
 import copy
 import pickle
 import sys
@@ -125,14 +136,9 @@ for call, error in [
     (lambda: cp.asarray(["text"]), ValueError),
     (lambda: x.reshape(5, 5), ValueError), (lambda: cp.cuda.Device(7), RuntimeError),
 ]:
-    try:
-        call()
-    except error as caught:
-        assert str(caught)
-    else:
-        raise AssertionError(error)
-print("all of it")
 """
+    + EACH_IS_REFUSED
+)
 
 
 def test_a_program_computes_what_numpy_computes(tmp_path: Path) -> None:
@@ -252,7 +258,8 @@ def test_views_have_numpys_elements(library: str, tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-PYCUDA = """
+PYCUDA = (
+    """
 import sys
 
 import numpy as np
@@ -337,14 +344,9 @@ for call, error in [
     (lambda: drv.np_to_array, AttributeError), (lambda: stream.no_such_member, AttributeError),
     (lambda: x.bind_to_texref, AttributeError),
 ]:
-    try:
-        call()
-    except error as caught:
-        assert str(caught)
-    else:
-        raise AssertionError(error)
-print("all of it")
 """
+    + EACH_IS_REFUSED
+)
 SOURCE = """
 import numpy as np
 import pycuda.autoinit

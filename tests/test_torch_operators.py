@@ -414,7 +414,7 @@ def test_tasks_of_one_thread_have_operators_of_their_own() -> None:
 
 
 def test_a_block_leaves_no_mode_behind_in_its_thread() -> None:
-    """A mode costs a microsecond an operation, whatever it does."""
+    """A mode costs a microsecond an operation, also one that changes nothing."""
 
     def work() -> list[int]:
         count = overrides._len_torch_function_stack

@@ -383,37 +383,33 @@ def quantile(
     xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
 ) -> Array:
     """Quantiles over axes; those of several ``q`` from 0 to 1 along a new first axis. NaN where there is a NaN."""
-    return _quantiles(xp, "quantile", a, _to_host(q), axis, method, keepdims=keepdims, is_weak=type(q) in (int, float))
+    return _quantiles(xp, "quantile", a, q, axis, method, keepdims=keepdims)
 
 
 def percentile(
     xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
 ) -> Array:
     """Quantiles over axes, as `quantile`, for ``q`` from 0 to 100."""
-    part = np.true_divide(_to_host(q), 100, out=...)
-    return _quantiles(xp, "percentile", a, part, axis, method, keepdims=keepdims, is_weak=type(q) in (int, float))
+    return _quantiles(xp, "percentile", a, q, axis, method, keepdims=keepdims)
 
 
 def nanquantile(
     xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
 ) -> Array:
     """Quantiles over axes of what is not NaN, as `quantile`; NaN where there is nothing else."""
-    return _quantiles(
-        xp, "nanquantile", a, _to_host(q), axis, method, keepdims=keepdims, is_weak=type(q) in (int, float)
-    )
+    return _quantiles(xp, "nanquantile", a, q, axis, method, keepdims=keepdims)
 
 
 def nanpercentile(
     xp: Namespace, a: Array, q: Any, axis: Axis = None, *, method: Method = "linear", keepdims: bool = False
 ) -> Array:
     """Quantiles over axes of what is not NaN, as `percentile`; NaN where there is nothing else."""
-    part = np.true_divide(_to_host(q), 100, out=...)
-    return _quantiles(xp, "nanpercentile", a, part, axis, method, keepdims=keepdims, is_weak=type(q) in (int, float))
+    return _quantiles(xp, "nanpercentile", a, q, axis, method, keepdims=keepdims)
 
 
-def _quantiles(
-    xp: Namespace, name: str, a: Array, q: HostArray, axis: Axis, method: str, *, keepdims: bool, is_weak: bool
-) -> Array:
+def _quantiles(xp: Namespace, name: str, a: Array, given: Any, axis: Axis, method: str, *, keepdims: bool) -> Array:
+    is_weak = type(given) in (int, float)
+    q = np.true_divide(_to_host(given), 100, out=...) if "percent" in name else _to_host(given)
     info = _info(name, a)
     _refuse_complex(name, info.dtype)
     choice(method, (*_PLACES, *_FRACTIONS), f"{name}: method")
@@ -841,7 +837,7 @@ def bincount(xp: Namespace, x: Array, weights: Array | None = None, minlength: i
     order = xp.argsort(x)
     rows = xp.take(x, order, axis=0)
     places = xp.searchsorted(rows, _on_device(xp, np.arange(count + 1), x), side="left")
-    if weights is None or not info.size:  # NumPy's dtype for no numbers, whatever their weights
+    if weights is None or not info.size:  # NumPy's dtype for no numbers: that of the weights does not count
         return xp.subtract(places[1:], places[:-1])
     if _info("bincount", weights).shape != info.shape:
         raise LayoutError(f"bincount: weights of shape {_info('bincount', weights).shape} for {info.shape} numbers")
