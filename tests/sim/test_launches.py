@@ -1,4 +1,4 @@
-"""Calls that come again: the short way to the machine gives the reports, values and times of the general way."""
+"""Calls that come again: the compiled way to the machine gives the reports, values and times of the general way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sim import IS_LONG
 from xferlib import sim
 from xferlib.kernels import plans
 from xferlib.sim import launches
-from xferlib.sim.machine import Machine, machine
+from xferlib.sim.machine import machine
 
 SEEDS = range(400) if IS_LONG else (*range(8), 15, 28)  # the last two use again what a call that failed had taken
 N = 6
@@ -130,24 +130,22 @@ def _plain(report: str) -> str:
     return re.sub(r"stream \d+", "stream", report)
 
 
-def run_as(seed: int, *, is_direct: bool = False, is_plain: bool = False) -> tuple[list[str], list[Any], float]:
-    """A program by the compiled calls, by the short way in Python, or by the general way."""
+def run_as(seed: int, *, is_direct: bool) -> tuple[list[str], list[Any], float]:
+    """A program by the compiled calls, or by the general way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine(), "is_direct", is_direct)
-        if not is_plain:
-            patch.setattr(Machine, "is_plain", False)
         Program(seed).run()  # a first call prepares, and that makes operations of its own
         return Program(seed).run()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_short_ways_give_what_the_general_way_gives(seed: int) -> None:
-    expected, others, expected_s = run_as(seed)
-    for reports, values, end_s in (run_as(seed, is_plain=True), run_as(seed, is_plain=True, is_direct=True)):
-        assert reports == expected
-        assert round(end_s * 1e12) == round(expected_s * 1e12)  # a difference of times since the process began
-        for found, other in zip(values, others, strict=True):
-            np.testing.assert_array_equal(found, other)
+def test_the_compiled_way_gives_what_the_general_way_gives(seed: int) -> None:
+    expected, others, expected_s = run_as(seed, is_direct=False)
+    reports, values, end_s = run_as(seed, is_direct=True)
+    assert reports == expected
+    assert round(end_s * 1e12) == round(expected_s * 1e12)  # a difference of times since the process began
+    for found, other in zip(values, others, strict=True):
+        np.testing.assert_array_equal(found, other)
 
 
 def test_programs_have_faults_of_several_kinds() -> None:

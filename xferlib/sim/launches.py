@@ -3,8 +3,8 @@
 What a kernel is, which arrays it reads, writes and makes, and what it costs on the virtual clock follows from the
 layouts of its arguments. A `PreparedLaunch` knows that. What is left is to order the operation, to check its accesses,
 and to remember them; where an array is used as a whole and by one stream alone, as most are, the last two take a
-comparison and an assignment for each array. All else goes the way of every operation, `Machine.allocate` and
-`Machine.enqueue`.
+comparison and an assignment for each array. That is compiled (`simulator.c`). All else, and all of it where nothing is
+compiled, goes the way of every operation, `Machine.allocate` and `Machine.enqueue`.
 
 A function of the namespace comes to such a call by way of many checks, which only the layouts decide. So it remembers
 the launch that it came to, by the layouts, and does the same again (`operation`).
@@ -30,7 +30,7 @@ from xferlib.kernels.plans import Plans
 from xferlib.sim import detector, machine, memory, model, schedules, timing
 from xferlib.sim.arrays import ArrayKind, SimArray, find_kind, kind_of, spans_of
 from xferlib.sim.machine import KERNELS, Allocation, Lifetimes, Machine
-from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream, Stager
+from xferlib.sim.model import HostThread, LastOwner, Operation, SimStream
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device
@@ -124,7 +124,7 @@ class PreparedLaunch:
     """
 
     __slots__ = (
-        "_accesses", "_device", "_lane", "_makes", "_name", "_nbytes", "_new_nbytes", "_simulator", "in_c"
+        "_accesses", "_device", "_makes", "_name", "_nbytes", "_simulator", "in_c"
     )  # fmt: skip
 
     def __init__(
@@ -135,9 +135,7 @@ class PreparedLaunch:
         self._device = device
         self._accesses = accesses = LaunchedAccesses(reads, writes)
         self._makes = makes
-        self._new_nbytes = sum(each.nbytes for each in makes)
-        self._nbytes = sum(nbytes[each] for each in accesses.used) + self._new_nbytes
-        self._lane = device.index, KERNELS
+        self._nbytes = sum(nbytes[each] for each in accesses.used) + sum(each.nbytes for each in makes)
         self._simulator = simulator = machine.simulator()
         self.in_c: Any = None
         """`enqueue` where it makes one array at most, compiled: of arguments, ``run`` and ``called_at``.
@@ -147,8 +145,8 @@ class PreparedLaunch:
         if len(makes) < 2:
             facts: Any = [(each.kind, each.dtype, each.shape, each.strides, each.nbytes) for each in makes] or [None]
             self.in_c = _native.bind_simulated_launch(
-                simulator.machine, accesses, name, device, self._lane, simulator.machine.streams[device].legacy,
-                accesses.reads, accesses.used, self._nbytes, *facts,
+                simulator.machine, accesses, name, device, (device.index, KERNELS),
+                simulator.machine.streams[device].legacy, accesses.reads, accesses.used, self._nbytes, *facts,
             )  # fmt: skip
 
     def enqueue(
@@ -168,112 +166,10 @@ class PreparedLaunch:
         if found is not NotImplemented:
             made = [] if found is None else [found]
         else:
-            made = self._enqueue_plain(given, run, called_at)
+            made = self._enqueue_any(given, run, called_at)
         if not is_library:
             self._declare(given, is_library=is_library)
         return made
-
-    def _enqueue_plain(
-        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], called_at: tuple[CodeLocation, str]
-    ) -> list[SimArray]:
-        simulator = self._simulator
-        stream, simulated, used = simulator.current(self._device), simulator.machine, self._accesses
-        with simulated.lock:
-            hosts, lifetimes, space, timeline = (
-                simulated.hosts,
-                simulated.lifetimes,
-                simulated.memory,
-                simulated.timeline,
-            )
-            is_checked = simulated.detector.is_on
-            host = hosts.current() if hosts._own else hosts.main
-            if lifetimes.deaths and not simulated.forked_from:
-                lifetimes.free_collected()
-            if (
-                not simulated.is_plain or simulated.detector.postponed or lifetimes.released
-                or stream.recorded is not None or type(host) is Stager or not self._fits(simulated)
-            ):  # fmt: skip
-                return self._enqueue_any(simulated, stream, given, run, called_at)
-            location, call = called_at
-            owners: list[Owned] = []
-            made: list[SimArray] = []
-            operands: list[Any] = [
-                (each._memory if each._memory is not None else each.memory()) if type(each) is SimArray else each
-                for each in given
-            ]
-            for new in self._makes:
-                host.time_ps += timeline.enqueue_ps
-                block = space.allocate(new.nbytes, self._device, stream, location)
-                allocation = Allocation(block, lifetimes.deaths)
-                space.enter(block)
-                last_owner = stream.pool.take(new.nbytes, hosts.main.clock)
-                if last_owner is not None:
-                    owners.append((block, last_owner))
-                if new.is_permuted:
-                    operands.append(new.over(allocation).memory())
-                else:
-                    operands.append(space.make_array(block, new.shape, new.dtype))
-                made.append(SimArray(allocation, None, new.kind, operands[-1]))
-            host.time_ps += timeline.enqueue_ps
-            is_alone = not (stream.others or stream.awaited)
-            after = _order_alone(stream, host) if is_alone else simulated.order(stream, host)
-            operation = Operation(self._name, stream, location, functools.partial(run, tuple(operands)), call)
-            operation.is_repeatable = not used.writes
-            try:
-                is_clear = all(each.is_of(stream) for _, each in owners)
-                if not is_checked:  # what is checked later may read it
-                    for span in used.list_written(given, made):
-                        span.block.note_values(span)
-                elif not (is_clear and self._note_plain(operation, stream, given, made)):
-                    used.check(operation, stream, given, made, owners)
-                simulated.engine.order(operation, after)
-                stream.tail = operation
-            except BaseException:
-                if stream.tail is not operation:  # it will not be carried out: no later access can conflict with it
-                    operation.tick = 0
-                raise
-            stream.time_ps = timeline.add_kernel(self._lane, self._nbytes, stream.key, self._name, stream.time_ps)
-            simulated.engine.add(operation)
-            return made
-
-    def _fits(self, simulated: Machine) -> bool:
-        used = simulated.memory.used.get(self._lane[0], 0)
-        return used + self._new_nbytes <= simulated.settings.memory_nbytes
-
-    def _note_plain(self, operation: Operation, stream: SimStream, given: Sequence[Any], made: list[SimArray]) -> bool:
-        """Remember accesses that come after all others to the same memory; False, and nothing done, for any other.
-
-        A whole block that its stream alone uses keeps the last write and the last read, and no more (`Block`).
-        """
-        used = self._accesses
-        reads = len(used.reads)
-        found: list[tuple[SimArray, Block, Any]] = []
-        for number in used.used:
-            array = given[number]
-            block = array.allocation.block
-            accesses = block.accesses
-            if block.has_void and len(found) < reads:
-                return False
-            is_own = type(accesses) is tuple and accesses[1].participant is stream
-            if is_own and (array._uses_whole or array.is_whole()):
-                found.append((array, block, accesses))
-            elif block.is_clear(operation, stream.clock) and array.spans():
-                found.append((array, block, None))
-            else:
-                return False
-        for place, (array, block, accesses) in enumerate(found):
-            if accesses is None:
-                used.note(array, operation, place >= reads)
-            elif place < reads:
-                block.accesses = accesses[0], operation
-            else:
-                block.accesses = operation, operation
-                block.has_void, block.value_flags = False, None
-        for each in made:
-            block = each.allocation.block
-            block.accesses = operation, operation
-            block.has_void = False
-        return True
 
     def _declare(self, given: Sequence[Any], *, is_library: bool | None) -> None:
         stream = self._simulator.current(self._device)
@@ -283,10 +179,10 @@ class PreparedLaunch:
                 allocation.users[stream.key] = stream
 
     def _enqueue_any(
-        self, simulated: Machine, stream: SimStream, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object],
-        called_at: tuple[CodeLocation, str],
-    ) -> list[SimArray]:  # fmt: skip
-        """`enqueue` where more than the detector and the schedule looks at operations."""
+        self, given: Sequence[Any], run: Callable[[tuple[Any, ...]], object], called_at: tuple[CodeLocation, str]
+    ) -> list[SimArray]:
+        """`enqueue` as any operation is enqueued: what is not compiled, or what more than the detector looks at."""
+        stream, simulated = self._simulator.current(self._device), self._simulator.machine
         made = [each.over(simulated.allocate(each.nbytes, stream, called_at[0])) for each in self._makes]
         reads = [given[number] for number in self._accesses.reads]
         writes = [*[given[number] for number in self._accesses.writes], *made]
@@ -316,15 +212,6 @@ class PreparedLaunch:
             return python
         found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(floats), result)
         return found if found is not None else python
-
-
-def _order_alone(stream: SimStream, host: HostThread) -> tuple[Operation | None, ...]:
-    """`Machine.order` for a stream that comes after no other, as most do."""
-    if stream._seen.get(host.key) != host.version:
-        stream.join(host)
-    if stream.time_ps < host.time_ps:
-        stream.time_ps = host.time_ps
-    return (stream.tail,) if stream.last_wait is None else (stream.tail, stream.last_wait)
 
 
 def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:

@@ -1272,14 +1272,6 @@ class Machine:
         self.is_direct = True
         existing.add(self)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing but the detector and the schedule looks at operations, and nothing refuses them."""
-        return (
-            self.function is None and self.guard is None and self.listener is None and self.faults.plan is None
-            and not self.faults.lost and not self.forked_from
-        )  # fmt: skip
-
     # --- entering
 
     def enter(

@@ -349,7 +349,7 @@ static int free_collected(PyObject *schedule)
 
 /* --- the parts of an enqueue */
 
-/* Whether nothing but the detector and the schedule looks at operations, as `Machine.is_plain`. */
+/* Whether nothing but the detector and the schedule looks at operations, and nothing refuses them. */
 static int is_unwatched(PyObject *machine)
 {
     PyObject *faults = SLOT(machine, MACHINE_faults), *hosts = SLOT(machine, MACHINE_hosts), *own = SLOT(hosts, HOSTS__own), *ident;
