@@ -144,7 +144,79 @@ use()
 assert all(found) and len(found) == 13
 """
 
+_MADE_ELSEWHERE = """
+import sys
+import threading
+
+import numpy as np
+import xferlib as xl
+
+xl.use_backend(sys.argv[1])
+x = np.arange(100_000.0)
+stream = xl.Stream()
+made, small = xl.to_device(x), xl.to_device(x[:9])
+event = stream.record()
+
+
+def next_of(batches):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(xl.to_host(next(batches))))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def wait_on(waiting, waited):
+    waiting.wait(waited)
+    return waiting.record().synchronize()
+
+
+uses = {
+    "upload": (xl.to_device_async(x, stream=stream).result, x),
+    "upload of its own": (lambda: xl.to_host(xl.to_device(x)), x),
+    "small upload": (lambda: xl.to_host(xl.to_device(x[:9])), x[:9]),
+    "download": (xl.to_host_async(made).result, x),
+    "small download": (lambda: xl.to_host(small), x[:9]),
+    "small transfers": (lambda: xl.to_host_async(xl.to_device_async(x[:9]).result()).result(), x[:9]),
+    "copy": (lambda: xl.to_host(xl.copy_to(small, xl.to_device(np.zeros(9)))), x[:9]),
+    "copy behind": (lambda: xl.to_host(xl.to_device(made, copy=True)), x),
+    "event": (event.synchronize, None),
+    "event done": (lambda: event.is_done, True),
+    "record": (lambda: stream.record().synchronize(), None),
+    "record on the default stream": (lambda: xl.current_stream().record().synchronize(), None),
+    "wait": (lambda: wait_on(stream, event), None),
+    "wait on the default stream": (lambda: wait_on(xl.current_stream(), event), None),
+    "synchronise": (stream.synchronize, None),
+    "all": (xl.synchronize, None),
+    "stream": (lambda: xl.Stream().synchronize(), None),
+    "in a stream": (lambda: xl.to_host(xl.to_device(x, stream=stream), stream=stream), x),
+    "tree": (lambda: xl.tree.to_host(xl.tree.to_device([x[:9]]))[0], x[:9]),
+    "map": (lambda: xl.stream_map(lambda chunk: chunk, x, chunk_rows=30_000), x),
+    "pinned": (lambda: xl.to_host(xl.to_device(xl.pinned_empty(9)), out=x[:9].copy()).shape, (9,)),
+}
+for name, (call, expected) in uses.items():
+    found = []
+
+    def use():
+        try:
+            found.append(call())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    got = xl.to_host(found[0]) if xl.is_array(found[0]) else found[0]
+    assert not isinstance(got, Exception), (name, got)
+    assert expected is None or np.array_equal(got, expected), name
+for kind in (list, iter):
+    batches = iter(xl.prefetch(kind([x, x[:9], np.ones(700_000), x])))
+    for expected in (x, x[:9], np.ones(700_000), x):
+        assert np.array_equal(next_of(batches), expected)
+"""
+
 PROGRAMS = {
+    "what one thread made is used by another that has used nothing": (_MADE_ELSEWHERE, ("cupy", "torch", "pycuda")),
     "an array that PyCUDA made is freed in whatever thread it dies": (_DIES_ELSEWHERE, ("pycuda",)),
     "a forked child may end as an interpreter does": (_FORKED, ("cupy", "torch")),  # PyCUDA's handlers fail there
     "every device has been used": (_ENDS, ("cupy", "torch", "pycuda")),

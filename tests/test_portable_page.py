@@ -104,6 +104,8 @@ def test_what_differs_differs(backend: str) -> None:
         before = re.search(r"before ([\d.]+)", on)
         if before is not None and NumpyVersion(np.__version__) >= f"{before[1]}.0":
             continue
+        if "on a GPU" in on and xl.get_device(backend).kind == "cpu":
+            continue
         if backend in on.lower().replace(",", "").split():
             assert differ(result(backend, instead), result("numpy", write)), instead
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xferlib.backends.base import WHY_HOST, ArrayInfo, Capabilities, Device, HostBackend, RawStream, c_strides
-from xferlib.errors import UnsupportedArrayError
+from xferlib.errors import UnsupportedArrayError, UnsupportedDTypeError
 
 _ALIGNMENT = 64  # bytes; JAX copies memory that is aligned to less, instead of adopting it
 
@@ -35,6 +35,19 @@ def _address(array: jax.Array) -> int:
     return address
 
 
+def bits_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype itself; of one that NumPy does not hand over by its protocols, such as bfloat16, integers of its size.
+
+    Raises:
+        UnsupportedDTypeError: JAX has no arrays of it.
+    """
+    if dtype.isbuiltin == 2:  # a dtype of another package
+        return np.dtype(f"u{dtype.itemsize}")
+    if dtype.kind == "V":
+        raise UnsupportedDTypeError(f"JAX has no arrays of {dtype}; move the bytes: x.view(numpy.uint8)")
+    return dtype
+
+
 class _Memory:
     """The memory of a JAX array, for NumPy: writable, and it keeps the array."""
 
@@ -43,7 +56,7 @@ class _Memory:
         self.__array_interface__ = {
             "data": (_address(array), False),
             "shape": array.shape,
-            "typestr": array.dtype.str,
+            "typestr": bits_of(array.dtype).str,
             "version": 3,
         }
 
@@ -70,14 +83,15 @@ class JaxBackend(HostBackend):
         return module
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, device: Device, stream: RawStream) -> jax.Array:
-        nbytes = math.prod(shape) * dtype.itemsize
+        bits, nbytes = bits_of(dtype), math.prod(shape) * dtype.itemsize
         memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
         with jax.enable_x64(True):  # or JAX would make float32 of float64
-            return jax.dlpack.from_dlpack(np.ndarray(shape, dtype, memory, -memory.ctypes.data % _ALIGNMENT))
+            found = jax.dlpack.from_dlpack(np.ndarray(shape, bits, memory, -memory.ctypes.data % _ALIGNMENT))
+            return found if bits == dtype else jax.lax.bitcast_convert_type(found, dtype)  # new memory, of JAX's own
 
     def view(self, array: jax.Array) -> ArrayInfo:
         strides = c_strides(array.shape, array.dtype.itemsize)
         return ArrayInfo(_address(array), array.shape, strides, array.dtype, self.device, False)
 
     def host_view(self, array: jax.Array) -> np.ndarray[Any, Any]:
-        return np.asarray(_Memory(array))
+        return np.asarray(_Memory(array)).view(array.dtype)

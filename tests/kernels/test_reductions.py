@@ -646,3 +646,19 @@ def test_results_lie_as_those_of_numpys_sums(data):
     given_ = np.full(expected.shape, -1, expected.dtype)
     assert reductions.sum(x, **options, out=given_) is given_
     assert np.array_equal(given_, expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 700, 5000])
+def test_a_reduction_may_change_streams_between_calls(count, target):
+    """Each call after the first is done in one step where that fits: on some streams, of some lengths, it does not."""
+    host = np.arange(3 * count, dtype=np.float32).reshape(3, count)
+    x, expected = target.put(host), reductions.sum(host, axis=1)
+    device = xferlib.device_of(x)
+    stream = xferlib.Stream(device) if device.kind != "cpu" else None
+    for _ in range(3):
+        assert same_bits(target.get(reductions.sum(x, axis=1)), expected)
+        if stream is not None:
+            with stream:
+                found = reductions.sum(x, axis=1)
+            stream.synchronize()
+            assert same_bits(target.get(found), expected)

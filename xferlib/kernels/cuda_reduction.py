@@ -1182,8 +1182,9 @@ class CudaReduction:
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None and not stream.handle:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
-        is_shared = shares_scratch(stream, self._scratch_nbytes, self._counters)
-        if self._launch is None or self._rest or stream.handle or not is_shared:
+        if self._launch is None or self._rest or stream.handle:
+            return None
+        if not shares_scratch(stream, self._scratch_nbytes, self._counters):
             return None
         into = self._nowhere
         if self._scratch_nbytes:

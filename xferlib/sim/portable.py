@@ -232,6 +232,8 @@ def _check_kinds(name: str, x: SimArray, other: Any) -> None:
         _refuse(f"{name} of {says}", instead, _DEFAULT)
     if own.kind in "biu" and second.kind in "biu" and "truediv" in name:
         _refuse(f"{name} of integers", "xp.astype(x, dtype) / y, or x // y", _DEFAULT)
+    if own.kind in "biu" and "matmul" in name:
+        _refuse(f"{name} of {own}", "xp.matmul(x, y)", "torch has none on a GPU")
 
 
 def _check_axes(name: str, x: SimArray, other: SimArray) -> None:

@@ -375,6 +375,9 @@ class CudaBackend(Backend, FastPath):
         """The result of a call that depends on the current context: on its default stream, or on its memory."""
         if len(self._devices) == 1 or self.is_inside(device):
             result: int = call(*arguments)
+            if result and result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+                self.attach(device)
+                result = call(*arguments)
             return result
         with self.inside(device):
             return call(*arguments)  # type: ignore[no-any-return]
@@ -421,9 +424,9 @@ class CudaBackend(Backend, FastPath):
     def zeros_for(self, nbytes: int, stream: RawStream) -> Array:
         """Bytes of 0 for work in the order of the stream, in which they are set."""
         array = self.empty((nbytes,), np.dtype(np.uint8), device=stream.device, stream=stream)
-        with self.inside(stream.device):
-            (pointer,) = self.operands([array])
-            check(driver_module.set_bytes(pointer, 0, nbytes, stream.handle), f"clearing memory of {stream.device}")
+        (pointer,) = self.operands([array])
+        result = self._inside(stream.device, driver_module.set_bytes, pointer, 0, nbytes, stream.handle)
+        check(result, f"clearing memory of {stream.device}")
         return array
 
     def _allocate_guarded(
@@ -597,6 +600,7 @@ class CudaBackend(Backend, FastPath):
         return CudaEvent(handle, idle=idle)
 
     def _create_event(self, device: Device, *, timing: bool = False, flags: int = 0) -> int:
+        self.attach(device)
         with self.inside(device):
             result, handle = driver_module.create_event(timing=timing, flags=flags)
         if result:
@@ -695,9 +699,11 @@ class CudaBackend(Backend, FastPath):
         first = second = 0
         if len(self._devices) > 1:
             first, second = self._context(behind.device.index), self._context(stream.device.index)
-        result = enqueue(
-            dst, src, nbytes, behind.handle, event.handle, stream.handle, copied.handle, first, second, is_mutual
-        )
+        handles = behind.handle, event.handle, stream.handle, copied.handle
+        result = enqueue(dst, src, nbytes, *handles, first, second, is_mutual)
+        if result and result in _NO_CONTEXT:  # a thread that has not used CUDA yet
+            self.attach(stream.device)
+            result = enqueue(dst, src, nbytes, *handles, first, second, is_mutual)
         if result == driver_module.INVALID_VALUE and first != second:  # memory that takes `_copy_between`
             return None
         if result:
@@ -733,13 +739,13 @@ class CudaBackend(Backend, FastPath):
         return not idle or driver_module.stream_query(handle) == driver_module.SUCCESS
 
     def copy_to_device(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        result = driver_module.copy_to_device(dst, src, nbytes)
+        result = self._inside(stream.device, driver_module.copy_to_device, dst, src, nbytes)
         return result == driver_module.SUCCESS or self._is_partly_registered(
             result, f"copying {nbytes} bytes to {stream.device}"
         )
 
     def copy_to_host(self, dst: int, src: int, nbytes: int, *, stream: RawStream) -> bool:
-        result = driver_module.copy_to_host(dst, src, nbytes)
+        result = self._inside(stream.device, driver_module.copy_to_host, dst, src, nbytes)
         return result == driver_module.SUCCESS or self._is_partly_registered(
             result, f"copying {nbytes} bytes from {stream.device}"
         )

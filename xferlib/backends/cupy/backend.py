@@ -60,12 +60,14 @@ def make(shape: tuple[int, ...], dtype: np.dtype[Any], pointer: Any = None) -> A
 
     CuPy makes no arrays of dtypes with which it does not compute, but views of them, which move.
     """
-    if dtype.isbuiltin == 1:
-        return _make(shape, dtype.char, pointer)
-    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
+    if dtype.isbuiltin == _REGISTERED or dtype.kind == "V":
+        return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
+    return _make(shape, dtype.char, pointer)
 
 
 _BITS = {1: "B", 2: "H"}
+_REGISTERED = 2
+"""`dtype.isbuiltin` of a dtype of another package. It is 0, and not 1, of one of NumPy's that was in swapped order."""
 
 # `flags` makes an object, which takes as long as the rest of a description; the attribute is private, and may go.
 _is_in_order = attrgetter("_c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "flags.c_contiguous")

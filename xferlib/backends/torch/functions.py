@@ -609,7 +609,7 @@ def _prepare_join(name: str, arrays: Sequence[Tensor]) -> tuple[list[Tensor], to
     if not len(arrays):
         raise ArgumentError(f"{name}: no array is given; give one or more")
     dtypes.device_of(name, *arrays)
-    tensors = [each if isinstance(each, Tensor) else asarray(each) for each in arrays]
+    tensors = [tensor_of(name, each) for each in arrays]
     wanted = dtypes.result_type(*tensors) if len(tensors) > 1 else tensors[0].dtype
     return [dtypes.view_movable(each.to(wanted)) for each in tensors], wanted
 
