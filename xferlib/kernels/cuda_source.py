@@ -17,9 +17,10 @@ The text is part of the disk cache's key: any change of it, a blank too, compile
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -288,16 +289,20 @@ def steps_name(node: Node) -> str:
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
-def _call(node: Node, args: list[str], math: str) -> str:
+def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: Sequence[str] = ()) -> str:
     if node.op == "lookup":
         return _lookup_pair(node.attr, args[0])
     name = str(node.attr)
     if is_in_steps(node, math):
-        return f"xf_exact_{steps_name(node)}({', '.join(args)})"
+        return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
+
+
+_quick_call = functools.partial(_call, step="xf_quick", more=("&own",))
+_again_call = functools.partial(_call, step="xf_again")
 
 
 CUDA = Dialect(
@@ -816,6 +821,15 @@ class _ElementwiseWriter:
         """The operands that pass through the tile, with the elements of an access."""
         self.leads = shape.leader is not None
         self.exists = "j >= lead && j < left" if self.leads else "j < left"
+        nodes, stores = program.nodes, program.stores
+        # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
+        self.is_bounded = bool(
+            any(node.op == "loop" for node in nodes) or self.raw or any(each.index is not None for each in stores)
+        )
+        self.steps = {node.dtype for node in nodes if not self.is_bounded and is_in_steps(node, program.math)}
+        """The types of the calls in steps."""
+        self.is_each = FLOAT16 in self.steps
+        """Whether only those elements of a vector are computed again that are not certain, and all of it is stored."""
 
     def needs_parts(self) -> bool:
         """Whether the elements of an operand are not aligned."""
@@ -829,7 +843,7 @@ class _ElementwiseWriter:
     def kernel(self) -> str:
         body = self._body()
         return f"""\
-struct xf_geometry {{ {self._geometry()} }};
+{self._again() if self.steps else ""}struct xf_geometry {{ {self._geometry()} }};
 extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", ".join(self._parameters())}) {{
 {body}}}
 """
@@ -882,10 +896,12 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines += self._load(number)
         for number in self._outputs():
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
-        lines += self._element_loops()
-        for number in self._outputs():
-            lines += self._flush(number)
-        return lines
+        lines += self._element_loop()
+        flush = [line for number in self._outputs() for line in self._flush(number)]
+        if not self.steps:
+            return [*lines, *flush]
+        again = ["  if (is_unsure) {", *self._compute_again()]
+        return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
     def _tile_body(self, tile: SharedTile) -> list[str]:
         """The body whose block fills the box, computes its elements row by row, and empties it."""
@@ -1057,14 +1073,15 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _outputs(self) -> list[int]:
         return [number for number in self.elements if number in self.program.writes]
 
-    def _address(self, number: int, element: str) -> str:
+    def _address(self, number: int, element: str, pointer: str = "p") -> str:
         axis = max(self.shape.rank, 1) - 1
         kind = self.access[number].kind
         size = self._dtype(number).itemsize
+        start = f"{pointer}{number} + f{number}"
         if kind == "same":
-            return f"p{number} + f{number}"
+            return start
         step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind == "strided" else f"{size}"
-        return f"p{number} + f{number} + ({element}) * {step}"
+        return f"{start} + ({element}) * {step}"
 
     def _load(self, number: int) -> list[str]:
         if number not in self.program.reads:
@@ -1073,9 +1090,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         name = f"l{number}"
         # What is behind the end is computed too, and a function may branch on it.
         lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
+        each = self._element(number, "p")
         if number in self.passed:
-            return [*lines, f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {self._cell(number)};"]
-        each = self._fetch(number, self._address(number, "column + j"))
+            return [*lines, f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
         if self.access[number].kind == "shifted":
             nbytes, place = self._nbytes(number), self._address(number, "column")
@@ -1102,9 +1119,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
+        each = self._put(number, f"o{number}[j]")
         if number in self.passed:
-            return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {self._cell(number)} = o{number}[j];"]
-        each = self._store(number, self._address(number, "column + j"), f"o{number}[j]")
+            return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
@@ -1119,68 +1136,99 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return store(address, value, self._dtype(number), self.words[number])
 
     # --- nodes
-    def _element_loops(self) -> list[str]:
-        """Loops over the elements of a vector: one; or, around calls in steps, one before and one behind each.
+    def _element_loop(self) -> list[str]:
+        """The loop over a vector's elements; behind calls in steps, what computes them again where one is not certain.
 
-        Such a call takes the quick step for all elements and asks once whether it is certain. With a branch for each
-        element a compiler loads the constants and tables of each anew, and waits for each.
+        Such a call takes the quick step for all elements, and the vector asks once whether all were certain. With a
+        branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
-        nodes, stores = self.program.nodes, self.program.stores
-        # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
-        is_bounded = (
-            any(node.op == "loop" for node in nodes) or self.raw or any(each.index is not None for each in stores)
-        )
-        calls = [] if is_bounded else [k for k, node in enumerate(nodes) if is_in_steps(node, self.program.math)]
-        stored = {id(each.value) for each in stores}
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, CUDA)
-        lines: list[str] = []
-        kept: list[Node] = []
-        start = 0
-        for end in calls:
-            part, call = nodes[start:end], nodes[end]
-            later = {id(each) for node in nodes[end:] for each in node.args} | stored
-            body = self._read_kept(kept, part) + writer.statements(part, self.names, f"v{end}_")
-            found = [each for each in part if id(each) in later]
-            lines += [self._array(each) for each in found]
-            body += [f"    a_{self.names[id(each)]}[j] = {self.names[id(each)]};" for each in found]
-            lines += [self._loop_head(), *body, "  }"] if part else []
-            self.names[id(call)] = f"c{end}"
-            lines += [self._array(call), *self._call_in_steps(call)]
-            kept += [*found, call]
-            start = end + 1
-        body = [f"    if (!({self.exists})) continue;"] if is_bounded else []
-        body += self._read_kept(kept, nodes[start:], stored) + writer.statements(nodes[start:], self.names, "v")
-        return [*lines, self._loop_head(), *body, *self._stores(), "  }"]
+        dialect = replace(CUDA, call=_quick_call) if self.steps else CUDA
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect)
+        body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
+        if self.is_bounded:
+            body.insert(0, f"    if (!({self.exists})) continue;")
+        if not self.steps:
+            return [self._loop_head(), *body, "  }"]
+        # Of some hundred float16 elements one is not certain: note which.
+        note = f"    is_unsure |= own{' << j' if self.is_each else ''};"
+        return ["  int is_unsure = 0;", self._loop_head(), "    int own = 0;", *body, note, "  }"]
 
     def _loop_head(self) -> str:
         return f"  #pragma unroll\n  for (int j = 0; j < {self.shape.width}; ++j) {{"
 
-    def _array(self, node: Node) -> str:
-        """The array with a node's values between two loops."""
-        return f"  {c_type(node.dtype)} a_{self.names[id(node)]}[{self.shape.width}];"
+    def _compute_again(self) -> list[str]:
+        """Compute the elements anew by the function `_again`, from what memory holds; they are stored unless `is_each`.
 
-    def _read_kept(self, kept: Iterable[Node], users: Iterable[Node], more: Iterable[int] = ()) -> list[str]:
-        used = {id(each) for node in users for each in node.args}.union(more)
-        names = [(c_type(each.dtype), self.names[id(each)]) for each in kept if id(each) in used]
-        return [f"    const {kind} {name} = a_{name}[j];" for kind, name in names]
-
-    def _call_in_steps(self, node: Node) -> list[str]:
-        """A call for all elements of a vector, whose operands and results are in arrays."""
-        result, name = f"a_{self.names[id(node)]}[j]", steps_name(node)
-        args = ", ".join(f"a_{self.names[id(each)]}[j]" for each in node.args)
-        if node.dtype == FLOAT16:  # one of some hundred elements is not certain: note which
-            quick = f"int own = 0; {result} = xf_quick_{name}({args}, &own); is_unsure |= own << j;"
-            careful = f"if (is_unsure >> j & 1) {result} = xf_careful_{name}({args});"
-        else:
-            quick = f"{result} = xf_quick_{name}({args}, &is_unsure);"
-            careful = f"{result} = xf_again_{name}({args});"
-        return [
-            "  { int is_unsure = 0;",
-            f"{self._loop_head()} {quick} }}",
-            "  if (is_unsure) {",
-            f"{self._loop_head()} {careful} }}",
-            "  } }",
+        To keep the operands for it takes registers, and threads, from all vectors. A compiler that sees that the memory
+        is the same keeps them.
+        """
+        read = [number for number in self.elements if number in self.program.reads]
+        pointers = [number for number in read if number not in self.passed]
+        lines = [
+            f'  const char* again{number} = p{number}; asm volatile("" : "+l"(again{number}));' for number in pointers
         ]
+        if self.is_each:
+            lines += [self._loop_head(), "    if (!(is_unsure >> j & 1)) continue;"]
+        else:
+            lines.append(f"  #pragma unroll 1\n  for (int j = 0; j < {self.shape.width}; ++j) {{")
+        lines.append(f"    if (!({self.exists})) continue;")
+        for number in read:
+            lines.append(f"    const {storage_type(self._dtype(number))} x{number} = {self._element(number, 'again')};")
+        lines.append(f"    const xf_results r = xf_again({', '.join(value for _, value in self._again_arguments())});")
+        for number in self._outputs():
+            lines.append(
+                f"    o{number}[j] = r.y{number};" if self.is_each else f"    {self._put(number, f'r.y{number}')}"
+            )
+        return [*lines, "  }"]
+
+    def _element(self, number: int, pointer: str) -> str:
+        """The element ``j`` of an operand, in the box or at a pointer."""
+        if number in self.passed:
+            return self._cell(number)
+        return self._fetch(number, self._address(number, "column + j", pointer))
+
+    def _put(self, number: int, value: str) -> str:
+        """Store the element ``j`` of an output."""
+        if number in self.passed:
+            return f"{self._cell(number)} = {value};"
+        return self._store(number, self._address(number, "column + j"), value)
+
+    def _again_arguments(self) -> list[tuple[str, str]]:
+        """The parameters of the function `_again`, and their values in the loop."""
+        read, ops = self.program.reads, {node.op for node in self.program.nodes}
+        named = [(number, f"x{number}") for number in self.elements if number in read]
+        named += [(number, f"s{number}") for number in self.scalars]
+        result = [(f"{storage_type(self._dtype(number))} {name}", name) for number, name in named]
+        result += [(f"long long {op}", self._leaf_number(op)) for op in ("index", "size") if op in ops]
+        return result + [(f"long long fact{number}", f"g.fact{number}") for number, _ in enumerate(self.facts)]
+
+    def _again(self) -> str:
+        """The function that computes an element by the careful steps too."""
+        names: dict[int, str] = {}
+
+        def leaf(node: Node) -> str:
+            if node.op == "load":
+                name = "s" if self.program.params[node.attr].is_scalar else "x"
+                return to_register(f"{name}{node.attr}", node.dtype)
+            return f"fact{self.facts.index(node.attr)}" if node.op == "fact" else node.op
+
+        writer = Writer(leaf, self._gather, self._update, self.program.math, replace(CUDA, call=_again_call))
+        lines = writer.statements(self.program.nodes, names, "v")
+        fields = " ".join(f"{storage_type(self._dtype(number))} y{number};" for number in self._outputs())
+        stores = "".join(
+            f"    r.y{each.param} = {to_memory(names[id(each.value)], self._dtype(each.param))};\n"
+            for each in self.program.stores
+        )
+        given = ", ".join(parameter for parameter, _ in self._again_arguments())
+        body = "\n".join(lines)
+        return f"""\
+struct xf_results {{ {fields} }};
+__device__ __noinline__ xf_results xf_again({given}) {{
+{body}
+    xf_results r;
+{stores}    return r;
+}}
+"""
 
     def _leaf(self, node: Node) -> str:
         if node.op == "load":
@@ -1188,7 +1236,10 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return to_register(f"s{node.attr}" if is_scalar else f"l{node.attr}[j]", node.dtype)
         if node.op == "fact":
             return f"g.fact{self.facts.index(node.attr)}"
-        return {"index": "(long long)first + j", "size": "(long long)g.count"}.get(node.op, f"g.length{node.attr}")
+        return f"g.length{node.attr}" if node.op == "length" else self._leaf_number(node.op)
+
+    def _leaf_number(self, op: str) -> str:
+        return {"index": "(long long)first + j", "size": "(long long)g.count"}[op]
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
