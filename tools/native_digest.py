@@ -88,6 +88,8 @@ static inline long long __mul64hi(long long x, long long y) { return (long long)
 #define __fmaf_rn __builtin_fmaf
 #define __fma_rn __builtin_fma
 #define fabsf __builtin_fabsf
+#define fminf __builtin_fminf
+#define fmaxf __builtin_fmaxf
 #define floorf __builtin_floorf
 #define sqrtf __builtin_sqrtf
 #define exp2f __builtin_exp2f

@@ -165,6 +165,8 @@ STEP_VECTORS = 2
 
 With float16 they are slower: of some hundred elements one is not certain.
 """
+RESIDENT = 8
+"""The blocks of such a call on a multiprocessor: more hide more than what few registers cost."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
@@ -348,7 +350,7 @@ class CudaPlan:
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, program, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         if _is_long(program, kind, layout):
-            kind = replace(kind, width=STEP_VECTORS * kind.width)
+            kind = replace(kind, width=STEP_VECTORS * kind.width, parts=STEP_VECTORS, resident=RESIDENT)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]

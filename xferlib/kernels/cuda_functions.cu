@@ -42,6 +42,9 @@ XF_QUICK float xf_signed(float size, float sign) {
 #define XF_IS_SURE(y, high, low, e) ((y) == __fmaf_rn((low) - ((y) - (high)), e, y))
 #define XF_BOUND(b) (1.0f + 0x1.03p25f * (b))
 #define XF_IS_NORMAL(x) (__float_as_uint(x) - XF_HIDDEN < 0x7f000000u)  // and positive
+// What has no result, or an infinite one or 0, is common enough in some arrays that the quick steps are certain of it.
+XF_QUICK float xf_or_nan(float y, int is_none) { return is_none ? XF_NAN : y; }
+XF_QUICK float xf_within(float x, float least, float most) { return fminf(fmaxf(x, least), most); }
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -283,6 +286,9 @@ XF_QUICK float2 xf_exp_quick(float r, float rest, unsigned int k) {
   return s;
 }
 #define XF_POWER_OF_TWO(k) (((k) << 16) & 0xff800000u)  // of a float, from 128 times the exponent
+XF_QUICK float xf_beyond(float y, float x, float least, float most) {
+  return x <= least ? 0.0f : x >= most ? XF_INFINITY : y;
+}
 
 //: exp: exp_careful
 XF_CAREFUL float xf_careful_exp(float x) {
@@ -295,8 +301,9 @@ XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
   float2 s = xf_exp_quick(__fmaf_rn(count, -XF_LN2_128, x), count * -XF_LN2_128_REST, __float_as_uint(t));
   float y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-40f)) && fabsf(x) < 87.0f);
-  return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-40f)) && fabsf(x) < 87.0f) && !(x <= -104.0f || x >= 89.0f);
+  y = __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
+  return xf_beyond(y, x, -104.0f, 89.0f);
 }
 
 //: exp2: exp_careful
@@ -314,8 +321,9 @@ XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
   float y;
   s = xf_exp_quick(p.x, __fmaf_rn(r, XF_LN2_LOW, p.y), __float_as_uint(t));
   y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-40f)) && fabsf(x) < 125.5f);
-  return __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-40f)) && fabsf(x) < 125.5f) && !(x <= -150.0f || x >= 128.0f);
+  y = __uint_as_float(__float_as_uint(y) + XF_POWER_OF_TWO(__float_as_uint(t)));
+  return xf_beyond(y, x, -150.0f, 128.0f);
 }
 
 //: expm1: exp_careful
@@ -327,8 +335,8 @@ XF_CAREFUL float xf_careful_expm1(float x) {
 
 //: expm1_in_pairs: expm1 exp_quick
 // 2^k t - 1 and then 2^k t (exp(r) - 1), whose square term needs two floats as well.
-XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
-  float t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
+XF_QUICK float xf_quick_expm1(float given, int *is_unsure) {
+  float x = fmaxf(given, -40.0f), t = __fmaf_rn(x, XF_128_OVER_LN2, XF_WHOLE), count = t - XF_WHOLE;
   float r = __fmaf_rn(count, -XF_LN2_128, x), rest = count * -XF_LN2_128_REST, scale, q, y;
   float2 f = xf_exp_table[__float_as_uint(t) & 127u], u = xf_product(0.5f * r, r), s = xf_quick_sum(r, u.x), a, p;
   // exp(r) - 1 = s.x + q
@@ -343,8 +351,8 @@ XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
   s = xf_sum(a.x, p.x);
   q += s.y;
   y = s.x + q;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, q, XF_BOUND(0x1.8p-39f)) && fabsf(x) < 87.0f);
-  return xf_signed(y, x);
+  *is_unsure |= !(XF_IS_SURE(y, s.x, q, XF_BOUND(0x1.8p-39f)) && given < 87.0f) && !(given >= 89.0f);
+  return given >= 89.0f ? XF_INFINITY : xf_signed(y, x);
 }
 
 //: tanh: exp_careful
@@ -1420,8 +1428,8 @@ XF_CAREFUL float xf_careful_log(float x) {
 XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   float2 s = xf_log_of_float(x);
   float y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.ep-41f)) && XF_IS_NORMAL(x));
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.ep-41f)) && XF_IS_NORMAL(x)) && x >= 0.0f;
+  return xf_or_nan(y, !(x >= 0.0f));
 }
 
 //: log_other_base: log_quick
@@ -1441,8 +1449,8 @@ XF_CAREFUL float xf_careful_log2(float x) {
 XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG2E_HIGH, XF_LOG2E_LOW);
   float y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.9p-40f)) && XF_IS_NORMAL(x));
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.9p-40f)) && XF_IS_NORMAL(x)) && x >= 0.0f;
+  return xf_or_nan(y, !(x >= 0.0f));
 }
 
 //: log10: log_careful
@@ -1455,8 +1463,8 @@ XF_CAREFUL float xf_careful_log10(float x) {
 XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
   float2 s = xf_rebased(xf_log_of_float(x), XF_LOG10E_HIGH, XF_LOG10E_LOW);
   float y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.8p-40f)) && XF_IS_NORMAL(x));
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.8p-40f)) && XF_IS_NORMAL(x)) && x >= 0.0f;
+  return xf_or_nan(y, !(x >= 0.0f));
 }
 
 //: log1p_quick: log_quick
@@ -1491,8 +1499,8 @@ XF_CAREFUL float xf_careful_log1p(float x) {
 XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
   float2 s = xf_log1p_quick(x, 0.0f);
   float y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-39f)) && x > -1.0f && x < 0x1p100f);
-  return xf_signed(y, x);
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.5p-39f)) && x > -1.0f && x < 0x1p100f) && x >= -1.0f;
+  return xf_or_nan(xf_signed(y, x), !(x >= -1.0f));
 }
 
 //: sine_of_sum: base
@@ -2009,8 +2017,8 @@ XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.s, a.c, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
   float y = h.x + h.y;
-  *is_unsure |= !(XF_IS_SURE(y, h.x, h.y, XF_BOUND(0x1.1p-40f)) && fabsf(x) < 87.0f);
-  return xf_signed(y, x);
+  *is_unsure |= !(XF_IS_SURE(y, h.x, h.y, XF_BOUND(0x1.1p-40f)) && fabsf(x) < 87.0f) && !(fabsf(x) > 90.0f);
+  return xf_signed(fabsf(x) > 90.0f ? XF_INFINITY : y, x);
 }
 
 //: cosh: exp_careful
@@ -2027,8 +2035,8 @@ XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
   xf_split a = xf_split_hyperbolic(fabsf(x));
   float2 h = xf_sine_of_sum(a.c, a.s, a.r, a.rest, __fmaf_rn(a.r, a.rest + a.rest, a.r * a.r));
   float y = h.x + h.y;
-  *is_unsure |= !(XF_IS_SURE(y, h.x, h.y, XF_BOUND(0x1.1p-40f)) && fabsf(x) < 87.0f);
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, h.x, h.y, XF_BOUND(0x1.1p-40f)) && fabsf(x) < 87.0f) && !(fabsf(x) > 90.0f);
+  return fabsf(x) > 90.0f ? XF_INFINITY : y;
 }
 
 //: arctan_careful: odds half_pi
@@ -2371,8 +2379,8 @@ XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   }
   s = xf_arcsine(q, rest, base, times);
   y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, bound) && size < 1.0f);
-  return xf_signed(y, x);
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, bound) && size < 1.0f) && size <= 1.0f;
+  return xf_or_nan(xf_signed(y, x), !(size <= 1.0f));
 }
 
 //: arccos: arcsin_careful
@@ -2399,8 +2407,8 @@ XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   }
   s = xf_arcsine(q, rest, base, times);
   y = s.x + s.y;
-  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.8p-38f)) && size < 1.0f);
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, s.x, s.y, XF_BOUND(0x1.8p-38f)) && size < 1.0f) && size <= 1.0f;
+  return xf_or_nan(y, !(size <= 1.0f));
 }
 
 //: arcsinh: log1p_careful root
@@ -2446,8 +2454,8 @@ XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   u = xf_sum(w.x, d);
   w = xf_log1p_quick(u.x, u.y + w.y + e.y);
   y = w.x + w.y;
-  *is_unsure |= !(XF_IS_SURE(y, w.x, w.y, XF_BOUND(0x1.8p-40f)) && x > 1.0f && x < 0x1p30f);
-  return y;
+  *is_unsure |= !(XF_IS_SURE(y, w.x, w.y, XF_BOUND(0x1.8p-40f)) && x > 1.0f && x < 0x1p30f) && x >= 1.0f;
+  return xf_or_nan(y, !(x >= 1.0f));
 }
 
 //: arctanh: log1p_careful
@@ -2466,8 +2474,8 @@ XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
   w = xf_log1p_quick(w.x, w.y);
   w = xf_pair(0.5f * w.x, 0.5f * w.y);
   y = w.x + w.y;
-  *is_unsure |= !(XF_IS_SURE(y, w.x, w.y, XF_BOUND(0x1.7p-39f)) && size < 1.0f);
-  return xf_signed(y, x);
+  *is_unsure |= !(XF_IS_SURE(y, w.x, w.y, XF_BOUND(0x1.7p-39f)) && size < 1.0f) && size <= 1.0f;
+  return xf_or_nan(xf_signed(y, x), !(size <= 1.0f));
 }
 
 //: cbrt: number
@@ -2917,23 +2925,24 @@ XF_QUICK double xf_expm1_double(double x) {
 //: exp_in_double: exp exp_double
 XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
   unsigned int k;
-  double r = xf_reduce_exp((double)x, &k), s = xf_power_of_two(k);
-  *is_unsure |= !(fabsf(x) < 87.0f);
+  double r = xf_reduce_exp((double)xf_within(x, -104.0f, 104.0f), &k), s = xf_power_of_two(k);
+  *is_unsure |= !(x > -87.0f) && !(x <= -104.0f);
   return xf_round(__fma_rn(s * r, XF_EXP_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: exp2_in_double: exp2 exp_double
 XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
-  float t = x + 0x1.8p18f;  // a multiple of 1/32
-  double r = (double)(x - (t - 0x1.8p18f)), s = xf_power_of_two(__float_as_uint(t));
-  *is_unsure |= !(fabsf(x) < 125.5f);
+  float inside = xf_within(x, -152.0f, 129.0f), t = inside + 0x1.8p18f;  // a multiple of 1/32
+  double r = (double)(inside - (t - 0x1.8p18f)), s = xf_power_of_two(__float_as_uint(t));
+  *is_unsure |= !(x > -125.5f) && !(x <= -150.5f);
   return xf_round(__fma_rn(s * r, XF_EXP2_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: expm1_in_double: expm1 exp_double
 XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
-  *is_unsure |= !(fabsf(x) < 87.0f);
-  return xf_signed(xf_round(xf_expm1_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  *is_unsure |= x != x;
+  double y = xf_expm1_double((double)xf_within(x, -40.0f, 104.0f));
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: tanh_in_double: tanh exp_double quotient_of_doubles
@@ -2955,14 +2964,15 @@ XF_QUICK double xf_hyperbolic(double x, int is_sine) {
 
 //: sinh_in_double: sinh hyperbolic_double
 XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
-  *is_unsure |= !(fabsf(x) < 87.0f);
-  return xf_signed(xf_round(xf_hyperbolic((double)x, 1), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  *is_unsure |= x != x;
+  double y = xf_hyperbolic((double)xf_within(x, -104.0f, 104.0f), 1);
+  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: cosh_in_double: cosh hyperbolic_double
 XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
-  *is_unsure |= !(fabsf(x) < 87.0f);
-  return xf_round(xf_hyperbolic((double)x, 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= x != x;
+  return xf_round(xf_hyperbolic((double)xf_within(x, -104.0f, 104.0f), 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: log_double: quotient_of_doubles
@@ -2998,22 +3008,25 @@ XF_QUICK xf_logarithm xf_split_log(float x) {
 //: log_in_double: log log_double
 XF_QUICK float xf_quick_log(float x, int *is_unsure) {
   xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x);
-  return xf_round(__fma_rn(a.k, XF_LOG_OF_2, a.s * XF_LOG_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
+  double y = __fma_rn(a.k, XF_LOG_OF_2, a.s * XF_LOG_SERIES(a.u));
+  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
 }
 
 //: log2_in_double: log2 log_double
 XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
   xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x);
-  return xf_round(__fma_rn(a.k, XF_LOG2_OF_2, a.s * XF_LOG2_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
+  double y = __fma_rn(a.k, XF_LOG2_OF_2, a.s * XF_LOG2_SERIES(a.u));
+  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
 }
 
 //: log10_in_double: log10 log_double
 XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
   xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x);
-  return xf_round(__fma_rn(a.k, XF_LOG10_OF_2, a.s * XF_LOG10_SERIES(a.u)), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
+  double y = __fma_rn(a.k, XF_LOG10_OF_2, a.s * XF_LOG10_SERIES(a.u));
+  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
 }
 
 //: log1p_double: log_double
@@ -3029,15 +3042,16 @@ XF_QUICK double xf_log1p_double(double x) {
 
 //: log1p_in_double: log1p log1p_double
 XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
-  *is_unsure |= !(x > -1.0f && x < XF_INFINITY);
-  return xf_signed(xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  *is_unsure |= x == -1.0f || x == XF_INFINITY;
+  float y = xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  return xf_or_nan(xf_signed(y, x), !(x >= -1.0f));
 }
 
 //: arctanh_in_double: arctanh log1p_double quotient_of_doubles
 XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
   double size = (double)fabsf(x), y = 0.5 * xf_log1p_double(xf_quotient_of_doubles(size + size, 1.0 - size));
-  *is_unsure |= !(fabsf(x) < 1.0f);
-  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  *is_unsure |= size == 1.0;
+  return xf_or_nan(xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), !(size <= 1.0));
 }
 
 //: arcsinh_in_double: arcsinh log1p_double quotient_of_doubles root_of_double
@@ -3051,9 +3065,9 @@ XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
 //: arccosh_in_double: arccosh log1p_double root_of_double
 XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
   double d = (double)x - 1.0, u = __fma_rn(d, d, d + d);
-  *is_unsure |= !(x > 1.0f && x < 0x1p60f);
+  *is_unsure |= x == 1.0f || x >= 0x1p60f;
   u = xf_log1p_double(d + xf_root_of_double(u));
-  return xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  return xf_or_nan(xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 1.0f));
 }
 
 //: angle_double: double
@@ -3227,8 +3241,8 @@ XF_QUICK double xf_arcsine_double(float size, double base, double times) {
 XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
   float size = fabsf(x);
   double y = xf_arcsine_double(size, size > 0.5f ? XF_HALF_PI_OF_DOUBLE : 0.0, size > 0.5f ? -2.0 : 1.0);
-  *is_unsure |= !(size < 1.0f);
-  return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+  *is_unsure |= size == 1.0f;
+  return xf_or_nan(xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), !(size <= 1.0f));
 }
 
 //: arccos_in_double: arccos arcsine_double
@@ -3236,8 +3250,9 @@ XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
   float size = fabsf(x);
   double times = size > 0.5f ? 2.0 : -1.0;
   double base = size > 0.5f ? (x < 0.0f ? 2.0 * XF_HALF_PI_OF_DOUBLE : 0.0) : XF_HALF_PI_OF_DOUBLE;
-  *is_unsure |= !(size < 1.0f);
-  return xf_round(xf_arcsine_double(size, base, x < 0.0f ? -times : times), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  *is_unsure |= size == 1.0f;
+  base = xf_arcsine_double(size, base, x < 0.0f ? -times : times);
+  return xf_or_nan(xf_round(base, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(size <= 1.0f));
 }
 
 //: erf_in_double: erf double

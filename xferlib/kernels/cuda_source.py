@@ -794,6 +794,10 @@ class CallKind:
     """Of a block."""
     leader: int | None = None
     """The place of the operand where whose memory is aligned vectors begin; None: they begin with the rows."""
+    parts: int = 1
+    """The pieces of a thread's elements, of which the block has all first ones together, then all second ones."""
+    resident: int = 0
+    """The blocks for which a multiprocessor must have registers; 0: as the compiler likes."""
 
 
 def elementwise_source(program: Program, shape: CallKind) -> str:
@@ -820,7 +824,10 @@ class _ElementwiseWriter:
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
         """The operands that pass through the tile, with the elements of an access."""
         self.leads = shape.leader is not None
-        self.exists = "j >= lead && j < left" if self.leads else "j < left"
+        self.part = shape.width // shape.parts
+        self.at = "j" if shape.parts == 1 else f"(j / {self.part} * {shape.threads * self.part} + j % {self.part})"
+        """The distance of a thread's element ``j`` from its first one."""
+        self.exists = f"{'j >= lead && ' if self.leads else ''}{self.at} < left"
         nodes, stores = program.nodes, program.stores
         # Behind the end of a row operands have no value, and a loop whose turns depend on them need not end.
         self.is_bounded = bool(
@@ -841,10 +848,11 @@ class _ElementwiseWriter:
         return "".join(write_unaligned_load(nbytes) for nbytes in sorted({self._nbytes(number) for number in shifted}))
 
     def kernel(self) -> str:
-        body = self._body()
+        body, shape = self._body(), self.shape
+        bounds = f"{shape.threads}, {shape.resident}" if shape.resident else f"{shape.threads}"
         return f"""\
 {self._again() if self.steps else ""}struct xf_geometry {{ {self._geometry()} }};
-extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", ".join(self._parameters())}) {{
+extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._parameters())}) {{
 {body}}}
 """
 
@@ -881,7 +889,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
         if unroll > 1:
             lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
-        lines.append("  if (vector >= g.vectors) return;")
+        if self.shape.parts == 1:
+            lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
         lines += self._vector_body()
         if unroll > 1:
@@ -890,8 +899,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _vector_body(self) -> list[str]:
         """Compute the elements of a vector, from ``column`` on: from the ``lead``-th on, of ``left``."""
-        width = self.shape.width
-        lines = [f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {width};"]
+        width, parts = self.shape.width, self.shape.parts
+        end = width if parts == 1 else (parts - 1) * self.shape.threads * self.part + self.part
+        lines = [f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {end};"]
         for number in self.elements:
             lines += self._load(number)
         for number in self._outputs():
@@ -1027,7 +1037,11 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
         width, rank, index = self.shape.width, self.shape.rank, self.index
         if rank <= 1:
-            lines = [f"  {index} first = vector * {width}, column = first, left = g.count - first;"]
+            first, end = f"vector * {width}", ""
+            if self.shape.parts > 1:
+                first = f"(vector - threadIdx.x) * {width} + threadIdx.x * {self.part}"
+                end = " if (left <= 0) return;"
+            lines = [f"  {index} first = {first}, column = first, left = g.count - first;{end}"]
             return [*lines, *(f"  {index} f{number} = 0;" for number in self.elements), *self._find_start()]
         lines = [
             f"  {index} row = vector / g.row_vectors, column = (vector - row * g.row_vectors) * {width};",
@@ -1100,7 +1114,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = _vector_moves(nbytes, name, self._address(number, "column"), is_load=True)
+            moves = self._moves(nbytes, name, self._address(number, "column"), is_load=True)
             lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
@@ -1125,9 +1139,19 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = _vector_moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
+            moves = self._moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
+
+    def _moves(self, nbytes: int, local: str, address: str, *, is_load: bool) -> str:
+        """The moves of a vector, in its parts."""
+        each = nbytes // self.shape.parts
+        return " ".join(
+            _vector_moves(
+                each, f"((char*){local} + {k * each})", f"{address} + {k * each * self.shape.threads}", is_load=is_load
+            )
+            for k in range(self.shape.parts)
+        )
 
     def _fetch(self, number: int, address: str) -> str:
         return fetch(address, self._dtype(number), self.words[number])
@@ -1185,13 +1209,13 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """The element ``j`` of an operand, in the box or at a pointer."""
         if number in self.passed:
             return self._cell(number)
-        return self._fetch(number, self._address(number, "column + j", pointer))
+        return self._fetch(number, self._address(number, f"column + {self.at}", pointer))
 
     def _put(self, number: int, value: str) -> str:
         """Store the element ``j`` of an output."""
         if number in self.passed:
             return f"{self._cell(number)} = {value};"
-        return self._store(number, self._address(number, "column + j"), value)
+        return self._store(number, self._address(number, f"column + {self.at}"), value)
 
     def _again_arguments(self) -> list[tuple[str, str]]:
         """The parameters of the function `_again`, and their values in the loop."""
@@ -1239,7 +1263,7 @@ __device__ __noinline__ xf_results xf_again({given}) {{
         return f"g.length{node.attr}" if node.op == "length" else self._leaf_number(node.op)
 
     def _leaf_number(self, op: str) -> str:
-        return {"index": "(long long)first + j", "size": "(long long)g.count"}[op]
+        return {"index": f"(long long)first + {self.at}", "size": "(long long)g.count"}[op]
 
     def _gather(self, node: Node, array: int, args: list[str]) -> str:
         """An element of a raw array; 0 out of range, so that a wrong kernel cannot read foreign memory."""
