@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tools.float64_constants import Constants, bits_of, float_of, main
+from tools.float64_constants import Constants, bits_of, float_of, main, polynomial
 from tools.kernel_polynomials import mp
 
 STEPS = 64
@@ -114,9 +114,62 @@ def special() -> Constants:
     }
 
 
+def taylor_columns(function: Callable[[Any], Any], places: Iterable[Any], degree: int, rows: int) -> list[list[float]]:
+    """The columns that `taylor` of ``float64_arithmetic.py`` reads, with rows of zeros behind the places."""
+    columns: list[list[float]] = [[] for _ in range(degree + 3)]
+    for place in places:
+        value, slope, *further = mp.taylor(function, place, degree)
+        short = shorten(slope, 26)
+        row = [float(value), float(value - mp.mpf(float(value))), short, float(slope - mp.mpf(short))]
+        for column, each in zip(columns, [*row, *map(float, further)], strict=True):
+            column.append(each)
+    return [column + [0.0] * (rows - len(column)) for column in columns]
+
+
+def gamma() -> Constants:
+    def logarithm(x: Any) -> Any:
+        if x in (1, 2):  # the limit
+            return mp.euler if x == 1 else 1 - mp.euler
+        return mp.loggamma(x) / ((x - 1) * (x - 2))
+
+    with mp.workdps(60):
+        plain = taylor_columns(mp.gamma, [1 + mp.mpf(k) / 32 for k in range(33)], 10, 64)
+        logarithms = taylor_columns(logarithm, [mp.mpf(k) / 32 for k in range(16, 97)], 11, 112)
+        logarithms = [[0.0] * 16 + column for column in logarithms]
+        half, whole = mp.log(2 * mp.pi) / 2, mp.log(mp.pi)
+
+        def series(u: Any) -> Any:
+            x = 1 / mp.sqrt(u) if u else None
+            return x * (mp.loggamma(x) - (x - 0.5) * mp.log(x) + x - half) if x else mp.mpf(1) / 12
+
+        stirling = polynomial(series, mp.mpf(10) ** -6, mp.mpf(1) / 64, 8)
+    return {
+        **{f"gamma_{k}": column for k, column in enumerate(plain)},
+        **{f"log_{k}": column for k, column in enumerate(logarithms)},
+        "half_log": [float(half), float(half - mp.mpf(float(half)))],
+        "log_pi": [float(whole), float(whole - mp.mpf(float(whole)))],
+        "stirling": stirling,
+    }
+
+
+def errors() -> Constants:
+    slope, inverse, root = 2 / mp.sqrt(mp.pi), mp.sqrt(mp.pi) / 2, mp.sqrt(mp.mpf(1) / 2)
+    first = bits_of(0.5) >> 48
+    middles = [mp.mpf(float_of((first + k << 48) + (1 << 47))) for k in range(96)]
+    with mp.workdps(60):
+        columns = taylor_columns(lambda x: mp.exp(x * x) * mp.erfc(x), middles, 11, 128)
+    named = {"slope": slope, "first_inverse": inverse, "root_half": root}
+    return {
+        **{f"erfcx_{k}": column for k, column in enumerate(columns)},
+        **{name: [float(each), float(each - mp.mpf(float(each)))] for name, each in named.items()},
+    }
+
+
 FILES: dict[str, Callable[[], Constants]] = {
     "float64_trigonometry": trigonometry,
     "float64_special": special,
+    "float64_gamma": gamma,
+    "float64_errors": errors,
 }
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
-from xferlib.kernels.formulas import BOUNDS
+from xferlib.kernels.formulas import BOUNDS, OWN
 from xferlib.kernels.functions import TABLE
 from xferlib.testing import configured
 
@@ -89,6 +89,15 @@ def test_values_are_within_their_bounds(engine, name):
     assert _distance_ulp(name, found) <= BOUNDS[name]
 
 
+@pytest.mark.parametrize("name", OWN)
+def test_random_values_are_within_their_bounds(name):
+    pytest.importorskip("mpmath")
+    from tools import special_ulp
+
+    distance, place = special_ulp.worst(name, 60, seed=3)
+    assert distance <= BOUNDS[name], place
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_and_arguments_without_a_value(name):
     x = np.array(list(LIMITS[name]))
@@ -138,7 +147,7 @@ def test_the_cuda_source_gives_the_same_bits():
 
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 def test_compiled_c_gives_the_same_bits():
-    kernel, x, expected = _together(["erf", "sinpi", "cospi", "erfcx", "exp10"])
+    kernel, x, expected = _together(["erf", "sinpi", "erfc", "erfcx", "erfinv", "tgamma", "lgamma", "exp10"])
     with configured(cpu="native"):
         assert all(map(same_bits, kernel(*x), expected))
 

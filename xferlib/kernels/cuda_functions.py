@@ -20,7 +20,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from xferlib.kernels.formulas import PAIRS, is_narrow, rebuild
+from xferlib.kernels.formulas import OWN, PAIRS, is_narrow, rebuild
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
@@ -55,16 +55,22 @@ def sections() -> Sections:
 def narrow_calls(program: Program) -> Program:
     """The program with calls of float32 and float16 in place of what it computes wider and rounds to them.
 
-    A call of float16 takes float32, which holds its operands. The same program if there is none.
+    A call of float16 takes float32, which holds its operands. With ``math="fast"`` those are calls of float32 that no
+    language of a CPU has in float32. The same program if there is none.
     """
-    if program.math != "exact" or not any(_find_rounded(node) for node in program.nodes):
+    find = _find_rounded if program.math == "exact" else _find_special
+    if not any(find(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
-        found = _find_rounded(node)
+        found = find(node)
         if found is None:
             return None
         name, operands = found
+        if find is _find_special:
+            return b.cast(
+                b.emit("call", FLOAT32, tuple(_as_single(b, each, copies) for each in operands), name), node.dtype
+            )
         return b.emit("call", node.dtype, tuple(_as_single(b, each, copies) for each in operands), name)
 
     return rebuild(program, replacement)
@@ -75,6 +81,13 @@ def _as_single(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
     if node.op == "const":
         return b.const(node.attr, FLOAT32)
     return b.cast(copies[id(node.args[0])], FLOAT32) if node.dtype == FLOAT64 else copies[id(node)]
+
+
+def _find_special(node: Node) -> tuple[str, tuple[Node, ...]] | None:
+    """The special function whose rounded float64 result a node is, and its operands."""
+    wide = node.args[0] if node.op == "cast" and node.dtype in (FLOAT16, FLOAT32) else node
+    is_found = wide is not node and wide.op == "call" and wide.dtype == FLOAT64 and wide.attr in OWN
+    return (str(wide.attr), wide.args) if is_found and is_narrow(wide.args[0], node.dtype) else None
 
 
 def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:

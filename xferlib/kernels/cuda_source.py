@@ -281,7 +281,7 @@ def is_in_steps(node: Node, math: str) -> bool:
 
     They have a quick step, which says whether its result is certain, and a careful one for the others.
     """
-    return node.op == "call" and (is_own(node, math) or (node.dtype in (FLOAT16, FLOAT32) and math == "exact"))
+    return node.op == "call" and math == "exact" and (node.dtype in (FLOAT16, FLOAT32) or is_own(node, math))
 
 
 def steps_name(node: Node) -> str:
@@ -347,12 +347,15 @@ def body(program: Program, loads: dict[int, str], *, index: str = "0", size: str
 
 
 def own_functions(programs: Iterable[Program], *, is_any: bool = False) -> list[Float64Function]:
-    """The own float64 functions that programs call; with ``is_any`` those of ``math="fast"`` too."""
+    """The own float64 functions that programs call; with ``is_any`` those of ``math="fast"`` too.
+
+    CUDA has functions for all of them.
+    """
     names = {
         str(node.attr)
         for program in programs
         for node in program.nodes
-        if is_own(node, "exact" if is_any else program.math)
+        if (is_any or program.math == "exact") and is_own(node, "exact")
     }
     return [float64_function(name) for name in sorted(names)]
 

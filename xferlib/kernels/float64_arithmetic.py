@@ -10,10 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xferlib.kernels.formulas import Real, two_sum
+from xferlib.kernels.formulas import Real, two_product, two_sum
 from xferlib.kernels.ir import BOOL, FLOAT64, UINT64, Builder, Column, Node, Table
 
 _MASK = (1 << 64) - 1
+
+
+Pair = tuple[Real, Real]
+"""A sum of two numbers, the second of which is about a rounding error of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,10 @@ class Word:
     def maximum(self, other: int) -> Word:
         return self._op("max", other)
 
+    def where(self, condition: Node, other: Word) -> Word:
+        """This value where ``condition`` is true, else the other."""
+        return Word(self.b, self.b.select(condition, self.node, other.node))
+
     def is_below(self, other: int) -> Node:
         """Whether it is less, as an unsigned integer."""
         return self.b.op("lt", self.node, self.b.const(other, UINT64))
@@ -102,6 +110,16 @@ def bits(x: Real) -> Word:
 def always(b: Builder) -> Node:
     """The condition of a value that always holds."""
     return b.const(True, BOOL)
+
+
+def at_least(x: Real, least: float) -> Real:
+    """The greater one; the number of NaN."""
+    return x.where(x.compare("gt", least), least)
+
+
+def at_most(x: Real, most: float) -> Real:
+    """The smaller one; the number of NaN."""
+    return x.where(x.compare("lt", most), most)
 
 
 WHOLE = 1.5 * 2.0**52
@@ -142,7 +160,7 @@ def scale(high: Real, low: Real, count: Word) -> Real:
     Args:
         high: A number from 1/2 to 4.
         low: What its rounding has left.
-        count: From -1100 to 1100, in two's complement.
+        count: From -2000 to 2000, in two's complement.
     """
     above = count + 2048
     first = above >> 1
@@ -155,3 +173,52 @@ def scale(high: Real, low: Real, count: Word) -> Real:
     b = high.b
     is_tiny = b.op("and", above.is_below(2048 - 1000), large.compare("lt", 1.0))
     return tiny.where(is_tiny, plain)
+
+
+def scale_any(high: Real, low: Real, count: Word) -> Real:
+    """The same for any other number ``high``."""
+    sign = bits(high) & SIGN
+    exponent = (bits(high) ^ sign) >> 52
+    factor = ((exponent ^ -1) + 2047 << 52).real()
+    high, low = (((bits(each) ^ sign).real()) * factor for each in (high, low))
+    return (bits(scale(high, low, count + exponent - 1023)) | sign).real()
+
+
+def product_of_pairs(x: Pair, y: Pair) -> Pair:
+    """The product, right to some 2^-103 of it."""
+    high, error = two_product(x[0], y[0])
+    return sum_of(high, error + (x[0] * y[1] + x[1] * y[0]))
+
+
+def sum_of_pairs(x: Pair, y: Pair) -> Pair:
+    high, low = add(x[0], y[0])
+    return sum_of(high, low + (x[1] + y[1]))
+
+
+def quotient_of_pairs(x: Pair, y: Pair) -> Pair:
+    """The quotient, right to some 2^-103 of it."""
+    inverse = 1.0 / y[0]
+    found = x[0] * inverse
+    product, error = two_product(found, y[0])
+    return sum_of(found, ((x[0] - product) - error + (x[1] - found * y[1])) * inverse)
+
+
+def taylor(table: Table, row: Word, rest: Real, lost: Real) -> Pair:
+    """A series around a place that a table knows, at ``rest + lost``.
+
+    The product that decides the last bit is exact, for the first number of the slope has 26 bits.
+
+    Args:
+        table: Its columns are the value and the slope, each in two numbers, and the coefficients of further powers.
+        row: That of the place.
+        rest: The distance from the place.
+        lost: What its rounding has lost.
+    """
+    value, value_rest, slope, slope_rest, *further = (row.at(table, k) for k in range(len(table.columns)))
+    near = head(rest, 26)
+    bent = further[-1]
+    for each in further[-2::-1]:
+        bent = bent * rest + each
+    high, low = sum_of(value, slope * near)
+    more = (slope + slope_rest) * ((rest - near) + lost) + (slope_rest * near + rest * rest * bent)
+    return sum_of(high, low + (value_rest + more))

@@ -82,17 +82,26 @@ def _exp(x: Real) -> tuple[Real, Node]:
     return power + power * (missing + _exp_less_one(rest)), abs(x).compare("lt", _LARGE)
 
 
-def _clamp(x: Real, most: float) -> Real:
+def clamp(x: Real, most: float) -> Real:
     x = x.of(-most).where(x.compare("lt", -most), x)
     return x.of(most).where(x.compare("gt", most), x)
 
 
-def _scale_power(count: Word, grown: Real, factor: int = 0) -> Real:
-    """``2 ** (count / 128 + factor) * (1 + grown)``, subnormal or infinite too; the count is one of `WHOLE`."""
+def _power_parts(count: Word, grown: Real) -> tuple[Real, Real, Word]:
+    """``2 ** (count / 128) * (1 + grown)`` as a sum of two numbers, from 1 to 2, and an exponent of 2.
+
+    The count is one of `WHOLE`.
+    """
     power, missing = _power_of(count & 127)
     high, low = sum_of(power, power * (missing + grown))
     whole = count - bits(power.of(WHOLE)) + (1 << 20)
-    return scale(high, low, (whole >> 7) - (1 << 13) + factor)
+    return high, low, (whole >> 7) - (1 << 13)
+
+
+def _scale_power(count: Word, grown: Real, factor: int = 0) -> Real:
+    """The same times ``2 ** factor``, subnormal or infinite too."""
+    high, low, exponent = _power_parts(count, grown)
+    return scale(high, low, exponent + factor)
 
 
 def _rare_exp(x: Real) -> Real:
@@ -101,7 +110,7 @@ def _rare_exp(x: Real) -> Real:
 
 def _large_exp(x: Real, factor: int) -> Real:
     """``exp(x) * 2 ** factor``."""
-    rest, _, _, count = _reduce(_clamp(x, 800.0))
+    rest, _, _, count = _reduce(clamp(x, 800.0))
     return x.where(x.compare("ne", x), _scale_power(count, _exp_less_one(rest), factor))
 
 
@@ -118,7 +127,7 @@ def _exp2(x: Real) -> tuple[Real, Node]:
 
 
 def _rare_exp2(x: Real) -> Real:
-    grown, count = _exp2_parts(_clamp(x, 1200.0))
+    grown, count = _exp2_parts(clamp(x, 1200.0))
     count = count - bits(x.of(WHOLE / 128)) + bits(x.of(WHOLE))
     return x.where(x.compare("ne", x), _scale_power(count, grown))
 
@@ -295,6 +304,11 @@ def _log_in(base: _Base, x: Word, lost: int = 0) -> Real:
         rest = first * base.factor
     high, low = sum_of(known, rest)
     return high + (low + (known_rest + tail))
+
+
+def log_of_number(x: Word, lost: int = 0) -> Real:
+    """The natural logarithm of a positive number of these bits, divided by ``2 ** lost``."""
+    return _log_in(_NATURAL, x, lost)
 
 
 def _make_log(base: _Base) -> OwnFunction:
@@ -491,7 +505,7 @@ def _rare_hypot(x: Real, y: Real) -> Real:
 # --- powers
 
 
-def _long_log(x: Word, lost: int = 0) -> tuple[Real, Real]:
+def long_log(x: Word, lost: int = 0) -> tuple[Real, Real]:
     """The natural logarithm of a positive number in two parts, within 2^-68 of it."""
     table = _NATURAL.table
     parts = _take_apart(x, table, lost)
@@ -505,7 +519,7 @@ def _long_log(x: Word, lost: int = 0) -> tuple[Real, Real]:
     return sum_of(high, (error + more) + (small - (rest + first) * 0.5 * second))
 
 
-def _exponent(y: Real, log: Real, log_rest: Real) -> tuple[Real, Real]:
+def product_with_log(y: Real, log: Real, log_rest: Real) -> tuple[Real, Real]:
     """``y * log`` in two parts, the first of which is exact."""
     (a, a_rest), (c, c_rest) = split(y), split(log)
     return a * c, (a * c_rest + a_rest * log) + y * log_rest
@@ -517,9 +531,15 @@ def _reduce_sum(x: Real, more: Real) -> tuple[Real, Word]:
     return ((x - count * _STEP) - count * _STEP_REST) + more, bits(shifted)
 
 
+def exp_of_sum(x: Real, more: Real) -> tuple[Real, Real, Word]:
+    """``exp(x + more)``, of up to some 800, as a sum of two numbers, from 1 to 2, and an exponent of 2."""
+    rest, count = _reduce_sum(x, more)
+    return _power_parts(count, _exp_less_one(rest))
+
+
 def _power(x: Real, y: Real) -> tuple[Real, Node]:
     size = bits(abs(x))
-    high, low = _exponent(y, *_long_log(size))
+    high, low = product_with_log(y, *long_log(size))
     rest, count = _reduce_sum(high, low)
     power, missing = _power_of(count)
     value = power + power * (missing + _exp_less_one(rest))
@@ -535,11 +555,11 @@ def _power(x: Real, y: Real) -> tuple[Real, Node]:
 def _rare_power(x: Real, y: Real) -> Real:
     b, size = x.b, abs(x)
     is_subnormal = size.compare("lt", _SMALLEST)
-    exponent = _clamp(y, 2.0**66)  # beyond, every power but that of 1 is 0 or infinite
-    logs = [_exponent(exponent, *_long_log(bits(each), lost)) for each, lost in ((size, 0), (size * 2.0**54, 54))]
+    exponent = clamp(y, 2.0**66)  # beyond, every power but that of 1 is 0 or infinite
+    logs = [product_with_log(exponent, *long_log(bits(each), lost)) for each, lost in ((size, 0), (size * 2.0**54, 54))]
     high, low = (small.where(is_subnormal, plain) for plain, small in zip(*logs, strict=True))
     low = low.where(abs(high).compare("lt", 800.0), 0.0)
-    rest, count = _reduce_sum(_clamp(high, 800.0), low)
+    rest, count = _reduce_sum(clamp(high, 800.0), low)
     found = _scale_power(count, _exp_less_one(rest))
     # Of 0 and of an infinity, and with an infinite exponent.
     is_growing = size.compare("gt", 1.0)

@@ -6,13 +6,15 @@ import functools
 from dataclasses import dataclass
 
 from xferlib.kernels.float64_arithmetic import OwnFunction
+from xferlib.kernels.float64_errors import ERRORS
 from xferlib.kernels.float64_exponentials import EXPONENTIALS
+from xferlib.kernels.float64_gamma import GAMMAS
 from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.float64_trigonometry import TRIGONOMETRY
-from xferlib.kernels.formulas import Real
+from xferlib.kernels.formulas import OWN, Real
 from xferlib.kernels.ir import BOOL, FLOAT64, Builder, Node, Param, Program, Store
 
-DEFINITIONS: dict[str, OwnFunction] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL}
+DEFINITIONS: dict[str, OwnFunction] = {**EXPONENTIALS, **TRIGONOMETRY, **SPECIAL, **ERRORS, **GAMMAS}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 
@@ -44,5 +46,5 @@ def float64_function(name: str) -> Float64Function:
 
 def is_own(node: Node, math: str) -> bool:
     """Whether a node is the call of such a function; one that a platform has may be the platform's."""
-    is_exact = math == "exact" or node.attr in SPECIAL
+    is_exact = math == "exact" or node.attr in OWN
     return node.op == "call" and node.dtype == FLOAT64 and is_exact and node.attr in DEFINITIONS

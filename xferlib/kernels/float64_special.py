@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import struct
 
-from xferlib.kernels.float64_arithmetic import WHOLE, OwnFunction, bits, head, read_constants, sum_of, with_sign
-from xferlib.kernels.float64_trigonometry import PI, PI_REST, Angle, cosine, flip, sign_of, sine
+from xferlib.kernels.float64_arithmetic import WHOLE, OwnFunction, Pair, bits, head, read_constants, sum_of, with_sign
+from xferlib.kernels.float64_trigonometry import PI, PI_REST, Angle, cosine, flip, sign_of, sine, sine_of
 from xferlib.kernels.formulas import Real, two_product
 from xferlib.kernels.ir import Node, Table
 
@@ -34,15 +34,15 @@ def _is_between(size: Real, low: float, high: float) -> Node:
     return size.b.op("or", (bits(size) - first).is_below(end - first), size.compare("eq", 0.0))
 
 
-def _erf(x: Real) -> tuple[Real, Node]:
-    size = abs(x)
+def error_of(size: Real, lost: Real) -> Pair:
+    """The error function of ``size + lost``, from 0 to 6, as a sum of two numbers."""
     shifted = size * _STEPS + WHOLE
     row = bits(shifted) & 127
     centre = (shifted - WHOLE) * (1 / _STEPS)
     rest = size - centre
     # exp(-2 c t - t^2) in powers of t: h(n + 1) = -2 (c h(n) + h(n - 1)) / (n + 1); the integral divides by n + 1.
     across, square = centre * rest, rest * rest
-    before, term = x.of(1.0), across * -2.0
+    before, term = size.of(1.0), across * -2.0
     bent = term * 0.5
     for n in range(2, _TERMS + 1):
         before, term = term, (across * term + square * before) * (-2.0 / n)
@@ -50,18 +50,23 @@ def _erf(x: Real) -> tuple[Real, Node]:
     near = head(rest, 26)
     slope, slope_rest = row.at(ERRORS, 2), row.at(ERRORS, 3)
     high, low = sum_of(row.at(ERRORS, 0), slope * near)
-    further = (slope + slope_rest) * ((rest - near) + rest * bent)
-    found = high + (low + (row.at(ERRORS, 1) + (slope_rest * near + further)))
-    return with_sign(found, x), _is_between(size, _LEAST, _LARGEST)
+    further = (slope + slope_rest) * (((rest - near) + lost) + rest * bent)
+    return high, low + (row.at(ERRORS, 1) + (slope_rest * near + further))
+
+
+def _erf(x: Real) -> tuple[Real, Node]:
+    size = abs(x)
+    high, low = error_of(size, size.of(0.0))
+    return with_sign(high + low, x), _is_between(size, _LEAST, _LARGEST)
 
 
 def _rare_erf(x: Real) -> Real:
     size = abs(x)
-    found = _multiple_of(size, *_C["first_slope"])
+    found = multiple_of(size, *_C["first_slope"])
     return with_sign(x.of(1.0).where(size.compare("ge", _LARGEST), found), x)
 
 
-def _multiple_of(small: Real, factor: float, rest_of_factor: float) -> Real:
+def multiple_of(small: Real, factor: float, rest_of_factor: float) -> Real:
     """A number below 2^-700 times a constant, with one rounding, where the result is subnormal too."""
     scaled = small * 2.0**300
     product, error = two_product(scaled, small.of(factor))
@@ -91,6 +96,11 @@ def _whole_turns(size: Real) -> Real:
     return size - turns * 2.0
 
 
+def sine_of_turns(size: Real) -> Pair:
+    """The sine of a number of half turns, as a sum of two numbers."""
+    return sum_of(*sine_of(_angle_of(_whole_turns(size))))
+
+
 def _sinpi(x: Real) -> tuple[Real, Node]:
     size = abs(x)
     return flip(sine(_angle_of(size)), sign_of(x)), _is_between(size, _LEAST, _MOST_TURNS)
@@ -99,7 +109,7 @@ def _sinpi(x: Real) -> tuple[Real, Node]:
 def _rare_sinpi(x: Real) -> Real:
     size = abs(x)
     found = sine(_angle_of(_whole_turns(size)))
-    tiny = _multiple_of(size, PI, PI_REST)
+    tiny = multiple_of(size, PI, PI_REST)
     return flip(tiny.where(size.compare("lt", _LEAST), found), sign_of(x))
 
 

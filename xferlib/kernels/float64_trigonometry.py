@@ -111,7 +111,7 @@ def _reduce_any(size: Real) -> Angle:
     return (moved >> 26) & 63, found, error + (rest * _STEP_REST + lost * _STEP)
 
 
-def _sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
+def sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
     """The sine of an angle and some quarters of a turn, as a sum of two numbers."""
     row, rest, lost = angle
     row = row + _QUARTER * quarters if quarters else row
@@ -127,8 +127,8 @@ def _sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
 
 
 def _tangent_of(angle: Angle) -> Real:
-    top, top_rest = sum_of(*_sine_of(angle))
-    bottom, bottom_rest = sum_of(*_sine_of(angle, quarters=1))
+    top, top_rest = sum_of(*sine_of(angle))
+    bottom, bottom_rest = sum_of(*sine_of(angle, quarters=1))
     inverse = 1.0 / bottom
     found = top * inverse
     return found + (_remainder(top, found, bottom) + (top_rest - found * bottom_rest)) * inverse
@@ -142,12 +142,12 @@ def _remainder(top: Real, quotient: Real, bottom: Real) -> Real:
 
 
 def sine(angle: Angle) -> Real:
-    high, low = _sine_of(angle)
+    high, low = sine_of(angle)
     return high + low
 
 
 def cosine(angle: Angle) -> Real:
-    high, low = _sine_of(angle, quarters=1)
+    high, low = sine_of(angle, quarters=1)
     return high + low
 
 

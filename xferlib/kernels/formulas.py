@@ -644,106 +644,6 @@ def _halves(x: N) -> tuple[N, N]:
     return high, x - high
 
 
-# The gamma function and the logarithm of its absolute value.
-#
-# NumPy has neither, CUDA's differ from C's in their last bits, so that both are formulas here: polynomials fitted with
-# 130 digits (Chebyshev interpolation) between 1 and 8, where the recurrence leads to the first of them, and Stirling's
-# series from 8 on, whose correction is a polynomial in the inverse. Factorials that the recurrence reaches are exact.
-
-_GAMMA = (
-    1.0, 0.42278433509846713, 0.4118403304264397, 0.08157691924708547, 0.0742490107535143, -0.00026698206870205086,
-    0.011154045718109509, -0.002852645822238074, 0.002103933341238755, -0.0009195738233020034,
-    0.0004903884430606014, -0.00024094157667906612, 0.00012167387695960527, -6.0792028418135266e-05,
-    3.0453125591294713e-05, -1.5238654734441492e-05, 7.6236391160898195e-06, -3.800542087240169e-06,
-    1.900707500604262e-06, -9.797308428241726e-07, 4.899132271268016e-07, -1.942982605384776e-07,
-    9.715443357786186e-08, -1.1347406478400732e-07, 5.673762478772092e-08, 3.219973171818913e-08,
-    -1.609980276581325e-08, -3.198415968697838e-08, 1.5992088671737057e-08, 9.753034510841453e-09,
-    -4.876517079787821e-09, -2.294829995886298e-09, 1.1474152322275287e-09,
-)  # fmt: skip
-"""``gamma(x)`` in powers of ``x - 2``, for x from 1 to 3."""
-
-_STIRLING = (
-    2.5197159807609406, 0.0131184038546755, 2.904176984273277e-05, -1.6572405356472303e-06, 5.58803761642899e-10,
-    1.8227233783256432e-09, -2.6644875693023428e-11, -4.7341759650476816e-12, 2.0627883821862595e-13,
-    1.904017758526113e-14,
-)  # fmt: skip
-"""``gamma(x) * exp(x) * x ** (0.5 - x)`` in powers of ``16 / x - 1``, for x from 8."""
-
-_LOG = (
-    0.42278433509846713, -0.10031730167435392, 0.03296500062115691, -0.012384192193371805, 0.004998641164627129,
-    -0.0021081308339216706, 0.0009153769240386907, -0.0004057073983775151, 0.0001825526153982638,
-    -8.309511477709561e-05, 3.816907658276081e-05, -1.7661767658452517e-05, 8.221234475942905e-06,
-    -3.846858091533014e-06, 1.8113906873056685e-06, -8.54560908975883e-07, 3.958940459367468e-07,
-    -1.878442644643758e-07, 1.042041826608264e-07, -4.9827532071170234e-08, 5.910565853507869e-09,
-    -2.7296358592514825e-09, 1.6194359237484174e-08, -7.842557720538356e-09, -4.312495770350818e-09,
-    2.0986002157033107e-09, 1.5746606982777302e-09, -7.639292345836201e-10,
-)  # fmt: skip
-"""``log(gamma(x)) / ((x - 1) * (x - 2))`` in powers of ``x - 2``, for x from 1 to 3."""
-
-_LOG_STIRLING = (
-    0.08332249471375425, -2.1653159611710507e-05, -1.077856031783919e-05, 4.774179184932758e-08,
-    1.1591328883657616e-08, -2.0232065648952998e-10, -3.0336432745911885e-11, 1.3750003459420004e-12,
-    1.261961772105556e-13, -1.276365083328252e-14,
-)  # fmt: skip
-"""``x * (log(gamma(x)) - (x - 0.5) * log(x) + x - log(2 * pi) / 2)`` in powers of ``16 / x - 1``, for x from 8."""
-
-_HALF_LOG = math.log(2 * math.pi) / 2 - 0.5
-_STEPS = 5
-"""Steps of the recurrence from 8 down to 3."""
-
-
-def _reduce(x: Real) -> tuple[Real, Real]:
-    """A number from 1 to 3 for one from 1 to 8, and the product of what the recurrence has passed."""
-    product = x.of(1.0)
-    for _ in range(_STEPS):
-        is_large = x.compare("ge", 3.0)
-        lower = x - 1.0
-        product = (product * lower).where(is_large, product)
-        x = lower.where(is_large, x)
-    return x, product
-
-
-def gamma(x: Real) -> Real:
-    size = abs(x)
-    is_small = size.compare("lt", 1.0)
-    base = (size + 1.0).where(is_small, size)
-    near, product = _reduce(base.minimum(8.0))
-    near = polynomial((size - 1.0).where(is_small, near - 2.0), _GAMMA) * product
-    large = base.maximum(8.0).minimum(200.0)  # beyond, it is infinite, and 0 for negative numbers
-    power = _call("power", large, large * 0.5 - 0.25)
-    decay = _call("exp", -large)
-    series = polynomial(16.0 / large - 1.0, _STIRLING)
-    is_large = size.compare("ge", 8.0)
-    value = ((series * power) * decay * power).where(is_large, near)
-    positive = (value / x).where(is_small, value)
-    # The reflection, divided by one factor after the other, as the product may be out of range.
-    sine = _call("sinpi", size)
-    share = -math.pi / sine.where(is_small, sine * size)
-    negative = (share / series / power / decay / power).where(is_large, share / near)
-    is_pole = x.b.op("eq", size.node, x.b.op("floor", size.node))
-    negative = x.of(math.nan).where(x.b.op("and", is_pole, size.compare("gt", 0.0)), negative)
-    return negative.where(x.compare("lt", 0.0), positive)
-
-
-def log_gamma(x: Real) -> Real:
-    size = abs(x)
-    is_small, is_large = size.compare("lt", 1.0), size.compare("ge", 8.0)
-    near, product = _reduce(size.maximum(1.0).minimum(8.0))
-    shift = (size - 1.0).where(is_small, near - 2.0)  # exact but for tiny numbers, where the polynomial is flat
-    core = shift * size.where(is_small, near - 1.0) * polynomial(shift, _LOG)
-    is_between = x.b.op("not", x.b.op("or", is_small, is_large))
-    log = _call("log", product.where(is_between, size))
-    rest = polynomial(16.0 / size.maximum(8.0) - 1.0, _LOG_STIRLING) / size
-    series = (size - 0.5) * (log - 1.0) + (rest + _HALF_LOG)
-    positive = (core - log).where(is_small, series.where(is_large, core + log))
-    sine = abs(_call("sinpi", size))
-    share = _call("log", sine.where(is_small, sine * size) / math.pi)
-    is_pole = share.compare("eq", -math.inf)  # of large numbers the other term is infinite too
-    negative = x.of(math.inf).where(is_pole, -share - core.where(is_small, positive))
-    found = negative.where(x.compare("lt", 0.0), positive)
-    return x.of(math.inf).where(x.is_infinite(), found)
-
-
 def _call(name: str, *args: Real) -> Real:
     return Real(args[0].b, args[0].b.call(name, *(each.node for each in args)))
 
@@ -834,23 +734,6 @@ def _move_store(store: Store, copies: dict[int, Node]) -> Store:
     return replace(store, value=copies[id(store.value)], index=index, mask=mask)
 
 
-_ERF = (
-    1.1283791670955126, -0.3761263890318375, 0.11283791670954879, -0.026866170645076792, 0.0052239776248180145,
-    -0.000854832698083379, 0.0001205533111164271, -1.4925595266831182e-05, 1.6461000484121368e-06,
-    -1.6350312701054695e-07, 1.4659775274047436e-08, -1.1372848856791674e-09, 5.957176147748911e-11,
-)  # fmt: skip
-"""``erf(x) / x`` in powers of ``x * x``, for x up to 1."""
-
-_ERFCX = (
-    1.2329951186255526, -0.13962111684056228, 0.015379652102619974, 0.06809705425466839, -0.10103906603631811,
-    0.09373283499911264, -0.06633036581186058, 0.037167515526338006, -0.01619773406293477, 0.005031970069102256,
-    -0.0007577732435942576, -0.0001992571524726518, 0.00015062142608651945, -2.4397731143023292e-05,
-    -1.1221135665965907e-05, 5.70657829924074e-06, 2.9173425573089733e-07, -8.210647933297337e-07,
-    7.771943241086912e-08, 1.0631817593818149e-07, -2.0725802488181963e-08, -1.2338731403798444e-08,
-    3.2323973445082033e-09, 9.297625263709659e-10, -2.764120233734578e-10,
-)  # fmt: skip
-"""``erfcx(x) * (1 + 2 x)`` in powers of ``(x - 4) / (x + 4)``, for all x that are not negative."""
-
 _CENTRE = (
     1.6536545626831027, 0.7504943200799635, -0.05892256710377784, -0.022604447453449802, 0.017808361818295655,
     -0.00413731437741443, -0.0012716922684373015, 0.0012324855686812834, -0.0002643936684366174,
@@ -914,48 +797,7 @@ _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 """The root of 1/2, and what its rounding has left."""
 
 
-def _small_erf(x: Real) -> Real:
-    return x * polynomial(x * x, _ERF)
-
-
-def _compute_erfcx(x: Real) -> Real:
-    """``exp(x * x) * erfc(x)`` of numbers that are not negative."""
-    near = polynomial((x - 4.0) / (x + 4.0), _ERFCX) / (1.0 + (x + x))
-    return ((1 / _ROOT_PI) / x).where(x.compare("gt", 1e10), near)
-
-
-def _positive_erfc(x: Real) -> Real:
-    """``erfc(x)`` of numbers from 0.5."""
-    x = x.minimum(28.0)  # where it is 0
-    square, rest = two_product(x, x)
-    return _call("exp", -square) * (1.0 - rest) * _compute_erfcx(x)
-
-
-def _erfc(x: Real) -> Real:
-    size = abs(x)
-    tail = _positive_erfc(size)
-    outer = (2.0 - tail).where(x.compare("lt", 0.0), tail)
-    return (1.0 - _small_erf(x)).where(size.compare("lt", 0.5), outer)
-
-
-def _erfcx(x: Real) -> Real:
-    size = abs(x)
-    square, rest = two_product(size.minimum(27.0), size.minimum(27.0))
-    grown = _call("exp", square) * (1.0 + rest) * 2.0 - _compute_erfcx(size)
-    return grown.where(x.compare("lt", 0.0), _compute_erfcx(size))
-
-
-def _normcdf(x: Real) -> Real:
-    x = -x.maximum(-40.0).minimum(40.0)  # where it is 0 and 1
-    high, rest = two_product(x, x.of(_ROOT_HALF))
-    rest = rest + x * _ROOT_HALF_REST
-    share = rest * (2 / _ROOT_PI) / _compute_erfcx(abs(high))  # erfc' / erfc
-    share = share.where(high.compare("gt", 0.5), 0.0)
-    value = _erfc(high) * 0.5
-    return value - value * share
-
-
-def _inverse(x: Real, w: Real) -> Real:
+def inverse_of_error(x: Real, w: Real) -> Real:
     """``x * f(w)``, where ``f`` is ``erfinv(y) / y`` of ``w = -log(1 - y * y)``."""
     root = w.sqrt()
     inner = 1.0 / root
@@ -963,18 +805,6 @@ def _inverse(x: Real, w: Real) -> Real:
     tail = polynomial((root - 5.125) / 1.125, _TAIL).where(w.compare("lt", 39.0625), far)
     middle = polynomial((root - 3.25) / 0.75, _MIDDLE).where(w.compare("lt", 16.0), tail)
     return x * polynomial(w / 3.125 - 1.0, _CENTRE).where(w.compare("lt", 6.25), middle)
-
-
-def _erfinv(y: Real) -> Real:
-    return _inverse(y, -_call("log", (1.0 - y) * (1.0 + y)))
-
-
-def _erfcinv(y: Real) -> Real:
-    return _inverse(1.0 - y, -_call("log", y * (2.0 - y)))
-
-
-def _normcdfinv(p: Real) -> Real:
-    return _erfcinv(p + p) * -math.sqrt(2)
 
 
 def _bessel_i0(x: Real) -> Real:
@@ -986,18 +816,25 @@ def _bessel_i0(x: Real) -> Real:
     return small.where(size.compare("lt", 8.0), large)
 
 
+OWN = (
+    "erf", "erfc", "erfcx", "erfinv", "erfcinv", "normcdf", "normcdfinv", "tgamma", "lgamma", "sinpi", "cospi",
+)  # fmt: skip
+"""Those that are own functions of float64."""
+
+
+def _own(name: str) -> Callable[[Real], Real]:
+    return lambda x: _call(name, x)
+
+
 SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
-    "erf": lambda x: _call("erf", x), "erfc": _erfc, "erfcx": _erfcx, "erfinv": _erfinv, "erfcinv": _erfcinv,
-    "normcdf": _normcdf, "normcdfinv": _normcdfinv, "cyl_bessel_i0": _bessel_i0, "tgamma": gamma, "lgamma": log_gamma,
-    "sinpi": lambda x: _call("sinpi", x), "cospi": lambda x: _call("cospi", x),
-    "exp10": lambda x: _call("power", x.of(10.0), x), "rcbrt": lambda x: 1.0 / _call("cbrt", x),
-}  # fmt: skip
+    **{name: _own(name) for name in OWN},
+    "cyl_bessel_i0": _bessel_i0,
+    "exp10": lambda x: _call("power", x.of(10.0), x),
+    "rcbrt": lambda x: 1.0 / _call("cbrt", x),
+}
 """The formulas, of float64 operands, by the names of CUDA."""
 
-BOUNDS: dict[str, float] = {
-    "erf": 0.52, "erfc": 6, "erfcx": 5, "erfinv": 6, "erfcinv": 6, "normcdf": 8, "normcdfinv": 7, "cyl_bessel_i0": 6,
-    "tgamma": 9, "lgamma": 6, "sinpi": 0.52, "cospi": 0.52, "exp10": 0.52, "rcbrt": 1.5,
-}  # fmt: skip
+BOUNDS: dict[str, float] = {**dict.fromkeys(OWN, 0.52), "cyl_bessel_i0": 6, "exp10": 0.52, "rcbrt": 1.5}
 """The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
 
 ``lgamma`` keeps to it from 0 on; of negative numbers it is the difference of two values that may be close.
