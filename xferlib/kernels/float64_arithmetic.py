@@ -220,5 +220,6 @@ def taylor(table: Table, row: Word, rest: Real, lost: Real) -> Pair:
     for each in further[-2::-1]:
         bent = bent * rest + each
     high, low = sum_of(value, slope * near)
-    more = (slope + slope_rest) * ((rest - near) + lost) + (slope_rest * near + rest * rest * bent)
+    square = rest * (rest + lost * 2.0)
+    more = (slope + slope_rest) * ((rest - near) + lost) + (slope_rest * near + square * bent)
     return sum_of(high, low + (value_rest + more))

@@ -170,7 +170,7 @@ def _solve(inside: Real, outside: Real) -> Pair:
     logs = [log_of_number(bits(each * 2.0**54), 54) for each in (outside, 2.0 - outside)]
     found = inverse_of_error(inside, -(logs[0] + logs[1]))
     (high, low), exponent, slope = _complement(found, none)
-    value, rest = error_of(found, none)
+    value, rest = error_of(found)
     is_inside = inside.compare("le", 0.5)
     half = (exponent + 4096 >> 1) - 2048
     wanted = outside

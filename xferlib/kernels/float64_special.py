@@ -34,7 +34,7 @@ def _is_between(size: Real, low: float, high: float) -> Node:
     return size.b.op("or", (bits(size) - first).is_below(end - first), size.compare("eq", 0.0))
 
 
-def error_of(size: Real, lost: Real) -> Pair:
+def error_of(size: Real, lost: Real | None = None) -> Pair:
     """The error function of ``size + lost``, from 0 to 6, as a sum of two numbers."""
     shifted = size * _STEPS + WHOLE
     row = bits(shifted) & 127
@@ -48,15 +48,18 @@ def error_of(size: Real, lost: Real) -> Pair:
         before, term = term, (across * term + square * before) * (-2.0 / n)
         bent = bent + term * (1.0 / (n + 1))
     near = head(rest, 26)
+    missing = rest - near
+    if lost is not None:
+        missing = missing + (lost - across * lost * 2.0)  # by the slope at the place
     slope, slope_rest = row.at(ERRORS, 2), row.at(ERRORS, 3)
     high, low = sum_of(row.at(ERRORS, 0), slope * near)
-    further = (slope + slope_rest) * (((rest - near) + lost) + rest * bent)
+    further = (slope + slope_rest) * (missing + rest * bent)
     return high, low + (row.at(ERRORS, 1) + (slope_rest * near + further))
 
 
 def _erf(x: Real) -> tuple[Real, Node]:
     size = abs(x)
-    high, low = error_of(size, size.of(0.0))
+    high, low = error_of(size)
     return with_sign(high + low, x), _is_between(size, _LEAST, _LARGEST)
 
 

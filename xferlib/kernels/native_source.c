@@ -16,6 +16,7 @@
 #if defined(__GNUC__)
 #define XF_ONE_BY_ONE __asm__ volatile("")
 #define XF_RARE __attribute__((noinline, cold))
+#define XF_INLINE static inline __attribute__((always_inline))  // a loop with a call is not vectorised
 #define XF_CONSTANT(x) __builtin_constant_p(x)
 #define XF_ANY __attribute__((aligned(1), may_alias))
 #define XF_PACKED __attribute__((packed, may_alias))
@@ -23,6 +24,7 @@
 #else
 #define XF_ONE_BY_ONE
 #define XF_RARE
+#define XF_INLINE static inline
 #define XF_CONSTANT(x) 0
 #define XF_ANY
 #define XF_PACKED

@@ -138,7 +138,7 @@ def _own_function(function: Float64Function) -> str:
     common, (value, holds) = function_statements(function.common, CAREFUL)
     rare, (found,) = function_statements(function.rare, CAREFUL)
     return (
-        f"static inline double xf_{function.name}_f64({taken}, int *flag) {{\n{common}  *flag |= !{holds};\n"
+        f"XF_INLINE double xf_{function.name}_f64({taken}, int *flag) {{\n{common}  *flag |= !{holds};\n"
         f"  return {value};\n}}\nXF_RARE static double xf_{function.name}_f64_slow({taken}) {{\n{rare}"
         f"  return {found};\n}}\n{_careful_function(function.name, 'double', 'f64', operands)}"
     )
