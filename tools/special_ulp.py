@@ -45,26 +45,27 @@ RANGES: dict[str, list[Range]] = {
 def inputs(name: str, count: int, seed: int) -> np.ndarray[Any, Any]:
     """``count`` operands of each range."""
     rng = np.random.default_rng(seed)
-    found = []
+    parts = []
     for kind, low, high in RANGES[name]:
         x = rng.uniform(low, high, count)
         if kind != "uniform":
             x = np.exp2(x)
-        found.append({"below one": 1 - x, "above one": 1 + x, "above two": 2 + x}.get(kind, x))
-    x = np.concatenate(found)
-    return x[(x != 0) & (np.floor(x) != x)]
+        parts.append({"below one": 1 - x, "above one": 1 + x, "above two": 2 + x}.get(kind, x))
+    x = np.concatenate(parts)
+    found: np.ndarray[Any, Any] = x[(x != 0) & (np.floor(x) != x)]
+    return found
 
 
 def _exact(name: str, x: Any) -> Any:
     with_precision: dict[str, Callable[[Any], Any]] = {
-        "erf": mpmath.erf, "erfc": mpmath.erfc, "erfcx": _scaled, "tgamma": mpmath.gamma,
+        "erf": mpmath.erf, "erfc": mpmath.erfc, "erfcx": _erfcx_of, "tgamma": mpmath.gamma,
         "normcdf": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2, "lgamma": mpmath.loggamma,
         "sinpi": mpmath.sinpi, "cospi": mpmath.cospi,
     }  # fmt: skip
     return with_precision[name](x)
 
 
-def _scaled(x: Any) -> Any:
+def _erfcx_of(x: Any) -> Any:
     if x < 1000:
         return mpmath.exp(x * x) * mpmath.erfc(x)
     u = 1 / (2 * x * x)

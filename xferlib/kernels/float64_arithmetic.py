@@ -176,7 +176,7 @@ def scale(high: Real, low: Real, count: Word) -> Real:
 
 
 def scale_any(high: Real, low: Real, count: Word) -> Real:
-    """The same for any other number ``high``."""
+    """That of any other number ``high``."""
     sign = bits(high) & SIGN
     exponent = (bits(high) ^ sign) >> 52
     factor = ((exponent ^ -1) + 2047 << 52).real()

@@ -47,7 +47,7 @@ _SERIES = tuple(math.prod(range(1, 2 * k, 2)) * (-0.5) ** k for k in range(1, 9)
 """``sqrt(pi) x erfcx(x) - 1`` in powers of ``1 / x**2``, divided by the first."""
 
 
-def _scaled(size: Real, lost: Real) -> Pair:
+def _erfcx_of(size: Real, lost: Real) -> Pair:
     """``erfcx(size + lost)`` of sizes in the table."""
     own = bits(at_most(at_least(size, _LEAST), _MOST * (1 - 2.0**-53)))
     centre = ((own >> 48 << 48) + _MIDDLE).real()
@@ -67,7 +67,7 @@ def _near(x: Real, lost: Real) -> Pair:
     return sum_of_pairs((x.of(1.0), x.of(0.0)), (-flip(high, sign), -flip(low, sign)))
 
 
-def _chosen(condition: Node, yes: Pair, no: Pair) -> Pair:
+def _choose(condition: Node, yes: Pair, no: Pair) -> Pair:
     return yes[0].where(condition, no[0]), yes[1].where(condition, no[1])
 
 
@@ -82,13 +82,13 @@ def _complement(x: Real, lost: Real) -> tuple[Pair, Word, Real]:
     size = at_most(abs(x), _ZERO)
     shift = flip(lost, sign_of(x))
     *power, exponent = _power(size, shift, -1.0)
-    tail = product_of_pairs((power[0], power[1]), _scaled(size, shift))
+    tail = product_of_pairs((power[0], power[1]), _erfcx_of(size, shift))
     is_near, is_below = size.compare("lt", _LEAST), x.compare("lt", 0.0)
     above = sum_of_pairs((x.of(2.0), x.of(0.0)), _times_power((-tail[0], -tail[1]), exponent))
-    plain = _chosen(is_near, _near(x, lost), above)
+    plain = _choose(is_near, _near(x, lost), above)
     is_plain = x.b.op("or", is_near, is_below)
     slope = _times_power((power[0], power[1]), exponent)[0].where(is_plain, power[0])
-    return _chosen(is_plain, plain, tail), bits(x.of(0.0)).where(is_plain, exponent), slope
+    return _choose(is_plain, plain, tail), bits(x.of(0.0)).where(is_plain, exponent), slope
 
 
 def _usual(parts: tuple[Pair, Word, Real], factor: int = 0) -> Real:
@@ -126,24 +126,24 @@ def _rare_normcdf(x: Real) -> Real:
     return x.of(0.5).where(abs(x).compare("lt", 2.0**-100), _rare(x, _halves(x), -1))
 
 
-def _grown(size: Real) -> tuple[Real, Real, Word]:
+def _square_power(size: Real) -> tuple[Real, Real, Word]:
     return _power(at_most(size, 27.0), size.of(0.0), 1.0)
 
 
 def _erfcx(x: Real) -> tuple[Real, Node]:
     size, none = abs(x), x.of(0.0)
-    *power, exponent = _grown(size)
+    *power, exponent = _square_power(size)
     grown = _times_power((power[0], power[1]), exponent)
-    scaled = _scaled(size, none)
+    scaled = _erfcx_of(size, none)
     below = sum_of_pairs((grown[0] * 2.0, grown[1] * 2.0), (-scaled[0], -scaled[1]))
-    outer = _chosen(x.compare("lt", 0.0), below, scaled)
+    outer = _choose(x.compare("lt", 0.0), below, scaled)
     inner = product_of_pairs(grown, _near(x, none))
-    high, low = _chosen(size.compare("lt", _LEAST), inner, outer)
+    high, low = _choose(size.compare("lt", _LEAST), inner, outer)
     return high + low, x.b.op("and", x.compare("gt", -26.0), x.compare("lt", _MOST))
 
 
 def _rare_erfcx(x: Real) -> Real:
-    high, low, exponent = _grown(abs(x))
+    high, low, exponent = _square_power(abs(x))
     below = scale(high, low, exponent + 1)
     # The series of 1 / x: of great numbers one of a part of them, and the first term.
     is_great, zero = x.compare("gt", 2.0**500), bits(x.of(0.0))
