@@ -67,7 +67,7 @@ def _reduce(x: Real, least: float, steps: int) -> tuple[Real, Pair]:
     return x, product
 
 
-def _log_by_stirling(x: Real) -> Pair:
+def _log_of_large(x: Real) -> Pair:
     """The logarithm of gamma(x), of x from 8 on."""
     less, lost = add(x, x.of(-0.5))
     log, log_rest = long_log(bits(x))
@@ -100,7 +100,7 @@ def _gamma_parts(x: Real, size: Real) -> tuple[Real, Real, Word]:
     """
     is_negative, is_small = x.compare("lt", 0.0), size.compare("lt", 1.0)
     is_large = size.compare("ge", _LARGE)
-    *large, exponent = exp_of_sum(*_log_by_stirling(at_least(size, _LARGE)))
+    *large, exponent = exp_of_sum(*_log_of_large(at_least(size, _LARGE)))
     high, low = (each.where(is_large, other) for each, other in zip(large, _near_gamma(size), strict=True))
     one, none = x.of(1.0), x.of(0.0)
     below = product_of_pairs((one.where(is_small, size), none), sine_of_turns(size))
@@ -155,7 +155,7 @@ def _positive_log(size: Real) -> Pair:
     shifted = sum_of_pairs(core, (-log[0].where(is_small, -log[0]), -log[1].where(is_small, -log[1])))
     is_large = size.compare("ge", _LARGE)
     is_core = size.b.op("and", size.b.op("not", is_small), size.b.op("not", is_between))
-    parts = zip(_log_by_stirling(at_least(size, _LARGE)), core, shifted, strict=True)
+    parts = zip(_log_of_large(at_least(size, _LARGE)), core, shifted, strict=True)
     high, low = (large.where(is_large, own.where(is_core, other)) for large, own, other in parts)
     return high, low
 
