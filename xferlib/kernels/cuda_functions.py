@@ -10,8 +10,10 @@ the kernel instead of memory.
 *In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
 devices whose float64 is at half rate.
 
-A float16 result needs less. CUDA's own float32 functions are within some units of float32's last place, which decide
-over the rounding to float16 in one of some hundred cases; only these take the exact function.
+A float16 result needs less. Functions of float16 with a text in ``native_functions.c`` are computed by that: it is
+right for all operands, and in operations that every machine computes alike. For the others CUDA's own float32 functions
+are within some units of float32's last place, which decide over the rounding to float16 in one of some hundred cases;
+only these take the exact function.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
+from xferlib.kernels import native_functions
 from xferlib.kernels.formulas import OWN, PAIRS, is_narrow, rebuild
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
@@ -110,7 +113,13 @@ def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
     return (name, operands) if is_found and any(each.op != "const" for each in operands) else None
 
 
-def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
+def is_certain(node: Node) -> bool:
+    """Whether a node is the call of a function whose operand and result are float16, which needs no second step."""
+    is_half = node.op == "call" and node.dtype == FLOAT16 and node.attr in native_functions.OF_HALF
+    return is_half and node.args[0].op == "cast" and node.args[0].args[0].dtype == FLOAT16
+
+
+def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str] = ()) -> str:
     """CUDA C++ of functions of float32.
 
     ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``.
@@ -118,17 +127,20 @@ def text(names: Iterable[str], halves: Iterable[str] = ()) -> str:
     Args:
         names: The functions.
         halves: Those that ``xf_exact_half_NAME`` computes as well: the exact result, rounded to float16.
+        certain: Those that ``xf_NAME_f16`` computes for operands of float16: what is rounded to the right float16.
     """
-    halves = set(halves)
+    halves, certain = set(halves), sorted(certain)
     names = sorted({*names, *halves})
-    if not names:
-        return ""
-    in_pairs, in_double = (collect_sections(sections(), sections_of(names, way)) for way in ("pairs", "double"))
+    base = ["base"] if certain else []
+    in_pairs, in_double = (collect_sections(sections(), base + sections_of(names, way)) for way in ("pairs", "double"))
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)
-    parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
-    parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
+    if names:
+        parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
+        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
     parts += [join_steps(each, *operands_of(each)) for each in names]
+    if certain:
+        parts += [_OF_HALF, native_functions.halves_text(certain).replace("static inline", "XF_QUICK")]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
@@ -168,6 +180,16 @@ XF_QUICK {kind} xf_exact_{name}({given}) {{
 XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
+
+_OF_HALF = """\
+#define XF_FUSED 1
+#define __builtin_fmaf __fmaf_rn
+#define xf_abs_f32 fabsf
+#define xf_bits_of_float __float_as_uint
+#define xf_float_of_bits __uint_as_float
+XF_QUICK float xf_limit(float x, float y) { return xf_signed(fminf(fabsf(x), y), x); }
+"""
+"""What the text of ``native_functions.c`` for float16 needs of its own base."""
 
 _HALF_WITHIN = """\
 // The float16 to which all numbers round that are within a relative distance e of x; the flag, if they are several.

@@ -281,7 +281,9 @@ def is_in_steps(node: Node, math: str) -> bool:
 
     They have a quick step, which says whether its result is certain, and a careful one for the others.
     """
-    return node.op == "call" and math == "exact" and (node.dtype in (FLOAT16, FLOAT32) or is_own(node, math))
+    if node.op != "call" or math != "exact" or cuda_functions.is_certain(node):
+        return False
+    return node.dtype in (FLOAT16, FLOAT32) or is_own(node, math)
 
 
 def steps_name(node: Node) -> str:
@@ -295,6 +297,8 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     name = str(node.attr)
     if is_in_steps(node, math):
         return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
+    if math == "exact" and cuda_functions.is_certain(node):
+        return f"xf_half(xf_{name}_f16({args[0]}))"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -655,7 +659,9 @@ def _exact_functions(programs: Iterable[Program]) -> str:
     """The text of the float32 functions that the programs need correctly rounded."""
     calls = [node for each in programs if each.math == "exact" for node in each.nodes if node.op == "call"]
     names = {str(node.attr) for node in calls if node.dtype == FLOAT32}
-    return cuda_functions.text(names, {str(node.attr) for node in calls if node.dtype == FLOAT16})
+    certain = {str(node.attr) for node in calls if cuda_functions.is_certain(node)}
+    halves = {str(node.attr) for node in calls if node.dtype == FLOAT16 and not cuda_functions.is_certain(node)}
+    return cuda_functions.text(names, halves, certain)
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
