@@ -78,11 +78,20 @@ def _beyond_first_of_square(function: Callable[[Any], Any], high: Any, degree: i
     return Fit(of_square, 0, mp.mpf(high) ** 2, degree, f"({name} - x) / x^3, u = x * x")
 
 
+def _erf_over(u: Any) -> Any:
+    root = mp.sqrt(max(u, mp.mpf(10) ** -12))
+    return mp.erf(root) / root
+
+
 FLOAT_FITS: dict[str, Fit] = {
     "half_exp": Fit(_beyond_first(mp.expm1), -0.3466, 0.3467, 4, "(exp(u) - 1 - u) / u^2"),
     "half_log": Fit(_beyond_first(mp.log1p), -0.2929, 0.4143, 7, "(log(1 + u) - u) / u^2"),
     "half_sin": _beyond_first_of_square(mp.sin, 1.5708, 3, "sin(x)"),
     "half_atan": _beyond_first_of_square(mp.atan, 0.41422, 3, "atan(x)"),
+    "half_asin": _beyond_first_of_square(mp.asin, 0.5, 5, "asin(x)"),
+    # One result lies so near the middle of two float16 that a float32 would be that middle, but for this 4e-8.
+    "half_erf": Fit(lambda u: _erf_over(u) - mp.mpf("1.12500004"), 0, 1, 7, "erf(x) / x - 1.125 - 4e-8, u = x * x"),
+    "half_erfc": Fit(lambda x: mp.log(mp.erfc(x)) / x, 1, 4, 8, "log(1 - erf(u)) / u"),
 }
 """Those whose coefficients are float32."""
 

@@ -131,7 +131,7 @@ def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str
     """
     halves, certain = set(halves), sorted(certain)
     names = sorted({*names, *halves})
-    base = ["base"] if certain else []
+    base = ["reciprocal"] if certain else []
     in_pairs, in_double = (collect_sections(sections(), base + sections_of(names, way)) for way in ("pairs", "double"))
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)
@@ -185,9 +185,19 @@ _OF_HALF = """\
 #define XF_FUSED 1
 #define __builtin_fmaf __fmaf_rn
 #define xf_abs_f32 fabsf
+#define xf_sqrtf __fsqrt_rn
 #define xf_bits_of_float __float_as_uint
 #define xf_float_of_bits __uint_as_float
 XF_QUICK float xf_limit(float x, float y) { return xf_signed(fminf(fabsf(x), y), x); }
+// The rounded quotient, without what division does for operands of unusual size (P. Markstein, "Computation of elementary
+// functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990)
+XF_QUICK float xf_ratio(float x, float y) {
+  float r = xf_near_reciprocal(y), q;
+  r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
+  q = x * r;
+  return __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+}
+#define XF_RATIO xf_ratio
 """
 """What the text of ``native_functions.c`` for float16 needs of its own base."""
 

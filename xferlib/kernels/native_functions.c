@@ -970,6 +970,9 @@ static float xf_fmod_f32_slow(float x, float y) {
 #define XF_MAF(x, y, z) ((float)((double)(x) * (double)(y) + (double)(z)))
 #endif
 #define XF_WHOLE_F 0x1.8p23f
+#ifndef XF_RATIO
+#define XF_RATIO(x, y) ((x) / (y))  // of usual numbers
+#endif
 
 //: half_exp: half
 // constants: half_exp
@@ -993,16 +996,35 @@ static inline float xf_exp_f16(float x) {
   return x != x ? x : y;
 }
 
+//: exp2_f16: half_exp
+static inline float xf_exp2_f16(float x) {
+  float limited = xf_limit(x, 40.0f), whole = limited + XF_WHOLE_F, r = (limited - (whole - XF_WHOLE_F)) * 0x1.62e430p-1f;
+  float scale = xf_float_of_bits((xf_bits_of_float(whole) << 23) + 0x3f800000u);
+  return x != x ? x : XF_MAF(XF_MAF(r * r, xf_poly_half_exp(r), r), scale, scale);
+}
+
 //: expm1_f16: half_exp
 static inline float xf_expm1_f16(float x) {
   float scale, p = xf_half_exp(xf_limit(x, 20.0f), &scale), y = XF_MAF(p, scale, scale - 1.0f);
   return ((x != x) | (x == 0.0f)) ? x : y;
 }
 
+//: sinh_f16: half_exp
+static inline float xf_sinh_f16(float x) {
+  float scale, p = xf_half_exp(xf_limit(xf_abs_f32(x), 20.0f), &scale), e = XF_MAF(p, scale, scale - 1.0f);
+  return x != x ? x : xf_signed(0.5f * (e + XF_RATIO(e, e + 1.0f)), x);
+}
+
+//: cosh_f16: half_exp
+static inline float xf_cosh_f16(float x) {
+  float scale, p = xf_half_exp(xf_limit(xf_abs_f32(x), 20.0f), &scale), e = XF_MAF(p, scale, scale);
+  return x != x ? x : 0.5f * (e + XF_RATIO(1.0f, e));
+}
+
 //: tanh_f16: half_exp
 static inline float xf_tanh_f16(float x) {
   float scale, p = xf_half_exp(xf_limit(2.0f * xf_abs_f32(x), 20.0f), &scale), e = XF_MAF(p, scale, scale - 1.0f);
-  return x != x ? x : xf_signed(e / (e + 2.0f), x);
+  return x != x ? x : xf_signed(XF_RATIO(e, e + 2.0f), x);
 }
 
 //: half_log: half
@@ -1020,24 +1042,66 @@ static inline float xf_half_log(float r, float k) {
   return XF_MAF(k, 0x1.62e430p-1f, XF_MAF(k, -0x1.05c610p-29f, y));
 }
 
-//: log_f16: half_log
-static inline float xf_log_f16(float x) {
+//: half_any_log: half_log
+// x as 2^k (1 + r); the logarithm's value where x is a positive number, and its limits and NaN elsewhere
+static inline float xf_half_parts(float x, float *k) {
   unsigned int bits = xf_bits_of_float(x), above = bits - 0x3f3504f3u;
-  float r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f, y = xf_half_log(r, (float)((int)above >> 23));
+  *k = (float)((int)above >> 23);
+  return xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
+}
+static inline float xf_half_limits(float x, float y) {
   y = x < XF_INFINITY ? y : x;
   y = x > 0.0f ? y : XF_NAN;
   return x == 0.0f ? -XF_INFINITY : y;
 }
 
-//: log1p_f16: half_log
-static inline float xf_log1p_f16(float x) {
+//: log_f16: half_any_log
+static inline float xf_log_f16(float x) {
+  float k, r = xf_half_parts(x, &k);
+  return xf_half_limits(x, xf_half_log(r, k));
+}
+
+//: log2_f16: half_any_log
+static inline float xf_log2_f16(float x) {
+  float k, r = xf_half_parts(x, &k);
+  return xf_half_limits(x, XF_MAF(xf_half_log(r, 0.0f), 0x1.715476p+0f, k));
+}
+
+//: log10_f16: half_any_log
+static inline float xf_log10_f16(float x) {
+  float k, r = xf_half_parts(x, &k), y = xf_half_log(r, 0.0f);
+  y = XF_MAF(y, 0x1.bcb7b2p-2f, y * -0x1.5b2356p-29f);
+  return xf_half_limits(x, XF_MAF(k, 0x1.344136p-2f, XF_MAF(k, -0x1.ec10c0p-27f, y)));
+}
+
+//: half_log1p: half_log
+static inline float xf_half_log1p(float x) {
   unsigned int above = xf_bits_of_float(1.0f + x) - 0x3f3504f3u;
   float scale = xf_float_of_bits(0x3f800000u - (above & 0xff800000u));
-  float y = xf_half_log(XF_MAF(x, scale, scale - 1.0f), (float)((int)above >> 23));
+  return xf_half_log(XF_MAF(x, scale, scale - 1.0f), (float)((int)above >> 23));
+}
+
+//: log1p_f16: half_log1p
+static inline float xf_log1p_f16(float x) {
+  float y = xf_half_log1p(x);
   y = x < XF_INFINITY ? y : x;
   y = x > -1.0f ? y : XF_NAN;
   y = x == -1.0f ? -XF_INFINITY : y;
   return x == 0.0f ? x : y;
+}
+
+//: arccosh_f16: half_log1p sqrt
+static inline float xf_arccosh_f16(float x) {
+  float d = x - 1.0f, y = xf_half_log1p(d + xf_sqrtf(XF_MAF(d, d, d + d)));
+  y = x < XF_INFINITY ? y : x;
+  return x >= 1.0f ? y : XF_NAN;
+}
+
+//: arctanh_f16: half_log1p
+static inline float xf_arctanh_f16(float x) {
+  float size = xf_abs_f32(x), y = 0.5f * xf_half_log1p(XF_RATIO(size + size, 1.0f - size));
+  y = size == 1.0f ? XF_INFINITY : y;
+  return xf_signed(size <= 1.0f ? y : XF_NAN, x);
 }
 
 //: half_sin: half
@@ -1089,4 +1153,80 @@ static inline float xf_arctan_f16(float x) {
   y = XF_MAF(q * q * q, xf_poly_half_atan(q * q), q);
   y = XF_MAF(eighths, 0x1.921fb6p-1f, XF_MAF(eighths, -0x1.777a5cp-26f, y));
   return x != x ? x : xf_signed(y, x);
+}
+
+//: half_asin: half sqrt
+// constants: half_asin
+// (asin(x) - x) / x^3, u = x * x, u from 0.0 to 0.25: within 2^-25.4 and the rounding
+static inline float xf_poly_half_asin(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.13fed40000000p-5f, 0x1.18f91e0000000p-6f),
+      0x1.fd8da20000000p-6f), 0x1.6d5bba0000000p-5f), 0x1.3334300000000p-4f), 0x1.5555540000000p-3f);
+}
+// end of constants
+// The arcsine of a size up to 1/2, or of the root of (1 - size) / 2
+static inline float xf_half_arcsine(float size) {
+  float share = XF_MAF(-0.5f, size, 0.5f), root = xf_sqrtf(share < 0.0f ? 0.0f : share);
+  float z = size > 0.5f ? root : size, u = size > 0.5f ? share : size * size;
+  return XF_MAF(z * u, xf_poly_half_asin(u), z);
+}
+
+//: arcsin_f16: half_asin
+static inline float xf_arcsin_f16(float x) {
+  float size = xf_abs_f32(x), y = xf_half_arcsine(size);
+  y = size > 0.5f ? XF_MAF(-2.0f, y, 0x1.921fb6p+0f) : y;
+  return size <= 1.0f ? xf_signed(y, x) : XF_NAN;
+}
+
+//: arccos_f16: half_asin
+static inline float xf_arccos_f16(float x) {
+  float size = xf_abs_f32(x), y = xf_half_arcsine(size), twice = y + y;
+  twice = x < 0.0f ? 0x1.921fb6p+1f - (twice + 0x1.777a5cp-24f) : twice;
+  y = (0x1.921fb6p+0f - xf_signed(y, x)) - 0x1.777a5cp-25f;
+  y = size > 0.5f ? twice : y;
+  return size <= 1.0f ? y : XF_NAN;
+}
+
+//: cbrt_f16: half
+// Newton's iteration for the inverse root, from a value by its bits
+static inline float xf_cbrt_f16(float x) {
+  float size = xf_abs_f32(x), third = size * -0x1.555556p-2f;
+  float r = xf_float_of_bits(0x54a21d2au - xf_bits_of_float(size) / 3u), y;
+  r = r * XF_MAF(third * r, r * r, 0x1.555556p+0f);
+  r = r * XF_MAF(third * r, r * r, 0x1.555556p+0f);
+  r = r * XF_MAF(third * r, r * r, 0x1.555556p+0f);
+  y = size * (r * r);
+  y = XF_MAF(XF_MAF(-y * y, y, size), r * r * 0x1.555556p-2f, y);
+  return (size > 0.0f) & (size < XF_INFINITY) ? xf_signed(y, x) : x;
+}
+
+//: rsqrt_f16: half sqrt
+static inline float xf_rsqrt_f16(float x) {
+  float y = 1.0f / xf_sqrtf(x > 0.0f ? x : 1.0f);
+  y = x >= 0.0f ? y : XF_NAN;
+  y = x == 0.0f ? xf_signed(XF_INFINITY, x) : y;
+  return x != x ? x + x : y;  // as 1 / NaN
+}
+
+//: erf_f16: half_exp
+// constants: half_erf
+// erf(x) / x - 1.125 - 4e-8, u = x * x, u from 0.0 to 1.0: within 2^-19.7 and the rounding
+static inline float xf_poly_half_erf(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, -0x1.445f480000000p-17f,
+      0x1.d887500000000p-14f), -0x1.bccf660000000p-11f), 0x1.562a600000000p-8f), -0x1.b829c80000000p-6f),
+      0x1.ce2f080000000p-4f), -0x1.8127460000000p-2f), 0x1.bae8b00000000p-9f);
+}
+// end of constants
+// constants: half_erfc
+// log(1 - erf(u)) / u, u from 1.0 to 4.0: within 2^-25.9 and the rounding
+static inline float xf_poly_half_erfc(float u) {
+  return XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, XF_MAF(u, 0x1.d12f080000000p-23f,
+      -0x1.b26e0a0000000p-19f), 0x1.a94e580000000p-20f), 0x1.5bcc220000000p-12f), -0x1.f6ba680000000p-9f),
+      0x1.8ea9160000000p-6f), -0x1.b65d3e0000000p-4f), -0x1.44ec8e0000000p-1f), -0x1.20f8900000000p+0f);
+}
+// end of constants
+static inline float xf_erf_f16(float x) {
+  float size = xf_limit(xf_abs_f32(x), 4.0f), y, p, scale;
+  y = XF_MAF(size, xf_poly_half_erf(size * size), size * 1.125f);
+  p = xf_half_exp(size * xf_poly_half_erfc(size), &scale);
+  return x != x ? x : xf_signed(size < 1.0f ? y : 1.0f - XF_MAF(p, scale, scale), x);
 }

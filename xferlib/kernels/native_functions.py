@@ -18,11 +18,14 @@ from pathlib import Path
 
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS
-from xferlib.kernels.ir import FLOAT16, FLOAT32, Builder, Node, Program
+from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
-OF_HALF = frozenset({"exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan"})
+OF_HALF = frozenset({
+    "exp", "exp2", "expm1", "sinh", "cosh", "tanh", "log", "log2", "log10", "log1p", "arccosh", "arctanh", "sin", "cos",
+    "arcsin", "arccos", "arctan", "cbrt", "rsqrt", "erf",
+})  # fmt: skip
 """Those that have a text for operands of float16 too."""
 BINARY = frozenset({"power", "arctan2", "fmod"})
 
@@ -66,7 +69,7 @@ def expand(program: Program) -> Program:
         if not _is_of_half(node):
             return None
         call = node.args[0]
-        return b.emit("call", FLOAT16, (copies[id(call.args[0])],), call.attr)
+        return b.emit("call", FLOAT16, (b.cast(copies[id(call.args[0].args[0])], FLOAT32),), call.attr)
 
     return formulas.rebuild(program, replacement)
 
@@ -75,7 +78,7 @@ def _is_of_half(node: Node) -> bool:
     if node.op != "cast" or node.dtype != FLOAT16:
         return False
     call = node.args[0]
-    is_own = call.op == "call" and call.dtype == FLOAT32 and call.attr in OF_HALF
+    is_own = call.op == "call" and call.attr in OF_HALF and call.dtype == (FLOAT64 if call.attr == "erf" else FLOAT32)
     return is_own and call.args[0].op == "cast" and call.args[0].args[0].dtype == FLOAT16
 
 
@@ -102,4 +105,4 @@ def halves_text(names: Iterable[str]) -> str:
     """The functions ``xf_NAME_f16`` alone, without what all of the text is based on."""
     sections = _sections()
     wanted = collect_sections(sections, [f"{each}_f16" for each in names])
-    return "".join(sections[each][1] for each in wanted if each != "base")
+    return "".join(sections[each][1] for each in wanted if each not in ("base", "sqrt"))
