@@ -36,7 +36,7 @@ from xferlib.kernels.cuda_source import (
     SharedTile,
     elementwise_source,
 )
-from xferlib.kernels.ir import CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
+from xferlib.kernels.ir import FLOAT64, CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
 if TYPE_CHECKING:
     from xferlib._core.device import Device, RawStream
@@ -166,7 +166,7 @@ STEP_VECTORS = 2
 With float16 they are slower: of some hundred elements one is not certain.
 """
 RESIDENT = 8
-"""The blocks of such a call on a multiprocessor: more hide more than what few registers cost."""
+"""The blocks of such a call on a multiprocessor: they hide more than what few registers cost, but not with float64."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15
@@ -350,7 +350,9 @@ class CudaPlan:
         _check_atomic(program, dict(zip(raw, raw_words, strict=True)))
         kind = _kind(layout, program, raw_layouts, raw_words, infos, is_aliased=is_aliased, threads=threads)
         if _is_long(program, kind, layout):
-            kind = replace(kind, width=STEP_VECTORS * kind.width, parts=STEP_VECTORS, resident=RESIDENT)
+            is_wide = any(param.dtype == FLOAT64 for param in program.params)
+            resident = 0 if is_wide else RESIDENT
+            kind = replace(kind, width=STEP_VECTORS * kind.width, parts=STEP_VECTORS, resident=resident)
         self.source = _source_for(program, kind)
         kernel = kernel_for(backend, device, self.source, ENTRY)
         known = [each.value(shape, infos) for each in facts(program)]

@@ -189,8 +189,8 @@ _OF_HALF = """\
 #define xf_bits_of_float __float_as_uint
 #define xf_float_of_bits __uint_as_float
 XF_QUICK float xf_limit(float x, float y) { return xf_signed(fminf(fabsf(x), y), x); }
-// The rounded quotient, without what division does for operands of unusual size (P. Markstein, "Computation of elementary
-// functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990)
+// The rounded quotient, without what division does for operands of unusual size (P. Markstein, "Computation of
+// elementary functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990)
 XF_QUICK float xf_ratio(float x, float y) {
   float r = xf_near_reciprocal(y), q;
   r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
@@ -199,7 +199,7 @@ XF_QUICK float xf_ratio(float x, float y) {
 }
 #define XF_RATIO xf_ratio
 """
-"""What the text of ``native_functions.c`` for float16 needs of its own base."""
+"""Names of the base of ``native_functions.c`` that its text for float16 needs."""
 
 _HALF_WITHIN = """\
 // The float16 to which all numbers round that are within a relative distance e of x; the flag, if they are several.
