@@ -209,8 +209,10 @@ def test_a_signal_from_outside_ends_a_loop_and_leaves_neither_threads_nor_half_a
 
 
 def _end(child: subprocess.Popen[str]) -> str:
-    """Return what it says by its end. CPython sees no signal that comes while a thread gives the GIL away to begin a wait, as
-    long as this lasts, and here it lasts for ever; so there is a second one.
+    """Return what it says by its end.
+
+    CPython sees no signal that comes while a thread gives the GIL away to begin a wait, as long as this lasts. Here it
+    lasts for ever; so there is a second one.
     """
     try:
         return child.communicate(timeout=5)[1]

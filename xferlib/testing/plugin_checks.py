@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,6 +17,7 @@ from xferlib._native import cuda_driver
 from xferlib._runtime import process
 from xferlib._runtime.checks import is_own
 from xferlib.errors import DeviceLostError, XferError, did_you_mean
+from xferlib.sim.machine import CAN_GUARD
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -63,11 +63,11 @@ def is_strict() -> bool:
 
 
 class SimStrict:
-    """``--xferlib-sim-strict``: each test is a block of the race detector, which guards pages where Linux can."""
+    """``--xferlib-sim-strict``, ``--pretend``: a block of the race detector for each test, with guarded pages."""
 
     @pytest.fixture(autouse=True)
     def _xferlib_sim_strict(self) -> Iterator[None]:
-        with check_test(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
+        with check_test(guard=CAN_GUARD):
             yield
 
 
