@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--xferlib-sim-strict",
         action="store_true",
-        help="check every test on sim by itself, and guard the pages of pinned memory that its copies use (Linux)",
+        help="check every test on sim by itself, whether or not it uses a fixture",
     )
     group.addoption(
         "--pretend",
