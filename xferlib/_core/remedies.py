@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-class Calls:
+class RemedyCalls:
     """xferlib's own. A stream is given as the program can write it."""
 
     def synchronize(self) -> str:
@@ -40,5 +40,5 @@ class Calls:
         )
 
 
-calls = Calls()
+calls = RemedyCalls()
 """Those of the library that the program was written for."""

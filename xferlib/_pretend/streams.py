@@ -42,7 +42,7 @@ class StreamBase:
         return hash(self.own)
 
 
-class CupyCalls(remedies.Calls):
+class CupyCalls(remedies.RemedyCalls):
     """The calls that errors recommend, as CuPy has them."""
 
     def synchronize(self) -> str:
