@@ -31,10 +31,10 @@ STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 
 
-def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command from the root, its output kept."""
+def run(*command: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command, its output kept."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
 
 
 def warnings(compiler: str, *, is_deep: bool) -> int:
@@ -96,12 +96,18 @@ def stressed(compiler: str) -> int:
                 continue
             build = [compiler, *flags]
             failed += report(f"transfers, {kind}", build_and_run(build, "staging_stress.c", STAGING, Path(folder)))
+            emulator = Path(folder, "emulator")
+            emulator.mkdir()
+            done = run(*build, "-c", *EMULATOR, cwd=emulator)
+            if done.returncode:
+                failed += report(f"the emulator, {kind}", done)
+                continue
             for name, options in (("unchecked", []), ("checked", ["-DCHECKED"])):
                 # Kernels are never compiled with a sanitizer: a wild pointer is a fault that the runtime reports.
                 kernels = str(Path(folder, f"{name}.o"))
                 done = run(compiler, *KERNEL_FLAGS, *options, "-c", KERNELS, "-o", kernels)
                 if done.returncode == 0:
-                    sources = [*EMULATOR, kernels]
+                    sources = [*map(str, emulator.iterdir()), kernels]
                     done = build_and_run([*build, *options], "emulator_stress.c", sources, Path(folder))
                 failed += report(f"CUDA C on a CPU, {name}, {kind}", done)
     return min(failed, 1)
