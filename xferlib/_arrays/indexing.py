@@ -26,7 +26,6 @@ from xferlib._core.arrays import Array, check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
-from xferlib.kernels.elementwise import cast_into
 
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #
@@ -175,7 +174,8 @@ def gather(lib: Primitives, x: Array, indices: Sequence[Array]) -> Array:
     shape = (*around, *info.shape[len(indices) :])
     out = lib.empty(shape, info.dtype, info.device)
     if math.prod(shape) and not lib.backend.at(info.device).gather(x, indices, out):
-        _gather_kernel(len(indices))(x, *_arguments(lib, indices, info.shape, shape, rest), out)
+        found = _arguments(lib, indices, info.shape, shape, rest)
+        _gather_kernel(len(indices))(lib.movable(x), *found, lib.movable(out))
     return out
 
 
@@ -186,7 +186,8 @@ def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> 
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
     if math.prod(shape) and not lib.backend.at(info.device).scatter(x, indices, value):
-        _scatter_kernel(len(indices))(*_arguments(lib, indices, info.shape, shape, rest), value, x)
+        found = _arguments(lib, indices, info.shape, shape, rest)
+        _scatter_kernel(len(indices))(*found, lib.movable(value), lib.movable(x))
 
 
 # --- the positions of elements
@@ -248,11 +249,6 @@ def where(lib: Primitives, condition: Array, x1: Any = None, x2: Any = None, /) 
 
 
 Key = tuple[Any, ...]
-
-
-@functools.cache
-def _fill() -> ElementwiseKernel:
-    return elementwise("T v", "T y", "y = v;", name="fill")
 
 
 @functools.cache
@@ -485,7 +481,8 @@ def _set_where(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
         return
     spread = primitives.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
     if math.prod(info.shape):
-        _fill_masked()(primitives.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
+        mask, found = primitives.broadcast_to(lib, spread, info.shape), number(value, info.dtype)
+        _fill_masked()(mask, lib.movable(found), lib.movable(x))
 
 
 def assign(lib: Primitives, target: Array, value: Any) -> None:
@@ -494,7 +491,7 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if is_scalar(value):
         found = number(value, info.dtype)
         if math.prod(info.shape):
-            _fill()(found, target)
+            lib.fill(target, found)
         return
     value = _array(lib, value, info.dtype)
     if lib.info(value) == info:
@@ -503,9 +500,9 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if not math.prod(info.shape):
         return
     try:
-        cast_into(target, spread)
+        lib.fill(target, spread)
     except KernelTypeError:
-        cast_into(target, lib.copy(spread))  # it may overlap the target
+        lib.fill(target, lib.copy(spread))  # it may overlap the target
 
 
 def fill_new(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import SUPPORTED, letter_of
+from xferlib._core.dtypes import SUPPORTED, is_stored, letter_of, typestr_of
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -55,7 +55,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
     dtype: np.dtype[Any] = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
-    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": typestr_of(dtype), "version": 3}
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
@@ -264,8 +264,31 @@ class Primitives:
         """A copy in C order, converted to ``dtype``."""
         info = self.backend.view(array)
         out = self.empty(info.shape, dtype or info.dtype, info.device)
-        cast_into(out, array)
+        self.fill(out, array)
         return out
+
+    def fill(self, target: Array, source: Any) -> None:
+        """``target[...] = source``, an array of its shape, converted, or a number of its dtype."""
+        if not self.is_array(source):
+            _fill()(self.movable(source), self.movable(target))
+        elif target.dtype == source.dtype:
+            cast_into(self.movable(target), self.movable(source))
+        else:
+            cast_into(target, source)
+
+    def movable(self, value: Any) -> Any:
+        """An array or a NumPy number as kernels take it that move elements: its bytes if it only moves, else itself."""
+        if not is_stored(value.dtype):
+            return value
+        if not self.is_array(value):
+            return np.asarray(value).view(np.uint8)[()]
+        info = self.info(value)
+        return self.backend.strided_view(value, 0, info.shape, info.strides, np.dtype(np.uint8))
+
+
+@functools.cache
+def _fill() -> ElementwiseKernel:
+    return elementwise("T v", "T y", "y = v;", name="fill")
 
 
 class KernelPlan:

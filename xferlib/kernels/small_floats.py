@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.dtypes import SmallFloat, name_of, small_float
+from xferlib._core.dtypes import SmallFloat, is_float8, name_of, small_float
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.kernels.ir import (
     BOOL,
@@ -31,7 +31,6 @@ from xferlib.kernels.ir import (
     Node,
     Program,
     ReductionSpec,
-    is_complex,
     is_integer,
 )
 
@@ -113,31 +112,18 @@ def widen(b: Builder, code: Node, form: SmallFloat) -> Node:
     return b.bitcast(w("or", bits, sign), FLOAT32)
 
 
-def saturate(b: Builder, x: Node, dtype: DType) -> Node:
-    """``x`` between the finite limits of a float8, infinity too; NaN stays. Whatever rounds to a limit is one.
+def cast_saturated(b: Builder, x: Node, dtype: DType) -> Node:
+    """``x`` converted to a float8, between its finite limits.
 
     Raises:
         UnsupportedDTypeError: The dtype is none of float8.
     """
-    form = small_float(dtype)
-    if form is None or form.itemsize > 1:
+    if not is_float8(dtype):
         raise UnsupportedDTypeError(
-            f"astype: saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers "
+            f"saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers "
             "are small; integers always saturate; leave it out, or use np.clip"
         )
-    if is_complex(x.dtype):
-        x = b.real(x)
-    if small_float(x.dtype) is not None:
-        x = b.cast(x, FLOAT32)
-    most = int(np.array(form.most, np.uint8).view(dtype).astype(np.float64))
-    if x.dtype.kind not in "fiu" or (is_integer(x.dtype) and np.iinfo(x.dtype).max <= most):
-        return x
-    high = b.const(most, x.dtype)
-    x = b.select(b.op("gt", x, high), high, x)
-    if x.dtype.kind == "u":
-        return x
-    low = b.const(-most, x.dtype)
-    return b.select(b.op("lt", x, low), low, x)
+    return b.cast(b.saturate(x, dtype), dtype)
 
 
 def _round_to_odd(b: Builder, x: Node) -> Node:
