@@ -246,14 +246,15 @@ def test_what_saturates_is_no_copy_where_none_is_needed() -> None:
 
 def test_what_cannot_saturate_on_the_way_is_refused() -> None:
     x = np.ones(3, np.float32)
-    for call in (xl.to_device, xl.to_host):
+    calls: list[Any] = [xl.to_device, xl.to_host]
+    for call in calls:
         for dtype in (None, "float32", "bfloat16", "int8"):
             with pytest.raises(UnsupportedDTypeError, match=r"saturate=True with dtype='.*', but it is for float8"):
                 call(x, dtype=dtype, saturate=True)
         with pytest.raises(ArgumentError, match="saturate=1 is neither True nor False"):
             call(x, dtype="float8_e5m2", saturate=1)
     with pytest.raises(TypeError, match=r"'saturate'; xferlib.astype\(x, dtype, saturate=True\) converts first"):
-        xl.to_device_async(x, dtype="float8_e5m2", saturate=True)
+        xl.to_device_async(x, dtype="float8_e5m2", saturate=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)

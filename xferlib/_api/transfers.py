@@ -301,7 +301,7 @@ def _saturate(
     source = source_of(x)
     if describe.get_result_dtype(source, dtype) == source.dtype and is_float8(source.dtype):
         return x, copy
-    convert = lambda: _convert(source, dtype, saturate=True)
+    convert = functools.partial(_convert, source, dtype, saturate=True)
     if stream is None or source.info is None:
         return convert(), None
     assert source.device is not None
