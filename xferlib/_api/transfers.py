@@ -290,10 +290,9 @@ def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
 def _saturate(
     x: Any, dtype: Any, copy: bool | None, call: str, saturate: object, stream: Any = None
 ) -> tuple[Array, bool | None]:
-    """What a transfer with ``saturate=True`` sends, and its ``copy=``: a new array in the place of ``x``.
+    """Convert what a transfer with ``saturate=True`` sends; and the ``copy=`` of the rest.
 
-    It is converted before the copy: there the host computes in as many threads, and a device at once, and float8
-    is never more bytes.
+    Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
     """
     refuse_no_flag(saturate, f"{call}: saturate")
     if not saturate or copy is False:

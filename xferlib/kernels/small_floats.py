@@ -112,7 +112,7 @@ def widen(b: Builder, code: Node, form: SmallFloat) -> Node:
     return b.bitcast(w("or", bits, sign), FLOAT32)
 
 
-def cast_saturated(b: Builder, x: Node, dtype: DType) -> Node:
+def saturate(b: Builder, x: Node, dtype: DType) -> Node:
     """``x`` converted to a float8, between its finite limits.
 
     Raises:
