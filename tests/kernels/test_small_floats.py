@@ -16,6 +16,7 @@ from tests.kernels import compiled, emulated, targets
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
 from xferlib.kernels.elementwise import cast_into
+from xferlib.kernels.native_engine import _ns_per_element as ns_per_element
 from xferlib.kernels.reduction import HostReductionCall
 from xferlib.kernels.small_floats import store_bits, view_bits
 from xferlib.testing import configured, dtypes, promotion
@@ -298,6 +299,17 @@ def test_random_expressions_are_the_same_in_compiled_c(seeds: range) -> None:
         assert not kernel_.why_not
         _, by_c = compiled.run_both(kernel_, expected.shape, operands)
         assert_same(by_c[-1].view(expected.dtype), expected)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_bits_are_no_reason_for_threads(name: str) -> None:
+    """Threads are woken by a guess of the time, in which each operation of a rounding weighed as much as a sum."""
+
+    def guess(dtype: np.dtype[Any]) -> float:
+        kernel = elementwise(lambda x, y: (np.sqrt(x) * y - x).astype(dtype))
+        return ns_per_element(store_bits(kernel.definition.specialize((dtype,) * 2, frozenset()).program))
+
+    assert guess(SMALL[name]) < 2 * guess(np.dtype(np.float32))
 
 
 @needs_nvrtc
