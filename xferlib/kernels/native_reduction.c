@@ -200,8 +200,48 @@ static void xf_widen(float *to, const unsigned short *from, long long n) {
 #endif
   for (; i < n; ++i) to[i] = xf_from_half(from[i]);
 }
+//: few
+/* The sum of n groups of `unit` elements, in P lanes: of eight groups at a time, then level by level. Behind a group there are
+   as many elements as fill the lanes. */
+#ifdef XF_SHUFFLE
+#define XF_LANES(T, P) typedef T lanes __attribute__((vector_size(P * sizeof(T)))); \
+  typedef T any_lanes __attribute__((vector_size(P * sizeof(T)), aligned(sizeof(T)), may_alias));
+#define XF_OF_LANES(P, r, a, SIGN, b) r = a SIGN b
+#else
+#define XF_LANES(T, P) typedef struct { T of[P]; } lanes; typedef lanes any_lanes;
+#define XF_OF_LANES(P, r, a, SIGN, b) for (int t = 0; t < P; ++t) r.of[t] = a.of[t] SIGN b.of[t]
+#endif
+#define XF_FEW_OF(P, T, SIGN) \
+static void xf_few_##P(T *to, const T *e, long long unit, long long n) { \
+  XF_LANES(T, P) \
+  lanes v[XF_MOST_FEW / P / 8 + 1], x[8]; \
+  long long m = 0; \
+  for (; n > 0; n -= 8, e += 8 * unit) { \
+    long long few = n; \
+    if (n >= 8) { \
+      for (int k = 0; k < 8; ++k) x[k] = *(const any_lanes *)(e + k * unit); \
+      for (int k = 0; k < 4; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
+      for (int k = 0; k < 2; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
+      few = 2; \
+    } else for (int k = 0; k < n; ++k) x[k] = *(const any_lanes *)(e + k * unit); \
+    for (; few > 1; few -= few / 2) { \
+      for (int k = 0; k < few / 2; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
+      if (few & 1) x[few / 2] = x[few - 1]; \
+    } \
+    v[m++] = x[0]; \
+  } \
+  for (; m > 1; m -= m / 2) { \
+    for (long long i = 0; i < m / 2; ++i) XF_OF_LANES(P, v[i], v[2 * i], SIGN, v[2 * i + 1]); \
+    if (m & 1) v[m / 2] = v[m - 1]; \
+  } \
+  *(any_lanes *)to = v[0]; \
+}
 //: entry
 XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
                          char *const *p, char *const *to) {
-  if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
+  switch (along) {
+  case 0: xf_columns(row, last_row, part, g, p, to); break;
+  case 1: xf_rows(row, last_row, part, g, p, to); break;
+  default: xf_narrow(row, last_row, part, g, p, to);
+  }
 }
