@@ -73,8 +73,8 @@ SLAB = 4096
 """Elements that are brought into their order at a time, in memory on the stack."""
 FEW = 2 * CHUNK
 """Elements of a few adjacent results that are combined together."""
-_LANES_OF_FEW = (2, 4, 8, 16)
-"""Of which the least that has room for the results is taken."""
+_LANES_OF_FEW = (4, 8, 16)
+"""Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _LEAST_RUN = 64
@@ -360,19 +360,24 @@ class _Streams:
         """Whether there is one accumulator, of which a few adjacent results are computed together."""
         return len(self.ops) == 1
 
+    @property
+    def most_few(self) -> int:
+        return _LINE_NBYTES // self._dtype.itemsize
+
     def _few(self) -> str:
         """``xf_few``: the sums of ``n`` groups of ``unit`` elements, in ``to``, which has room for ``lanes``."""
         kind, sign, op = c_type(self._dtype), _SIGNS[self.ops[0]], self.ops[0]
-        defined = "".join(f"XF_FEW_OF({lanes}, {kind}, {sign})\n" for lanes in _LANES_OF_FEW)
-        cases = " ".join(f"case {lanes}: xf_few_{lanes}(to, e, unit, n); break;" for lanes in _LANES_OF_FEW)
+        lanes_of_few = [each for each in _LANES_OF_FEW if each <= self.most_few]
+        defined = "".join(f"XF_FEW_OF({lanes}, {kind}, {sign})\n" for lanes in lanes_of_few)
+        cases = " ".join(f"case {lanes}: xf_few_{lanes}(to, e, unit, n); break;" for lanes in lanes_of_few)
         return f"""#define XF_MOST_FEW {FEW}
 {_section("few")}{defined}
 static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, long long lanes) {{
 #if XF_NODE_2
   if (unit == 2 && n == {CHUNK}) {{
-    {kind} v[{FEW} / XF_NODE_2];
+    {kind} v[{FEW} / XF_NODE_2 + 2];
     xf_tree_{op}_2(v, e, 1);
-    xf_few_2(to, v, 2, {CHUNK} / XF_NODE_2);
+    xf_few_4(to, v, 2, {CHUNK} / XF_NODE_2);
     return;
   }}
 #endif
@@ -568,7 +573,8 @@ class _ReductionWriter:
         elif not self.is_free:
             self.whole = None
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
-        self.takes_few = self.streams is not None and self.streams.is_one and not spec.map_program.keeps_order
+        takes_few = self.streams is not None and self.streams.is_one and not spec.map_program.keeps_order
+        self.most_few = self.streams.most_few if self.streams is not None and takes_few else 0
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
@@ -732,7 +738,8 @@ class _ReductionWriter:
     def _range(self, scale: str = "1") -> str:
         """The elements of a part, or ``scale`` times as many."""
         return (
-            "const long long first_ = part * g[4], last_ = parts == 1 || first_ + g[4] > count ? count : first_ + g[4];\n"
+            "const long long first_ = part * g[4];\n"
+            "  const long long last_ = parts == 1 || first_ + g[4] > count ? count : first_ + g[4];\n"
             f"  const long long begin = first_ * {scale}, end = last_ * {scale};"
         )
 
@@ -830,7 +837,7 @@ static void {name}(long long row, long long last_row, long long part, const long
             "xf_narrow",
             f"""\
   const long long unit = kept_extent[kept - 1], wide = g[10], apart = places[kept - 1];
-  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : unit > 2 ? 4 : 2, most = {FEW} / lanes * unit / wide;
+  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : 4, most = {FEW} / lanes * unit / wide;
   {kind} v[16] = {{0}}, w[{FEW} + 16], c[{LEVELS}][16];
 """,
             f"""\
@@ -1350,7 +1357,7 @@ class NativeReduction(native_engine.NativeKernel):
 
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.written, split=self.is_split)
-        self.tile, self.takes_few = writer.tile, writer.takes_few
+        self.tile, self.most_few = writer.tile, writer.most_few
         library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
@@ -1403,7 +1410,7 @@ class NativeReductionPlan:
         self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
         self._tile = side if wide > 1 else kernel.tile
         words = 1
-        if wide == 1 and kernel.takes_few and inner <= max(_LANES_OF_FEW) and keeps[-1][1 : 1 + arrays] == tuple(sizes):
+        if wide == 1 and inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes):
             is_nearer = _stride(keeps[-1][:-1]) * inner <= nearest
             if is_nearer and (inner < GROUP or self._count > _MANY):
                 self._along, self._tile = _NARROW, inner
