@@ -233,7 +233,7 @@ static void xf_levels_##P(xf_lanes_##P *v, long long n) { \
   } \
 } \
 static void xf_few_##P(T *to, const T *e, long long unit, long long n) { \
-  xf_lanes_##P v[XF_MOST_FEW / P / 8 + 8], x[8]; \
+  xf_lanes_##P v[XF_MOST_FEW / 2 / 8 + 8], x[8]; \
   long long m = 0; \
   XF_ONE_BY_ONE \
   for (; n >= 8; n -= 8, e += 8 * unit, ++m) { \

@@ -837,7 +837,7 @@ static void {name}(long long row, long long last_row, long long part, const long
             "xf_narrow",
             f"""\
   const long long unit = kept_extent[kept - 1], wide = g[10], apart = places[kept - 1];
-  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : 4, most = {FEW} / lanes * unit / wide;
+  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : 4, most = {FEW} / (unit == 2 ? 2 : lanes) * unit / wide;
   {kind} v[16] = {{0}}, w[{FEW} + 16], c[{LEVELS}][16];
 """,
             f"""\
