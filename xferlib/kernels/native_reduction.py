@@ -73,7 +73,7 @@ SLAB = 4096
 """Elements that are brought into their order at a time, in memory on the stack."""
 FEW = 2 * CHUNK
 """Elements of a few adjacent results that are combined together."""
-_LANES_OF_FEW = (4, 8, 16)
+_LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
@@ -375,9 +375,9 @@ class _Streams:
 static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, long long lanes) {{
 #if XF_NODE_2
   if (unit == 2 && n == {CHUNK}) {{
-    {kind} v[{FEW} / XF_NODE_2 + 2];
+    {kind} v[{FEW} / XF_NODE_2];
     xf_tree_{op}_2(v, e, 1);
-    xf_few_4(to, v, 2, {CHUNK} / XF_NODE_2);
+    xf_few_2(to, v, 2, {CHUNK} / XF_NODE_2);
     return;
   }}
 #endif
@@ -826,8 +826,13 @@ static void {name}(long long row, long long last_row, long long part, const long
             return "#define xf_narrow xf_rows\n"
         kind, source = self.types[0], self.streams.row
         mapped = f"""for (long long j = 0; j < q * wide; ++j) {self._map("[j]", "[j]", "0", "w[done * wide + j]")}"""
-        taken = ""
+        taken = whole = ""
         if source is not None:
+            whole = (
+                f"if (is_direct{source} && reduced == 1 && lanes == unit && end - begin <= most) xf_few(v, "
+                f"(const {kind} *)(base{source} + begin * r{source}[0]), unit, (end - begin) * wide / unit, lanes);\n"
+                "    else "
+            )
             taken = (
                 f"if (q == m && (lanes == unit || left * wide >= q * wide + lanes)) "
                 f"xf_few(v, e{source}, unit, m * wide / unit, lanes);\n      else "
@@ -837,12 +842,12 @@ static void {name}(long long row, long long last_row, long long part, const long
             "xf_narrow",
             f"""\
   const long long unit = kept_extent[kept - 1], wide = g[10], apart = places[kept - 1];
-  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : 4, most = {FEW} / (unit == 2 ? 2 : lanes) * unit / wide;
+  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : unit > 2 ? 4 : 2, most = {FEW} / lanes * unit / wide;
   {kind} v[16] = {{0}}, w[{FEW} + 16], c[{LEVELS}][16];
 """,
             f"""\
     long long turn = 0;
-    for (;; ++turn) {{
+    {whole}for (;; ++turn) {{
       const long long m = end - at < most ? end - at : most;
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done", "wide")}
@@ -1125,7 +1130,10 @@ static void {name}(long long row, long long last_row, long long part, const long
                 f"const int is_row{number} = !is_wide && reduced == 1 && r{number}[0] == {size};\n    "
                 f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
-                f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
+                f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
+                f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
+                f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
+                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
                 f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
@@ -1134,8 +1142,8 @@ static void {name}(long long row, long long last_row, long long part, const long
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
-                f"m / steps, 1, 0, k{number} + kept - 1); "
+                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
@@ -1402,22 +1410,24 @@ class NativeReductionPlan:
         along = merge_axes(along) or [(1, *[0] * arrays)]
         keeps = keeps or [(1, *[0] * (1 + arrays))]
         inner, wide = keeps[-1][0], 1
-        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY:
+        nearest = min(map(_stride, along))
+        is_few = inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes)
+        is_few = is_few and _stride(keeps[-1][:-1]) * inner <= nearest
+        is_group = is_few and nearest == inner * sizes[0] and self._count >= 2 * GROUP
+        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY and not is_group:
             wide = min(keeps[-2][0], kernel.tile // inner)
-        nearest, side = min(map(_stride, along)), inner * wide
+        side = inner * wide
         is_nearer = nearest <= _stride(keeps[-1][:-1])
         is_short = is_nearer and self._count <= _SHORT_ROW and inner >= 2 * GROUP
         self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
         self._tile = side if wide > 1 else kernel.tile
         words = 1
-        if wide == 1 and inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes):
-            is_nearer = _stride(keeps[-1][:-1]) * inner <= nearest
-            if is_nearer and (inner < GROUP or self._count > _MANY):
-                self._along, self._tile = _NARROW, inner
-                if all(size * inner <= _WORD_NBYTES and size * inner & size * inner - 1 == 0 for size in sizes):
-                    words, sizes = inner, [size * inner for size in sizes]
-                else:
-                    along = merge_axes([*along, (inner, *sizes)])
+        if is_few and wide == 1 and (inner < GROUP or self._count > _MANY):
+            self._along, self._tile = _NARROW, inner
+            if all(size * inner <= _WORD_NBYTES and size * inner & size * inner - 1 == 0 for size in sizes):
+                words, sizes = inner, [size * inner for size in sizes]
+            else:
+                along = merge_axes([*along, (inner, *sizes)])
         self._find_slab(along, sizes, words)
         if self._along == _COLUMNS:
             rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
