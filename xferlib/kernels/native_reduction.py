@@ -1133,7 +1133,8 @@ static void {name}(long long row, long long last_row, long long part, const long
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
                 f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
                 f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
-                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    const {kind} *f{number}[{GROUP}];"
+                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    "
+                f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
                 f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
