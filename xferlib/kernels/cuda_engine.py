@@ -462,7 +462,7 @@ def _kind(
     threads: int,
 ) -> CallKind:
     elements = program.elements
-    tile, width = _find_tile(layout, elements, infos), _width(layout, elements, infos)
+    tile, width = _find_tile(layout, program, infos), _width(layout, elements, infos)
     leader = _leader(layout, program, infos, tile)
     if leader is not None:
         width = _leaders_width(layout, elements, infos, tile)
@@ -555,12 +555,12 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
     return True
 
 
-def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
+def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]) -> SharedTile | None:
     """The box for operands that have gaps of over a sector along the last axis, and none along another.
 
     Each operand wants runs of its memory within the box, whose other sides are those that others want.
     """
-    rank, last = len(layout.shape), len(layout.shape) - 1
+    rank, last, elements, written = len(layout.shape), len(layout.shape) - 1, program.elements, program.writes
     sizes = [infos[number].dtype.itemsize for number in elements]
     runs = [_contiguous_axes(layout.shape, strides, size) for strides, size in zip(layout.strides, sizes, strict=True)]
     passes = [
@@ -610,15 +610,16 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
         return None
     sides = min(choices, key=cost)
     axes = [axis for axis in range(rank) if sides[axis] > 1]
-    orders, widths, skips = [], [], []
+    orders, widths, shifts = [], [], []
     for number, strides, run, is_passed, size in zip(elements, layout.strides, runs, passes, sizes, strict=True):
         others = [stride for axis, stride in enumerate(strides) if not run or axis != run[0]]
         aligned = math.gcd(infos[number].pointer, 16, *others)
-        skips.append(is_passed and size <= aligned < _TILE_ACCESS_NBYTES)
-        width = (_TILE_ACCESS_NBYTES if skips[-1] else aligned) // size or 1
-        widths.append(min(width, 1 << (sides[run[0]].bit_length() - 1)) if is_passed else 0)
+        most = 1 << (sides[run[0]].bit_length() - 1) if is_passed else 0
+        least = _TILE_ACCESS_NBYTES // size
+        shifts.append(number not in written and size <= aligned < _TILE_ACCESS_NBYTES and least <= most)
+        widths.append(min(least if shifts[-1] else aligned // size or 1, most))
         orders.append(tuple(sorted(axes, key=lambda axis: (abs(strides[axis]), -axis))) if is_passed else ())
-    return SharedTile(sides, tuple(orders), tuple(widths), tuple(skips))
+    return SharedTile(sides, tuple(orders), tuple(widths), tuple(shifts))
 
 
 def _side(extent: int, least: int, unit: int) -> int:
