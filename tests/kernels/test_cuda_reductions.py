@@ -100,7 +100,7 @@ def test_only_what_is_the_same_constant_for_each_element_counts() -> None:
         return set(ReductionWriter(spec, replace_kind()).counting)
 
     def replace_kind() -> Any:
-        return type("Kind", (), {"same": (False, True), "kernel": "rows", "words": (4, 4, 4), "width": 1})()
+        return type("Kind", (), {"same": (False, True), "is_short": True})()
 
     assert counted(spec_of("var", "float32")) == {0}
     assert counted(spec_of("sum", "float32")) == set()

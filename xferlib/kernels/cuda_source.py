@@ -1050,7 +1050,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
         runs = -(-side // width)
         count = runs * math.prod(counts.values())
-        batch = min(max(1, _BATCH_NBYTES // (block * width * size)), 4, -(-count // self.shape.threads))
+        batch = min(max(1, _BATCH_NBYTES // (block * width * size)), 8, -(-count // self.shape.threads))
         lanes = _common_power(runs, max(1, 32 // width))
         rows = _common_power(counts.get(last, 1), 32 // lanes)
         find = [
