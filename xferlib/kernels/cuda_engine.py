@@ -154,7 +154,7 @@ _LEAST_LED = 4
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
 _TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
 """Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
-_RUNS = (8, 16, 32, 64, 128)
+_RUNS = (8, 16, 32, 64, 128, 512)
 """The elements that operands want to be contiguous in a box in shared memory."""
 _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
@@ -564,8 +564,8 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
     sizes = [infos[number].dtype.itemsize for number in elements]
     runs = [_contiguous_axes(layout.shape, strides, size) for strides, size in zip(layout.strides, sizes, strict=True)]
     passes = [
-        bool(run) and run[0] != last and abs(strides[last]) > _SECTOR_NBYTES
-        for run, strides in zip(runs, layout.strides, strict=True)
+        bool(run) and run[0] != last and abs(strides[last]) > size
+        for run, strides, size in zip(runs, layout.strides, sizes, strict=True)
     ]
     if not any(passes):
         return None
@@ -610,16 +610,24 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         return None
     sides = min(choices, key=cost)
     axes = [axis for axis in range(rank) if sides[axis] > 1]
-    orders, widths, shifts = [], [], []
+    held_runs, others, widths, shifts = [], [], [], []
     for number, strides, run, is_passed, size in zip(elements, layout.strides, runs, passes, sizes, strict=True):
-        others = [stride for axis, stride in enumerate(strides) if not run or axis != run[0]]
-        aligned = math.gcd(infos[number].pointer, 16, *others)
-        most = 1 << (sides[run[0]].bit_length() - 1) if is_passed else 0
+        if not is_passed:
+            run = []
+        whole = next((n for n, axis in enumerate(run[:-1]) if sides[axis] < layout.shape[axis]), len(run) - 1)
+        whole = next((n for n, axis in enumerate(run[:whole]) if sides[axis] > layout.shape[axis]), whole)
+        run = run[: whole + 1]
+        rest = [axis for axis in axes if strides[axis] and axis not in run] if is_passed else []
+        held_runs.append(tuple(run))
+        others.append(tuple(sorted(rest, key=lambda axis: (abs(strides[axis]), -axis))))
+        apart = [stride for axis, stride in enumerate(strides) if axis not in run]
+        apart += [sides[axis] * strides[axis] for axis in run[-1:] if sides[axis] < layout.shape[axis]]
+        aligned = math.gcd(infos[number].pointer, 16, *apart)
+        most = 1 << (math.prod(sides[axis] for axis in run).bit_length() - 1) if is_passed else 0
         least = _TILE_ACCESS_NBYTES // size
         shifts.append(number not in written and size <= aligned < _TILE_ACCESS_NBYTES and least <= most)
         widths.append(min(least if shifts[-1] else aligned // size or 1, most))
-        orders.append(tuple(sorted(axes, key=lambda axis: (abs(strides[axis]), -axis))) if is_passed else ())
-    return SharedTile(sides, tuple(orders), tuple(widths), tuple(shifts))
+    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), tuple(shifts))
 
 
 def _side(extent: int, least: int, unit: int) -> int:

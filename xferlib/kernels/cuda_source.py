@@ -787,10 +787,14 @@ class SharedTile:
 
     sides: tuple[int, ...]
     """Along each axis; 1 where it is no axis of the box."""
-    orders: tuple[tuple[int, ...], ...]
-    """For each operand that passes through the box its axes, the one along which its memory is contiguous first."""
+    runs: tuple[tuple[int, ...], ...]
+    """For each operand that passes through the box the axes of it along which its memory has no gap, the one of
+    neighbours first: all but the last are in the box as a whole."""
+    others: tuple[tuple[int, ...], ...]
+    """The other axes of the box, the one of the least stride first; without those along which the operand is the same.
+    """
     widths: tuple[int, ...]
-    """For each operand the elements of an access along that axis; 0: it does not pass through the box."""
+    """For each operand the elements of an access along the run; 0: it does not pass through the box."""
     shifts: tuple[bool, ...]
     """For each operand: whether its accesses begin anywhere, and are made of two aligned ones."""
 
@@ -926,7 +930,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """
         index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
         lines = [
-            f"  __shared__ __align__(16) {storage_type(self._dtype(number))} b{number}[{self._cells(number)}];"
+            f"  __shared__ __align__(16) {storage_type(self._dtype(number))} b{number}[{self._cell_steps(number)[1]}];"
             for number in self.passed
         ]
         lines.append(f"  {index} at = blockIdx.x;")
@@ -1013,28 +1017,29 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _within(self, axes: Iterable[int]) -> str:
         return "".join(f"n{axis} + h{axis} < g.extent[{axis}] && " for axis in axes)
 
-    def _cell_steps(self, number: int) -> dict[int, int]:
-        """The elements between neighbours along each axis of the box; a gap behind each row parts them into banks."""
-        assert self.shape.tile is not None
-        sides = self.shape.tile.sides
+    def _cell_steps(self, number: int) -> tuple[dict[int, int], int]:
+        """The elements between neighbours along each axis of the box, and of all; an operand that is the same along an
+        axis is there once. A gap behind each row parts rows into banks.
+        """
+        tile, last = self.shape.tile, self.shape.rank - 1
+        assert tile is not None
+        k = self.elements.index(number)
+        own = {*tile.runs[k], *tile.others[k]}
         steps, step = {}, 1
-        for axis in reversed(range(len(sides))):
-            steps[axis] = step
-            step *= sides[axis]
-            if axis == len(sides) - 1:
-                step += max(1, 4 // self._size(number))
-        return steps
-
-    def _cells(self, number: int) -> int:
-        assert self.shape.tile is not None
-        return self._cell_steps(number)[0] * self.shape.tile.sides[0]
+        for axis in reversed(range(self.shape.rank)):
+            steps[axis] = step if axis in own else 0
+            step *= tile.sides[axis] if axis in own else 1
+            step += max(1, 4 // self._size(number)) if axis == last else 0
+        return steps, step
 
     def _block(self, number: int) -> int:
         """The neighbours along the last axis that a word of the box holds: small elements move by words."""
-        assert self.shape.tile is not None
-        block = max(1, 4 // self._size(number))
-        is_whole = self.shape.tile.sides[-1] % block == 0 and self.passed[number] % block == 0
-        return block if is_whole and self.words[number] == self._size(number) else 1
+        tile, last, size = self.shape.tile, self.shape.rank - 1, self._size(number)
+        assert tile is not None
+        block = max(1, 4 // size)
+        is_across = last in tile.others[self.elements.index(number)]
+        is_whole = is_across and tile.sides[last] % block == 0 and self.passed[number] % block == 0
+        return block if is_whole and self.words[number] == size else 1
 
     def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
         """Move an operand's elements between memory and the box.
@@ -1043,21 +1048,22 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         they are more than one; of several such units it makes all loads first. The threads of a warp take so many units
         along each of both axes that they touch all banks.
         """
-        k, width, size, index = self.elements.index(number), self.passed[number], self._size(number), self.index
-        along, *others = tile.orders[k]
+        k, width, size = self.elements.index(number), self.passed[number], self._size(number)
+        (*inner, edge), others = tile.runs[k], tile.others[k]
         last, block, memory = self.shape.rank - 1, self._block(number), storage_type(self._dtype(number))
-        extent, side, steps = f"g.extent[{along}]", tile.sides[along], self._cell_steps(number)
+        steps, _ = self._cell_steps(number)
         counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
-        runs = -(-side // width)
-        count = runs * math.prod(counts.values())
+        whole = math.prod(tile.sides[axis] for axis in inner)
+        units = -(-whole * tile.sides[edge] // width)
+        count = units * math.prod(counts.values())
         batch = min(max(1, _BATCH_NBYTES // (block * width * size)), 8, -(-count // self.shape.threads))
-        lanes = _common_power(runs, max(1, 32 // width))
+        lanes = _common_power(units, max(1, 32 // width))
         rows = _common_power(counts.get(last, 1), 32 // lanes)
         find = [
             f"  const int unit = e + u * {self.shape.threads};",
             f"  int rest = unit / {lanes * rows};",
-            f"  const int h{along} = (rest % {runs // lanes} * {lanes} + unit % {lanes}) * {width};",
-            f"  rest /= {runs // lanes};",
+            f"  const int h = (rest % {units // lanes} * {lanes} + unit % {lanes}) * {width};",
+            f"  rest /= {units // lanes};",
         ]
         if last in counts:
             turns = counts.pop(last) // rows
@@ -1065,59 +1071,55 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             find.append(f"  rest /= {turns};")
         for axis in reversed(counts):
             find += [f"  const int h{axis} = rest % {counts[axis]};", f"  rest /= {counts[axis]};"]
-        at = f"n{along} + h{along}"
         within = self._within(axis for axis in others if axis != last or block == 1)
-        find.append(f"  const bool is_there = unit < {count} && {within}{at} < {extent};")
+        find.append(f"  const bool is_there = unit < {count} && {within}h < limit;")
+
+        def cell(element: str) -> str:
+            """The place of an element of the run among those of the box."""
+            terms, rest = [f"h{axis} * {steps[axis]}" for axis in others], f"({element})"
+            for axis in inner:
+                terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
+                rest = f"{rest} / {tile.sides[axis]}"
+            return " + ".join([*terms, f"{rest} * {steps[edge]}"])
+
         offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in others)
-        place = f"p{number} + d{number}{offset} + h{along} * {size}"
-        exists, is_whole, inside = f"{at} + v < {extent}", f"{at} + {width} <= {extent}", ""
-        if side % width:
-            exists += f" && h{along} + v < {side}"
-            is_whole += f" && h{along} + {width} <= {side}"
-            inside = f"if (h{along} + v < {side}) "
-        row = f"const char* from = {place} + i * g.stride[{k}][{last}];" if block > 1 else f"const char* from = {place};"
+        place = f"p{number} + d{number}{offset} + h * {size}{f' + i * g.stride[{k}][{last}]' if block > 1 else ''}"
+        each = f"w[u][i][v] = {self._fetch(number, f'from + v * {size}')};"
         if not is_load:
-            row = row.replace("const char*", "char*")
-        value = f"w[u][i][v] = {self._fetch(number, f'from + v * {size}')};"
-        if not is_load:
-            value = self._store(number, f"from + v * {size}", "w[u][i][v]")
-        moves = f"for (int v = 0; v < {width}; ++v) if ({exists}) {{ {value} }}"
-        if tile.shifts[k]:
-            nbytes = width * size
-            whole = f"xf_load_shifted_{nbytes}(w[u][i], from, (int)((size_t)from % {nbytes}));"
-        else:
-            whole = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
+            each = self._store(number, f"from + v * {size}", "w[u][i][v]")
+        moves = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) if (h + v < limit) {{ {each} }}'
         if width > 1:
-            moves = f"if ({is_whole}) {{ {whole} }} else {{ _Pragma(\"unroll\") {moves} }}"
-        row_exists = f"n{last} + h{last} + i < g.extent[{last}]" if block > 1 else "true"
-        outside = f"""\
-  _Pragma("unroll") for (int i = 0; i < {block}; ++i) if ({row_exists}) {{ {row} {moves} }}"""
-        cell = f"b{number} + {' + '.join(f'h{axis} * {steps[axis]}' for axis in (along, *others))}"
+            together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
+            if tile.shifts[k]:
+                together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
+            moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
+        row = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
+        outside = f"{row}{{ {'const ' if is_load else ''}char* from = {place}; {moves} }}"
         if block > 1:
-            inside = inside.replace("+ v", f"+ c * {block} + i")
-            word = f"*(unsigned int*)(cell + (c * {block} + i) * {steps[along]})"
-            step = f"xf_transpose_{block}(x);"
-            pick = f"((unsigned int*)w[u][i])[c]"
-            each = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
-            ways = (f"x[i] = {pick};", f"{inside}{word} = x[i];")
+            exists = f"if (h + c * {block} + i < {whole * tile.sides[edge]}) " if whole * tile.sides[edge] % width else ""
+            words = f"((unsigned int*)w[u][i])[c]", f"*(unsigned int*)(b{number} + {cell(f'h + c * {block} + i')})"
+            first, then = (f"x[i] = {words[0]};", f"{exists}{words[1]} = x[i];")
             if not is_load:
-                ways = (f"{inside}x[i] = {word};", f"{pick} = x[i];")
-            inner = f"unsigned int x[{block}] = {{}}; {each} {ways[0]} {step} {each} {ways[1]}"
-            inner = f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {inner} }}'
+                first, then = (f"{exists}x[i] = {words[1]};", f"{words[0]} = x[i];")
+            rows_of = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
+            inside = f"unsigned int x[{block}] = {{}}; {rows_of} {first} xf_transpose_{block}(x); {rows_of} {then}"
+            inside = f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {inside} }}'
         else:
-            cells = f"cell[v * {steps[along]}]"
-            inner = f"{cells} = w[u][0][v];" if is_load else f"w[u][0][v] = {cells};"
-            inner = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {inside}{inner}'
-        inside_box = f"  {memory}* cell = {cell}; {inner}"
-        phases = [outside, inside_box] if is_load else [inside_box, outside]
+            pair = f"b{number}[{cell('h + v')}]", "w[u][0][v]"
+            to, value = pair if is_load else reversed(pair)
+            inside = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) if (h + v < limit) {to} = {value};'
+        outside = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {outside}'
+        index = self.index
         lines = [
+            f"  {{ const {index} behind = g.extent[{edge}] - n{edge};",
+            f"  const int limit = (behind < {tile.sides[edge]} ? (int)behind : {tile.sides[edge]}) * {whole};",
             f"  for (int e = threadIdx.x; e < {count}; e += {batch * self.shape.threads}) {{",
             f"  __align__(16) {memory} w[{batch}][{block}][{width}] = {{}};",
         ]
-        for phase in phases:
-            lines += [f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{", *find, "  if (is_there) {", phase]
-            lines.append("  } }")
-        return [*lines, "  }"]
+        for phase in (outside, inside) if is_load else (inside, outside):
+            lines += [f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{", *find, f"  if (is_there) {{ {phase} }}"]
+            lines.append("  }")
+        return [*lines, "  } }"]
 
     def _offsets(self) -> list[str]:
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
@@ -1223,7 +1225,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """The element ``j`` of the vector in the box."""
         assert self.shape.tile is not None
         inner = [axis for axis, side in enumerate(self.shape.tile.sides[:-1]) if side > 1]
-        steps = self._cell_steps(number)
+        steps, _ = self._cell_steps(number)
         return f"b{number}[{' + '.join(f'h{axis} * {steps[axis]}' for axis in inner)} + at_column + j]"
 
     def _flush(self, number: int) -> list[str]:
