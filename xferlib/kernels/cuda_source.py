@@ -855,9 +855,15 @@ class _ElementwiseWriter:
         """The functions that load shifted operands."""
         found = {self._nbytes(number) for number, access in self.access.items() if access.kind == "shifted"}
         if (tile := self.shape.tile) is not None:
-            found |= {width * self._size(n) for n, width, shifts in zip(self.elements, tile.widths, tile.shifts, strict=True) if shifts}
+            found |= {
+                width * self._size(n)
+                for n, width, shifts in zip(self.elements, tile.widths, tile.shifts, strict=True)
+                if shifts
+            }
         blocks = {self._block(number) for number in self.passed}
-        return "".join([*map(write_unaligned_load, sorted(found)), *(_TRANSPOSE[each] for each in sorted(blocks) if each > 1)])
+        return "".join(
+            [*map(write_unaligned_load, sorted(found)), *(_TRANSPOSE[each] for each in sorted(blocks) if each > 1)]
+        )
 
     def kernel(self) -> str:
         body = self._body()
@@ -949,7 +955,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        lines.append(f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{")
+        lines.append(
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{"
+        )
         for number, memory in names:
             lines.append(f"  __align__(16) {memory} l{number}[{width}];")
             lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
@@ -1045,21 +1053,40 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """Move an operand's elements between memory and the box.
 
         A thread takes ``width`` neighbours of its memory in each of ``block`` rows, which it transposes in registers if
-        they are more than one; of several such units it makes all loads first. The threads of a warp take so many units
-        along each of both axes that they touch all banks.
+        they are more than one. Of several such units it makes all loads first: behind a branch each would wait.
         """
-        k, width, size = self.elements.index(number), self.passed[number], self._size(number)
-        (*inner, edge), others = tile.runs[k], tile.others[k]
-        last, block, memory = self.shape.rank - 1, self._block(number), storage_type(self._dtype(number))
-        steps, _ = self._cell_steps(number)
-        counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
+        k, width, block = self.elements.index(number), self.passed[number], self._block(number)
+        (*inner, edge), index, side = tile.runs[k], self.index, tile.sides[tile.runs[k][-1]]
         whole = math.prod(tile.sides[axis] for axis in inner)
-        units = -(-whole * tile.sides[edge] // width)
+        count, find = self._find_unit(tile, number, whole * side)
+        nbytes = block * width * self._size(number)
+        batch = min(max(1, _BATCH_NBYTES // nbytes), 8, -(-count // self.shape.threads))
+        is_inside = "if (h + {place} < limit) " if whole * side % width or not is_load else ""
+        outside, inside = self._move_rows(number, is_load=is_load), self._move_cells(number, is_inside, is_load=is_load)
+        lines = [
+            f"  {{ const {index} behind = g.extent[{edge}] - n{edge};",
+            f"  const int limit = (behind < {side} ? (int)behind : {side}) * {whole};",
+            f"  for (int e = threadIdx.x; e < {count}; e += {batch * self.shape.threads}) {{",
+            f"  __align__(16) {storage_type(self._dtype(number))} w[{batch}][{block}][{width}] = {{}};",
+        ]
+        for phase in (outside, inside) if is_load else (inside, outside):
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{")
+            lines += [*find, f"  if (is_there) {{ {phase} }}", "  }"]
+        return [*lines, "  } }"]
+
+    def _find_unit(self, tile: SharedTile, number: int, length: int) -> tuple[int, list[str]]:
+        """The number of units, and the definition of the place of one: ``h`` in the run of that length, and ``h*``.
+
+        The threads of a warp take so many along the run and across it that they touch all banks.
+        """
+        last, width, block = self.shape.rank - 1, self.passed[number], self._block(number)
+        others = tile.others[self.elements.index(number)]
+        counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
+        units = -(-length // width)
         count = units * math.prod(counts.values())
-        batch = min(max(1, _BATCH_NBYTES // (block * width * size)), 8, -(-count // self.shape.threads))
         lanes = _common_power(units, max(1, 32 // width))
         rows = _common_power(counts.get(last, 1), 32 // lanes)
-        find = [
+        lines = [
             f"  const int unit = e + u * {self.shape.threads};",
             f"  int rest = unit / {lanes * rows};",
             f"  const int h = (rest % {units // lanes} * {lanes} + unit % {lanes}) * {width};",
@@ -1067,23 +1094,20 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         ]
         if last in counts:
             turns = counts.pop(last) // rows
-            find.append(f"  const int h{last} = (rest % {turns} * {rows} + unit / {lanes} % {rows}) * {block};")
-            find.append(f"  rest /= {turns};")
+            lines.append(f"  const int h{last} = (rest % {turns} * {rows} + unit / {lanes} % {rows}) * {block};")
+            lines.append(f"  rest /= {turns};")
         for axis in reversed(counts):
-            find += [f"  const int h{axis} = rest % {counts[axis]};", f"  rest /= {counts[axis]};"]
+            lines += [f"  const int h{axis} = rest % {counts[axis]};", f"  rest /= {counts[axis]};"]
         within = self._within(axis for axis in others if axis != last or block == 1)
-        find.append(f"  const bool is_there = unit < {count} && {within}h < limit;")
+        return count, [*lines, f"  const bool is_there = unit < {count} && {within}h < limit;"]
 
-        def cell(element: str) -> str:
-            """The place of an element of the run among those of the box."""
-            terms, rest = [f"h{axis} * {steps[axis]}" for axis in others], f"({element})"
-            for axis in inner:
-                terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
-                rest = f"{rest} / {tile.sides[axis]}"
-            return " + ".join([*terms, f"{rest} * {steps[edge]}"])
-
-        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in others)
-        place = f"p{number} + d{number}{offset} + h * {size}{f' + i * g.stride[{k}][{last}]' if block > 1 else ''}"
+    def _move_rows(self, number: int, *, is_load: bool) -> str:
+        """The moves of a unit between memory and registers."""
+        tile, last, k = self.shape.tile, self.shape.rank - 1, self.elements.index(number)
+        assert tile is not None
+        width, size, block = self.passed[number], self._size(number), self._block(number)
+        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in tile.others[k])
+        offset += f" + i * g.stride[{k}][{last}]" if block > 1 else ""
         each = f"w[u][i][v] = {self._fetch(number, f'from + v * {size}')};"
         if not is_load:
             each = self._store(number, f"from + v * {size}", "w[u][i][v]")
@@ -1093,33 +1117,40 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             if tile.shifts[k]:
                 together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
             moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
-        row = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
-        outside = f"{row}{{ {'const ' if is_load else ''}char* from = {place}; {moves} }}"
-        if block > 1:
-            exists = f"if (h + c * {block} + i < {whole * tile.sides[edge]}) " if whole * tile.sides[edge] % width else ""
-            words = f"((unsigned int*)w[u][i])[c]", f"*(unsigned int*)(b{number} + {cell(f'h + c * {block} + i')})"
-            first, then = (f"x[i] = {words[0]};", f"{exists}{words[1]} = x[i];")
+        exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
+        place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
+        return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
+
+    def _move_cells(self, number: int, is_inside: str, *, is_load: bool) -> str:
+        """The moves of a unit between registers and the box."""
+        width, block = self.passed[number], self._block(number)
+        if block == 1:
+            to, value = f"b{number}[{self._run_cell(number, 'h + v')}]", "w[u][0][v]"
             if not is_load:
-                first, then = (f"{exists}x[i] = {words[1]};", f"{words[0]} = x[i];")
-            rows_of = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
-            inside = f"unsigned int x[{block}] = {{}}; {rows_of} {first} xf_transpose_{block}(x); {rows_of} {then}"
-            inside = f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {inside} }}'
-        else:
-            pair = f"b{number}[{cell('h + v')}]", "w[u][0][v]"
-            to, value = pair if is_load else reversed(pair)
-            inside = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) if (h + v < limit) {to} = {value};'
-        outside = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {outside}'
-        index = self.index
-        lines = [
-            f"  {{ const {index} behind = g.extent[{edge}] - n{edge};",
-            f"  const int limit = (behind < {tile.sides[edge]} ? (int)behind : {tile.sides[edge]}) * {whole};",
-            f"  for (int e = threadIdx.x; e < {count}; e += {batch * self.shape.threads}) {{",
-            f"  __align__(16) {memory} w[{batch}][{block}][{width}] = {{}};",
-        ]
-        for phase in (outside, inside) if is_load else (inside, outside):
-            lines += [f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{", *find, f"  if (is_there) {{ {phase} }}"]
-            lines.append("  }")
-        return [*lines, "  } }"]
+                to, value = value, to
+            guard = is_inside.format(place="v")
+            return f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {guard}{to} = {value};'
+        element = f"c * {block} + i"
+        cell = f"*(unsigned int*)(b{number} + {self._run_cell(number, f'h + {element}')})"
+        row, guard = "((unsigned int*)w[u][i])[c]", is_inside.format(place=element)
+        first, then = (f"x[i] = {row};", f"{guard}{cell} = x[i];")
+        if not is_load:
+            first, then = (f"{guard}x[i] = {cell};", f"{row} = x[i];")
+        each = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
+        square = f"unsigned int x[{block}] = {{}}; {each} {first} xf_transpose_{block}(x); {each} {then}"
+        return f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {square} }}'
+
+    def _run_cell(self, number: int, element: str) -> str:
+        """The cell of an element of the run, in the row of the other axes."""
+        tile, k = self.shape.tile, self.elements.index(number)
+        assert tile is not None
+        steps, _ = self._cell_steps(number)
+        *inner, edge = tile.runs[k]
+        terms, rest = [f"h{axis} * {steps[axis]}" for axis in tile.others[k]], f"({element})"
+        for axis in inner:
+            terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
+            rest = f"{rest} / {tile.sides[axis]}"
+        return " + ".join([*terms, f"{rest} * {steps[edge]}"])
 
     def _offsets(self) -> list[str]:
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
