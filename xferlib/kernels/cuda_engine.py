@@ -462,19 +462,20 @@ def _kind(
     threads: int,
 ) -> CallKind:
     elements = program.elements
-    tile, width = _find_tile(layout, program, infos), _width(layout, elements, infos)
-    leader = _leader(layout, program, infos, tile)
+    tile = _find_tile(layout, program, infos)
+    rows = layout if tile is None else _merge_rows(layout, tile.crossed)
+    width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
     if leader is not None:
-        width = _leaders_width(layout, elements, infos, tile)
-    while tile is not None and leader is None and tile.sides[-1] % width:
+        width = _leaders_width(rows, elements, infos, tile)
+    while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
-    for number, strides in zip(elements, layout.strides, strict=True):
+    for number, strides, every in zip(elements, rows.strides, layout.strides, strict=True):
         is_restrict = not is_aliased
         info = infos[number]
-        word = word_of(info.pointer, strides, info.dtype.itemsize)
-        behind = None if leader is None else (infos[elements[leader]], layout.strides[leader])
-        access = _access(info, strides, width, layout.shape, behind, is_read=number not in program.writes)
+        word = word_of(info.pointer, every, info.dtype.itemsize)
+        behind = None if leader is None else (infos[elements[leader]], rows.strides[leader])
+        access = _access(info, strides, width, rows.shape, behind, is_read=number not in program.writes)
         accesses.append(OperandAccess(access, is_restrict, word))
     return CallKind(
         rank=len(layout.shape),
@@ -490,6 +491,13 @@ def _kind(
     )
 
 
+def _merge_rows(layout: CallLayout, crossed: int) -> CallLayout:
+    """The layout whose last axes are one, as they are for operands that do not pass through a box."""
+    start = len(layout.shape) - crossed
+    shape = *layout.shape[:start], math.prod(layout.shape[start:])
+    return CallLayout(shape, tuple((*strides[:start], strides[-1]) for strides in layout.strides))
+
+
 def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile | None) -> int | None:
     """The place of the operand where whose memory is aligned vectors begin: an output, or else an input.
 
@@ -498,7 +506,7 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     """
     elements = program.elements
     width = _leaders_width(layout, elements, infos, tile)
-    row = layout.shape[-1] if tile is None else tile.sides[-1]
+    row = layout.shape[-1] if tile is None else tile.row
     if width == 1 or row < _LEAST_LED * width or (tile is not None and row % width):
         return None
     if _is_aligned(layout, elements, infos, width):
@@ -627,7 +635,13 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         least = _TILE_ACCESS_NBYTES // size
         shifts.append(number not in written and size <= aligned < _TILE_ACCESS_NBYTES and least <= most)
         widths.append(min(least if shifts[-1] else aligned // size or 1, most))
-    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), tuple(shifts))
+    direct = [strides for strides, is_passed in zip(layout.strides, passes, strict=True) if not is_passed]
+    crossed = 1
+    while crossed < rank and sides[-crossed] == layout.shape[-crossed] and sides[-crossed - 1] > 1:
+        if any(each[-crossed - 1] != each[-crossed] * layout.shape[-crossed] for each in direct):
+            break
+        crossed += 1
+    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), crossed, tuple(shifts))
 
 
 def _side(extent: int, least: int, unit: int) -> int:

@@ -795,6 +795,15 @@ class SharedTile:
     """
     widths: tuple[int, ...]
     """For each operand the elements of an access along the run; 0: it does not pass through the box."""
+
+    @property
+    def row(self) -> int:
+        """The elements of a row of the box."""
+        return math.prod(self.sides[-self.crossed :])
+
+    crossed: int
+    """The last axes that are one row of elements for the operands that do not pass through the box: all but the first
+    of these are in the box as a whole."""
     shifts: tuple[bool, ...]
     """For each operand: whether its accesses begin anywhere, and are made of two aligned ones."""
 
@@ -945,7 +954,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             lines.append(f"  const {index} n{axis} = {now}{f' * {sides[axis]}' if sides[axis] > 1 else ''};")
             lines.append(f"  at /= g.tiles[{axis}];" if axis else "")
         for k, number in enumerate(self.elements):
-            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(rank - (number not in self.passed))]
+            axes = rank if number in self.passed else rank - tile.crossed
+            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(axes)]
             lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
         ahead = [number for number in self.elements if number in self.program.reads and number not in self.passed]
         names = [(number, storage_type(self._dtype(number))) for number in ahead]
@@ -972,13 +982,15 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _vectors(self, tile: SharedTile) -> int:
         """Of the box: those of each row, and one more where they do not begin with it."""
-        return math.prod(tile.sides[:-1]) * (tile.sides[-1] // self.shape.width + self.leads)
+        return math.prod(tile.sides[: -tile.crossed]) * (tile.row // self.shape.width + self.leads)
 
     def _find_vector(self, tile: SharedTile, number: str) -> list[str]:
         """Define where a vector of the box is, as `_vector_body` takes it, and ``is_there``."""
-        index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
-        inner = [axis for axis in range(rank - 1) if sides[axis] > 1]
-        per_row, last = sides[-1] // width + self.leads, f"g.extent[{rank - 1}]"
+        index, width, sides = self.index, self.shape.width, tile.sides
+        edge = self.shape.rank - tile.crossed
+        inner = [axis for axis in range(edge) if sides[axis] > 1]
+        per_row, whole = tile.row // width + self.leads, tile.row // sides[edge]
+        start, end = f"n{edge} * {whole}", f"g.extent[{edge}] * {whole}"
         lines = [
             f"  int at_column = {number} % {per_row} * {width};",
             *self._find_places(inner, f"{number} / {per_row}"),
@@ -986,23 +998,23 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         for k, each in enumerate(self.elements):
             steps = [f" + h{axis} * g.stride[{k}][{axis}]" for axis in inner]
             lines.append(f"  const {index} f{each} = d{each}{''.join(steps)};")
-        lines.append(f"  const {index} behind = {last} - n{rank - 1};")
+        lines.append(f"  const {index} behind = {end} - {start};")
         if self.leads:
             lines += [
-                f"  at_column -= {self._skip(f'n{rank - 1}')};",
+                f"  at_column -= {self._skip(start)};",
                 "  const int lead = -at_column;",
-                f"  const int left = (behind < {sides[-1]} ? (int)behind : {sides[-1]}) - at_column;",
+                f"  const int left = (behind < {tile.row} ? (int)behind : {tile.row}) - at_column;",
             ]
         else:
             lines.append(f"  const {index} left = behind - at_column;")
         rows = "0"
-        for axis in range(rank - 1):
+        for axis in range(edge):
             rows = f"({rows} * g.extent[{axis}] + n{axis}{f' + h{axis}' if axis in inner else ''})"
         exists = f"{number} < {self._vectors(tile)} && {self._within(inner)}left > 0"
         return [
             *lines,
-            f"  const {index} column = n{rank - 1} + at_column;",
-            f"  const {index} first = {rows} * {last} + column;",
+            f"  const {index} column = {start} + at_column;",
+            f"  const {index} first = {rows} * ({end}) + column;",
             f"  const bool is_there = {exists};",
         ]
 
@@ -1224,7 +1236,8 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         """Take a vector from the box."""
         width, block = self.shape.width, self._block(number)
         single = f"for (int j = 0; j < {width}; ++j) if ({self.exists}) l{number}[j] = {self._cell(number)};"
-        if block == 1 or self.leads or width % block:
+        assert self.shape.tile is not None
+        if block == 1 or self.leads or width % block or self.shape.tile.crossed > 1:
             return [f"  #pragma unroll\n  {single}"]
         word = f"((unsigned int*)l{number})[j / {block}] = *(const unsigned int*)&{self._cell(number)};"
         words = f'_Pragma("unroll") for (int j = 0; j < {width}; j += {block}) {word}'
@@ -1254,10 +1267,15 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
 
     def _cell(self, number: int) -> str:
         """The element ``j`` of the vector in the box."""
-        assert self.shape.tile is not None
-        inner = [axis for axis, side in enumerate(self.shape.tile.sides[:-1]) if side > 1]
+        tile = self.shape.tile
+        assert tile is not None
         steps, _ = self._cell_steps(number)
-        return f"b{number}[{' + '.join(f'h{axis} * {steps[axis]}' for axis in inner)} + at_column + j]"
+        edge, rest = self.shape.rank - tile.crossed, "(at_column + j)"
+        terms = [f"h{axis} * {steps[axis]}" for axis in range(edge) if tile.sides[axis] > 1]
+        for axis in range(self.shape.rank - 1, edge, -1):
+            terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
+            rest = f"{rest} / {tile.sides[axis]}"
+        return f"b{number}[{' + '.join([*terms, f'{rest} * {steps[edge]}'])}]"
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
