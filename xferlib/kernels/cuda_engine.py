@@ -152,8 +152,9 @@ _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _LEAST_LED = 4
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
-_TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
-"""Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
+_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 8, 8
+"""Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin
+where memory is aligned, along its rows."""
 _RUNS = (8, 16, 32, 64, 128, 512)
 """The elements that operands want to be contiguous in a box in shared memory."""
 _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
@@ -564,7 +565,7 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
 
 
 def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]) -> SharedTile | None:
-    """The box for operands that have gaps of over a sector along the last axis, and none along another.
+    """The box for operands that have gaps of over three elements along the last axis, and none along another.
 
     Each operand wants runs of its memory within the box, whose other sides are those that others want.
     """
@@ -572,7 +573,7 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
     sizes = [infos[number].dtype.itemsize for number in elements]
     runs = [_contiguous_axes(layout.shape, strides, size) for strides, size in zip(layout.strides, sizes, strict=True)]
     passes = [
-        bool(run) and run[0] != last and abs(strides[last]) > size
+        bool(run) and run[0] != last and abs(strides[last]) > (4 * size if size > 1 else 1)
         for run, strides, size in zip(runs, layout.strides, sizes, strict=True)
     ]
     if not any(passes):
@@ -632,8 +633,8 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         apart += [sides[axis] * strides[axis] for axis in run[-1:] if sides[axis] < layout.shape[axis]]
         aligned = math.gcd(infos[number].pointer, 16, *apart)
         most = 1 << (math.prod(sides[axis] for axis in run).bit_length() - 1) if is_passed else 0
-        least = _TILE_ACCESS_NBYTES // size
-        shifts.append(number not in written and size <= aligned < _TILE_ACCESS_NBYTES and least <= most)
+        least = _SHIFTED_IN_TILE_NBYTES // size
+        shifts.append(number not in written and size <= aligned < 4 and least <= most)
         widths.append(min(least if shifts[-1] else aligned // size or 1, most))
     direct = [strides for strides, is_passed in zip(layout.strides, passes, strict=True) if not is_passed]
     crossed = 1

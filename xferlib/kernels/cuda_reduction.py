@@ -884,7 +884,7 @@ _BLOCKS = 1024
 _LEAST_WARPS = 4096
 """That keep a large GPU busy with parts of a result; with whole ones it takes four times as many."""
 _IN_FLIGHT_NBYTES = 6 << 20
-"""Bytes that threads have asked for together, which hides the memory's latency on a large GPU."""
+"""Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
 _MOST_STEPS = 8
@@ -1094,7 +1094,7 @@ class CudaReduction:
         # To begin takes a warp longer than a tile, so it takes several, or several results; but all have to end
         # together, which many do more evenly, as far as no parts are left to join.
         is_cut = tiles > BLOCK // 32 * _MOST_STEPS
-        most, least = (2 * _MOST_STEPS, _LEAST_WARPS) if is_cut else (_MOST_STEPS, 4 * _LEAST_WARPS)
+        most, least = (4 * _MOST_STEPS, _LEAST_WARPS) if is_cut else (_MOST_STEPS, 4 * _LEAST_WARPS)
         steps = 1
         while steps < most and (tiles == 1 or steps < tiles):
             pieces = self._rows * threads // 32 // (2 * steps) if tiles == 1 else self._rows * -(-tiles // (2 * steps))
@@ -1106,7 +1106,7 @@ class CudaReduction:
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._columns_width(infos, same)
         held = width * self._held_nbytes
-        loads = min(_power(count, 8), 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        loads = min(_power(count, 8), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
@@ -1116,7 +1116,10 @@ class CudaReduction:
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
         threads = _power(-(-count // loads), BLOCK // across)
-        full = min(_FULL, max(_BLOCKS * BLOCK // 4, _IN_FLIGHT_NBYTES // (loads * nbytes)))
+        while threads > 1 and results * threads // 2 >= _FULL:  # few threads with more elements have less to join
+            threads //= 2
+        full = max(_BLOCKS * BLOCK // 4, _IN_FLIGHT_NBYTES // (4 * nbytes))
+        full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1

@@ -720,6 +720,9 @@ def write_unaligned_load(nbytes: int) -> str:
     count, mask = nbytes // 4, nbytes // 2 - 1
     word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
     cases = " ".join(f"case {k}: XF_WORDS({k}); break;" for k in range(count - 1))
+    choose = f"switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}"
+    if nbytes == 8:  # two ways: cheaper than a branch where the threads of a warp differ
+        choose = "if (shift & 4) { w[0] = w[1]; w[1] = w[2]; w[2] = w[3]; } XF_WORDS(0);"
     return f"""\
 __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* from, int shift) {{
   __align__({nbytes}) unsigned int w[{2 * count}];
@@ -729,7 +732,7 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
   const int bits = 8 * (shift & 3);
   #define XF_WORDS(k) \\
     for (int i = 0; i < {count}; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & {mask}], bits)
-  switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}
+  {choose}
   #undef XF_WORDS
 }}
 """
@@ -737,6 +740,8 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
 
 _BATCH_NBYTES = 64
 """Of the loads to a box that a thread makes before it needs the first one's value."""
+_LEAST_RUN_NBYTES = 64
+"""That the threads of a warp take of a run."""
 _TRANSPOSE = {
     2: """\
 __device__ __forceinline__ void xf_transpose_2(unsigned int* x) {
@@ -754,11 +759,6 @@ __device__ __forceinline__ void xf_transpose_4(unsigned int* x) {
 """,
 }
 """The transposition of a square of 2 x 2 elements of 2 bytes, or of 4 x 4 bytes: a word is a row."""
-
-
-def _common_power(number: int, most: int) -> int:
-    """The greatest power of two that divides a number, at most ``most``, which is one."""
-    return math.gcd(number, most)
 
 
 ENTRY = "xf_kernel"
@@ -1096,8 +1096,9 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
         units = -(-length // width)
         count = units * math.prod(counts.values())
-        lanes = _common_power(units, max(1, 32 // width))
-        rows = _common_power(counts.get(last, 1), 32 // lanes)
+        # Along the run as many as have neighbouring rows in all banks, but lines of memory come first.
+        lanes = max(32, _LEAST_RUN_NBYTES // self._size(number)) // width or 1
+        lanes, rows = (units, 1) if units % lanes else (lanes, math.gcd(counts.get(last, 1), 32 // min(lanes, 32)))
         lines = [
             f"  const int unit = e + u * {self.shape.threads};",
             f"  int rest = unit / {lanes * rows};",
