@@ -1053,11 +1053,11 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
         return steps, step
 
     def _block(self, number: int) -> int:
-        """The neighbours along the last axis that a word of the box holds: small elements move by words."""
+        """The neighbours along the last axis that a word of the box holds: small elements move to it by words."""
         tile, last, size = self.shape.tile, self.shape.rank - 1, self._size(number)
         assert tile is not None
         block = max(1, 4 // size)
-        is_across = last in tile.others[self.elements.index(number)]
+        is_across = last in tile.others[self.elements.index(number)] and number not in self.program.writes
         is_whole = is_across and tile.sides[last] % block == 0 and self.passed[number] % block == 0
         return block if is_whole and self.words[number] == size else 1
 
@@ -1089,7 +1089,7 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
     def _find_unit(self, tile: SharedTile, number: int, length: int) -> tuple[int, list[str]]:
         """The number of units, and the definition of the place of one: ``h`` in the run of that length, and ``h*``.
 
-        The threads of a warp take so many along the run and across it that they touch all banks.
+        The threads of a warp divide between the run and the rows across it, so that they touch all banks.
         """
         last, width, block = self.shape.rank - 1, self.passed[number], self._block(number)
         others = tile.others[self.elements.index(number)]
@@ -1145,13 +1145,12 @@ extern "C" __global__ void __launch_bounds__({self.shape.threads}) {ENTRY}({", "
             return f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {guard}{to} = {value};'
         element = f"c * {block} + i"
         cell = f"*(unsigned int*)(b{number} + {self._run_cell(number, f'h + {element}')})"
-        row, guard = "((unsigned int*)w[u][i])[c]", is_inside.format(place=element)
-        first, then = (f"x[i] = {row};", f"{guard}{cell} = x[i];")
-        if not is_load:
-            first, then = (f"{guard}x[i] = {cell};", f"{row} = x[i];")
+        guard = is_inside.format(place=element)
         each = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
-        square = f"unsigned int x[{block}] = {{}}; {each} {first} xf_transpose_{block}(x); {each} {then}"
-        return f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {square} }}'
+        square = f"unsigned int x[{block}]; {each} x[i] = ((unsigned int*)w[u][i])[c]; xf_transpose_{block}(x);"
+        return (
+            f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {square} {each} {guard}{cell} = x[i]; }}'
+        )
 
     def _run_cell(self, number: int, element: str) -> str:
         """The cell of an element of the run, in the row of the other axes."""
