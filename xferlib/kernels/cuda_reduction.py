@@ -9,7 +9,8 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
   memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
   eight accesses of each lane take seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of
-  integers), lanes combine what they load, and exchange once;
+  integers), lanes combine what they load, and exchange once. To begin takes a warp longer than a tile, so it goes on
+  with further tiles, or with further short results, before other warps share them;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
