@@ -22,10 +22,14 @@ def numbers(dtype: str, shape: tuple[int, ...], seed: int) -> Any:
     if dtype in ("bool", "uint16", "uint64"):
         return np.abs(x).astype(dtype)
     found = x.astype(dtype)
-    if found.dtype.kind == "f":
+    chance = np.random.default_rng(seed)
+    special = [np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf]
+    if found.dtype.kind in "fc":
         flat = found.reshape(-1)
-        special = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf], dtype)
-        flat[::3] = np.random.default_rng(seed).choice(special, len(flat[::3]))
+        flat.real[::3] = chance.choice(special, len(flat[::3]))
+    if found.dtype.kind == "c":
+        flat.imag[...] = chance.integers(-1, 2, len(flat))
+        flat.imag[::2] = chance.choice(special, len(flat[::2]))
     return found
 
 
