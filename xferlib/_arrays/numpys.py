@@ -862,13 +862,13 @@ def interp(
 ) -> Array:
     """Values at ``x`` of the lines between points ``xp``, in rising order, and ``fp``; beyond them ``left``, ``right``.
 
-    With a ``period`` ``x`` and ``xp`` are taken modulo it.
+    With a ``period`` ``x`` and ``xp`` are taken modulo it. No ``x`` need no points, as in NumPy 2.5.
     """
     infos = [_info("interp", each) for each in (x, xp, fp)]
     if any(info.dtype.kind == "c" for info in infos[:2]):
         raise UnsupportedDTypeError("interp: complex x has no order; give real numbers")
     count = infos[1].shape[0] if len(infos[1].shape) == 1 else -1
-    if infos[1].shape != infos[2].shape or count < 1:
+    if infos[1].shape != infos[2].shape or count < min(infos[0].size, 1):
         raise LayoutError(f"interp: xp of shape {infos[1].shape} and fp of {infos[2].shape}; give one row of points")
     at, known = _cast(ns, x, _FLOAT), _cast(ns, xp, _FLOAT)
     values = _cast(ns, fp, np.result_type(infos[2].dtype, _FLOAT))
@@ -876,6 +876,9 @@ def interp(
         if not period:
             raise ArgumentError("interp: period=0; give another one, or none")
         period = abs(float(period))
+    if not infos[0].size:
+        return ns.zeros(infos[0].shape, dtype=values.dtype, device=values.device)
+    if period is not None:
         at, known = ns.remainder(at, period), ns.remainder(known, period)
         order = ns.argsort(known)
         known, values = ns.take(known, order, axis=0), ns.take(values, order, axis=0)
