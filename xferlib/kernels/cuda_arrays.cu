@@ -363,44 +363,51 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
 // Long rows, by eight bits of their elements at a time, the lowest first, as in Adinets and Merrill, "Onesweep" (2022).
 //
 // The elements of each digit are counted for all passes at once. In a pass a block moves a tile, and learns how many
-// elements with a digit are in the tiles before it from what their blocks tell: first of their own tile, then of all up
-// to it. A word says both what it counts and how many.
-enum { DIGITS = 256, WARPS = DIGITS / 32, TILE = DIGITS * ITEMS, PASSES = sizeof(K), WINDOW = 8, WHOLE = 0xffffffffu };
+// elements with a digit are in the tiles before it from what their blocks tell: each its own tile's, and the last one of a
+// group of tiles the group's, then those of all groups up to it. A word says both how many there are and of what.
+enum { DIGITS = 256, WARPS = THREADS / 32, TILE = THREADS * ITEMS, PASSES = sizeof(K), WHOLE = 0xffffffffu };
 // A word W, and an integer PLACE, hold the number of an element in its row. The upper two bits of a word say what it counts.
 #define OWN ((W)1 << (8 * sizeof(W) - 2))
 #define ALL (OWN << 1)
 #define COUNT (OWN - 1)
 
 struct digits {
-  long long extent;  // elements of a row
-  int tiles, shift;  // of a row, and the lowest bit of the digit
-  int counters;      // blocks that count those of a row
+  long long extent;          // elements of a row
+  int tiles, groups, shift;  // of a row, and the lowest bit of the digit
+  int counters;              // blocks that count those of a row
 };
 
-extern "C" __global__ void __launch_bounds__(DIGITS) xf_count(const X *x, W *counts, const digits r) {
-  __shared__ unsigned found[PASSES][DIGITS];
+// Neighbours count apart: elements that lie together often have one digit, and additions to one word wait for each other.
+extern "C" __global__ void __launch_bounds__(THREADS) xf_count(const X *x, W *counts, const digits r) {
+  enum { PARTS = 32 / PASSES };
+  __shared__ unsigned found[PASSES][DIGITS][PARTS];
   const long long row = blockIdx.x / r.counters;
-  for (int k = 0; k < PASSES; ++k) found[k][threadIdx.x] = 0;
+  for (int k = threadIdx.x; k < PASSES * DIGITS * PARTS; k += THREADS) (&found[0][0][0])[k] = 0;
   __syncthreads();
   for (int tile = blockIdx.x % r.counters; tile < r.tiles; tile += r.counters) {
+    const long long from = (long long)tile * TILE + threadIdx.x;
+    X each[ITEMS];
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k)
+      each[k] = from + k * THREADS < r.extent ? x[row * r.extent + from + k * THREADS] : X();
 #pragma unroll
     for (int k = 0; k < ITEMS; ++k) {
-      const long long at = (long long)tile * TILE + k * DIGITS + threadIdx.x;
-      if (at < r.extent) {
-        const K own = order_of(x[row * r.extent + at]);
+      if (from + k * THREADS < r.extent) {
+        const K own = order_of(each[k]);
 #pragma unroll
-        for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&found[pass][digit_of(own, 8 * pass)], 1u);
+        for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&found[pass][digit_of(own, 8 * pass)][threadIdx.x % PARTS], 1u);
       }
     }
   }
   __syncthreads();
-  for (int k = 0; k < PASSES; ++k) {
-    const unsigned each = found[k][threadIdx.x];
-    if (each) atomicAdd(counts + (row * PASSES + k) * DIGITS + threadIdx.x, (W)each);
+  for (int k = threadIdx.x; k < PASSES * DIGITS; k += THREADS) {
+    W sum = 0;
+    for (int part = 0; part < PARTS; ++part) sum += (&found[0][0][0])[k * PARTS + part];
+    if (sum) atomicAdd(counts + row * PASSES * DIGITS + k, sum);
   }
 }
 
-// The sum of the numbers of the threads before this one, of a block of DIGITS.
+// The sum of the numbers of the threads before this one.
 __device__ W sum_before(W number, W *room) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   W sum = number;
@@ -417,8 +424,31 @@ __device__ W sum_before(W number, W *room) {
   return before + sum - number;
 }
 
-// `told` has a ticket for each row, and the words of each tile behind them.
-extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
+__device__ void tell(W *words, int at, W word) { *(volatile W *)(words + (long long)at * DIGITS) = word; }
+
+// The sum of words from one down to a first one, or to one that counts all before it, when they are told.
+__device__ W sum_back(W *words, int at, int first) {
+  W sum = 0;
+  while (at >= first) {  // several words at a time: each alone takes as long
+    W each[WINDOW];
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k)
+      each[k] = at - k >= first ? *(volatile W *)(words + (long long)(at - k) * DIGITS) : ALL;
+    bool is_told = true;
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k) {
+      is_told = is_told && at >= first && each[k] > COUNT;
+      if (is_told) {
+        sum += each[k] & COUNT;
+        at = each[k] & ALL ? first - 1 : at - 1;
+      }
+    }
+  }
+  return sum;
+}
+
+// `told` has a ticket for each row, and the words of each tile and of each group behind them.
+extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
     const X *x, X *y,
 #if INDEXED
 #if !FIRST
@@ -431,9 +461,12 @@ extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
 #endif
 #endif
     const W *counts, unsigned *tickets, W *told, const digits r) {
-  __shared__ X keys[TILE];
-  __shared__ unsigned seen[WARPS][DIGITS], begins[DIGITS], ticket;
-  __shared__ W room[WARPS];
+  __shared__ union {
+    unsigned seen[WARPS][DIGITS];
+    X keys[TILE];
+  } room;
+  __shared__ unsigned begins[DIGITS], ticket;
+  __shared__ W sums[WARPS];
   __shared__ long long shifts[DIGITS];
 #if INDEXED
   __shared__ PLACE held[TILE];
@@ -442,13 +475,13 @@ extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, digit = threadIdx.x;
   const long long row = blockIdx.x / r.tiles;
   if (threadIdx.x == 0) ticket = atomicAdd(tickets + row, 1u);  // a block that waits for another must have begun after it
-  for (int k = 0; k < WARPS; ++k) seen[k][digit] = 0;
+  for (int k = threadIdx.x; k < WARPS * DIGITS; k += THREADS) (&room.seen[0][0])[k] = 0;
   __syncthreads();
   const int tile = (int)ticket;
   const long long from = (long long)tile * TILE, base = row * r.extent;
   const int count = (int)(r.extent - from < TILE ? r.extent - from : TILE);
   X key[ITEMS];
-  unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half
+  unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half; then in the tile
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {
     const int at = (warp * ITEMS + k) * 32 + lane;
@@ -465,6 +498,9 @@ extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
   for (int k = 0; k < ITEMS; ++k) {  // the elements of a warp with one digit, in order
     const bool is_there = (warp * ITEMS + k) * 32 + lane < count;
     const unsigned own = digit_of(order_of(key[k]), r.shift);
+#if MATCH
+    const unsigned same = __match_any_sync(WHOLE, is_there ? own : DIGITS);
+#else
     unsigned same = __ballot_sync(WHOLE, is_there);
 #pragma unroll
     for (int bit = 0; bit < 8; ++bit) {
@@ -472,56 +508,59 @@ extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
       const unsigned set = __ballot_sync(WHOLE, is_set);
       same &= is_set ? set : ~set;
     }
+#endif
     const unsigned before = __popc(same & ((1u << lane) - 1));
-    rank[k] = own << 16 | (is_there ? seen[warp][own] + before : 0);
+    rank[k] = own << 16 | (is_there ? room.seen[warp][own] + before : 0);
     __syncwarp();
-    if (is_there && !before) seen[warp][own] += __popc(same);
+    if (is_there && !before) room.seen[warp][own] += __popc(same);
     __syncwarp();
   }
   __syncthreads();
   unsigned total = 0;
-  for (int k = 0; k < WARPS; ++k) {
-    const unsigned each = seen[k][digit];
-    seen[k][digit] = total;
-    total += each;
-  }
-  W *const words = told + (row * r.tiles) * DIGITS + digit;
-  *(volatile W *)(words + (long long)tile * DIGITS) = total | (tile ? OWN : ALL);
-  begins[digit] = (unsigned)sum_before(total, room);
-  const W first = sum_before(counts[(row * PASSES + r.shift / 8) * DIGITS + digit], room);
-  W before = 0;
-  int other = tile - 1;
-  while (other >= 0) {  // several words at a time: each alone takes as long
-    W each[WINDOW];
-#pragma unroll
-    for (int k = 0; k < WINDOW; ++k)
-      each[k] = other >= k ? *(volatile W *)(words + (long long)(other - k) * DIGITS) : ALL;
-    bool is_told = true;
-#pragma unroll
-    for (int k = 0; k < WINDOW; ++k) {
-      is_told = is_told && other >= 0 && each[k] > COUNT;
-      if (is_told) {
-        before += each[k] & COUNT;
-        other = each[k] & ALL ? -1 : other - 1;
-      }
+  if (digit < DIGITS) {
+    for (int k = 0; k < WARPS; ++k) {
+      const unsigned each = room.seen[k][digit];
+      room.seen[k][digit] = total;
+      total += each;
     }
   }
-  if (tile) *(volatile W *)(words + (long long)tile * DIGITS) = before + total | ALL;
-  shifts[digit] = (long long)first + before - begins[digit];
+  W *const words = told + row * (r.tiles + r.groups) * DIGITS + digit, *const groups = words + (long long)r.tiles * DIGITS;
+  if (digit < DIGITS) tell(words, tile, total | OWN);
+  const unsigned begin = (unsigned)sum_before(total, sums);
+  const W first = sum_before(digit < DIGITS ? counts[(row * PASSES + r.shift / 8) * DIGITS + digit] : 0, sums);
+  if (digit < DIGITS) begins[digit] = begin;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const unsigned own = rank[k] >> 16;
+    rank[k] = begins[own] + room.seen[warp][own] + rank[k] % (1u << 16);
+  }
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {
     if ((warp * ITEMS + k) * 32 + lane < count) {
-      const unsigned own = rank[k] >> 16, to = begins[own] + seen[warp][own] + rank[k] % (1u << 16);
-      keys[to] = key[k];
+      room.keys[rank[k]] = key[k];
 #if INDEXED
-      held[to] = place[k];
+      held[rank[k]] = place[k];
 #endif
     }
   }
+  if (digit < DIGITS) {
+    const int group = tile / GROUP;
+    W before = sum_back(words, tile - 1, group * GROUP);
+    const W whole = before + total;
+    const bool is_last = tile % GROUP == GROUP - 1;
+    if (is_last) tell(groups, group, whole | (group ? OWN : ALL));
+    if (group) {
+      const W far = sum_back(groups, group - 1, 0);
+      before += far;
+      if (is_last) tell(groups, group, (far + whole) | ALL);
+    }
+    shifts[digit] = (long long)first + before - begin;
+  }
   __syncthreads();
-  for (int i = threadIdx.x; i < count; i += DIGITS) {
-    const X each = keys[i];
+  for (int i = threadIdx.x; i < count; i += THREADS) {
+    const X each = room.keys[i];
     const long long to = base + shifts[digit_of(order_of(each), r.shift)] + i;
     y[to] = each;
 #if INDEXED

@@ -42,8 +42,10 @@ ROOM = 1 << 12
 """The longest row that is sorted in shared memory; half as long of complex128."""
 _LONGEST = 1 << 30
 """Elements of a row that a word of four bytes can count; a longer one has words of eight."""
-_DIGITS, _ITEMS = 256, 16
-"""Of a pass of a radix sort: digits, which are a block's threads, and the most elements of a thread."""
+_DIGITS, _THREADS, _ITEMS, _GROUP, _WINDOW = 256, 256, 16, 32, 8
+"""Of a pass of a radix sort: digits, threads of a block, the most elements of a thread, tiles of a group, and words that a
+thread reads at a time."""
+_MATCH, _HELD = 0, 80
 _COUNTING = 512
 """Blocks that count digits, which fill a large GPU: each adds to the counts of its row at its end."""
 _BYTE = np.dtype(np.uint8)
@@ -238,20 +240,24 @@ class RadixSort:
         is_indexed, is_long = "p" in wants, extent >= _LONGEST
         self._word = word = 8 if is_long else 4
         held_nbytes = dtype.itemsize + is_indexed * word  # of an element, in shared memory
-        items = min(_ITEMS, (80 + 16 * is_indexed) // held_nbytes) if is_long or dtype.itemsize >= 8 else _ITEMS
-        tiles = -(-extent // (_DIGITS * items))
-        self._counts, self._words = word * rows * self._passes * _DIGITS, word * rows * tiles * _DIGITS
+        items = min(_ITEMS, (_HELD + 16 * is_indexed) // held_nbytes) if is_long or dtype.itemsize >= 8 else _ITEMS
+        tiles = -(-extent // (_THREADS * items))
+        groups = tiles // _GROUP
+        self._counts, self._words = word * rows * self._passes * _DIGITS, word * rows * (tiles + groups) * _DIGITS
         self._tickets = -(-4 * rows // 16) * 16
         types |= {"W": WORDS[word], "PLACE": "long long" if is_long else "int"}
-        words |= {"ITEMS": items, "INDEXED": int(is_indexed)}
+        words |= {
+            "THREADS": _THREADS, "ITEMS": items, "GROUP": _GROUP, "WINDOW": _WINDOW, "INDEXED": int(is_indexed),
+            "MATCH": _MATCH,
+        }  # fmt: skip
         counters = min(tiles, max(1, _COUNTING // rows))
 
         def prepare(name: str, blocks: int, addresses: int, number: int) -> ArrayKernel:
             is_last = number == self._passes - 1
             ends = {"FIRST": int(number == 0), "LAST": int(is_last)} if is_indexed else {}
-            numbers = struct.pack("q4i", extent, tiles, 8 * number, counters, 0)
+            numbers = struct.pack("q4i", extent, tiles, groups, 8 * number, counters)
             source = _source("radix", types, {**words, **ends})
-            return ArrayKernel(backend, device, source, (name, blocks, _DIGITS), addresses, numbers)
+            return ArrayKernel(backend, device, source, (name, blocks, _THREADS), addresses, numbers)
 
         self._count = prepare("xf_count", rows * counters, 2, 0)
         places = 2 * is_indexed
