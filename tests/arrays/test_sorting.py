@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.arrays.conftest import Space, same
+from xferlib.errors import UnsupportedError
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")
 
@@ -67,3 +69,14 @@ def test_it_sorts_as_numpy_does(space: Space, dtype: str, shape: tuple[int, ...]
     axis, is_descending = data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.booleans())
     x = numbers(dtype, shape, data.draw(st.integers(0, 9)))
     check_sorts(x, axis, data.draw(st.sampled_from([1, -1, 2])), is_descending=is_descending)
+
+
+def test_a_device_without_kernels_whose_memory_the_host_cannot_read_refuses_by_name(plugins: object) -> None:
+    with xl.use_backend("vendor"):
+        d: Any = xl.to_device(np.arange(3.0))
+        xp = xl.get_array_module(d)
+        for call in (xp.sort, xp.argsort, lambda x: xp.sort(x[::-1])):
+            with pytest.raises(UnsupportedError, match=r"sort: .*numpy\.sort\(xferlib\.to_host\(x\)\)"):
+                call(d)
+        with pytest.raises(UnsupportedError, match=r"cumsum: .*numpy\.cumsum\(xferlib\.to_host\(x\)\)"):
+            xp.cumulative_sum(d)
