@@ -366,6 +366,7 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
 // elements with a digit are in the tiles before it from what their blocks tell: each its own tile's, and the last one of a
 // group of tiles the group's, then those of all groups up to it. A word says both how many there are and of what.
 enum { DIGITS = 256, WARPS = THREADS / 32, TILE = THREADS * ITEMS, PASSES = sizeof(K), WHOLE = 0xffffffffu };
+enum { WINDOW = 8, FEW = 32 };
 // A word W, and an integer PLACE, hold the number of an element in its row. The upper two bits of a word say what it counts.
 #define OWN ((W)1 << (8 * sizeof(W) - 2))
 #define ALL (OWN << 1)
@@ -462,8 +463,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
 #endif
     const W *counts, unsigned *tickets, W *told, const digits r) {
   __shared__ union {
-    unsigned seen[WARPS][DIGITS];
-    X keys[TILE];
+    unsigned seen[WARPS][DIGITS];  // elements of each digit in each warp, then in those before it
+    X keys[TILE];                  // the tile in order, when they are no longer needed
   } room;
   __shared__ unsigned begins[DIGITS], ticket;
   __shared__ W sums[WARPS];
@@ -480,6 +481,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
   const int tile = (int)ticket;
   const long long from = (long long)tile * TILE, base = row * r.extent;
   const int count = (int)(r.extent - from < TILE ? r.extent - from : TILE);
+  const W in_row = digit < DIGITS ? counts[(row * PASSES + r.shift / 8) * DIGITS + digit] : 0;
+  const bool is_few = __syncthreads_count(in_row > 0) <= FEW;
   X key[ITEMS];
   unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half; then in the tile
 #pragma unroll
@@ -498,17 +501,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
   for (int k = 0; k < ITEMS; ++k) {  // the elements of a warp with one digit, in order
     const bool is_there = (warp * ITEMS + k) * 32 + lane < count;
     const unsigned own = digit_of(order_of(key[k]), r.shift);
-#if MATCH
-    const unsigned same = __match_any_sync(WHOLE, is_there ? own : DIGITS);
-#else
-    unsigned same = __ballot_sync(WHOLE, is_there);
+    unsigned same;
+    if (is_few) {  // a step for each digit of the warp
+      same = __match_any_sync(WHOLE, is_there ? own : DIGITS);
+    } else {
+      same = __ballot_sync(WHOLE, is_there);
 #pragma unroll
-    for (int bit = 0; bit < 8; ++bit) {
-      const bool is_set = own >> bit & 1;
-      const unsigned set = __ballot_sync(WHOLE, is_set);
-      same &= is_set ? set : ~set;
+      for (int bit = 0; bit < 8; ++bit) {
+        const bool is_set = own >> bit & 1;
+        const unsigned set = __ballot_sync(WHOLE, is_set);
+        same &= is_set ? set : ~set;
+      }
     }
-#endif
     const unsigned before = __popc(same & ((1u << lane) - 1));
     rank[k] = own << 16 | (is_there ? room.seen[warp][own] + before : 0);
     __syncwarp();
@@ -527,7 +531,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
   W *const words = told + row * (r.tiles + r.groups) * DIGITS + digit, *const groups = words + (long long)r.tiles * DIGITS;
   if (digit < DIGITS) tell(words, tile, total | OWN);
   const unsigned begin = (unsigned)sum_before(total, sums);
-  const W first = sum_before(digit < DIGITS ? counts[(row * PASSES + r.shift / 8) * DIGITS + digit] : 0, sums);
+  const W first = sum_before(in_row, sums);
   if (digit < DIGITS) begins[digit] = begin;
   __syncthreads();
 #pragma unroll

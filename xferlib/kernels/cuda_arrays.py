@@ -42,10 +42,10 @@ ROOM = 1 << 12
 """The longest row that is sorted in shared memory; half as long of complex128."""
 _LONGEST = 1 << 30
 """Elements of a row that a word of four bytes can count; a longer one has words of eight."""
-_DIGITS, _THREADS, _ITEMS, _GROUP, _WINDOW = 256, 256, 16, 32, 8
-"""Of a pass of a radix sort: digits, threads of a block, the most elements of a thread, tiles of a group, and words that a
-thread reads at a time."""
-_MATCH, _HELD = 0, 80
+_DIGITS, _THREADS, _GROUP = 256, 384, 32
+"""Of a pass of a radix sort: digits, threads of a block, and tiles of a group."""
+_ITEMS, _THREAD_NBYTES = 16, 96
+"""The most elements of a thread in a pass, and the bytes of them and of their positions in shared memory."""
 _COUNTING = 512
 """Blocks that count digits, which fill a large GPU: each adds to the counts of its row at its end."""
 _BYTE = np.dtype(np.uint8)
@@ -239,17 +239,13 @@ class RadixSort:
         self._passes, self._size, self._dtype = dtype.itemsize, rows * extent, dtype
         is_indexed, is_long = "p" in wants, extent >= _LONGEST
         self._word = word = 8 if is_long else 4
-        held_nbytes = dtype.itemsize + is_indexed * word  # of an element, in shared memory
-        items = min(_ITEMS, (_HELD + 16 * is_indexed) // held_nbytes) if is_long or dtype.itemsize >= 8 else _ITEMS
+        items = min(_ITEMS, _THREAD_NBYTES // (dtype.itemsize + is_indexed * word))
         tiles = -(-extent // (_THREADS * items))
         groups = tiles // _GROUP
         self._counts, self._words = word * rows * self._passes * _DIGITS, word * rows * (tiles + groups) * _DIGITS
         self._tickets = -(-4 * rows // 16) * 16
         types |= {"W": WORDS[word], "PLACE": "long long" if is_long else "int"}
-        words |= {
-            "THREADS": _THREADS, "ITEMS": items, "GROUP": _GROUP, "WINDOW": _WINDOW, "INDEXED": int(is_indexed),
-            "MATCH": _MATCH,
-        }  # fmt: skip
+        words |= {"THREADS": _THREADS, "ITEMS": items, "GROUP": _GROUP, "INDEXED": int(is_indexed)}
         counters = min(tiles, max(1, _COUNTING // rows))
 
         def prepare(name: str, blocks: int, addresses: int, number: int) -> ArrayKernel:
