@@ -98,10 +98,10 @@ def test_a_scan_of_four_levels(memory: Memory) -> None:
 
 
 SORTS = [
-    ("float32", True, "vp"), ("float16", False, "p"), ("int64", False, "v"), ("bool", True, "vp"),
-    ("complex64", False, "p"), ("complex64", True, "v"), ("complex128", False, "vp"), ("complex128", True, "p"),
+    ("float32", True, "vp", 1 << 30), ("float16", False, "p", 1 << 30), ("int64", False, "v", 1 << 30),
+    ("bool", True, "vp", 1), ("complex64", False, "p", 1 << 30), ("complex128", True, "v", 1 << 30),
 ]  # fmt: skip
-"""The dtype, whether the order is descending, and the outputs."""
+"""The dtype, whether the order is descending, the outputs, and from which extent on words have eight bytes."""
 
 
 @settings(max_examples=25)
@@ -109,17 +109,16 @@ SORTS = [
     kind=st.sampled_from(SORTS),
     rows=st.integers(1, 40),
     extent=st.sampled_from([1, 7, 8, 9, 100, 1000, 1025, 2048, 2049, 4096, 4097, 9000]),
-    longest=st.sampled_from([1 << 30, 1]),
     seed=st.integers(0, 99),
 )
 def test_sorts_are_stable_in_both_directions(
-    memory: Memory, kind: tuple[str, bool, str], rows: int, extent: int, longest: int, seed: int
+    memory: Memory, kind: tuple[str, bool, str, int], rows: int, extent: int, seed: int
 ) -> None:
-    dtype, descending, wants = kind
+    dtype, descending, wants, longest = kind
     shape = rows if extent <= 100 else min(rows, 2), extent
     x = numbers(dtype, shape, seed)
     outputs = {"v": np.empty_like(x), "p": np.empty(shape, np.int64)}
-    with mock.patch.object(cuda_arrays, "_LONGEST", longest):  # from which on words have eight bytes
+    with mock.patch.object(cuda_arrays, "_LONGEST", longest):
         kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *shape, descending=descending, wants=wants)
     run(memory, kernel, x, *(outputs[each] for each in wants))
     places = np.argsort(x[:, ::-1] if descending else x, axis=-1, kind="stable")
@@ -129,6 +128,23 @@ def test_sorts_are_stable_in_both_directions(
         np.testing.assert_array_equal(outputs["p"], places)
     if "v" in wants:
         assert outputs["v"].tobytes() == np.take_along_axis(x, places, -1).tobytes()
+
+
+@settings(max_examples=6)
+@given(
+    kind=st.sampled_from([("uint16", "v"), ("int8", "vp")]), extent=st.integers(4097, 30_000), seed=st.integers(0, 99)
+)
+def test_long_rows_of_any_bits_are_sorted(memory: Memory, kind: tuple[str, str], extent: int, seed: int) -> None:
+    """Tiles lie in several groups, and no digit is rare."""
+    dtype, wants = kind
+    x = np.frombuffer(np.random.default_rng(seed).bytes(4 * extent), dtype)[: 2 * extent].reshape(2, extent)
+    outputs = {"v": np.empty_like(x), "p": np.empty(x.shape, np.int64)}
+    with mock.patch.object(cuda_arrays, "_GROUP", 2):
+        kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *x.shape, descending=False, wants=wants)
+    run(memory, kernel, x, *(outputs[each] for each in wants))
+    np.testing.assert_array_equal(outputs["v"], np.sort(x, axis=-1))
+    if "p" in wants:
+        np.testing.assert_array_equal(outputs["p"], np.argsort(x, axis=-1, kind="stable"))
 
 
 @settings(max_examples=30)
