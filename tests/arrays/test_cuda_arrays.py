@@ -80,7 +80,7 @@ def test_running_results_have_the_bits_of_a_cpu(
     dtype, wide, symbol = kinds
     shape = rows if extent <= 100 else min(rows, 2), extent
     chance = np.random.default_rng(seed)
-    x = 1 + (chance.standard_normal(shape) + 1j * chance.standard_normal(shape)) / 100
+    x: Any = 1 + (chance.standard_normal(shape) + 1j * chance.standard_normal(shape)) / 100
     if "float" in dtype:
         x = x.real
     elif not dtype.startswith("complex"):
