@@ -151,6 +151,13 @@ def test_quantiles_by_every_method_are_numpys(backend: str, name: str, data: Any
     _check(name, x, q, has_dtype=has_dtype, method=method, keepdims=data.draw(st.booleans()), **options)
 
 
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+@pytest.mark.parametrize("q", [0, 1, 0.0, 0.5, [0, 1]])
+def test_quantiles_beside_infinite_elements_are_numpys(backend: str, name: str, q: Any) -> None:
+    for values in ([np.inf], [-np.inf, np.inf], [1, np.inf], [-np.inf, np.nan]):
+        _check(name, np.array(values), q)
+
+
 @quickly
 @given(st.data())
 def test_comparisons_within_a_tolerance_are_numpys(backend: str, data: Any) -> None:

@@ -429,11 +429,16 @@ def _quantiles(xp: Namespace, name: str, a: Array, given: Any, axis: Axis, metho
     return xp.reshape(found, (*q.shape, *(kept if keepdims else left)))
 
 
+def _is_choice(method: str, q: HostArray) -> bool:
+    """Whether quantiles are elements: those between would be NaN beside an infinite one."""
+    return method in _PLACES or (method == "linear" and q.dtype.kind in "iu")
+
+
 def _one_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_weak: bool) -> Array:
     """Quantiles of columns that all count: positions are known on the host."""
     info = _info("quantile", rows)
     count = info.shape[0]
-    if method in _PLACES or (method == "linear" and q.dtype.kind in "iu"):
+    if _is_choice(method, q):
         at = np.asarray((_PLACES.get(method) or _FRACTIONS[method])(np, count, q)).astype(_INDEX)
         found = xp.take(rows, _on_device(xp, np.maximum(at, 0), rows), axis=0)
     else:
@@ -474,7 +479,7 @@ def _each_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_wea
     for each in q:
         at = (_PLACES.get(method) or _FRACTIONS[method])(xp, _cast(xp, elements, kind), float(each))
         low = xp.minimum(_cast(xp, xp.maximum(xp.floor(at), 0.0), _INDEX), last)
-        if method in _PLACES:
+        if _is_choice(method, q):
             found.append(_at(xp, rows, low))
             continue
         high = xp.where(xp.less(at, 0), 0, xp.minimum(xp.add(low, 1), last))
