@@ -148,7 +148,9 @@ def test_quantiles_by_every_method_are_numpys(backend: str, name: str, data: Any
     method = data.draw(st.sampled_from(METHODS))
     # NumPy's dtype depends on whether a row is all NaN.
     has_dtype = not (name.startswith("nan") and np.isnan(x).any())
-    _check(name, x, q, has_dtype=has_dtype, method=method, keepdims=data.draw(st.booleans()), **options)
+    options |= {"method": method, "keepdims": data.draw(st.booleans())}
+    is_refused = x.size > 0 or type(options["axis"]) is not tuple  # NumPy 2.4 fails to reshape several axes of nothing
+    _check(name, x, q, has_dtype=has_dtype, is_refused=is_refused, **options)
 
 
 @pytest.mark.parametrize("name", ["quantile", "nanquantile"])
