@@ -30,57 +30,56 @@ from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #
 # The order of the operations does not depend on the device, so that the bits are the same everywhere. On a GPU one
-# kernel does all of it, but for complex numbers and integers of less than 32 bits: see `cuda_arrays`.
+# kernel does all of it: see `cuda_arrays`.
 
 _CHUNK = 32
-"""Elements that one thread adds up. A row is read twice and written once, and its totals are 32 times fewer."""
+"""Elements of a chunk."""
+HostArray = np.ndarray[Any, Any]
+
+
+def _scan_rows(combine: Callable[[Any, Any], Any], x: HostArray) -> HostArray:
+    """The running results of rows."""
+    rows, extent = x.shape
+    count = -(-extent // _CHUNK)
+    found = np.zeros((rows, count * _CHUNK), x.dtype)
+    found[:, :extent] = x
+    chunks = found.reshape(rows, count, _CHUNK)
+    if count > 1:
+        totals = functools.reduce(combine, np.moveaxis(chunks[:, :-1], -1, 0))
+        chunks[:, 1:, 0] = combine(_scan_rows(combine, totals), chunks[:, 1:, 0])
+    for k in range(1, _CHUNK):
+        chunks[..., k] = combine(chunks[..., k - 1], chunks[..., k])
+    return found[:, :extent]
+
+
+def _multiply_complex(a: HostArray, b: HostArray) -> HostArray:
+    """The products as all engines compute them: NumPy's, by instructions that some processors have, round otherwise."""
+    found = np.empty_like(a)
+    found.real = a.real * b.real - a.imag * b.imag
+    found.imag = a.real * b.imag + a.imag * b.real
+    return found
 
 
 @functools.cache
-def _totals(symbol: str) -> ElementwiseKernel:
-    """The totals of chunks, but for the last one of a row, after which nothing comes."""
-    lines = [
-        "long long at = i / count * extent + i % count * chunk;",
-        "T sum = x[at];",
-        f"for (int k = 1; k < {_CHUNK}; ++k) {{ sum = sum {symbol} x[at + k]; }}",
-        "y = sum;",
-    ]
-    return elementwise("raw T x, int64 extent, int64 count, int64 chunk", "T y", " ".join(lines), name="chunk_totals")
-
-
-@functools.cache
-def _chunks(symbol: str) -> ElementwiseKernel:
-    """The running results within chunks, from the running totals of those before; one thread for each chunk."""
-    step = f"if (from + k < extent) {{ sum = sum {symbol} x[row + from + k]; y[row + from + k] = sum; }}"
-    lines = [
-        "long long row = i / count * extent, from = i % count * chunk;",
-        f"T sum = x[row + from]; if (from > 0) {{ sum = t[i / count * (count - 1) + i % count - 1] {symbol} sum; }}",
-        "y[row + from] = sum;",
-        f"for (int k = 1; k < {_CHUNK}; ++k) {{ {step} }}",
-        "done = true;",
-    ]
-    inputs = "raw T x, raw T t, int64 extent, int64 count, int64 chunk"
-    name = "scan_add" if symbol == "+" else "scan_mul"
-    return elementwise(inputs, "raw T y, bool done", " ".join(lines), name=name)
-
-
-@functools.cache
-def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[..., None] | None:
-    """A function of the extent, the rows and the result that computes in host memory; None where there is none."""
+def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[[int, HostArray, HostArray], None]:
+    """A function of the extent, the rows and the result that computes in host memory."""
     compiled = _native.bind_scan("chunked-add" if symbol == "+" else "chunked-mul", dtype)
-    if compiled is not None:
+    combine: Callable[[Any, Any], Any] = np.add if symbol == "+" else np.multiply
+    if symbol == "*" and dtype.kind == "c":
+        combine = _multiply_complex
 
-        def run(extent: int, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
-            if not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
-                row = x.flatten()
-                compiled(row, row, extent)
-                y[...] = row.reshape(y.shape)
+    def run(extent: int, x: HostArray, y: HostArray) -> None:
+        if dtype.kind in "biu":  # which come out the same in any order
+            combine.accumulate(x, axis=-1, dtype=dtype, out=y)  # type: ignore[attr-defined]
+        elif compiled is None:
+            with np.errstate(all="ignore"):
+                y[...] = _scan_rows(combine, x.reshape(-1, extent)).reshape(y.shape)
+        elif not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
+            row = x.flatten()
+            compiled(row, row, extent)
+            y[...] = row.reshape(y.shape)
 
-        return run
-    function = np.cumsum if symbol == "+" else np.cumprod
-    if dtype.kind not in "biu":  # of floats NumPy has another order
-        return None
-    return lambda extent, x, y: function(x, axis=-1, dtype=y.dtype, out=y)
+    return run
 
 
 def plan_scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> KernelPlan | None:
@@ -107,17 +106,8 @@ def scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> Array:
         return lib.copy(x)
     out = lib.empty(info.shape, info.dtype, info.device)
     extent = info.shape[-1]
-    on_host = _on_host(symbol, info.dtype)
-    if on_host is not None and lib.on_host("scan", functools.partial(on_host, extent), [x], [out]):
-        return out
-    count = -(-extent // _CHUNK)
-    totals = x
-    if count > 1:
-        totals = lib.empty((*info.shape[:-1], count - 1), info.dtype, info.device)
-        _totals(symbol)(x, extent, count - 1, _CHUNK, totals)
-        totals = scan(lib, totals, info.dtype, symbol)
-    each = lib.empty((*info.shape[:-1], count), np.dtype(bool), info.device)  # that there is a thread for each
-    _chunks(symbol)(x, totals, extent, count, _CHUNK, out, each)
+    if not lib.on_host("scan", functools.partial(_on_host(symbol, info.dtype), extent), [x], [out]):
+        lib.refuse_device("cumsum" if symbol == "+" else "cumprod", info.device)
     return out
 
 

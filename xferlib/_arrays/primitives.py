@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from xferlib.errors import (
     LayoutTypeError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
+    UnsupportedError,
 )
 from xferlib.kernels import ElementwiseKernel, elementwise
 from xferlib.kernels.elementwise import cast_into
@@ -223,6 +224,17 @@ class Primitives:
         """Enqueue a function of NumPy arrays over ``reads`` and ``writes``; False where only a kernel computes."""
         owner = self.backend.at(self.backend.view(writes[0]).device)
         return owner.compute_on_host(name, function, reads, writes)
+
+    def refuse_device(self, name: str, device: Device) -> NoReturn:
+        """Refuse a function that neither the host nor a kernel computes.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"{name}: there is no kernel for {device}, whose memory the host does not compute with; take it there: "
+            f"numpy.{name}(xferlib.to_host(x))"
+        )
 
     def products(self, device: Device) -> MatrixProducts | None:
         """The library that multiplies matrices on a device; None where there is none."""

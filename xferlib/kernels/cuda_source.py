@@ -485,7 +485,7 @@ class Writer:
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """IEEE arithmetic. The generated code does not depend on these options; NVRTC's functions may."""
 
-_TYPES = """\
+TYPES = """\
 struct __align__(8) xf_c64 { float x, y; };
 struct __align__(16) xf_c128 { double x, y; };
 """
@@ -514,7 +514,7 @@ template <> __device__ __forceinline__ void xf_put<unsigned short, unsigned char
 """
 """Loads and stores of elements at unaligned addresses, in parts."""
 
-_HALF = """\
+HALF = """\
 __device__ __forceinline__ float xf_from_half(unsigned short h) {
   float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;
 }
@@ -617,9 +617,9 @@ def prelude(programs: Iterable[Program]) -> str:
     programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
-    parts = [_TYPES] if names & {"complex64", "complex128"} else []
+    parts = [TYPES] if names & {"complex64", "complex128"} else []
     if "float16" in names:
-        parts += [_HALF, FMA_OF_HALF]
+        parts += [HALF, FMA_OF_HALF]
     if any(node.op == "narrow" for node in nodes):
         parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
