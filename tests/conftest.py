@@ -21,6 +21,12 @@ os.environ.setdefault("XFERLIB_CPU", "numpy")
 # Arrays of the simulator are tested with all that they have; the portable mode has tests of its own.
 os.environ.setdefault("XFERLIB_SIM_STRICT", "0")
 
+# Workers share the cores. If each had a team of threads for matrix products, its threads would spend most of their time
+# waiting, busily, for those that another worker keeps from running.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(_variable, "1")
+
 import xferlib as xl
 from tests.needed import need
 from tests.pair import Left, Right

@@ -358,3 +358,22 @@ def test_libraries_on_a_gpu_are_awaited_by_the_driver_itself(monkeypatch: pytest
     with pytest.raises(xl.errors.TransferError, match="error 700; an earlier call has failed"):
         wait()
     assert not statuses
+
+
+@pytest.mark.parametrize(("program", "dtype", "shape"), [
+    ("scan", "float64", (289_198,)), ("scan", "float32", (3, 70_000)), ("scan", "int32", (5000,)),
+    ("sort", "float64", (9, 40)), ("norm", "float32", (30_000,)), ("centre", "float32", (50, 7)),
+    ("softplus", "float64", (300,)),
+])  # fmt: skip
+def test_right_results_of_a_program_are_taken_for_right_and_wrong_ones_are_not(
+    program: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    case = bench.NamespaceCase(
+        name="namespace:0:0", library="sim", program=program, shapes=(shape,), dtype=dtype, variant=2_106_212_365
+    )
+    trial = bench.try_namespace(case, bench.find_peers(on_gpu=False))
+    (result,) = (run() for key, run in trial.ways.items() if key.library == trial.subject)
+    assert trial.find_problem(result) == ""
+    host = xl.to_host(result).copy()
+    host.reshape(-1)[-1] += 1 + abs(host.max())
+    assert trial.find_problem(xl.to_device(host, backend="sim"))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import xferlib as xl
 import xferlib.tree
 from tests.needed import need
-from xferlib.errors import LayoutTypeError, UnsupportedDTypeError
-from xferlib.testing import configured, dtypes, promotion, strategies
+from xferlib.errors import ArgumentError, LayoutError, LayoutTypeError, UnsupportedDTypeError
+from xferlib.testing import configured, dtypes, load_backend, promotion, strategies
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -189,6 +189,72 @@ def test_converted_on_the_way(library: str, name: str, wanted: str, native: str)
             back = np.empty(shape, x.dtype)
             promotion.copy_into(back, expected)
             assert_same(xl.to_host(xl.to_device(expected, dtype=name)), back)
+
+
+EIGHT = tuple(name for name, form in dtypes.SMALL_FLOATS.items() if form.itemsize == 1)
+
+
+@pytest.mark.parametrize("wanted", EIGHT)
+@pytest.mark.parametrize("source", ["float32", "float64", "int16", "bfloat16", "float8_e5m2"])
+def test_saturated_on_the_way(library: str, source: str, wanted: str) -> None:
+    """By each verb, of any layout, on any stream, as `astype` does where the array is."""
+    x = host_array(source, (6, 40), 3)[::-2, 1::3].T
+    with np.errstate(all="ignore"):
+        expected = xl.astype(x, wanted, saturate=True)
+    if source == "float32":
+        assert (expected.view(np.uint8) != xl.astype(x, wanted).view(np.uint8)).any()
+    stream, here = xl.Stream(), xl.get_device()
+    there = xl.to_device(x)
+    found = [
+        xl.to_device(x, dtype=wanted, saturate=True), xl.to_device(there, dtype=wanted, saturate=True),
+        xl.to_device(x, dtype=wanted, saturate=True, out=xl.empty(x.shape, wanted)),
+        xl.to_device(there, dtype=wanted, saturate=True, order="F"),
+        xl.copy_to(there, here, dtype=wanted, saturate=True),
+        xl.to_host(there, dtype=wanted, saturate=True), xl.to_host(x, dtype=wanted, saturate=True, copy=None),
+        xl.to_host(there, dtype=wanted, saturate=True, out=np.empty(x.shape, expected.dtype)),
+    ]  # fmt: skip
+    with stream:
+        on_stream = xl.to_device(x)
+    found += [
+        xl.to_host(on_stream, dtype=wanted, saturate=True, stream=stream),
+        xl.to_device(x, dtype=wanted, saturate=True, stream=stream),
+    ]
+    stream.synchronize()
+    for each in found:
+        assert_same(np.ascontiguousarray(xl.to_host(each)), np.ascontiguousarray(expected))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_view_has_the_dtype(library: str, name: str) -> None:
+    skip_lacking(library, name)
+    x = host_array(name)
+    given = xl.to_device(x)
+    backend = load_backend(library).at(xl.device_of(given))
+    info = backend.view(given)
+    part = backend.strided_view(given, info.strides[0], (2, 3), (2 * info.strides[0], info.strides[1]), info.dtype)
+    assert_same(xl.to_host(part), x[1:5:2, :3].copy())
+    assert_same(xl.to_host(backend.reversed_axes(given)), x.T.copy())
+
+
+def test_what_saturates_is_no_copy_where_none_is_needed() -> None:
+    x = host_array("float8_e4m3fn")
+    assert xl.to_device(x, dtype=x.dtype, saturate=True, copy=None, backend="numpy") is x
+    assert xl.to_device(x, dtype=x.dtype, saturate=True, backend="numpy") is not x
+    with pytest.raises(LayoutError, match="has dtype float32, not float8_e4m3fn"):
+        xl.to_device(np.ones(3, np.float32), dtype=x.dtype, saturate=True, copy=False, backend="numpy")
+
+
+def test_what_cannot_saturate_on_the_way_is_refused() -> None:
+    x = np.ones(3, np.float32)
+    calls: list[Any] = [xl.to_device, xl.to_host]
+    for call in calls:
+        for dtype in (None, "float32", "bfloat16", "int8"):
+            with pytest.raises(UnsupportedDTypeError, match=r"saturate=True with dtype='.*', but it is for float8"):
+                call(x, dtype=dtype, saturate=True)
+        with pytest.raises(ArgumentError, match="saturate=1 is neither True nor False"):
+            call(x, dtype="float8_e5m2", saturate=1)
+    with pytest.raises(TypeError, match=r"'saturate'; xferlib.astype\(x, dtype, saturate=True\) converts first"):
+        xl.to_device_async(x, dtype="float8_e5m2", saturate=True)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)

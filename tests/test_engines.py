@@ -120,6 +120,45 @@ def test_results_go_into_anything(kind: str, threads: Cluster, tmp_path: Path) -
     assert_same_bits(np.asarray(found[0:1000]), DATA * 2)
 
 
+def filtered(x: Any, y: Any) -> Any:
+    """The sums of neighbouring rows of one source, times those of the other, with a halo of two."""
+    return x[:-4] + x[1:-3] * y[2:-2] + x[4:] * y[4:]
+
+
+def filter_rows(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], mode: Any) -> Any:
+    return filtered(*(np.pad(each, [(2, 2), (0, 0)], mode=mode) for each in (x, y)))
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_chunks_with_a_halo_of_several_sources_meet_at_the_ends_of_ranges(
+    kind: str, threads: Cluster, tmp_path: Path
+) -> None:
+    """Whether workers open the rows or get them with their task; the function trims its result in one of the calls."""
+    x, y = DATA[:200], DATA[200:400]
+    sources = SOURCES[kind](tmp_path / "x", x), Reader(y)
+    options: Any = {"chunk_rows": 7, "halo": 2, "boundary": "reflect"}
+    found = xl.stream_map(filtered, *sources, engine=threads, **options)
+    assert_same_bits(found, filter_rows(x, y, "reflect"))
+    out = mapped(tmp_path / "out", np.zeros_like(x))
+    xl.stream_map(lambda x, y: np.pad(filtered(x, y), [(2, 2), (0, 0)]), *sources, out=out, engine=threads, **options)
+    assert_same_bits(out, filter_rows(x, y, "reflect"))
+
+
+class Reader:
+    """Rows that are too many to travel as a whole, read into memory or by slices."""
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self._data = data
+        self.shape, self.dtype = data.shape, data.dtype
+        self.ballast = bytes(2 << 20)
+
+    def __getitem__(self, part: slice) -> Any:
+        return self._data[part]
+
+    def read_into(self, out: np.ndarray[Any, Any], start: int) -> None:
+        out[...] = self._data[start : start + len(out)]
+
+
 @given(rows=st.integers(0, 40), chunk_rows=st.integers(1, 50), start=st.integers(0, 6), workers=st.integers(1, 3))
 def test_every_cut_gives_each_row_once(rows: int, chunk_rows: int, start: int, workers: int) -> None:
     data, first = np.arange(rows * 2.0).reshape(rows, 2), min(start * chunk_rows, rows)
@@ -304,6 +343,13 @@ def test_a_reduction_on_a_cluster_has_the_bits_of_one_process(client: Any, tmp_p
     assert_same_bits(*found)
 
 
+def test_a_halo_and_two_sources_on_a_cluster_have_the_bits_of_one_process(client: Any, tmp_path: Path) -> None:
+    x, y = mapped(tmp_path / "x", DATA, "r"), DATA[::-1].copy()
+    options: Any = {"chunk_rows": 30, "halo": 2, "boundary": "symmetric"}
+    found = xl.stream_map(filtered, x, y, engine=client, **options)
+    assert_same_bits(found, xl.stream_map(filtered, DATA, y, **options))
+
+
 def test_an_error_on_a_worker_is_raised_here(client: Any) -> None:
     def failing(chunk: Any) -> Any:
         return chunk[:, :3, 0]
@@ -394,6 +440,22 @@ def test_each_rank_computes_its_part_and_returns_when_all_have(size: int, chunk_
     assert sum(seen.values()) == len(DATA)
     assert max(seen.values()) <= -(-len(DATA) // size) + chunk_rows
     assert all(told[rank][-1] == (seen[rank], seen[rank]) for rank in range(size))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_ranks_see_the_rows_of_their_neighbours(size: int, tmp_path: Path) -> None:
+    x, y = DATA[:500], DATA[500:]
+    out = mapped(tmp_path / "results", np.zeros_like(x))
+    files = mapped(tmp_path / "x", x, "r"), y
+    options: Any = {"chunk_rows": 9, "halo": 2, "boundary": "wrap"}
+    Ranks(size).run(
+        lambda comm: xl.stream_map(filtered, *files, out=mapped_again(tmp_path / "results", x), engine=comm, **options)
+    )
+    assert_same_bits(out, filter_rows(x, y, "wrap"))
+
+
+def mapped_again(path: Path, like: np.ndarray[Any, Any]) -> Any:
+    return np.memmap(path, like.dtype, "r+", shape=like.shape)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -155,6 +157,68 @@ def test_a_map_goes_on_or_begins_again(backend: str) -> None:
         assert_same_bits(run(mapped), source)
 
     struck_everywhere(program)
+
+
+@pytest.mark.parametrize("source", ["arrays", "a data set"])
+def test_batches_that_workers_read_are_lost_one_at_most(backend: str, source: str) -> None:
+    items = [batch(number, "tree") for number in range(5)]
+    rows = np.repeat(np.arange(5, dtype=np.float32), 70_000).reshape(5, 70_000)
+
+    def program(run: Callable[[Callable[[], Any]], Any]) -> int:
+        options: dict[str, Any] = {"workers": 2} if source == "a data set" else {"workers": 2, "batch_size": 1}
+        prefetcher, numbers = run(lambda: xl.prefetch(items if source == "a data set" else rows, **options)), []
+        while (found := run(lambda: next(prefetcher, None))) is not None:
+            x = xl.tree.to_host(found)["x"] if source == "a data set" else xl.to_host(found)[0]
+            numbers.append(int(x[0]))
+            assert_same_bits(x, rows[numbers[-1]])
+        prefetcher.close()
+        assert numbers == sorted(set(numbers))
+        return len(items) - len(numbers)
+
+    struck_everywhere(program)
+
+
+PROGRAM = Path(__file__).with_name("interrupted.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "code"),
+    [
+        ("numpy", "loops", 0),
+        ("sim", "loops", 0),
+        ("numpy", "blocked", -signal.SIGINT),
+        ("sim", "blocked rows", -signal.SIGINT),
+    ],
+)
+def test_a_signal_from_outside_ends_a_loop_and_leaves_neither_threads_nor_half_a_result(
+    name: str, way: str, code: int
+) -> None:
+    """A source that does not answer, too: its threads end with the process."""
+    command = [sys.executable, str(PROGRAM), name, way]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                assert line == "ready\n"
+                child.send_signal(signal.SIGINT)
+            said = _end(child)
+        finally:
+            child.kill()
+    assert child.returncode == code, said
+    assert said == "" if code == 0 else said.count("\nKeyboardInterrupt\n") == 1
+
+
+def _end(child: subprocess.Popen[str]) -> str:
+    """Return what it says by its end.
+
+    CPython sees no signal that comes while a thread gives the GIL away to begin a wait, as long as this lasts. Here it
+    lasts for ever; so there is a second one.
+    """
+    try:
+        return child.communicate(timeout=5)[1]
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGINT)
+    return child.communicate(timeout=60)[1]
 
 
 def test_a_device_is_left_and_the_one_before_is_current_again(fake: Any) -> None:

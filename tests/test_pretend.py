@@ -105,6 +105,13 @@ assert cp.get_array_module(x) is cp and cp.get_array_module(h) is np and isinsta
 # kernels
 clean = cp.ElementwiseKernel("T x, T limit", "T y", "y = x > limit ? limit : x", "clean")
 same(clean(x, 1), np.minimum(h, np.float32(1)))
+summed = cp.zeros(2, dtype=cp.float32)  # in any order, as CuPy does it
+add = cp.ElementwiseKernel("raw T x, int64 n", "raw T y", "atomicAdd(&y[i % 2], x[i]);", "add")
+add(x, x.size, summed, size=x.size)
+assert np.allclose(summed.get(), [h.ravel()[::2].sum(), h.ravel()[1::2].sum()])
+cp.testing.assert_allclose(cp.testing.shaped_arange((2, 3)), np.arange(1, 7).reshape(2, 3))
+cp.testing.assert_array_equal(cp.testing.shaped_random((2, 3), np), cp.testing.shaped_random((2, 3), cp))
+assert cp.testing.shaped_reverse_arange((3,), cp, np.complex64).tolist() == [3 + 3j, 2 + 2j, 1 + 1j]
 energy = cp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = a", "0", "energy")
 same(energy(x, axis=1), (h * h).sum(axis=1), exact=False)
 
@@ -180,11 +187,28 @@ import numpy as np
 def test_forgets_to_wait():
     stream = cp.cuda.Stream(non_blocking=True)
     host = np.frombuffer(cp.cuda.alloc_pinned_memory(4000), np.float32)
-    x = cp.ones(1000, dtype=cp.float32)
     with stream:
-        y = x + 1
+        y = cp.ones(1000, dtype=cp.float32) + 1
     y.get(out=host, stream=stream, blocking=False)
     assert host[0] == 2
+
+def test_is_not_in_order():
+    one, two = cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=True)
+    with one:
+        y = cp.arange(3)
+    with two:
+        y + 1
+
+def test_is_not_in_order_with_the_default_stream():
+    stream = cp.cuda.Stream(non_blocking=True)
+    y = cp.arange(3)
+    with stream:
+        y + 1
+
+def test_mixes_devices():
+    with cp.cuda.Device(1):
+        y = cp.ones(3)
+    cp.ones(3) + y
 
 def test_waits():
     stream = cp.cuda.Stream(non_blocking=True)
@@ -197,9 +221,30 @@ def test_waits():
 
 def test_the_plug_in_finds_a_missing_synchronisation(tmp_path: Path) -> None:
     command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", "--pretend=cupy")
-    done = run(tmp_path, FAULTY, *command, "--xferlib-sim-strict", "-q", "-c", os.devnull, "test_program.py")
-    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
-    assert "test_forgets_to_wait" in done.stdout
+    done = run(tmp_path, FAULTY, *command, "-q", "-c", os.devnull, "test_program.py")
+    assert "4 failed, 1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    for said in (
+        "host read before synchronisation",
+        "remedy:     a.synchronize() before",  # the function has returned, and its names with it
+        "two.wait_event(one.record()) before",
+        "stream.wait_event(cupy.cuda.Stream.null.record()) before",
+        "make both in one `with cupy.cuda.Device(1):`, or move one: `with cupy.cuda.Device(1): cupy.asarray(x)`",
+    ):
+        assert said in done.stdout, said
+    assert "xferlib.current_stream" not in done.stdout
+    assert "xferlib.Stream" not in done.stdout
+
+
+def test_a_fault_of_a_program_is_its_end(tmp_path: Path) -> None:
+    program = FAULTY.replace("def test_forgets_to_wait():", "if True:").partition("def test_is_not")[0]
+    done = run(
+        tmp_path,
+        program.replace("assert host[0] == 2", "print(host[0])"),
+        *["xferlib", "pretend", "cupy", "program.py"],
+    )
+    assert done.stdout == "nan\n"
+    assert done.returncode == 2
+    assert "host read before synchronisation, at program.py:" in done.stderr
 
 
 VIEWS = """
@@ -455,8 +500,10 @@ def test_pycudas_modules_of_cuda_source_run_and_are_checked(tmp_path: Path) -> N
 
 def test_faults_of_a_program_for_pycuda_are_found(tmp_path: Path) -> None:
     command = ("pytest", "-p", "xferlib.testing.plugin", "-p", "no:cacheprovider", "--pretend=pycuda")
-    done = run(tmp_path, PYCUDA_FAULTY, *command, "--xferlib-sim-strict", "-q", "-c", os.devnull, "test_program.py")
+    done = run(tmp_path, PYCUDA_FAULTY, *command, "-q", "-c", os.devnull, "test_program.py")
     assert "3 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "remedy:     pycuda.driver.Context.synchronize() before" in done.stdout
+    assert "xferlib.Stream" not in done.stdout
 
 
 @pytest.mark.parametrize("library", ["cupi", "numpy"])

@@ -251,12 +251,26 @@ def test_plain():
     with xl.use_backend("sim"):
         race()
 
+def read_early():
+    out = xl.pinned_zeros(100)
+    transfer = xl.to_host_async(xl.ones(100), out=out)
+    early = out.max()
+    transfer.result()
+
 def test_host_read():
     with xl.use_backend("sim"):
-        out = xl.pinned_zeros(1 << 15)
-        transfer = xl.to_host_async(xl.ones(1 << 15), out=out)
-        early = out.max()
-        transfer.result()
+        read_early()
+
+def test_host_read_with_fixture(xl_backend):
+    read_early()
+
+def test_kernels_are_checked(xl_backend):
+    from xferlib._runtime import process
+    assert process.get().kernel_check == ("auto" if xl_backend.name == "sim" else "1")
+
+def test_and_only_there():
+    from xferlib._runtime import process
+    assert process.get().kernel_check == "auto"
 """
 
 
@@ -270,6 +284,15 @@ def test_races_fail_the_test_on_sim_and_no_other(races: str) -> None:
     assert "FAILED test_program.py::test_fixture[sim]" in races
     assert "RaceError: read of what is still being written, at " in races
     assert "work.wait(copies) before " in races
+    assert "PASSED test_program.py::test_host_read_with_fixture[numpy]" in races
+    assert "FAILED test_program.py::test_host_read_with_fixture[sim]" in races
+    assert "host read before synchronisation" in races
+
+
+def test_cuda_source_is_checked_on_each_cpu(races: str) -> None:
+    """An index beyond an array would spoil memory of the process otherwise, and end it in another test."""
+    assert races.count("PASSED test_program.py::test_kernels_are_checked") == 2
+    assert "PASSED test_program.py::test_and_only_there" in races
 
 
 def test_a_report_shows_the_lines_of_the_program_and_none_of_the_librarys(races: str) -> None:

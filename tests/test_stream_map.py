@@ -724,3 +724,65 @@ def test_a_halo_that_cannot_be_is_refused_before_a_row_is_read() -> None:
         xl.stream_map(same, x, chunk_rows=5, halo=1, out=x)
     with pytest.raises(e.LayoutError, match="one row for each row"):
         xl.stream_map(lambda chunk: xl.to_host(chunk)[:3], x, chunk_rows=5, halo=1)
+
+
+# --- several sources
+
+
+@given(st.data())
+def test_chunks_of_several_sources_are_the_same_rows_of_each(data: Any) -> None:
+    """Of any shapes and dtypes, with or without a halo, copied or not, into a new array or over one of them."""
+    count, halo = data.draw(st.integers(1, 30)), data.draw(st.integers(0, 2))
+    chosen = st.tuples(st.sampled_from(["int32", "int16", "int64"]), st.sampled_from([(), (3,), (40, 20)]))
+    sources = [
+        (np.arange(count * int(np.prod(inner))) * (number + 1)).reshape(count, *inner).astype(dtype)
+        for number, (dtype, inner) in enumerate(data.draw(st.lists(chosen, min_size=2, max_size=4)))
+    ]
+    chunk_rows = data.draw(st.integers(halo + 1, 12))
+    options: Any = {"chunk_rows": chunk_rows, "halo": halo, "boundary": "wrap"}
+    seen: list[int] = []
+
+    def fn(*chunks: Any) -> Any:
+        assert len(chunks) == len(sources)
+        hosts = [xl.to_host(each) for each in chunks]
+        assert len({len(each) for each in hosts}) == 1
+        seen.append(len(hosts[0]) - 2 * halo)
+        sums = sum(each.reshape(len(each), -1).sum(1, dtype=np.int64) for each in hosts)
+        return _sums(halo)(sums)
+
+    whole = sum(each.reshape(count, -1).sum(1, dtype=np.int64) for each in sources)
+    expected = _sums(halo)(np.pad(whole, [(halo, halo)], mode="wrap"))
+    given_: list[Any] = [Sliced(each) if data.draw(st.booleans()) else each for each in sources]
+    found = xl.stream_map(fn, *given_, **options, copy=data.draw(st.sampled_from([None, True])))
+    assert_same_bits(found, expected)
+    assert sum(seen) == count
+    if not halo:  # over one of the sources
+        place = data.draw(st.integers(0, len(sources) - 1))
+        target = np.zeros(count, np.int64)
+        given_.insert(place, target)
+        sources.insert(place, target)
+        assert xl.stream_map(fn, *given_, **options, out=target) is target
+        assert_same_bits(target, expected)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_several_sources_may_be_of_several_kinds(kind: str, tmp_path: Path) -> None:
+    x, y = rows(50, 300), rows(50, 2, "float32")
+    sources = SOURCES[kind](tmp_path / "x", x), y
+    add = lambda x, y: xl.to_host(x) + xl.to_host(y)[:, :1].astype("int32")
+    assert_same_bits(xl.stream_map(add, *sources, chunk_rows=7), x + y[:, :1].astype("int32"))
+    total = xl.stream_map(lambda x, y: int(xl.to_host(x).sum()), *sources, chunk_rows=25, reduce=int.__add__)
+    assert total == x.sum()
+    twice = xl.stream_map(lambda x, again: xl.to_host(x) + xl.to_host(again), *sources[:1] * 2, chunk_rows=7)
+    assert_same_bits(twice, x + x)
+
+
+def test_sources_of_different_lengths_are_refused_with_the_remedy() -> None:
+    x, weights = rows(10, 3), np.ones((1, 3), np.int32)
+    for other in (weights, x[:9]):
+        with pytest.raises(e.LayoutError, match=r"source 2 has . rows, but source 1 has 10.*let the function hold"):
+            xl.stream_map(same, x, other, chunk_rows=3)
+    with pytest.raises(e.UnsupportedArrayError, match="source 2 is list"):
+        xl.stream_map(same, x, [1], chunk_rows=3)
+    with pytest.raises(e.LayoutError, match="shares memory with source"):
+        xl.stream_map(same, rows(10, 3), x, chunk_rows=3, out=x[::-1])

@@ -1,9 +1,10 @@
 """Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, over transfers
 and CUDA C of several threads.
 
-    python tools/check_native.py [--cases 3000] [--warnings]
+    python tools/check_native.py [--cases 3000] [--warnings] [--deep]
 
-``--warnings`` compiles only. Without a C compiler, or without its sanitizers, it says so and passes.
+``--warnings`` compiles only. ``--deep`` lets the analyzer follow each path through every call, also in strided.c.
+Without a C compiler, or without its sanitizers, it says so and passes.
 """
 
 from __future__ import annotations
@@ -30,23 +31,28 @@ STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
 
 
-def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command from the root, its output kept."""
+def run(*command: str, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command, its output kept."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=cwd, env=environ, capture_output=True, text=True, check=False)
 
 
-def warnings(compiler: str) -> int:
+def warnings(compiler: str, *, is_deep: bool) -> int:
     """Compile every file strictly, and with the analyzer where the compiler has one; returns how many runs fail."""
     include = ["-isystem", sysconfig.get_paths()["include"]]
     analyzers = ["-fanalyzer"] if run(compiler, "-fanalyzer", "-E", "-x", "c", os.devnull).returncode == 0 else []
 
+    # Most of a minute would go into the paths through the walks of strided.c, which call each other. It allocates
+    # nothing, and the sanitizers run all of it: there a call is analysed once, not for each path to it.
+    summaries = [] if is_deep or not analyzers else ["-fanalyzer-call-summaries"]
+
     def find_problem(case: tuple[str, list[str]]) -> str:
         source, extra = case
+        if source.endswith("strided.c") and extra[-1:] == analyzers:
+            extra = [*extra, *summaries]
         done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
         return f"{source}: {done.stderr}" if done.returncode else ""
 
-    # The analyzer reads strided.c, which has a loop for each pair of dtypes, for most of a minute: it goes first.
     sources = sorted((str(path.relative_to(NATIVE)) for path in NATIVE.rglob("*.c")), reverse=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         problems = list(pool.map(find_problem, itertools.product(sources, (["-O1", *analyzers], ["-O2"]))))
@@ -90,12 +96,18 @@ def stressed(compiler: str) -> int:
                 continue
             build = [compiler, *flags]
             failed += report(f"transfers, {kind}", build_and_run(build, "staging_stress.c", STAGING, Path(folder)))
+            emulator = Path(folder, "emulator")
+            emulator.mkdir()
+            done = run(*build, "-c", *EMULATOR, cwd=emulator)
+            if done.returncode:
+                failed += report(f"the emulator, {kind}", done)
+                continue
             for name, options in (("unchecked", []), ("checked", ["-DCHECKED"])):
                 # Kernels are never compiled with a sanitizer: a wild pointer is a fault that the runtime reports.
                 kernels = str(Path(folder, f"{name}.o"))
                 done = run(compiler, *KERNEL_FLAGS, *options, "-c", KERNELS, "-o", kernels)
                 if done.returncode == 0:
-                    sources = [*EMULATOR, kernels]
+                    sources = [*map(str, emulator.iterdir()), kernels]
                     done = build_and_run([*build, *options], "emulator_stress.c", sources, Path(folder))
                 failed += report(f"CUDA C on a CPU, {name}, {kind}", done)
     return min(failed, 1)
@@ -119,13 +131,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--warnings", action="store_true", help="compile only")
+    parser.add_argument("--deep", action="store_true", help="let the analyzer follow each path through every call")
     given = parser.parse_args()
     compiler = shutil.which(os.environ.get("CC", "")) or shutil.which("cc")
     if compiler is None:
         print("no C compiler: not checked")
         return 0
     with ThreadPoolExecutor() as pool:
-        parts = [pool.submit(warnings, compiler)]
+        parts = [pool.submit(warnings, compiler, is_deep=given.deep)]
         if not given.warnings:
             parts += [pool.submit(sanitized, compiler, given.cases), pool.submit(stressed, compiler)]
     return min(sum(part.result() for part in parts), 1)

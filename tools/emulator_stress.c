@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 4, ROUNDS = 6, GRID = 6, BLOCK = 64, COUNT = GRID * BLOCK };
+enum { THREADS = 4, ROUNDS = 3, GRID = 6, BLOCK = 64, COUNT = GRID * BLOCK };
 
 typedef void Kernel(xf_thread *, const char *);
 

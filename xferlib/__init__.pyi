@@ -254,7 +254,9 @@ def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: Devic
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: str | None = None, device: DeviceSpec = None) -> DeviceArray: ...
 def concat(arrays: Sequence[_A], axis: int | None = 0, *, dtype: Any = None) -> _A: ...
-def copy_to(x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True) -> DeviceArray: ...
+def copy_to(
+    x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True, saturate: bool = False
+) -> DeviceArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["numpy"], device: DeviceSpec = None, order: str = "C"
@@ -512,6 +514,7 @@ def to_device(
     out: _A,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> _A: ...
 @overload
 def to_device(
@@ -524,6 +527,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> _HostArray: ...
 @overload
 def to_device(
@@ -536,6 +540,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> torch.Tensor: ...
 @overload
 def to_device(
@@ -548,6 +553,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> cupy.ndarray: ...
 @overload
 def to_device(
@@ -560,6 +566,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> GPUArray: ...
 @overload
 def to_device(
@@ -572,6 +579,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> sim.SimArray: ...
 @overload
 def to_device(
@@ -584,6 +592,7 @@ def to_device(
     out: None = None,
     copy: bool | None = True,
     order: str = ...,
+    saturate: bool = False,
 ) -> DeviceArray: ...
 @overload
 def to_device_async(

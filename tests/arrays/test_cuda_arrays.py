@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -58,9 +59,17 @@ def scanned(x: HostArray, dtype: str, symbol: str) -> HostArray:
 EXTENTS = (1, 31, 33, 100, 1024, 1025, 4097, 8193, 33000, 70001)
 
 
+SCANS = [
+    ("float32", "float32", "+"), ("float64", "float64", "*"), ("uint8", "int64", "+"), ("bool", "bool", "+"),
+    ("float16", "float16", "+"), ("int8", "int8", "*"), ("complex64", "complex64", "+"), ("bool", "float16", "+"),
+    ("complex128", "complex128", "*"),
+]  # fmt: skip
+"""The dtypes of elements and of results, and the operation."""
+
+
 @settings(max_examples=25)
 @given(
-    kinds=st.sampled_from([("float32", "float32", "+"), ("float64", "float64", "*"), ("uint8", "int64", "+")]),
+    kinds=st.sampled_from(SCANS),
     rows=st.integers(1, 40),
     extent=st.sampled_from(EXTENTS),
     seed=st.integers(0, 99),
@@ -71,7 +80,11 @@ def test_running_results_have_the_bits_of_a_cpu(
     dtype, wide, symbol = kinds
     shape = rows if extent <= 100 else min(rows, 2), extent
     chance = np.random.default_rng(seed)
-    x = chance.integers(0, 99, shape) if dtype == "uint8" else 1 + chance.standard_normal(shape) / 100
+    x: Any = 1 + (chance.standard_normal(shape) + 1j * chance.standard_normal(shape)) / 100
+    if "float" in dtype:
+        x = x.real
+    elif not dtype.startswith("complex"):
+        x = chance.integers(0, 99, shape) // (98 if dtype == "bool" else 1)
     x, y = x.astype(dtype), np.empty(shape, wide)
     run(memory, cuda_arrays.prepare_scan(memory, DEVICE, x.dtype, y.dtype, symbol, *shape), x, y)
     assert y.tobytes() == scanned(x, wide, symbol).tobytes()
@@ -84,23 +97,29 @@ def test_a_scan_of_four_levels(memory: Memory) -> None:
     assert y.tobytes() == scanned(x[None], "float32", "+").tobytes()
 
 
+SORTS = [
+    ("float32", True, "vp", 1 << 30), ("float16", False, "p", 1 << 30), ("int64", False, "v", 1 << 30),
+    ("bool", True, "vp", 1), ("complex64", False, "p", 1 << 30), ("complex128", True, "v", 1 << 30),
+]  # fmt: skip
+"""The dtype, whether the order is descending, the outputs, and from which extent on words have eight bytes."""
+
+
 @settings(max_examples=25)
 @given(
-    kind=st.sampled_from(
-        [("float32", True, "vp"), ("float16", False, "p"), ("int64", False, "v"), ("bool", True, "vp")]
-    ),
+    kind=st.sampled_from(SORTS),
     rows=st.integers(1, 40),
-    extent=st.sampled_from([1, 7, 8, 9, 100, 1000, 1025, 4096, 4097, 9000]),
+    extent=st.sampled_from([1, 7, 8, 9, 100, 1000, 1025, 2048, 2049, 4096, 4097, 9000]),
     seed=st.integers(0, 99),
 )
 def test_sorts_are_stable_in_both_directions(
-    memory: Memory, kind: tuple[str, bool, str], rows: int, extent: int, seed: int
+    memory: Memory, kind: tuple[str, bool, str, int], rows: int, extent: int, seed: int
 ) -> None:
-    dtype, descending, wants = kind
+    dtype, descending, wants, longest = kind
     shape = rows if extent <= 100 else min(rows, 2), extent
     x = numbers(dtype, shape, seed)
     outputs = {"v": np.empty_like(x), "p": np.empty(shape, np.int64)}
-    kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *shape, descending=descending, wants=wants)
+    with mock.patch.object(cuda_arrays, "_LONGEST", longest):
+        kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *shape, descending=descending, wants=wants)
     run(memory, kernel, x, *(outputs[each] for each in wants))
     places = np.argsort(x[:, ::-1] if descending else x, axis=-1, kind="stable")
     if descending:
@@ -109,6 +128,23 @@ def test_sorts_are_stable_in_both_directions(
         np.testing.assert_array_equal(outputs["p"], places)
     if "v" in wants:
         assert outputs["v"].tobytes() == np.take_along_axis(x, places, -1).tobytes()
+
+
+@settings(max_examples=6)
+@given(
+    kind=st.sampled_from([("uint16", "v"), ("int8", "vp")]), extent=st.integers(4097, 30_000), seed=st.integers(0, 99)
+)
+def test_long_rows_of_any_bits_are_sorted(memory: Memory, kind: tuple[str, str], extent: int, seed: int) -> None:
+    """Tiles lie in several groups, and no digit is rare."""
+    dtype, wants = kind
+    x = np.frombuffer(np.random.default_rng(seed).bytes(4 * extent), dtype)[: 2 * extent].reshape(2, extent)
+    outputs = {"v": np.empty_like(x), "p": np.empty(x.shape, np.int64)}
+    with mock.patch.object(cuda_arrays, "_GROUP", 2):
+        kernel = cuda_arrays.prepare_sort(memory, DEVICE, x.dtype, *x.shape, descending=False, wants=wants)
+    run(memory, kernel, x, *(outputs[each] for each in wants))
+    np.testing.assert_array_equal(outputs["v"], np.sort(x, axis=-1))
+    if "p" in wants:
+        np.testing.assert_array_equal(outputs["p"], np.argsort(x, axis=-1, kind="stable"))
 
 
 @settings(max_examples=30)

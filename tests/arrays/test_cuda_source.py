@@ -24,7 +24,7 @@ from xferlib.backends.base import (
     make_namespace,
 )
 from xferlib.errors import UnsupportedError
-from xferlib.testing import configured, fresh_registry, load_backend
+from xferlib.testing import fresh_registry, load_backend
 
 X = (np.arange(24.0) * 7 % 11).reshape(2, 3, 4)
 
@@ -80,9 +80,8 @@ class SourceBackend(Emulator, HostBackend):
 
 
 @pytest.fixture(scope="module")
-def source(plugins: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
-    folder = tmp_path_factory.mktemp("cache")
-    with configured(cache_dir=folder), fresh_registry(source=SourceBackend), xl.use_backend("source"):
+def source(plugins: object) -> Iterator[Space]:
+    with fresh_registry(source=SourceBackend), xl.use_backend("source"):
         made: Any = load_backend("source")
         yield Space("source", made.namespace())
         assert not made.misaligned

@@ -129,3 +129,43 @@ def test_packed_numbers_are_moved_but_not_compared() -> None:
         with pytest.raises(UnsupportedDTypeError, match=r"int4_x2, two numbers .*; view it as 'uint8' and unpack it"):
             call()
     assert xl.to_host(space.full(2, 1.7, dtype="bfloat16")).tolist() == [1.703125] * 2
+
+
+MOVES: dict[str, Callable[[Space, Any], Any]] = {
+    "roll": lambda xp, x: xp.roll(x, (1, -2), axis=(0, 1)),
+    "roll of all": lambda xp, x: xp.roll(x, 5),
+    "concat": lambda xp, x: xp.concat([x, x[::-1]], axis=1),
+    "stack": lambda xp, x: xp.stack([x, x], axis=1),
+    "repeat": lambda xp, x: xp.repeat(x, 3, axis=1),
+    "repeat each": lambda xp, x: xp.repeat(x, xp.asarray([2, 0, 1]), axis=0),
+    "tile": lambda xp, x: xp.tile(x, (2, 1, 3)),
+    "take": lambda xp, x: xp.take(x, xp.asarray([2, 0]), axis=1),
+    "rows": lambda xp, x: x[xp.asarray([2, 0])],
+    "mask": lambda xp, x: x[xp.asarray([True, False, True])],
+    "flip": lambda xp, x: xp.asarray(xp.flip(x), copy=True),
+}
+
+
+@pytest.mark.parametrize("name", ["int4_x2", "uint4_x2", "float4_e2m1fn_x2", "float8_e8m0fnu"])
+@pytest.mark.parametrize("move", MOVES)
+def test_what_only_moves_is_moved_by_a_namespace(space: Space, move: str, name: str) -> None:
+    bits = np.arange(12, dtype=np.uint8).reshape(3, 4) * 7
+    dtype = xl.empty(1, name, backend="sim").dtype
+    found = xl.to_host(MOVES[move](space, xl.to_device(bits.view(dtype))))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found.view(np.uint8), xl.to_host(MOVES[move](space, xl.to_device(bits))))
+
+
+@pytest.mark.parametrize("name", ["int4_x2", "float8_e8m0fnu"])
+def test_what_only_moves_is_assigned(space: Space, name: str) -> None:
+    bits = np.arange(12, dtype=np.uint8).reshape(3, 4) * 7
+    dtype = xl.empty(1, name, backend="sim").dtype
+    x, y = (xl.to_device(bits.view(each)) for each in (dtype, np.uint8))
+    for each in (x, y):
+        each[0] = each[2]
+        each[1:, ::2] = each[1:, 1::2][:, ::-1]
+        each[space.asarray([2, 0])] = xl.to_device(xl.to_host(each[:2]))
+        each[:2] = each[1:]  # which overlap
+    np.testing.assert_array_equal(xl.to_host(x).view(np.uint8), xl.to_host(y))
+    with pytest.raises(UnsupportedDTypeError, match="only move"):
+        x[0] = y[0]

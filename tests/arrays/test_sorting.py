@@ -1,17 +1,17 @@
-"""Sorts of every dtype, beside NumPy's: by kernels, on a device of its own."""
+"""Sorts of every dtype, beside NumPy's."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.arrays.conftest import same
-from xferlib.testing import configured
+from tests.arrays.conftest import Space, same
+from xferlib.errors import UnsupportedError
 
 DTYPES = ("bool", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64", "complex64")
 
@@ -22,10 +22,14 @@ def numbers(dtype: str, shape: tuple[int, ...], seed: int) -> Any:
     if dtype in ("bool", "uint16", "uint64"):
         return np.abs(x).astype(dtype)
     found = x.astype(dtype)
-    if found.dtype.kind == "f":
+    chance = np.random.default_rng(seed)
+    special = [np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf]
+    if found.dtype.kind in "fc":
         flat = found.reshape(-1)
-        special = np.array([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf], dtype)
-        flat[::3] = np.random.default_rng(seed).choice(special, len(flat[::3]))
+        flat.real[::3] = chance.choice(special, len(flat[::3]))
+    if found.dtype.kind == "c":
+        flat.imag[...] = chance.integers(-1, 2, len(flat))
+        flat.imag[::2] = chance.choice(special, len(flat[::2]))
     return found
 
 
@@ -56,13 +60,23 @@ def check_sorts(x: Any, axis: int, step: int = 1, *, is_descending: bool) -> Non
         np.testing.assert_array_equal(np.signbit(xl.to_host(found)) & ~np.isnan(expected[0]), signs)
 
 
-SHAPES = st.sampled_from([(1,), (7,), (300,), (2, 300), (300, 3), (2, 257, 2), (3, 1, 260), (5, 6)])
+SHAPES = st.sampled_from([(1,), (7,), (300,), (2, 300), (300, 3), (2, 257, 2), (3, 1, 260), (5, 6), (5000,)])
 
 
-@settings(max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(dtype=st.sampled_from(DTYPES), shape=SHAPES, data=st.data())
-def test_it_sorts_as_numpy_does(plugins: object, dtype: str, shape: tuple[int, ...], data: st.DataObject) -> None:
+def test_it_sorts_as_numpy_does(space: Space, dtype: str, shape: tuple[int, ...], data: st.DataObject) -> None:
     axis, is_descending = data.draw(st.integers(-len(shape), len(shape) - 1)), data.draw(st.booleans())
     x = numbers(dtype, shape, data.draw(st.integers(0, 9)))
-    with configured(cache_dir=os.devnull), xl.use_backend("vendor"):
-        check_sorts(x, axis, data.draw(st.sampled_from([1, -1, 2])), is_descending=is_descending)
+    check_sorts(x, axis, data.draw(st.sampled_from([1, -1, 2])), is_descending=is_descending)
+
+
+def test_a_device_without_kernels_whose_memory_the_host_cannot_read_refuses_by_name(plugins: object) -> None:
+    with xl.use_backend("vendor"):
+        d: Any = xl.to_device(np.arange(3.0))
+        xp = xl.get_array_module(d)
+        for call in (xp.sort, xp.argsort, lambda x: xp.sort(x[::-1])):
+            with pytest.raises(UnsupportedError, match=r"sort: .*numpy\.sort\(xferlib\.to_host\(x\)\)"):
+                call(d)
+        with pytest.raises(UnsupportedError, match=r"cumsum: .*numpy\.cumsum\(xferlib\.to_host\(x\)\)"):
+            xp.cumulative_sum(d)

@@ -9,15 +9,13 @@ import pytest
 import xferlib as xl
 from tests.kernels import targets
 from xferlib.kernels import cuda_engine
-from xferlib.testing import configured
 
 
 @pytest.fixture(scope="module")
-def kernels_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the module's CUDA kernels, which run on the CPU, from other tests: in memory and on disk."""
+def kernels_apart() -> Iterator[None]:
+    """Keep the module's CUDA kernels, which run on the CPU, from other tests; on disk they have keys of their own."""
     kernels = dict(cuda_engine._kernels)
-    with configured(cache_dir=tmp_path_factory.mktemp("cache")):
-        yield
+    yield
     cuda_engine._kernels.clear()
     cuda_engine._kernels.update(kernels)
 

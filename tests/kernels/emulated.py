@@ -70,7 +70,10 @@ class Emulator:
         return np.zeros(nbytes, np.uint8)
 
     def compiler_version(self) -> str:
-        return "emulated"
+        need_nvrtc()
+        from xferlib.backends.cuda import compiler
+
+        return f"PTX for {_ARCH} by {compiler.version()}"
 
     _find_compiled: Callable[[str], bytes] | None = None
 

@@ -45,16 +45,20 @@ class Placed:
 @st.composite
 def operands(draw: st.DrawFn) -> tuple[Any, Placed, Placed, Placed]:
     rank = draw(st.integers(1, 4))
-    extents = st.sampled_from((1, 2, 3, 5, 9, 17, 33, 70, 130))
+    extents = st.sampled_from((1, 2, 3, 5, 9, 17, 33, 70, 130, 400))
     shape = tuple(draw(st.lists(extents, min_size=rank, max_size=rank).filter(lambda s: 20 < math.prod(s) < 20_000)))
     dtype = draw(st.sampled_from(("int8", "int8", "float16", "int16", "float32", "float64")))
     kernel = draw(st.sampled_from((ADD, ADD, ADD_BYTES)))
     orders = st.one_of(st.just(tuple(range(rank))), st.permutations(range(rank)).map(tuple))
 
-    def place(of: str) -> Placed:
-        return Placed(shape, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)))
+    def place(of: str, without: set[int] | None = None) -> Placed:
+        own = tuple(1 if axis in (without or ()) else extent for axis, extent in enumerate(shape))
+        found = Placed(own, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)))
+        found.array = np.broadcast_to(found.array, shape) if without else found.array
+        return found
 
-    return kernel, place(dtype), place("int8" if kernel is ADD_BYTES else dtype), place(dtype)
+    same = st.one_of(st.just(set[int]()), st.sets(st.integers(0, rank - 1), max_size=2))
+    return kernel, place(dtype, draw(same)), place("int8" if kernel is ADD_BYTES else dtype, draw(same)), place(dtype)
 
 
 @given(operands())
@@ -90,7 +94,7 @@ def test_each_operand_moves_through_a_box_in_the_order_of_its_memory() -> None:
     shape = (33, 1181, 342)
     tile = kind_of(permuted(shape, 0, 2, 1), permuted(shape, 1, 2, 0), permuted(shape, 0, 1, 2)).tile
     assert tile is not None
-    assert tile.orders == ((1, 2, 0), (0, 2, 1), ())
+    assert (tile.runs, tile.others) == (((1,), (0,), ()), ((2, 0), (2, 1), ()))
     assert all(side >= 8 for side in tile.sides)
 
 
@@ -100,6 +104,34 @@ def test_short_axes_are_in_a_box_as_a_whole() -> None:
     assert tile is not None
     assert tile.sides[-1] == 6
     assert math.prod(tile.sides[1:]) >= 64  # of which the result has one run
+
+
+def test_what_is_the_same_along_an_axis_is_in_a_box_once() -> None:
+    x, y, z = (np.zeros((100, 40, 16), "float32") for _ in range(3))
+    y = np.broadcast_to(np.arange(1600, dtype="float32").reshape(16, 100).T[:, None], x.shape)
+    tile = kind_of(x, y, z).tile
+    assert tile is not None
+    assert (tile.runs[1], tile.others[1]) == ((0,), (2,))
+    assert not as_cuda(ADD, x, y, z)
+    assert np.array_equal(z, x + y)
+
+
+def test_accesses_are_aligned_in_each_box() -> None:
+    y = (np.arange(600_000) % 50).astype("int8").reshape(300, 5, 400).T
+    x, z = np.ones(y.shape, "int8"), np.zeros(y.shape, "int8")
+    tile = kind_of(x, y, z).tile
+    assert tile is not None
+    assert tile.sides[0] % tile.widths[1] == 0
+    assert not as_cuda(ADD, x, y, z)
+    assert np.array_equal(z, x + y)
+
+
+def test_axes_that_a_box_has_as_a_whole_are_read_as_one_run() -> None:
+    pixels, planes = permuted((3, 300, 400), 1, 2, 0, dtype="uint8"), np.empty((3, 300, 400), "uint8")
+    tile = kind_of(pixels, pixels, planes).tile
+    assert tile is not None
+    assert tile.runs[:2] == ((0, 1), (0, 1))  # the rows and columns of an image are one axis here
+    assert tile.widths[:2] == (16, 16)
 
 
 @pytest.mark.parametrize(("extent", "least", "side"), [(6, 64, 6), (70, 64, 72), (33, 32, 40), (5000, 64, 64)])

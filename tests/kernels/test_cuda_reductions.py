@@ -15,7 +15,7 @@ import xferlib as xl
 from tests.kernels.bits import same_bits
 from tests.kernels.emulated import Emulator, info_of
 from xferlib.backends.base import RawStream
-from xferlib.kernels import reductions
+from xferlib.kernels import cuda_reduction, reductions
 from xferlib.kernels.cuda_reduction import CudaReduction, ReductionWriter
 from xferlib.kernels.ir import ReductionSpec
 from xferlib.kernels.reduction import ReductionCall
@@ -66,15 +66,18 @@ def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
     return view.transpose(np.argsort(order)), tuple(sorted(axes))
 
 
-@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays())
-@settings(max_examples=8, deadline=None)
-def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]]) -> None:
+@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays(), st.sampled_from((0, 1, 4096)))
+@settings(max_examples=12, deadline=None)
+def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]], warps: int) -> None:
+    """Whether few warps take much each, as of a large array, or many take little."""
     x, axes = drawn
     if name == "argmax" and len(axes) < x.ndim:
         axes = axes[:1]
     if x.dtype.kind == "i" and name == "var":
         x = x.astype("float32")
-    found, _ = reduce_on_cuda(name, x, axes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_reduction, "_LEAST_WARPS", warps)
+        found, _ = reduce_on_cuda(name, x, axes)
     axis = None if len(axes) == x.ndim else axes if len(axes) > 1 else axes[0]
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axis)))
 
@@ -100,7 +103,7 @@ def test_only_what_is_the_same_constant_for_each_element_counts() -> None:
         return set(ReductionWriter(spec, replace_kind()).counting)
 
     def replace_kind() -> Any:
-        return type("Kind", (), {"same": (False, True), "kernel": "rows", "words": (4, 4, 4), "width": 1})()
+        return type("Kind", (), {"same": (False, True), "is_short": True})()
 
     assert counted(spec_of("var", "float32")) == {0}
     assert counted(spec_of("sum", "float32")) == set()
@@ -108,3 +111,33 @@ def test_only_what_is_the_same_constant_for_each_element_counts() -> None:
     assert counted(ones.definition.specialize((np.dtype("float32"),), frozenset())) == set()
     twos = xl.reduction("T x", "T y", map_expr="2", reduce_expr="a + b", identity="0")
     assert counted(twos.definition.specialize((np.dtype("float32"),), frozenset())) == set()
+
+
+@pytest.mark.parametrize(("shape", "steps", "are_whole"), [((5, 2500), 8, False), ((70, 300), 8, True)])
+@pytest.mark.parametrize("name", ["sum", "argmax", "max"])
+def test_a_warp_takes_several_tiles_or_several_results(
+    name: str, shape: tuple[int, int], steps: int, are_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_reduction, "_LEAST_WARPS", 0)
+    kinds, find = [], CudaReduction._shape
+
+    def note(*given: Any) -> Any:
+        kinds.append(find(*given))
+        return kinds[-1]
+
+    monkeypatch.setattr(CudaReduction, "_shape", note)
+    x = np.random.default_rng(5).integers(-40, 40, shape).astype("float32") / 7
+    found, _ = reduce_on_cuda(name, x, (1,))
+    assert [(each.kernel, each.steps, each.are_whole, each.sections) for each in kinds] == [
+        ("rows", steps, are_whole, 1)
+    ]
+    assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=1)))
+
+
+def test_places_of_elements_take_32_bits_where_they_suffice() -> None:
+    x = np.arange(6000, dtype="float32").reshape(2, 3000) % 991
+    found, plan = reduce_on_cuda("argmax", x, (1,))
+    assert "int v1;" in plan.source
+    assert found.dtype == np.int64
+    assert np.array_equal(found, x.argmax(1))
+    assert "int v0;" not in reduce_on_cuda("sum", x.astype("int64"), (1,))[1].source

@@ -662,3 +662,36 @@ def test_a_reduction_may_change_streams_between_calls(count, target):
                 found = reductions.sum(x, axis=1)
             stream.synchronize()
             assert same_bits(target.get(found), expected)
+
+
+_PAIRS = [("float32", "sum"), ("float64", "prod"), ("float16", "sum"), ("complex64", "mean"), ("complex128", "sum")]
+
+
+@pytest.mark.parametrize(("dtype", "name"), _PAIRS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_a_few_results_side_by_side_have_the_bits_of_the_numpy_engine(dtype, name, data):
+    """Groups as wide as results, read where they are or in another order, and the parts of complex numbers."""
+    if host_compiler.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    width, count = data.draw(st.integers(1, 18)), data.draw(st.integers(32, 700))
+    shape = [data.draw(st.integers(1, 4)), count, data.draw(st.integers(1, 6)), width]
+    order = [*data.draw(st.permutations(range(3))), 3] if data.draw(st.booleans()) else [0, 1, 2, 3]
+    x = random_bits("float32", 2 * math.prod(shape), seed=data.draw(st.integers(0, 99)))
+    x = np.ldexp(np.frexp(np.where(np.isfinite(x), x, -0.0))[0] * 1.9, 0)  # every sum is rounded, and none overflows
+    x = (x[::2] + 1j * x[1::2] if np.dtype(dtype).kind == "c" else x[::2]).astype(dtype)
+    x = x.reshape(shape).transpose(order)
+    x = x[..., :: data.draw(st.sampled_from([1, 1, 2]))]
+    axes = tuple(data.draw(st.sampled_from([(0, 1, 2), (0, 1), (1, 2), (1,)])))
+    expected = getattr(reductions, name)(x, axis=axes)
+    before = xferlib.configure(cpu="native")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            if data.draw(st.booleans()):
+                patch.setattr(native_reduction, "_LEAST_PART", 256)
+                patch.setattr(native_reduction, "helper_count", lambda *_: 2)
+            kernel = ReductionKernel(getattr(reductions, name).definition)
+            found = [kernel(x, axis=axes) for _ in range(2)]
+    finally:
+        xferlib.configure(cpu=before.cpu)
+    assert all(same_bits(expected, each) for each in found)

@@ -69,6 +69,25 @@ def test_a_source_may_be_read(touch: Callable[[Any], Any]) -> None:
     del kept
 
 
+@pytest.mark.parametrize("count", [1, 7, 1000, 1025])
+def test_arrays_smaller_than_a_page_are_guarded_and_a_write_is_reported_once(count: int) -> None:
+    for access in ("read", "write"):
+        host, stream = xl.pinned_zeros(count, "float32"), xl.Stream()
+        with sim.check("log", guard=True) as checked:
+            x = xl.to_device(host, stream=stream) if access == "write" else xl.zeros(count, "float32")
+            if access == "write":
+                host.fill(2)
+                stream.synchronize()
+            else:
+                transfer = xl.to_host_async(x, out=host)
+                host.max()
+                transfer.result()
+            stream.synchronize()
+        assert [race.hazard for race in checked.races] == [
+            sim.Hazard.HOST_WRITE if access == "write" else sim.Hazard.HOST_READ
+        ]
+
+
 def test_after_the_wait_everything_may_be_touched() -> None:
     out = xl.pinned_empty(N)
     with sim.check(guard=True) as checked:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.sim import IS_LONG
 from xferlib import sim
+from xferlib._core import arrays as core
 from xferlib.kernels import plans
 from xferlib.sim import launches
 from xferlib.sim.machine import machine
@@ -288,3 +289,28 @@ def test_an_address_is_given_when_it_is_asked_for_and_none_twice() -> None:
     assert len(addresses) == 5
     x + x
     assert all(machine().memory.find_freed(each) is not None for each in addresses)
+
+
+_VALUES = st.one_of(
+    st.integers(-300, 300), st.integers(-(2**70), 2**70), st.floats(), st.booleans(), st.just(2**60 + 1),
+    st.floats(width=32).map(np.float32), st.integers(-128, 127).map(np.int8),
+)  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(["float16", "float32", "float64", "int8", "int64", "uint64", "bool"]),
+    st.lists(_VALUES, min_size=3, max_size=9),
+)
+def test_numbers_that_are_assigned_again_and_again_are_converted_or_refused_as_once(dtype, values):
+    x = xl.to_device(np.zeros(4, dtype))
+    with np.errstate(all="ignore"):
+        for value in [each for each in values for _ in range(3)]:  # a call is made in C from the third time on
+            try:
+                expected: Any = core.number(value, x.dtype)
+            except Exception as error:
+                with pytest.raises(type(error)):
+                    x[1] = value
+            else:
+                x[1] = value
+                assert xl.to_host(x)[1].tobytes() == expected.tobytes()

@@ -15,7 +15,7 @@ import pytest
 import xferlib as xl
 from tools.peer_suites.adapting import SHIM
 from tools.peer_suites.missing import PREFIX, skip
-from xferlib._pretend.cupy import upload
+from xferlib._pretend.cupy import MAKERS
 from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import to_numpy
 
@@ -169,36 +169,6 @@ def assert_array_equal(mine: Any, other: Any, *_: Any, strides_check: bool = Fal
         _same_form(mine, other, strides=True, types=False)
 
 
-def _given(values: Any, xp: Any, order: Any = "C") -> Any:
-    return np.asarray(values, order=order) if xp is np else upload(values, order=order)
-
-
-def shaped_arange(shape: Any, xp: Any = None, dtype: Any = np.float32, order: str = "C") -> Any:
-    made = np.arange(1, int(np.prod(shape)) + 1)
-    kind = np.dtype(dtype)
-    values = (made % 2 == 0 if kind == np.bool_ else made).astype(kind.newbyteorder("=")).reshape(shape)
-    if kind.kind == "c":
-        values = values + values * 1j
-    return _given(values.astype(kind), xp, order)
-
-
-def shaped_reverse_arange(shape: Any, xp: Any = None, dtype: Any = np.float32) -> Any:
-    made = np.arange(int(np.prod(shape)), 0, -1)
-    kind = np.dtype(dtype)
-    values = (made % 2 == 0 if kind == np.bool_ else made).astype(kind).reshape(shape)
-    return _given(values + values * 1j if kind.kind == "c" else values, xp)
-
-
-def shaped_random(
-    shape: Any, xp: Any = None, dtype: Any = np.float32, scale: float = 10, seed: int = 0, order: str = "C"
-) -> Any:
-    values = np.random.RandomState(seed).rand(*shape) * scale
-    kind = np.dtype(dtype)
-    if kind.kind == "c":
-        values = values + 1j * np.random.RandomState(seed + 1).rand(*shape) * scale
-    return _given((values > scale / 2 if kind == np.bool_ else values).astype(kind), xp, order)
-
-
 def multi_gpu(count: int) -> Callable[[Any], Any]:
     """Of a machine with ``count`` devices."""
     found = sum(each.kind != "cpu" for each in xl.get_backend().devices())
@@ -295,9 +265,7 @@ NAMES: dict[str, Any] = {
     "assert_array_equal": assert_array_equal,
     "assert_allclose": assert_allclose,
     "assert_warns": Warns,
-    "shaped_arange": shaped_arange,
-    "shaped_reverse_arange": shaped_reverse_arange,
-    "shaped_random": shaped_random,
+    **MAKERS,
     "multi_gpu": multi_gpu,
     "with_requires": identity,
     "slow": slow,

@@ -10,11 +10,11 @@ from xferlib import _native
 from xferlib._core import blocks, registry
 from xferlib._core.arrays import Array, check_dtype, is_c_contiguous
 from xferlib._core.device import DeviceSpec
-from xferlib._core.dtypes import name_of
+from xferlib._core.dtypes import is_float8, name_of
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
-from xferlib._transfer.describe import source_of
+from xferlib._transfer.describe import CopySource, source_of
 from xferlib._transfer.handle import Transfer
 from xferlib.errors import ArgumentError, LayoutError, quote
 
@@ -82,6 +82,7 @@ def to_device(
     out: Array | None = None,
     copy: bool | None = True,
     order: str = IN_C,
+    saturate: bool = False,
     **unknown: Never,
 ) -> Array:
     """Copy an array to a device; the result never aliases ``x`` unless ``copy`` allows it.
@@ -101,6 +102,7 @@ def to_device(
         out: Device array of shape S to fill, of any strides.
         copy: True: always copy. None: return ``x`` itself where it already fits. False: only that.
         order: Of a new array: ``"C"``, or ``"F"``, whose first index changes fastest.
+        saturate: With ``dtype`` one of float8, as `astype` has it; converted where ``x`` is, before the copy.
 
     Returns:
         ``out``, or a new array of shape S on the device.
@@ -124,6 +126,8 @@ def to_device(
         refuse_keyword("to_device", unknown)
     if copy is not True:
         refuse_no_copy(copy, "to_device")
+    if saturate is not False:
+        x, copy = _saturate(x, dtype, copy, "to_device", saturate)
     if order is not IN_C and is_fortran(order, "to_device"):
         if out is not None:
             raise ArgumentError("to_device: order='F' asks for a new array, but out is given; leave one of them out")
@@ -135,8 +139,9 @@ def to_device(
 
 
 def copy_to(
-    x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True, **unknown: Never
-) -> Array:
+    x: Any, device: Any, *, dtype: Any = None, stream: Any = None, copy: bool | None = True, saturate: bool = False,
+    **unknown: Never,
+) -> Array:  # fmt: skip
     """Copy an array to another device, of its own backend or of another one.
 
     The bytes go straight from device to device where the hardware lets one reach the other, else through pinned
@@ -152,6 +157,7 @@ def copy_to(
         stream: A stream of the target that carries the copy, instead of the current one; ``x`` must then stay
             unchanged until the copy is complete there.
         copy: True: always copy. None: return ``x`` itself where it is on the device. False: only that.
+        saturate: With ``dtype`` one of float8, as `astype` has it; converted where ``x`` is, before the copy.
 
     Returns:
         A new array of shape S on the device. ``to_device(x, out=y)`` fills one that exists.
@@ -163,9 +169,11 @@ def copy_to(
         refuse_keyword("copy_to", unknown)
     if copy is not True:
         refuse_no_copy(copy, "copy_to")
-    elif dtype is stream is None and (done := on_device.copy_to(x, device)) is not None:
+    elif dtype is stream is None and saturate is False and (done := on_device.copy_to(x, device)) is not None:
         return done
     target = describe.target_of(None, registry.for_array(device, x), stream, None)
+    if saturate is not False:
+        x, copy = _saturate(x, dtype, copy, "copy_to", saturate)
     return copies.transfer_between(describe.source_of(x, dtype=dtype), target, dtype, copy=copy)
 
 
@@ -205,7 +213,7 @@ def to_device_async(
 
 def to_host(
     d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, pinned: bool = False,
-    copy: bool | None = True, **unknown: Never,
+    copy: bool | None = True, saturate: bool = False, **unknown: Never,
 ) -> HostArray:  # fmt: skip
     """Copy an array to host memory; complete on return, and an alias of ``d`` only where ``copy`` allows it.
 
@@ -217,6 +225,7 @@ def to_host(
         pinned: Return the new array in page-locked memory of the pool, which the device fills by itself: for a
             result that is sent back, or kept for a while and its memory used again.
         copy: True: always copy. None: return ``d`` itself where it is a NumPy array of the dtype. False: only that.
+        saturate: With ``dtype`` one of float8, as `astype` has it; converted where ``d`` is, before the copy.
 
     Returns:
         ``out``, or a new array of shape S in C order, or ``d``.
@@ -231,6 +240,8 @@ def to_host(
     blocks.follow()
     if unknown:
         refuse_keyword("to_host", unknown)
+    if saturate is not False:
+        d, copy = _saturate(d, dtype, copy, "to_host", saturate, stream)
     if copy is not True:
         refuse_no_copy(copy, "to_host")
         refuse_no_flag(pinned, "to_host: pinned")
@@ -261,16 +272,39 @@ def astype(x: Any, dtype: Any, *, saturate: bool = False, **unknown: Never) -> A
         UnsupportedArrayError: ``x`` is no array.
         UnsupportedDTypeError: There is no such dtype, it would drop the imaginary part, or it has no ``saturate``.
     """
-    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
-
     if unknown:
         refuse_keyword("astype", unknown)
     refuse_no_flag(saturate, "astype: saturate")
-    source = describe.source_of(x)
+    return _convert(source_of(x), dtype, saturate=saturate)
+
+
+def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
+    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
+
     wanted = describe.get_result_dtype(source, check_dtype(dtype, what="dtype"))
-    given = source.host if source.backend.name == "numpy" else x  # an array, where x may be a number
+    given = source.host if source.backend.name == "numpy" else source.given  # an array, where that may be a number
     converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
     return converted
+
+
+def _saturate(
+    x: Any, dtype: Any, copy: bool | None, call: str, saturate: object, stream: Any = None
+) -> tuple[Array, bool | None]:
+    """Convert what a transfer with ``saturate=True`` sends; and the ``copy=`` of the rest.
+
+    Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
+    """
+    refuse_no_flag(saturate, f"{call}: saturate")
+    if not saturate or copy is False:
+        return x, copy
+    source = source_of(x)
+    if describe.get_result_dtype(source, dtype) == source.dtype and is_float8(source.dtype):
+        return x, copy
+    convert = functools.partial(_convert, source, dtype, saturate=True)
+    if stream is None or source.info is None:
+        return convert(), None
+    assert source.device is not None
+    return on_device.on_stream(describe.raw_stream(stream, source.device), source.backend, convert), None
 
 
 _to_device, _to_host = to_device, to_host

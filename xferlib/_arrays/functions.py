@@ -1,8 +1,6 @@
-"""Order: a merge sort whose passes are element-wise kernels, and searches in sorted arrays.
+"""Order: sorts, by NumPy or on a GPU by the kernels of `cuda_arrays`, and searches in sorted arrays.
 
-In one pass each element of a run finds, by a binary search in the neighbouring run, how many elements of that one come
-before it: this is its position in the merged run. Equal elements keep their order, so the sort is stable. NaN comes
-last, as in NumPy. On a GPU other kernels sort all but complex numbers: see `cuda_arrays`.
+Equal elements keep their order, so a sort is stable. NaN comes last, as in NumPy.
 """
 
 from __future__ import annotations
@@ -405,7 +403,7 @@ def _cumulative(name: str, symbol: str, doc: str) -> Function:
         if not rank or (axis is None and rank > 1) or axis_of(name, 0 if axis is None else axis, rank) != rank - 1:
             return None
         result = check_dtype_argument(dtype) or arrays.result(name, info.dtype)
-        return None if result == np.float16 else indexing.plan_scan(lib, x, result, symbol)
+        return indexing.plan_scan(lib, x, result, symbol)
 
     def operate(
         lib: Primitives, x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
@@ -539,14 +537,12 @@ _STEP = 4
 """Searches are written out in kernels, for numbers of steps that are multiples of this."""
 
 
-def _before(a: str, b: str, *, kind: str, descending: bool) -> str:
-    """The C expression for ``a`` before ``b``, of a dtype of that kind: NaN last, or first in descending order.
+def _before(a: str, b: str, *, kind: str) -> str:
+    """The C expression for ``a`` before ``b``, of a dtype of that kind: NaN last.
 
     Complex numbers are ordered as NumPy does it: by the number of their NaNs, a real one counting twice, then by their
     real and their imaginary parts.
     """
-    if descending:
-        a, b = b, a
     if kind == "f":
         return f"({a} < {b} || ({b} != {b} && {a} == {a}))"
     if kind != "c":
@@ -571,28 +567,6 @@ def _steps(extent: int) -> int:
 # --- sorting
 
 
-@functools.cache
-def _merge_kernel(steps: int, *, kind: str, descending: bool, is_indexed: bool) -> ElementwiseKernel:
-    """One pass: pairs of sorted runs of ``width`` elements, in rows of ``extent``, become runs twice as wide."""
-    first = _before("other", "v", kind=kind, descending=descending)
-    second = _before("v", "other", kind=kind, descending=descending)
-    lines = [
-        "long long row = i / extent * extent, column = i % extent, start = column / (2 * width) * (2 * width);",
-        "bool is_left = column - start < width;",
-        "long long low = is_left ? start + width : start, high = is_left ? start + 2 * width : start + width;",
-        "if (low > extent) { low = extent; } if (high > extent) { high = extent; }",
-        "long long from = low;",
-        _search(f"is_left ? {first} : !{second}", steps),
-        "long long to = row + (is_left ? column : column - width) + (low - from);",
-        "y[to] = v;",
-        "q[to] = p;" if is_indexed else "",
-    ]
-    inputs, outputs = "raw T x, T v, int64 width, int64 extent", "raw T y"
-    if is_indexed:
-        inputs, outputs = f"{inputs}, int64 p", f"{outputs}, raw int64 q"
-    return elementwise(inputs, outputs, " ".join(lines), name="argsort" if is_indexed else "sort")
-
-
 def _sort_on_host(x: Any, found: Any, order: Any = None, *, descending: bool) -> None:
     """Sort along the last axis with NumPy, as the kernels do: equal elements keep their order in both directions."""
     given = x[..., ::-1] if descending else x
@@ -609,7 +583,7 @@ def _plan_sort(lib: Primitives, x: Array, *, descending: bool, wants: str) -> pr
     """The kernels that sort the rows of an array; None where there are none for such arrays."""
     info = lib.info(x)
     is_fit = info.device.kind == "cuda" and info.shape and info.size and info.is_c_contiguous
-    if not is_fit or small_float(info.dtype) is not None or not cuda_arrays.sorts(info):
+    if not is_fit or small_float(info.dtype) is not None:
         return None
     owner, extent = lib.backend.at(info.device), info.shape[-1]
     kernel = cuda_arrays.prepare_sort(
@@ -640,28 +614,9 @@ def _sort_rows(lib: Primitives, x: Array, *, descending: bool, is_indexed: bool)
     sort_rows = functools.partial(_sort_on_host, descending=descending)
     if not info.size or lib.on_host("sort", sort_rows, [x], targets):
         return targets[0], targets[1] if is_indexed else None
-    if not info.is_c_contiguous:
-        return _sort_rows(lib, lib.copy(x), descending=descending, is_indexed=is_indexed)
-    return _merge(lib, lib.copy(x), info, descending=descending, is_indexed=is_indexed)
-
-
-def _merge(
-    lib: Primitives, rows: Array, info: ArrayInfo, *, descending: bool, is_indexed: bool
-) -> tuple[Array, Array | None]:
-    """Sort the rows of an array in C order likewise, by kernels that merge runs in pairs."""
-    extent, width = info.shape[-1], 1
-    order = number_last_axis(lib, info.shape, info.device) if is_indexed else None
-    while width < extent:
-        kernel = _merge_kernel(_steps(width), kind=info.dtype.kind, descending=descending, is_indexed=is_indexed)
-        found = lib.empty(info.shape, info.dtype, info.device)
-        if order is None:
-            kernel(rows, rows, width, extent, found)
-        else:
-            places = lib.empty(info.shape, INDEX, info.device)
-            kernel(rows, rows, width, extent, order, found, places)
-            order = places
-        rows, width = found, 2 * width
-    return rows, order
+    if info.is_c_contiguous:
+        lib.refuse_device("sort", info.device)
+    return _sort_rows(lib, lib.copy(x), descending=descending, is_indexed=is_indexed)
 
 
 def _make_sort(name: str, doc: str, *, is_indexed: bool) -> Function:
@@ -697,9 +652,9 @@ argsort = _make_sort(
 
 @functools.cache
 def _search_kernel(steps: int, *, kind: str, is_right: bool) -> ElementwiseKernel:
-    goes = _before("other", "v", kind=kind, descending=False)
+    goes = _before("other", "v", kind=kind)
     if is_right:
-        goes = "!" + _before("v", "other", kind=kind, descending=False)
+        goes = "!" + _before("v", "other", kind=kind)
     lines = ["long long row = 0, low = 0, high = extent;", _search(goes, steps), "y = low;"]
     return elementwise("raw T x, T v, int64 extent", "int64 y", " ".join(lines), name="searchsorted")
 

@@ -26,62 +26,60 @@ from xferlib._core.arrays import Array, check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
-from xferlib.kernels.elementwise import cast_into
 
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #
 # The order of the operations does not depend on the device, so that the bits are the same everywhere. On a GPU one
-# kernel does all of it, but for complex numbers and integers of less than 32 bits: see `cuda_arrays`.
+# kernel does all of it: see `cuda_arrays`.
 
 _CHUNK = 32
-"""Elements that one thread adds up. A row is read twice and written once, and its totals are 32 times fewer."""
+"""Elements of a chunk."""
+HostArray = np.ndarray[Any, Any]
+
+
+def _scan_rows(combine: Callable[[Any, Any], Any], x: HostArray) -> HostArray:
+    """The running results of rows."""
+    rows, extent = x.shape
+    count = -(-extent // _CHUNK)
+    found = np.zeros((rows, count * _CHUNK), x.dtype)
+    found[:, :extent] = x
+    chunks = found.reshape(rows, count, _CHUNK)
+    if count > 1:
+        totals = functools.reduce(combine, np.moveaxis(chunks[:, :-1], -1, 0))
+        chunks[:, 1:, 0] = combine(_scan_rows(combine, totals), chunks[:, 1:, 0])
+    for k in range(1, _CHUNK):
+        chunks[..., k] = combine(chunks[..., k - 1], chunks[..., k])
+    return found[:, :extent]
+
+
+def _multiply_complex(a: HostArray, b: HostArray) -> HostArray:
+    """The products as all engines compute them: NumPy's, by instructions that some processors have, round otherwise."""
+    found = np.empty_like(a)
+    found.real = a.real * b.real - a.imag * b.imag
+    found.imag = a.real * b.imag + a.imag * b.real
+    return found
 
 
 @functools.cache
-def _totals(symbol: str) -> ElementwiseKernel:
-    """The totals of chunks, but for the last one of a row, after which nothing comes."""
-    lines = [
-        "long long at = i / count * extent + i % count * chunk;",
-        "T sum = x[at];",
-        f"for (int k = 1; k < {_CHUNK}; ++k) {{ sum = sum {symbol} x[at + k]; }}",
-        "y = sum;",
-    ]
-    return elementwise("raw T x, int64 extent, int64 count, int64 chunk", "T y", " ".join(lines), name="chunk_totals")
-
-
-@functools.cache
-def _chunks(symbol: str) -> ElementwiseKernel:
-    """The running results within chunks, from the running totals of those before; one thread for each chunk."""
-    step = f"if (from + k < extent) {{ sum = sum {symbol} x[row + from + k]; y[row + from + k] = sum; }}"
-    lines = [
-        "long long row = i / count * extent, from = i % count * chunk;",
-        f"T sum = x[row + from]; if (from > 0) {{ sum = t[i / count * (count - 1) + i % count - 1] {symbol} sum; }}",
-        "y[row + from] = sum;",
-        f"for (int k = 1; k < {_CHUNK}; ++k) {{ {step} }}",
-        "done = true;",
-    ]
-    inputs = "raw T x, raw T t, int64 extent, int64 count, int64 chunk"
-    name = "scan_add" if symbol == "+" else "scan_mul"
-    return elementwise(inputs, "raw T y, bool done", " ".join(lines), name=name)
-
-
-@functools.cache
-def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[..., None] | None:
-    """A function of the extent, the rows and the result that computes in host memory; None where there is none."""
+def _on_host(symbol: str, dtype: np.dtype[Any]) -> Callable[[int, HostArray, HostArray], None]:
+    """A function of the extent, the rows and the result that computes in host memory."""
     compiled = _native.bind_scan("chunked-add" if symbol == "+" else "chunked-mul", dtype)
-    if compiled is not None:
+    combine: Callable[[Any, Any], Any] = np.add if symbol == "+" else np.multiply
+    if symbol == "*" and dtype.kind == "c":
+        combine = _multiply_complex
 
-        def run(extent: int, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> None:
-            if not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
-                row = x.flatten()
-                compiled(row, row, extent)
-                y[...] = row.reshape(y.shape)
+    def run(extent: int, x: HostArray, y: HostArray) -> None:
+        if dtype.kind in "biu":  # which come out the same in any order
+            combine.accumulate(x, axis=-1, dtype=dtype, out=y)  # type: ignore[attr-defined]
+        elif compiled is None:
+            with np.errstate(all="ignore"):
+                y[...] = _scan_rows(combine, x.reshape(-1, extent)).reshape(y.shape)
+        elif not compiled(x.reshape(-1), y.reshape(-1), extent):  # unaligned
+            row = x.flatten()
+            compiled(row, row, extent)
+            y[...] = row.reshape(y.shape)
 
-        return run
-    function = np.cumsum if symbol == "+" else np.cumprod
-    if dtype.kind not in "biu":  # of floats NumPy has another order
-        return None
-    return lambda extent, x, y: function(x, axis=-1, dtype=y.dtype, out=y)
+    return run
 
 
 def plan_scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> KernelPlan | None:
@@ -108,17 +106,8 @@ def scan(lib: Primitives, x: Array, dtype: np.dtype[Any], symbol: str) -> Array:
         return lib.copy(x)
     out = lib.empty(info.shape, info.dtype, info.device)
     extent = info.shape[-1]
-    on_host = _on_host(symbol, info.dtype)
-    if on_host is not None and lib.on_host("scan", functools.partial(on_host, extent), [x], [out]):
-        return out
-    count = -(-extent // _CHUNK)
-    totals = x
-    if count > 1:
-        totals = lib.empty((*info.shape[:-1], count - 1), info.dtype, info.device)
-        _totals(symbol)(x, extent, count - 1, _CHUNK, totals)
-        totals = scan(lib, totals, info.dtype, symbol)
-    each = lib.empty((*info.shape[:-1], count), np.dtype(bool), info.device)  # that there is a thread for each
-    _chunks(symbol)(x, totals, extent, count, _CHUNK, out, each)
+    if not lib.on_host("scan", functools.partial(_on_host(symbol, info.dtype), extent), [x], [out]):
+        lib.refuse_device("cumsum" if symbol == "+" else "cumprod", info.device)
     return out
 
 
@@ -175,7 +164,8 @@ def gather(lib: Primitives, x: Array, indices: Sequence[Array]) -> Array:
     shape = (*around, *info.shape[len(indices) :])
     out = lib.empty(shape, info.dtype, info.device)
     if math.prod(shape) and not lib.backend.at(info.device).gather(x, indices, out):
-        _gather_kernel(len(indices))(x, *_arguments(lib, indices, info.shape, shape, rest), out)
+        found = _arguments(lib, indices, info.shape, shape, rest)
+        _gather_kernel(len(indices))(lib.movable(x), *found, lib.movable(out))
     return out
 
 
@@ -186,7 +176,8 @@ def scatter(lib: Primitives, x: Array, indices: Sequence[Array], value: Any) -> 
     rest = len(info.shape) - len(indices)
     shape = (*around, *info.shape[len(indices) :])
     if math.prod(shape) and not lib.backend.at(info.device).scatter(x, indices, value):
-        _scatter_kernel(len(indices))(*_arguments(lib, indices, info.shape, shape, rest), value, x)
+        found = _arguments(lib, indices, info.shape, shape, rest)
+        _scatter_kernel(len(indices))(*found, lib.movable(value), lib.movable(x))
 
 
 # --- the positions of elements
@@ -248,11 +239,6 @@ def where(lib: Primitives, condition: Array, x1: Any = None, x2: Any = None, /) 
 
 
 Key = tuple[Any, ...]
-
-
-@functools.cache
-def _fill() -> ElementwiseKernel:
-    return elementwise("T v", "T y", "y = v;", name="fill")
 
 
 @functools.cache
@@ -485,7 +471,8 @@ def _set_where(lib: Primitives, x: Array, mask: Array, value: Any) -> None:
         return
     spread = primitives.reshape(lib, mask, (*own, *(1,) * (len(info.shape) - len(own))))
     if math.prod(info.shape):
-        _fill_masked()(primitives.broadcast_to(lib, spread, info.shape), number(value, info.dtype), x)
+        mask, found = primitives.broadcast_to(lib, spread, info.shape), number(value, info.dtype)
+        _fill_masked()(mask, lib.movable(found), lib.movable(x))
 
 
 def assign(lib: Primitives, target: Array, value: Any) -> None:
@@ -494,7 +481,7 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if is_scalar(value):
         found = number(value, info.dtype)
         if math.prod(info.shape):
-            _fill()(found, target)
+            lib.fill(target, found)
         return
     value = _array(lib, value, info.dtype)
     if lib.info(value) == info:
@@ -503,9 +490,9 @@ def assign(lib: Primitives, target: Array, value: Any) -> None:
     if not math.prod(info.shape):
         return
     try:
-        cast_into(target, spread)
+        lib.fill(target, spread)
     except KernelTypeError:
-        cast_into(target, lib.copy(spread))  # it may overlap the target
+        lib.fill(target, lib.copy(spread))  # it may overlap the target
 
 
 def fill_new(lib: Primitives, shape: Shape, value: Any, dtype: np.dtype[Any], device: Device) -> Array:

@@ -429,11 +429,16 @@ def _quantiles(xp: Namespace, name: str, a: Array, given: Any, axis: Axis, metho
     return xp.reshape(found, (*q.shape, *(kept if keepdims else left)))
 
 
+def _is_choice(method: str, q: HostArray) -> bool:
+    """Whether quantiles are elements: those between would be NaN beside an infinite one."""
+    return method in _PLACES or (method == "linear" and q.dtype.kind in "iu")
+
+
 def _one_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_weak: bool) -> Array:
     """Quantiles of columns that all count: positions are known on the host."""
     info = _info("quantile", rows)
     count = info.shape[0]
-    if method in _PLACES or (method == "linear" and q.dtype.kind in "iu"):
+    if _is_choice(method, q):
         at = np.asarray((_PLACES.get(method) or _FRACTIONS[method])(np, count, q)).astype(_INDEX)
         found = xp.take(rows, _on_device(xp, np.maximum(at, 0), rows), axis=0)
     else:
@@ -474,7 +479,7 @@ def _each_count(xp: Namespace, rows: Array, q: HostArray, method: str, *, is_wea
     for each in q:
         at = (_PLACES.get(method) or _FRACTIONS[method])(xp, _cast(xp, elements, kind), float(each))
         low = xp.minimum(_cast(xp, xp.maximum(xp.floor(at), 0.0), _INDEX), last)
-        if method in _PLACES:
+        if _is_choice(method, q):
             found.append(_at(xp, rows, low))
             continue
         high = xp.where(xp.less(at, 0), 0, xp.minimum(xp.add(low, 1), last))
@@ -862,13 +867,13 @@ def interp(
 ) -> Array:
     """Values at ``x`` of the lines between points ``xp``, in rising order, and ``fp``; beyond them ``left``, ``right``.
 
-    With a ``period`` ``x`` and ``xp`` are taken modulo it.
+    With a ``period`` ``x`` and ``xp`` are taken modulo it. No ``x`` need no points, as in NumPy 2.5.
     """
     infos = [_info("interp", each) for each in (x, xp, fp)]
     if any(info.dtype.kind == "c" for info in infos[:2]):
         raise UnsupportedDTypeError("interp: complex x has no order; give real numbers")
     count = infos[1].shape[0] if len(infos[1].shape) == 1 else -1
-    if infos[1].shape != infos[2].shape or count < 1:
+    if infos[1].shape != infos[2].shape or count < min(infos[0].size, 1):
         raise LayoutError(f"interp: xp of shape {infos[1].shape} and fp of {infos[2].shape}; give one row of points")
     at, known = _cast(ns, x, _FLOAT), _cast(ns, xp, _FLOAT)
     values = _cast(ns, fp, np.result_type(infos[2].dtype, _FLOAT))
@@ -876,6 +881,9 @@ def interp(
         if not period:
             raise ArgumentError("interp: period=0; give another one, or none")
         period = abs(float(period))
+    if not infos[0].size:
+        return ns.zeros(infos[0].shape, dtype=values.dtype, device=values.device)
+    if period is not None:
         at, known = ns.remainder(at, period), ns.remainder(known, period)
         order = ns.argsort(known)
         known, values = ns.take(known, order, axis=0), ns.take(values, order, axis=0)

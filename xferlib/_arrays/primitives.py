@@ -9,14 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import SUPPORTED, letter_of
+from xferlib._core.dtypes import SUPPORTED, is_stored, letter_of, typestr_of
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -26,6 +26,7 @@ from xferlib.errors import (
     LayoutTypeError,
     UnsupportedArrayError,
     UnsupportedDTypeError,
+    UnsupportedError,
 )
 from xferlib.kernels import ElementwiseKernel, elementwise
 from xferlib.kernels.elementwise import cast_into
@@ -55,7 +56,7 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
     dtype: np.dtype[Any] = np.dtype(letter)
     if 0 in shape:
         return np.empty(shape, dtype)
-    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
+    described = {"data": (_BASE, False), "shape": shape, "strides": strides, "typestr": typestr_of(dtype), "version": 3}
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
@@ -224,6 +225,17 @@ class Primitives:
         owner = self.backend.at(self.backend.view(writes[0]).device)
         return owner.compute_on_host(name, function, reads, writes)
 
+    def refuse_device(self, name: str, device: Device) -> NoReturn:
+        """Refuse a function that neither the host nor a kernel computes.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError(
+            f"{name}: there is no kernel for {device}, whose memory the host does not compute with; take it there: "
+            f"numpy.{name}(xferlib.to_host(x))"
+        )
+
     def products(self, device: Device) -> MatrixProducts | None:
         """The library that multiplies matrices on a device; None where there is none."""
         found: MatrixProducts | None = self.backend.at(device).products
@@ -264,8 +276,31 @@ class Primitives:
         """A copy in C order, converted to ``dtype``."""
         info = self.backend.view(array)
         out = self.empty(info.shape, dtype or info.dtype, info.device)
-        cast_into(out, array)
+        self.fill(out, array)
         return out
+
+    def fill(self, target: Array, source: Any) -> None:
+        """``target[...] = source``, an array of its shape, converted, or a number of its dtype."""
+        if not self.is_array(source):
+            _fill()(self.movable(source), self.movable(target))
+        elif target.dtype == source.dtype:
+            cast_into(self.movable(target), self.movable(source))
+        else:
+            cast_into(target, source)
+
+    def movable(self, value: Any) -> Any:
+        """An array or a NumPy number as kernels take it that move elements: its bytes if it only moves, else itself."""
+        if not is_stored(value.dtype):
+            return value
+        if not self.is_array(value):
+            return np.asarray(value).view(np.uint8)[()]
+        info = self.info(value)
+        return self.backend.strided_view(value, 0, info.shape, info.strides, np.dtype(np.uint8))
+
+
+@functools.cache
+def _fill() -> ElementwiseKernel:
+    return elementwise("T v", "T y", "y = v;", name="fill")
 
 
 class KernelPlan:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from xferlib import _native
-from xferlib._core import registry
+from xferlib._core import registry, remedies
 from xferlib._core.registry import owner_of
 from xferlib._core.streams import RESULT_REMEDY, PendingTransfer
 from xferlib._runtime import checks
@@ -827,7 +827,7 @@ def check_device(arrays: tuple[Any, ...], backend: Backend, *, call: str) -> Non
 def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
     """The error for arrays of two devices, naming both and the call that mends it."""
     (what_one, first), (what_two, second) = one, two
-    return MixedDevicesError(
-        f"{call}: {what_one} is on {first} and {what_two} on {second}; "
-        f"move one of them first: xferlib.to_device(x, device={str(first)!r})"
-    )
+    # Where nothing said so, an array is on the current device: that one is likely to be there by mistake.
+    is_forgotten = registry.current_device(registry.part_of(first)) is first
+    remedy = remedies.calls.unite(str(second if is_forgotten else first))
+    return MixedDevicesError(f"{call}: {what_one} is on {first} and {what_two} on {second}; {remedy}")

@@ -148,6 +148,11 @@ def small_float(dtype: DType) -> SmallFloat | None:
     return SMALL_FLOATS.get(_names.get(dtype, ""))
 
 
+def is_float8(dtype: DType) -> bool:
+    """Whether a dtype is a float of a byte, to which conversions may saturate."""
+    return dtype.itemsize == 1 and small_float(dtype) is not None
+
+
 def float_info(dtype: DType) -> Any:
     """``numpy.finfo``, or that of ml_dtypes, of a float or complex dtype."""
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
@@ -232,6 +237,11 @@ def promote_small_floats(operands: tuple[DType | type, ...]) -> DType | tuple[DT
 def letter_of(dtype: DType) -> str | DType:
     """NumPy's letter, which tells long from long long, which are equal; of other packages' dtypes the dtype."""
     return dtype.char if is_numpys(dtype) else dtype
+
+
+def typestr_of(dtype: DType) -> str:
+    """The ``typestr`` of an array interface; others' `dtype.str` may be one that NumPy does not read."""
+    return dtype.str if is_numpys(dtype) else f"|V{dtype.itemsize}"
 
 
 def refuse_arithmetic(dtype: DType, what: str) -> None:

@@ -39,6 +39,7 @@ from xferlib._core.thresholds import LARGE_NBYTES, SMALL_NBYTES
 from xferlib._memory.buffers import RECYCLED_FROM, host_cache, let_malloc_recycle
 from xferlib._pipeline.batches import Router
 from xferlib._pipeline.feeds import ThreadedFeed, copy_streams, targets_of
+from xferlib._pipeline.rows import Together
 from xferlib._runtime import checks, process, threads
 from xferlib._runtime.threads import Handed, HandoffQueue, OwnThread, deferred
 from xferlib._transfer import copies
@@ -383,7 +384,7 @@ def _abandon_all() -> None:
 # The chunks of a call that this process computes: each device's station in turn, for the calling thread.
 
 _ALONE = 2
-"""`sys.getrefcount` of an attribute that nothing else refers to: the attribute and the call's argument."""
+"""`sys.getrefcount` of a dict's value that nothing else refers to: the dict and the call's argument."""
 
 _ALIASED = 4096
 """Processors take a load for dependent on an earlier store of the same address modulo this. Two arrays at the same one
@@ -417,8 +418,9 @@ class InTurn:
         self._results = results
         self._backend = registry.part_of(device)
         self._stream = current_stream(device)  # one stream is like another on a CPU
-        self._memory: HostArray | None = None
-        """The memory of the chunk before, which no array uses any more if nothing but this refers to it."""
+        self._memory: dict[int, HostArray] = {}
+        """The memory of the chunk before, by the number of the source. No array uses it any more if nothing but this
+        refers to it."""
 
     def start(self) -> None:
         """No-op: there is no thread."""
@@ -426,9 +428,15 @@ class InTurn:
     def next(self) -> Any:
         """Return the next chunk on the device."""
         host = self._results.read(next(self._numbers))
+        if type(host) is tuple:
+            return tuple(self._move(each, number) for number, each in enumerate(host))
+        return self._move(host, 0)
+
+    def _move(self, host: HostArray, number: int) -> Any:
+        """A source's chunk on the device."""
         if self._may_alias and (rows := self._rows(host)) is not None:
             return rows
-        if host.nbytes >= SMALL_NBYTES and (recycled := self._recycle(host)) is not None:
+        if host.nbytes >= SMALL_NBYTES and (recycled := self._recycle(host, number)) is not None:
             return transfers.to_device(host, out=recycled)
         return transfers.to_device(host, device=self.device)
 
@@ -448,15 +456,16 @@ class InTurn:
     def _holds(self, dtype: np.dtype[Any]) -> bool:
         return dtype in SUPPORTED and self._backend.plain_arrays is not None
 
-    def _recycle(self, host: HostArray) -> Array | None:
+    def _recycle(self, host: HostArray, number: int) -> Array | None:
         """Memory for a chunk, used again once the function refers to it no more; None where there can be none."""
         dtype = host.dtype if host.dtype.isnative else host.dtype.newbyteorder("=")
         if not self._holds(dtype):
             return None
         needed = host.nbytes + _ALIASED
-        if self._memory is None or self._memory.nbytes < needed or sys.getrefcount(self._memory) > _ALONE:
-            self._memory = host_cache.empty((max(needed, RECYCLED_FROM),), np.dtype(np.uint8))
-        memory, begin = self._memory, address(self._memory)
+        known = self._memory
+        if number not in known or known[number].nbytes < needed or sys.getrefcount(known[number]) > _ALONE:
+            known[number] = host_cache.empty((max(needed, RECYCLED_FROM),), np.dtype(np.uint8))
+        memory, begin = known[number], address(known[number])
         pointer = begin + (address(host) - begin) % _ALIASED // _ALIGNED * _ALIGNED
         return self._backend.over(pointer, host.shape, dtype, device=self.device, owner=memory)
 
@@ -469,7 +478,7 @@ class InTurn:
 
     def close(self) -> None:
         """Free the memory: the next call's chunks may lie there."""
-        self._memory = None
+        self._memory.clear()
 
 
 class ChunkMap:
@@ -538,7 +547,7 @@ class ChunkMap:
         if not results.spans or results.waits or registry.part_of(device).capabilities.streams:
             return False
         is_alone = self._may_alias or threads.crew().each_way == 1
-        return is_alone or bool(results.read(0).nbytes <= LARGE_NBYTES)
+        return is_alone or sum(leaf.nbytes for leaf in flatten(results.read(0))[0]) <= LARGE_NBYTES
 
     def _release(self) -> None:
         for station in self._stations:
@@ -563,8 +572,9 @@ class MapRequest(NamedTuple):
     """One call of `xferlib.stream_map`, checked."""
 
     fn: Callable[[Any], Any]
-    source: Any
-    reader: Source
+    """Of a chunk; where there are several sources, of the tuple of their chunks."""
+    sources: tuple[Any, ...]
+    readers: list[Source]
     out: Any
     sink: Sink
     chunk_rows: int
@@ -576,6 +586,16 @@ class MapRequest(NamedTuple):
     progress: Callable[[int, int], Any] | None
     may_alias: bool
     """As for `ChunkMap`."""
+    halo: int
+    boundary: Any
+
+    @property
+    def rows(self) -> int:
+        return self.readers[0].rows
+
+    @property
+    def reader(self) -> Source:
+        return self.readers[0] if len(self.readers) == 1 else Together(self.readers)
 
 
 def run_here(

@@ -126,7 +126,8 @@ class _Filling:
 
     def __init__(self, source: Any, most_rows: int, backend: str) -> None:
         self._source = source
-        self._shape = (most_rows, *(int(extent) for extent in source.shape[1:]))
+        self._most_rows = most_rows
+        self._inner = tuple(int(extent) for extent in source.shape[1:])
         self._dtype = arrays.check_dtype(source.dtype, what="source")
         self._backend = backend
         self._idle: list[HostArray] = []
@@ -135,7 +136,7 @@ class _Filling:
         self.rows = int(source.shape[0])
 
     def read(self, start: int, stop: int) -> HostArray:
-        memory = self._idle.pop() if self._idle else self._fresh()
+        memory = self._idle.pop() if self._idle else self._fresh(self._most_rows)
         part = memory[: stop - start]
         with self._lock:
             self._source.read_into(part, start)
@@ -143,13 +144,13 @@ class _Filling:
         return part
 
     def read_apart(self, start: int, stop: int) -> HostArray:
-        part = self._fresh()[: stop - start]
+        part = self._fresh(stop - start)
         with self._lock:
             self._source.read_into(part, start)
         return part
 
-    def _fresh(self) -> HostArray:
-        return creation.pinned_empty(self._shape, self._dtype, backend=self._backend)
+    def _fresh(self, rows: int) -> HostArray:
+        return creation.pinned_empty((rows, *self._inner), self._dtype, backend=self._backend)
 
     def release_rows(self, start: int, stop: int) -> None:
         memory = self._busy.pop(start, None)
@@ -211,8 +212,14 @@ class WithHalo:
         self.rows, self.waits = source.rows, source.waits
 
     def read(self, start: int, stop: int) -> HostArray:
+        return self._surround(start, stop, self._source.read)
+
+    def read_apart(self, start: int, stop: int) -> HostArray:
+        return self._surround(start, stop, self._source.read_apart)
+
+    def _surround(self, start: int, stop: int, read: Callable[[int, int], Any]) -> HostArray:
         low, high = max(start - self._halo, 0), min(stop + self._halo, self.rows)
-        found: HostArray = self._source.read(low, high)
+        found: HostArray = read(low, high)
         parts = [
             self._beyond(found, low, np.arange(start - self._halo, low)),
             found,
@@ -234,9 +241,6 @@ class WithHalo:
             return np.asarray(found[wanted - low])
         return np.asarray(np.asarray(self._source.read_apart(first, end))[wanted - first])
 
-    def read_apart(self, start: int, stop: int) -> HostArray:
-        return np.copy(self.read(start, stop))
-
     def release_rows(self, start: int, stop: int) -> None:
         """Release the rows that no later chunk looks at."""
         self._source.release_rows(max(start - self._halo, 0), self.rows if stop == self.rows else stop - self._halo)
@@ -254,36 +258,119 @@ class Trimmed:
         self._fn = fn
         self._halo = halo
 
-    def __call__(self, chunk: Any) -> Any:
-        given = chunk.shape[0]
-        found = self._fn(chunk)
+    def __call__(self, *chunks: Any) -> Any:
+        given = chunks[0].shape[0]
+        found = self._fn(*chunks)
         is_whole = registry.owner_of(found) is not None and len(found.shape) and found.shape[0] == given
         return found[self._halo : given - self._halo] if is_whole else found
 
 
-def source_of(source: Any, most_rows: int, place: Device) -> Source:
-    """Return the reader of ``source`` in chunks of at most ``most_rows`` rows, for a device.
+class Carried:
+    """Rows of a source that were sent to this process, those of the halo with them.
+
+    Args:
+        array: Rows from ``first - halo`` on.
+        first: The first row that may be read.
+        halo: Rows on each side.
+        rows: Of the whole source.
+    """
+
+    waits = False
+
+    def __init__(self, array: HostArray, first: int, halo: int, rows: int) -> None:
+        self._array = array
+        self._first = first
+        self._halo = halo
+        self.rows = rows
+
+    def read(self, start: int, stop: int) -> HostArray:
+        return self._array[start - self._first : stop - self._first + 2 * self._halo]
+
+    read_apart = read
+
+    def release_rows(self, start: int, stop: int) -> None:
+        """No-op: the array came with the task, and goes with it."""
+
+
+class Together:
+    """The same rows of several sources, as a tuple of arrays.
+
+    They are read one by one: two of them may be the same object, or parts of one file.
+    """
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = sources
+        self._lock = threading.Lock()
+        self.rows = sources[0].rows
+        self.waits = any(each.waits for each in sources)
+
+    def read(self, start: int, stop: int) -> tuple[Any, ...]:
+        with self._lock:
+            return tuple(each.read(start, stop) for each in self._sources)
+
+    def read_apart(self, start: int, stop: int) -> tuple[Any, ...]:
+        with self._lock:
+            return tuple(each.read_apart(start, stop) for each in self._sources)
+
+    def release_rows(self, start: int, stop: int) -> None:
+        for each in self._sources:
+            each.release_rows(start, stop)
+
+
+class Spread:
+    """A function of several chunks, called with a tuple of them."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, chunks: tuple[Any, ...]) -> Any:
+        return self._fn(*chunks)
+
+
+def readers_of(
+    sources: tuple[Any, ...], chunk_rows: int, place: Device, halo: int = 0, boundary: str | complex = "edge"
+) -> list[Source]:
+    """Return the reader of each source in chunks of at most ``chunk_rows`` rows and the halo, for a device.
 
     Raises:
-        UnsupportedArrayError: It has no shape, dtype and slices, and no ``read_into`` either.
+        ArgumentError: A number beyond the ends is none of the rows'.
+        LayoutError: They differ in the number of their rows.
+        UnsupportedArrayError: One has no shape, dtype and slices, and no ``read_into`` either.
     """
+    found: list[Source] = []
+    for number, source in enumerate(sources, 1):
+        what = "source" if len(sources) == 1 else f"source {number}"
+        reader = _source_of(source, chunk_rows + 2 * halo, place, what)
+        if found and reader.rows != found[0].rows:
+            raise LayoutError(
+                f"stream_map: {what} has {reader.rows} rows, but source 1 has {found[0].rows}, and a chunk is the same "
+                "rows of each; let the function hold what belongs to every chunk: lambda x: fn(x, xl.to_device(y)), or "
+                "numpy.broadcast_to(y, shape) with as many rows"
+            )
+        if halo and not isinstance(boundary, str) and isinstance(getattr(source, "dtype", None), np.dtype):
+            check_boundary(boundary, source.dtype)
+        found.append(WithHalo(reader, halo, boundary) if halo else reader)
+    return found
+
+
+def _source_of(source: Any, most_rows: int, place: Device, what: str) -> Source:
     owner = registry.owner_of(source)
     if owner is not None:
-        host, pages = host_rows(source, "source"), Pages.of(source)
+        host, pages = host_rows(source, what), Pages.of(source)
         return _Array(host) if pages is None else _Mapped(host, pages, is_staged=place.kind != "cpu")
     if isinstance(source, (str, os.PathLike)):
         raise UnsupportedArrayError(
-            f"stream_map: source is the name of a file, {os.fspath(source)!r}; open it first: "
+            f"stream_map: {what} is the name of a file, {os.fspath(source)!r}; open it first: "
             "numpy.load(path, mmap_mode='r'), or numpy.memmap(path, dtype, 'r', shape=shape)"
         )
     is_readable = hasattr(source, "read_into") or hasattr(source, "__getitem__")
     if not has_rows(source) or not is_readable:
         others = "; loop over batches of your own: xferlib.prefetch(batches)" if isinstance(source, Iterable) else ""
         raise UnsupportedArrayError(
-            f"stream_map: source is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
+            f"stream_map: {what} is {type(source).__name__}, which has no shape, dtype and slices; give an array, a "
             f"memory map, a zarr or h5py array, or an object with shape, dtype and read_into(out, start){others}"
         )
-    arrays.check_dtype(source.dtype, what="source")
+    arrays.check_dtype(source.dtype, what=what)
     return _Filling(source, most_rows, place.backend) if hasattr(source, "read_into") else _Sliced(source)
 
 
@@ -441,13 +528,13 @@ class InPlace(_Assigned):
         self.value = value
 
 
-class _Collected:
-    """A new array, allocated when the shape of the first result is known."""
+class Collected:
+    """A new array for some rows, allocated when the shape of the first result is known."""
 
     is_ordered = is_reduction = waits = False
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
+    def __init__(self, low: int, high: int) -> None:
+        self._low, self._high = low, high
         self._lock = threading.Lock()
         self.value: Any = None
 
@@ -456,8 +543,11 @@ class _Collected:
             raise _misfit(start, stop, shape, dtype, (stop - start, *shape[1:]), dtype)
         with self._lock:
             if self.value is None:
-                self.value = np.empty((self._rows, *shape[1:]), dtype)
-        return _Into(self.value, self.value).target(start, stop, shape, dtype)
+                self.value = np.empty((self._high - self._low, *shape[1:]), dtype)
+        into: HostArray = self.value[start - self._low : stop - self._low]
+        if into.shape != shape or into.dtype != dtype:
+            raise _misfit(start, stop, shape, dtype, into.shape, into.dtype)
+        return into
 
     def write(self, start: int, stop: int, host: Any) -> None:
         """No-op: `target` returned the destination itself."""
@@ -480,15 +570,15 @@ class Reduced:
         self.value = host if self.value is None else self._function(self.value, host)
 
 
-def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
-    """Return the writer for ``out``, of results of ``source``.
+def sink_of(out: Any, rows: int, sources: tuple[Any, ...]) -> _Into | _Assigned | Collected:
+    """Return the writer for ``out``, of results of ``sources``.
 
     Raises:
-        LayoutError: It has other rows than the source, is read-only, or shares some of the source's memory.
+        LayoutError: It has other rows than a source, is read-only, or shares some of a source's memory.
         UnsupportedArrayError: It takes no slices.
     """
     if out is None:
-        return _Collected(rows)
+        return Collected(0, rows)
     if not has_rows(out) or not has(out, "__setitem__") or out.dtype is None:
         raise UnsupportedArrayError(
             f"stream_map: out is {type(out).__name__}, which has no shape, dtype and slices; give an array, a memory "
@@ -500,16 +590,17 @@ def sink_of(out: Any, rows: int, source: Any) -> _Into | _Assigned | _Collected:
         )
     owner = registry.owner_of(out)
     if owner is None:
-        if out is source:
+        if any(out is source for source in sources):
             raise refusal()
         return _Assigned(out)
     host = host_rows(out, "out")
     if not host.flags.writeable:
         raise LayoutError("stream_map: out is read-only; pass an array that may be written (mode='r+' for a memmap)")
     refuse_overlap(host, "stream_map: out")
-    is_in_place = registry.owner_of(source) is not None and is_same_rows(host_rows(source, "source"), host)
+    in_memory = [host_rows(source, "source") for source in sources if registry.owner_of(source) is not None]
+    are_out = [is_same_rows(source, host) for source in in_memory]  # each: any overlap is to be refused
     owner.note_write(out, "stream_map: out")
-    if is_in_place:
+    if any(are_out):
         return InPlace(out, host)
     pages = Pages.of(out)
     if pages is not None:

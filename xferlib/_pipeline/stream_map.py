@@ -35,7 +35,6 @@ from xferlib._core.streams import refuse_current
 from xferlib._pipeline import rows
 from xferlib._pipeline.chunks import MapRequest, Results, run_here
 from xferlib._pipeline.feeds import list_device_specs, targets_of
-from xferlib._pipeline.rows import host_rows
 from xferlib._runtime.checks import MOST_AHEAD, refuse_keyword, whole
 from xferlib._runtime.process import reset_in_child
 from xferlib.errors import ArgumentError, DistributedError, DistributedTimeoutError, LayoutError, XferError, quote
@@ -47,9 +46,9 @@ if TYPE_CHECKING:
 
 
 def stream_map(
-    fn: Callable[[Any], Any],
+    fn: Callable[..., Any],
     source: Any,
-    *,
+    *sources: Any,
     chunk_rows: int,
     out: Any = None,
     devices: Any = None,
@@ -82,14 +81,15 @@ def stream_map(
     Args:
         fn: Called with each chunk, shape (rows, ...) on its device, in order, in the calling thread, with
             that device current; gives an array with as many rows, or with ``reduce`` anything. It may
-            leave its work on the current stream.
+            leave its work on the current stream. Of several sources it gets a chunk each, of the same rows.
         source: Rows on the host: an array, a ``numpy.memmap``, an object with shape, dtype and slices (zarr,
             h5py), or with shape, dtype and ``read_into(out, start)``, which fills a pinned array with the rows
             from ``start`` and is the fastest way from a file.
+        sources: More of them, of any kinds and dtypes, with as many rows; none is broadcast.
         chunk_rows: Rows of a chunk; chunks of 16 to 256 MiB keep the link busy.
         out: Takes the results: an array, a memory map, or an object that takes slices (zarr, h5py), with as many
-            rows as the source; a new NumPy array if omitted. The source's array itself: each row is
-            replaced by its result. Any other overlap with the source's memory is refused.
+            rows as the source; a new NumPy array if omitted. A source's array itself: each row is
+            replaced by its result. Any other overlap with a source's memory is refused.
         devices: Specifications of devices; the current one if omitted.
         depth: Chunks on each device, from 1; 3 lets all three steps run at once.
         reduce: ``reduce(value, result)`` folds each result, on the host, into one value, in the order of
@@ -115,10 +115,11 @@ def stream_map(
 
     Raises:
         ArgumentError: A number out of its range; ``reduce`` and ``out`` together; another ``copy``; a result that is
-            not sent between ranks; an unknown ``boundary``; a halo with a Dask client.
+            not sent between ranks; an unknown ``boundary``.
         UnsupportedArrayError, UnsupportedDTypeError: ``source`` or ``out`` cannot be read or written so.
-        LayoutError: ``out`` does not fit the source, or shares memory with it, or a result does not fit ``out``; or it
-            is the source and the engine is Dask; or the file of a memory map has been truncated.
+        LayoutError: Two sources differ in their rows; ``out`` does not fit the source, or shares memory with it, or a
+            result does not fit ``out``; or it is the source and the engine is Dask; or the file of a memory map has
+            been truncated.
         TransferError: The disk of ``out`` has no room.
         DeviceNotFoundError: A device does not exist.
         DistributedError: The cluster of an ``engine`` has lost its scheduler; or another rank has sent what are no
@@ -155,29 +156,31 @@ def stream_map(
         refuse_current("stream_map", registry.part_of(target), target)
     margin = _check_halo(halo, boundary, chunk_rows)
     place = targets[0] if targets else registry.get("numpy").devices()[0]
-    reader = rows.source_of(source, chunk_rows + 2 * margin, place)
-    first = whole(start, least=0)
-    if first is None or first > reader.rows or (first % chunk_rows and first != reader.rows):
+    sources = (source, *sources)
+    readers = rows.readers_of(sources, chunk_rows, place, margin, boundary)
+    count, first = readers[0].rows, whole(start, least=0)
+    if first is None or first > count or (first % chunk_rows and first != count):
         raise ArgumentError(
             f"stream_map: start={quote(start)} is not a row at which a chunk begins; give a multiple of {chunk_rows} "
-            f"up to {reader.rows}, such as error.rows_complete"
+            f"up to {count}, such as error.rows_complete"
         )
-    sink = rows.sink_of(out, reader.rows, source) if reduce is None else rows.Reduced(reduce, initial)
+    sink = rows.sink_of(out, count, sources) if reduce is None else rows.Reduced(reduce, initial)
     if margin:
         if isinstance(sink, rows.InPlace):
             raise LayoutError(
                 "stream_map: out is the source itself, whose rows are read again as the halo of the next chunk; give "
                 "out memory of its own, or None for a new array"
             )
-        if not isinstance(boundary, str) and isinstance(getattr(source, "dtype", None), np.dtype):
-            rows.check_boundary(boundary, source.dtype)
-        reader = rows.WithHalo(reader, margin, boundary)
         fn = fn if reduce is not None else rows.Trimmed(fn, margin)
+    if len(sources) > 1:
+        fn = rows.Spread(fn)
     specs = [] if run is None else list_device_specs(devices)
-    request = MapRequest(fn, source, reader, out, sink, chunk_rows, specs, depth, first, progress, copy is None)
+    request = MapRequest(
+        fn, sources, readers, out, sink, chunk_rows, specs, depth, first, progress, copy is None, margin, boundary
+    )
     if run is not None:
         return run(request, engine)
-    return run_here(request, sink, first, reader.rows, Results.explain, targets)
+    return run_here(request, sink, first, count, Results.explain, targets)
 
 
 def _check_halo(halo: Any, boundary: Any, chunk_rows: int) -> int:
@@ -231,18 +234,17 @@ class MappedFile(NamedTuple):
     mode: str
     """As for `numpy.memmap`."""
 
-    def rows(self, low: int, high: int) -> HostArray:
-        """Map some rows."""
-        shape, start = (high - low, *self.shape[1:]), self.start + low * self.strides[0]
-        if not math.prod(shape):
-            return np.empty(shape, self.dtype)
-        reach = [(extent - 1) * stride for extent, stride in zip(shape, self.strides, strict=True)]
-        first = start + sum(min(each, 0) for each in reach)
+    def open(self) -> HostArray:
+        """Map it."""
+        if not math.prod(self.shape):
+            return np.empty(self.shape, self.dtype)
+        reach = [(extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True)]
+        first = self.start + sum(min(each, 0) for each in reach)
         nbytes = sum(abs(each) for each in reach) + self.dtype.itemsize
-        if nbytes == math.prod(shape) * self.dtype.itemsize and self._is_c_contiguous:
-            return np.memmap(self.path, self.dtype, self.mode, first, shape)  # type: ignore[call-overload,no-any-return]
+        if nbytes == math.prod(self.shape) * self.dtype.itemsize and self._is_c_contiguous:
+            return np.memmap(self.path, self.dtype, self.mode, first, self.shape)  # type: ignore[call-overload,no-any-return]
         memory = np.memmap(self.path, np.uint8, self.mode, first, (nbytes,))  # type: ignore[call-overload]
-        return np.ndarray(shape, self.dtype, memory, start - first, self.strides)
+        return np.ndarray(self.shape, self.dtype, memory, self.start - first, self.strides)
 
     @property
     def _is_c_contiguous(self) -> bool:
@@ -259,37 +261,11 @@ class StoredObject(NamedTuple):
 
     whole: Any
 
-    def rows(self, low: int, high: int) -> RowWindow:
-        return (FillingWindow if hasattr(self.whole, "read_into") else RowWindow)(self.whole, low, high)
+    def open(self) -> Any:
+        return self.whole
 
 
 Stored = MappedFile | StoredObject
-
-
-class RowWindow:
-    """Some rows of an object that takes slices."""
-
-    def __init__(self, whole: Any, low: int, high: int) -> None:
-        self._whole = whole
-        self._low = low
-        self.shape = (high - low, *whole.shape[1:])
-        self.dtype = np.dtype(whole.dtype)
-
-    def _shift(self, rows: slice) -> slice:
-        return slice(self._low + rows.start, self._low + rows.stop)
-
-    def __getitem__(self, rows: slice) -> Any:
-        return self._whole[self._shift(rows)]
-
-    def __setitem__(self, rows: slice, value: HostArray) -> None:
-        self._whole[self._shift(rows)] = value
-
-
-class FillingWindow(RowWindow):
-    """The rows of a worker's part, of a source that fills memory."""
-
-    def read_into(self, out: HostArray, start: int) -> None:
-        self._whole.read_into(out, self._low + start)
 
 
 def describe_source(source: Any) -> Stored | None:
@@ -316,13 +292,6 @@ def get_block_rows(out: Any) -> int:
     if blocks is None:
         blocks = getattr(out, "chunks", None)
     return int(blocks[0]) if blocks is not None and len(blocks) else 1
-
-
-def carry_rows(source: Any, low: int, high: int) -> HostArray:
-    """Some rows of a source, to be sent."""
-    if registry.owner_of(source) is not None:
-        return host_rows(source, "source")[low:high]
-    return np.asarray(source[low:high])
 
 
 def row_nbytes(source: Any) -> int:
@@ -376,8 +345,10 @@ class RangeJob(NamedTuple):
     """All ranges of a call have this in common."""
 
     request: MapRequest
-    """Of its ``source``, the description, or None where the rows come with the range; of ``out`` as well, or None where
+    """Of each source the description, or None where its rows come with the range; of ``out`` as well, or None where
     results are returned; and nothing that belongs to this process."""
+    rows: int
+    """Of the whole call."""
     is_reduction: bool
     backend: str | None
     """The one that the program has chosen by `use_backend`."""
@@ -390,17 +361,22 @@ def cut_ranges(request: MapRequest, unit: int, workers: int, *, is_carried: bool
 
     A range keeps its worker's devices busy, and none is so large that it is a loss to compute it again.
     """
-    rows, first = request.reader.rows, request.first
+    rows, first = request.rows, request.first
     left, most = rows - first, _CARRIED_MOST if is_carried else _STORED_MOST
     busy = request.depth * len(request.devices) * request.chunk_rows
     each = max(-(-left // (_RANGES * workers)), min(busy, -(-left // workers)))
-    each = max(min(each, most // max(row_nbytes(request.source), 1)) // unit, 1) * unit
+    each = max(min(each, most // max(sum(map(row_nbytes, request.sources)), 1)) // unit, 1) * unit
     edges = [first, *range((first // unit) * unit + each, rows, each), rows]
     return [(low, high) for low, high in itertools.pairwise(edges) if low < high]
 
 
-def stream_rows(job: RangeJob, low: int, high: int, carried: Any = None) -> Any:
+def stream_rows(job: RangeJob, low: int, high: int, carried: list[HostArray | None]) -> Any:
     """Compute one range in this process; one at a time, so that no device holds more chunks than ``depth``.
+
+    Args:
+        job: The call.
+        low, high: The first row, and the row after the last.
+        carried: The rows of each source that this process does not open.
 
     Returns:
         With a reduction the list of its chunks' results; else the results' rows, or None where they are in ``out``.
@@ -414,13 +390,20 @@ def stream_rows(job: RangeJob, low: int, high: int, carried: Any = None) -> Any:
             raise
 
 
-def _stream(job: RangeJob, low: int, high: int, carried: Any) -> Any:
-    request = job.request
-    source = carried if request.source is None else request.source.rows(low, high)
-    out = None if request.out is None else request.out.rows(low, high)
-    reader = rows.source_of(source, request.chunk_rows, targets_of(request.devices)[0])
-    sink: rows.Sink = make_list_sink() if job.is_reduction else rows.sink_of(out, high - low, source)
-    value = run_here(request._replace(reader=reader), sink, 0, high - low, lambda *_: None)
+def _stream(job: RangeJob, low: int, high: int, carried: list[HostArray | None]) -> Any:
+    request, place = job.request, targets_of(job.request.devices)[0]
+    readers: list[rows.Source] = []
+    for stored, given in zip(request.sources, carried, strict=True):
+        if given is None:
+            opened = (stored.open(),)
+            readers += rows.readers_of(opened, request.chunk_rows, place, request.halo, request.boundary)
+        else:
+            readers.append(rows.Carried(given, low, request.halo, job.rows))
+    out = None if request.out is None else request.out.open()
+    sink: rows.Sink = rows.Collected(low, high) if out is None else rows.sink_of(out, job.rows, ())
+    if job.is_reduction:
+        sink = make_list_sink()
+    value = run_here(request._replace(readers=readers), sink, low, high, lambda *_: None)
     if out is None:
         return value
     if job.host != socket.gethostname() and hasattr(out, "flush"):
@@ -520,20 +503,15 @@ def run_on_dask(request: MapRequest, client: Any) -> Any:
             "stream_map: out is the source itself, which an engine may not replace: a range that is tried again would "
             "be computed from its own results; give out memory of its own, or leave engine away"
         )
-    if isinstance(request.reader, rows.WithHalo):
-        raise ArgumentError(
-            "stream_map: halo with a Dask client, whose workers get ranges of rows without those beside them; leave "
-            "engine away, or give a communicator"
-        )
-    source = describe_source(request.source)
+    sources = tuple(describe_source(each) for each in request.sources)
     out = None if request.out is None else describe_out(request.out)
     unit = request.chunk_rows if out is None else math.lcm(request.chunk_rows, get_block_rows(request.out))
     sink = RangeSink(request.sink if out is None else None, request.out)
     here: Any = None  # what belongs to this process does not travel
-    job = RangeJob(request._replace(source=source, reader=here, out=out, sink=here, progress=None),
-                   sink.is_reduction, registry.get_chosen_backend(), socket.gethostname())  # fmt: skip
+    job = RangeJob(request._replace(sources=sources, readers=here, out=out, sink=here, progress=None),
+                   request.rows, sink.is_reduction, registry.get_chosen_backend(), socket.gethostname())  # fmt: skip
     results = Results(
-        request.reader, sink, cut_ranges(request, unit, workers, is_carried=source is None), request.progress
+        request.reader, sink, cut_ranges(request, unit, workers, is_carried=None in sources), request.progress
     )
     try:
         _submit_ranges(client, job, request, results, _AHEAD * workers)
@@ -558,7 +536,10 @@ def _submit_ranges(client: Any, job: RangeJob, request: MapRequest, results: Res
         while True:
             while len(tasks) + len(arrived) < ahead and (number := next(left, None)) is not None:
                 low, high = results.spans[number]
-                carried = carry_rows(request.source, low, high) if job.request.source is None else None
+                carried = [
+                    reader.read_apart(low, high) if stored is None else None
+                    for reader, stored in zip(request.readers, job.request.sources, strict=True)
+                ]
                 task = client.submit(stream_rows, job, low, high, carried, pure=False)
                 future = asyncio.run_coroutine_threadsafe(_gather(client, task), client.loop.asyncio_loop)
                 tasks[future], numbers[future] = task, number
@@ -624,7 +605,7 @@ class Ranks(Protocol):
 def run_on_ranks(request: MapRequest, comm: Ranks) -> Any:
     """Compute this rank's part of a call, and return when every rank has computed its own."""
     if comm.size == 1:
-        value = run_here(request, request.sink, request.first, request.reader.rows, Results.explain)
+        value = run_here(request, request.sink, request.first, request.rows, Results.explain)
         comm.barrier()
         return value
     is_reduction = request.sink.is_reduction
@@ -864,7 +845,7 @@ def _refuse_unshared(request: MapRequest) -> None:
 
 def _share(request: MapRequest, comm: Ranks, unit: int) -> tuple[int, int]:
     """The rows of this rank, from a multiple of ``unit`` to the next rank's."""
-    first, rows = request.first, request.reader.rows
+    first, rows = request.first, request.rows
     blocks = -(-rows // unit) - first // unit
     low, high = ((first // unit + blocks * rank // comm.size) * unit for rank in (comm.rank, comm.rank + 1))
     return max(low, first), max(min(high, rows), first)

@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import xferlib as xl
+from xferlib._core import remedies
 from xferlib._pretend import policy
 from xferlib._pretend.policy import PretendError as PretendError
 from xferlib.errors import ArgumentError, quote
@@ -126,6 +127,9 @@ def install(*libraries: str) -> None:
     xl.use_backend("sim")
     for library in libraries:
         add_modules(find_tables(library))
+    from xferlib._pretend import streams  # whose errors are in a program's own words
+
+    remedies.calls = streams.CupyCalls() if libraries[0] == "cupy" else streams.PycudaCalls()
 
 
 def run(library: str, program: str, arguments: Sequence[str]) -> None:
@@ -133,7 +137,10 @@ def run(library: str, program: str, arguments: Sequence[str]) -> None:
     import runpy
     from pathlib import Path
 
+    from xferlib.sim.machine import CAN_GUARD
+
     install(*library.split(","))
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))
-    runpy.run_path(program, run_name="__main__")
+    with xl.sim.check(guard=CAN_GUARD):
+        runpy.run_path(program, run_name="__main__")

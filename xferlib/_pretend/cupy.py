@@ -317,12 +317,52 @@ def _make_pinned_like(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _make_testing() -> dict[str, Any]:
-    """The comparisons of `cupy.testing`: NumPy's, of copies on the host."""
+    """The names of `cupy.testing` that packages use: NumPy's comparisons, of copies on the host, and known numbers.
+
+    Its decorators, which run a test with NumPy and with CuPy, are for CuPy's own tests.
+    """
 
     def on_host(own: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **options: own(*map(to_numpy, args), **options)
 
-    return {name: on_host(getattr(np.testing, name)) for name in dir(np.testing) if name.startswith("assert_")}
+    compare = {name: on_host(getattr(np.testing, name)) for name in dir(np.testing) if name.startswith("assert_")}
+    return {**compare, **MAKERS}
+
+
+def _make_numbers(values: Any, xp: Any, dtype: Any, order: Any = "C") -> Any:
+    kind = np.dtype(dtype)
+    found = np.asarray(values.astype(kind.newbyteorder("=")), kind, order=order)
+    return found if xp is np else upload(found, order=order)
+
+
+def _count(shape: Any, dtype: Any, *, step: int) -> Any:
+    """The numbers from 1 on, or down to it; of booleans the even ones are true."""
+    counted = np.arange(1, int(np.prod(shape)) + 1)[::step].reshape(shape)
+    kind = np.dtype(dtype).kind
+    return counted % 2 == 0 if kind == "b" else counted * (1 + 1j) if kind == "c" else counted
+
+
+def _make_arange(shape: Any, xp: Any = None, dtype: Any = np.float32, order: str = "C") -> Any:
+    return _make_numbers(_count(shape, dtype, step=1), xp, dtype, order)
+
+
+def _make_reverse_arange(shape: Any, xp: Any = None, dtype: Any = np.float32) -> Any:
+    return _make_numbers(_count(shape, dtype, step=-1), xp, dtype)
+
+
+def _make_random(
+    shape: Any, xp: Any = None, dtype: Any = np.float32, scale: float = 10, seed: int = 0, order: str = "C"
+) -> Any:
+    values, kind = np.random.RandomState(seed).rand(*shape) * scale, np.dtype(dtype).kind
+    if kind == "c":
+        values = values + 1j * np.random.RandomState(seed + 1).rand(*shape) * scale
+    return _make_numbers(values > scale / 2 if kind == "b" else values, xp, dtype, order)
+
+
+MAKERS = {
+    "shaped_arange": _make_arange, "shaped_reverse_arange": _make_reverse_arange, "shaped_random": _make_random,
+}  # fmt: skip
+"""The functions of `cupy.testing` that make arrays."""
 
 
 def make_tables() -> dict[str, ModuleTable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,16 +16,16 @@ from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import bare
 from xferlib._pretend.memory import CupyMemoryPointer, OwnedPointer
 from xferlib._pretend.streams import own_stream
-from xferlib.errors import KernelSyntaxError
+from xferlib.errors import KernelSyntaxError, KernelTypeError
 
 
 def call_kernel(
     kernel: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], cls: type[PretendedArray]
 ) -> Any:
     """Call a kernel of xferlib's on pretended arrays, on the stream that ``stream=`` names."""
-    stream = own_stream(options.pop("stream", None))
+    stream = own_stream(options.get("stream"))
     given = [bare(each) for each in args]
-    named = {name: bare(each) for name, each in options.items()}
+    named = {name: bare(each) for name, each in options.items() if name != "stream"}
     with contextlib.nullcontext() if stream is None else stream:
         return cls.over(kernel(*given, **named))
 
@@ -34,6 +35,32 @@ def bare_argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value
     return value.ptr if isinstance(value, OwnedPointer) else bare(value)
+
+
+class AnyOrderCall:
+    """A call of a kernel by xferlib's front end, in any order of what is added up where it refuses to promise one.
+
+    CuPy and PyCUDA promise none.
+
+    Args:
+        make: Makes the kernel; takes ``math``.
+        call: Calls it.
+    """
+
+    def __init__(self, make: Callable[..., Any], call: Callable[..., Any]) -> None:
+        self._make = make
+        self._kernel: Any = None
+        self._call = call
+
+    def __call__(self, *args: Any) -> Any:
+        if self._kernel is None:
+            self._kernel = self._make(math="exact")
+        try:
+            return self._call(self._kernel, *args)
+        except KernelTypeError:
+            found = self._call(kernel := self._make(math="fast"), *args)
+            self._kernel = kernel
+            return found
 
 
 class CupyElementwiseKernel:
@@ -49,26 +76,25 @@ class CupyElementwiseKernel:
         self.name, self._no_return, self._return_tuple = name, no_return, return_tuple
         self.in_params, self.out_params, self.operation, self.preamble = in_params, out_params, operation, preamble
         self._given = given
-        self._own: Callable[..., Any] | None = None
+        self._own: Callable[..., Any] = AnyOrderCall(functools.partial(self._make, xl.elementwise), call_kernel)
         self._parameters = loops.parse(in_params, is_out=False) + loops.parse(out_params, is_out=True)
 
-    def _make(self, make: Callable[..., Any]) -> Callable[..., Any]:
+    def _make(self, make: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         """The kernel, made at the first call, as CuPy compiles it."""
         return make(  # type: ignore[no-any-return]
-            self.in_params, self.out_params, self.operation, name=self.name, preamble=self.preamble, **self._given
-        )
+            self.in_params, self.out_params, self.operation, name=self.name, preamble=self.preamble, **self._given,
+            **options,
+        )  # fmt: skip
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         if options.pop("block_size", 1) <= 0:
             raise ValueError(f"{self.name}: block_size must be greater than zero")
         given = [_convert(each, parameter) for each, parameter in zip(args, self._parameters, strict=False)]
         try:
-            if self._own is None:
-                self._own = self._make(xl.elementwise)
-            found = call_kernel(self._own, given, dict(options), ndarray)
+            found = self._own(given, options, ndarray)
         except KernelSyntaxError:  # some of them are of the arguments' dtypes
-            self._own = self._make(loops.CudaLoop)
-            found = call_kernel(self._own, given, options, ndarray)
+            self._own = functools.partial(call_kernel, self._make(loops.CudaLoop))
+            found = self._own(given, options, ndarray)
         if self._no_return:
             return None
         return (found,) if self._return_tuple and not isinstance(found, tuple) else found

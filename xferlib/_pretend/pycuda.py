@@ -15,7 +15,7 @@ from xferlib._pretend import ModuleTable, functions, policy
 from xferlib._pretend import pycuda_driver as driver
 from xferlib._pretend.arrays import PretendedArray, check_dtype, order_of
 from xferlib._pretend.functions import bare, to_numpy
-from xferlib._pretend.kernels import call_kernel
+from xferlib._pretend.kernels import AnyOrderCall, call_kernel
 from xferlib._pretend.memory import OwnedPointer
 from xferlib._pretend.streams import own_stream
 from xferlib.errors import KernelSyntaxError
@@ -307,8 +307,14 @@ class PycudaElementwiseKernel:
         self.operation, self.name, self.preamble = operation, name, preamble
         self._options = tuple(options or ())
         self._texts = {key: text for key, text in (("loop_prep", loop_prep), ("after_loop", after_loop)) if text}
-        self._own: Any = None
+        self._own = AnyOrderCall(self._make, call_kernel)
         self._source: driver.PycudaFunction | None = None
+
+    def _make(self, math: str) -> Any:
+        return xl.elementwise(
+            self.arguments.replace("pycuda::", ""), self.operation, name=self.name, options=self._options,
+            preamble=self.preamble, math=math, **self._texts,
+        )  # fmt: skip
 
     def __call__(self, *args: Any, range: Any = None, slice: Any = None, stream: Any = None) -> None:
         if range is not None and slice is not None:
@@ -316,12 +322,7 @@ class PycudaElementwiseKernel:
         part = {"range": range} if range is not None else {"slice": slice} if slice is not None else {}
         if self._source is None:
             try:
-                if self._own is None:
-                    self._own = xl.elementwise(
-                        self.arguments.replace("pycuda::", ""), self.operation, name=self.name, options=self._options,
-                        preamble=self.preamble, **self._texts,
-                    )  # fmt: skip
-                call_kernel(self._own, args, {**part, "stream": stream}, GPUArray)
+                self._own(args, {**part, "stream": stream}, GPUArray)
                 return
             except KernelSyntaxError:
                 if not policy.is_numpy_allowed:

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import xferlib as xl
+from xferlib._core import remedies
 from xferlib._pretend import policy
 from xferlib.errors import DeviceNotFoundError, XferError
 
@@ -39,6 +40,59 @@ class StreamBase:
 
     def __hash__(self) -> int:
         return hash(self.own)
+
+
+class CupyCalls(remedies.RemedyCalls):
+    """The calls that errors recommend, as CuPy has them."""
+
+    def synchronize(self) -> str:
+        return "cupy.cuda.Device().synchronize()"
+
+    def wait(self, stream: str, other: str) -> str:
+        return f"{stream}.wait_event({other}.record())"
+
+    def write_current_stream(self, device: str) -> str:
+        return f"cupy.cuda.get_current_stream({find_number(device) if device else ''})"
+
+    def write_default_stream(self, handle: int, device: str) -> str:
+        return f"cupy.cuda.Stream.{'ptds' if handle == 2 else 'null'}"
+
+    def find_stream(self, value: Any) -> Any:
+        return value.own if isinstance(value, StreamBase) else value
+
+    def unite(self, device: str) -> str:
+        block = f"with cupy.cuda.Device({find_number(device)}):"
+        return f"make both in one `{block}`, or move one: `{block} cupy.asarray(x)`"
+
+
+class PycudaCalls(CupyCalls):
+    """PyCUDA's, which has no object for the default stream and orders its streams with that."""
+
+    def synchronize(self) -> str:
+        return "pycuda.driver.Context.synchronize()"
+
+    def await_stream(self, stream: str) -> str:
+        return stream if stream == self.synchronize() else super().await_stream(stream)
+
+    def wait(self, stream: str, other: str) -> str:
+        if stream == self.synchronize() or other == self.synchronize():
+            return self.synchronize()
+        return f"{stream}.wait_for_event(pycuda.driver.Event().record({other}))"
+
+    def write_current_stream(self, device: str) -> str:
+        return self.synchronize()
+
+    def write_default_stream(self, handle: int, device: str) -> str:
+        return self.synchronize()
+
+    def unite(self, device: str) -> str:
+        number = find_number(device)
+        return f"make both in the context of one device: pycuda.driver.Device({number}).retain_primary_context().push()"
+
+
+def find_number(device: str) -> int:
+    """The number of a device, by its name."""
+    return xl.Device(device).index
 
 
 class CupyStream(StreamBase):

@@ -603,11 +603,11 @@ def cast_on_current(src: Array, dst: Array) -> None:
 def cast(src: Array, dst: Array, backend: Backend, stream: RawStream) -> None:
     """Enqueue ``dst[...] = src`` with conversion; both live until it is done."""
     src, dst = backend.detached(src), backend.detached(dst)  # a copy carries values, no history
-    _on(stream, backend, lambda: cast_on_current(src, dst))
+    on_stream(stream, backend, lambda: cast_on_current(src, dst))
     lifetimes.in_flight.hold(backend, lifetimes.record(backend, stream), src, dst)
 
 
-def _on(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
+def on_stream(stream: RawStream, backend: Backend, enqueue: Callable[[], T]) -> T:
     """Enqueue what a library puts on its current stream on this one."""
     current = backend.stream_current(stream.device)
     if current.handle == stream.handle:
@@ -625,7 +625,7 @@ def resolve_lazy(src: Array, backend: Backend, stream: RawStream | None) -> tupl
     if stream is None:
         done = backend.resolved(src)
     else:
-        done = _on(stream, backend, lambda: backend.resolved(src))
+        done = on_stream(stream, backend, lambda: backend.resolved(src))
         backend.consumed(src, stream)
     return done, backend.view(done)
 

@@ -723,7 +723,7 @@ class CudaCall(Prepared):
             infos = {number: self._infos[number]._replace(pointer=pointer) for number, pointer in addresses.items()}
             kind = {} if self._threads is None else {"threads": self._threads}
             infos = {number: info._replace(dtype=storage(info.dtype)) for number, info in infos.items()}
-            program = store_bits(self.program, narrows=True)
+            program = store_bits(self.program)
             plan = CudaPlan(self.backend, self.device, program, self.shape, infos, is_aliased=is_aliased, **kind)
             self._plans[key] = plan
         return plan

@@ -1,5 +1,5 @@
-// Running results and sorts of rows. What a section needs is defined before it: X and T, the types of the elements given and
-// computed, OP or BEFORE, the operation and the order, and the numbers that cuda_arrays.py gives.
+// Running results and sorts of rows. What a section needs is defined before it: the types of elements in memory and of what is
+// computed, the operation, and the numbers that cuda_arrays.py gives.
 
 //: scan:
 // One pass. A thread holds a chunk of 32 elements, a warp a tile of 32 chunks, a block WARPS tiles of a row.
@@ -16,6 +16,24 @@ struct rows {
   long long length[LEVELS];                 // totals of a row
 };
 
+#if COMPLEX
+__device__ T from_lane(T value, int lane) {
+  return T{__shfl_sync(WHOLE, value.x, lane), __shfl_sync(WHOLE, value.y, lane)};
+}
+
+__device__ void put(T *to, T value) { ((volatile T *)to)->x = value.x, ((volatile T *)to)->y = value.y; }
+
+__device__ T get(const T *from) { return T{((const volatile T *)from)->x, ((const volatile T *)from)->y}; }
+#else
+__device__ T from_lane(T value, int lane) { return __shfl_sync(WHOLE, value, lane); }
+
+__device__ void put(T *to, T value) { *(volatile T *)to = value; }
+
+__device__ T get(const T *from) { return *(const volatile T *)from; }
+#endif
+
+__device__ T combine(T a, T b) { return COMBINED; }
+
 // Level 1 has the running result behind each block's last chunk, level 2 the totals of tiles, the others those of 32 below.
 // A block tells of the totals of its tiles together.
 __device__ unsigned *flag_of(unsigned *counters, const rows &r, int level, long long row, long long k) {
@@ -23,7 +41,7 @@ __device__ unsigned *flag_of(unsigned *counters, const rows &r, int level, long 
 }
 
 __device__ void tell(T *totals, unsigned *counters, const rows &r, int level, long long row, long long k, T value) {
-  *(volatile T *)(totals + r.at[level] + row * r.length[level] + k) = value;
+  put(totals + r.at[level] + row * r.length[level] + k, value);
   __threadfence();
   *(volatile unsigned *)flag_of(counters, r, level, row, k) = 1;
 }
@@ -31,18 +49,18 @@ __device__ void tell(T *totals, unsigned *counters, const rows &r, int level, lo
 __device__ T ask(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long k) {
   while (!*(volatile unsigned *)flag_of(counters, r, level, row, k)) {}
   __threadfence();
-  return *(volatile const T *)(totals + r.at[level] + row * r.length[level] + k);
+  return get(totals + r.at[level] + row * r.length[level] + k);
 }
 
 // The result of some totals of a group from its first one on, behind `sum` if there is something before; of a whole warp.
 __device__ T append(const T *totals, unsigned *counters, const rows &r, int level, long long row, long long first, int count,
                     bool has, T sum) {
-  T mine = 0;
+  T mine = T();
   if (threadIdx.x % 32 < count) mine = ask(totals, counters, r, level, row, first + threadIdx.x % 32);
 #pragma unroll 4
   for (int k = 0; k < count; ++k) {
-    const T each = __shfl_sync(WHOLE, mine, k);
-    sum = has || k ? OP(sum, each) : each;
+    const T each = from_lane(mine, k);
+    sum = has || k ? combine(sum, each) : each;
   }
   return sum;
 }
@@ -52,7 +70,7 @@ __device__ T running(const T *totals, unsigned *counters, const rows &r, int lev
   long long at[LEVELS];
   int top = level;
   for (at[level] = k; at[top] / CHUNK > 0; ++top) at[top + 1] = at[top] / CHUNK - 1;
-  T sum = 0;
+  T sum = T();
   for (int n = top; n >= level; --n) {
     const long long first = at[n] / CHUNK * CHUNK;
     sum = append(totals, counters, r, n, row, first, (int)(at[n] - first) + 1, n < top, sum);
@@ -61,11 +79,11 @@ __device__ T running(const T *totals, unsigned *counters, const rows &r, int lev
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
-    const X *x, T *y, unsigned *counters, T *totals, const rows r) {
+    const X *x, Y *y, unsigned *counters, T *totals, const rows r) {
   __shared__ T room[WARPS][CHUNK * (CHUNK + 1)];  // a chunk is one longer, so that neighbours' elements lie in other banks
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   T *const own = room[warp];
-  T v[CHUNK], total, prefix = 0;
+  T v[CHUNK], total, prefix = T();
   bool has = false;
   long long from;
   int count;
@@ -76,11 +94,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   if (lines <= 0) return;
   from = row * extent, count = lines * extent;
 #pragma unroll
-  for (int i = 0; i < CHUNK; ++i) own[lane * (CHUNK + 1) + i] = 0;
+  for (int i = 0; i < CHUNK; ++i) own[lane * (CHUNK + 1) + i] = T();
   __syncwarp();
   for (int q = lane; q < count; q += 32) {
     const int line = q / extent, at = q - line * extent;
-    own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK] = (T)x[from + q];
+    own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK] = LOAD(x[from + q]);
   }
   const int line = lane / chunks, chunk = lane - line * chunks;
 #else
@@ -97,32 +115,32 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   from = row * r.extent + tile * TILE, count = (int)(left < 0 ? 0 : left < TILE ? left : TILE);
 #pragma unroll
   for (int k = 0; k < CHUNK; ++k)
-    own[k * (CHUNK + 1) + lane] = k * 32 + lane < count ? (T)x[from + k * 32 + lane] : (T)0;
+    own[k * (CHUNK + 1) + lane] = k * 32 + lane < count ? LOAD(x[from + k * 32 + lane]) : T();
 #endif
   __syncwarp();
 #pragma unroll
   for (int i = 0; i < CHUNK; ++i) v[i] = own[lane * (CHUNK + 1) + i];
   total = v[0];
 #pragma unroll
-  for (int i = 1; i < CHUNK; ++i) total = OP(total, v[i]);  // of a last chunk, which may be short, nothing comes behind
+  for (int i = 1; i < CHUNK; ++i) total = combine(total, v[i]);  // of a last chunk, which may be short, nothing comes behind
 #if PACKED
-  T sum = 0;
+  T sum = T();
   for (int k = 0; k < chunks - 1; ++k) {
-    const T each = __shfl_sync(WHOLE, total, line * chunks + k & 31);
-    sum = k ? OP(sum, each) : each;
+    const T each = from_lane(total, line * chunks + k & 31);
+    sum = k ? combine(sum, each) : each;
     if (chunk == k + 1) prefix = sum;
   }
   has = chunk > 0;
 #else
-  T sum = __shfl_sync(WHOLE, total, 0);
+  T sum = from_lane(total, 0);
 #pragma unroll
-  for (int k = 1; k < CHUNK; ++k) sum = OP(sum, __shfl_sync(WHOLE, total, k));
+  for (int k = 1; k < CHUNK; ++k) sum = combine(sum, from_lane(total, k));
   if (lane == 0) sums[warp] = sum;
   __syncthreads();
   if (warp == 0) {
     const long long first = block * WARPS;
     if (r.blocks > 1 && block < r.blocks - 1) {
-      if (lane < WARPS) *(volatile T *)(totals + r.at[2] + row * r.length[2] + first + lane) = sums[lane];
+      if (lane < WARPS) put(totals + r.at[2] + row * r.length[2] + first + lane, sums[lane]);
       __syncwarp();
       if (lane == 0) {
         __threadfence();
@@ -131,17 +149,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
       __syncwarp();
       long long last = first + WARPS;  // totals of a level up to here
       for (int level = 2; last % CHUNK == 0; ++level, last /= CHUNK) {  // this block's are the last of a group of 32
-        const T whole = append(totals, counters, r, level, row, last - CHUNK, CHUNK, false, (T)0);
+        const T whole = append(totals, counters, r, level, row, last - CHUNK, CHUNK, false, T());
         if (lane == 0) tell(totals, counters, r, level + 1, row, last / CHUNK - 1, whole);
         __syncwarp();
       }
     }
     bool is_begun = block > 0;
-    T before = is_begun ? running(totals, counters, r, 2, row, first - 1) : (T)0;
+    T before = is_begun ? running(totals, counters, r, 2, row, first - 1) : T();
     if (lane == 0) ahead[0] = before;
     if (is_begun && first % CHUNK == 0) before = running(totals, counters, r, 3, row, first / CHUNK - 1);
     for (int k = 0; k < WARPS - 1; ++k) {
-      before = is_begun ? OP(before, sums[k]) : sums[k];
+      before = is_begun ? combine(before, sums[k]) : sums[k];
       is_begun = true;
       if (lane == 0) ahead[k + 1] = before;
     }
@@ -151,8 +169,8 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   sum = ahead[warp];
 #pragma unroll
   for (int k = 0; k < CHUNK; ++k) {
-    const T each = __shfl_sync(WHOLE, total, k);
-    sum = has || k ? OP(sum, each) : each;
+    const T each = from_lane(total, k);
+    sum = has || k ? combine(sum, each) : each;
     if (lane == k + 1) prefix = sum;
   }
   if (lane == 0) ends[warp] = sum;
@@ -161,22 +179,22 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
   if (lane == 0 && tile > 0) prefix = warp ? ends[warp - 1] : ask(totals, counters, r, 1, row, block - 1);
   has = has || lane;
 #endif
-  sum = has ? OP(prefix, v[0]) : v[0];
+  sum = has ? combine(prefix, v[0]) : v[0];
 #pragma unroll
   for (int i = 0; i < CHUNK; ++i) {
-    if (i) sum = OP(sum, v[i]);
+    if (i) sum = combine(sum, v[i]);
     own[lane * (CHUNK + 1) + i] = sum;
   }
   __syncwarp();
 #if PACKED
   for (int q = lane; q < count; q += 32) {
     const int line = q / extent, at = q - line * extent;
-    y[from + q] = own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK];
+    y[from + q] = STORE(own[(line * chunks + at / CHUNK) * (CHUNK + 1) + at % CHUNK]);
   }
 #else
 #pragma unroll
   for (int k = 0; k < CHUNK; ++k)
-    if (k * 32 + lane < count) y[from + k * 32 + lane] = own[k * (CHUNK + 1) + lane];
+    if (k * 32 + lane < count) y[from + k * 32 + lane] = STORE(own[k * (CHUNK + 1) + lane]);
   if (r.blocks > 1) {  // the last block leaves the counters as they were
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -193,24 +211,52 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) xf_scan(
 }
 
 //: keys:
-// An element's bits X as an integer that is less where the element comes before: NaN last, equal zeros.
-__device__ X order_of(X bits) {
-  const X sign = (X)1 << (8 * sizeof(X) - 1);
+// The bits P of a real number as an integer that is less where the number comes before: NaN last, equal zeros.
+__device__ P rank_of(P bits) {
+  const P sign = (P)1 << (8 * sizeof(P) - 1);
 #if KIND == 'i'
   bits ^= sign;
-#elif KIND == 'f'
-  if ((X)(bits & ~sign) > (X)INFINITE) bits = (X)~(X)0;                       // all NaNs are equal
-  else if (bits != sign) bits = bits & sign ? (X)~bits : (X)(bits | sign);  // and -0 is as 0
+#elif KIND == 'f' || KIND == 'c'
+  if ((P)(bits & ~sign) > (P)INFINITE) bits = (P)~(P)0;                       // all NaNs are equal
+  else if (bits != sign) bits = bits & sign ? (P)~bits : (P)(bits | sign);  // and -0 is as 0
 #endif
-  return DESCENDING ? (X)~bits : bits;
+  return bits;
 }
+
+// An element X has a key K that is less where the element comes before.
+#if KIND == 'c'
+struct __align__(2 * sizeof(P)) X { P real, imag; };
+struct K { P high, low; };
+
+__device__ bool operator<(K a, K b) { return a.high < b.high || (a.high == b.high && a.low < b.low); }
+
+// NumPy's order: by the number of NaNs, a real one counting twice, then by the real and by the imaginary part. Of a number with
+// an imaginary NaN alone the real part counts alone; it comes before those with a real NaN, by a rank that no number has.
+__device__ K order_of(X each) {
+  const P nan = (P)~(P)0, real = rank_of(each.real), imag = rank_of(each.imag);
+  const K own = imag == nan && real != nan ? K{nan - 1, real} : K{real, imag};
+  return DESCENDING ? K{~own.high, ~own.low} : own;
+}
+
+__device__ unsigned digit_of(K own, int shift) {
+  enum { BITS = 8 * sizeof(P) };
+  return (unsigned)((shift < BITS ? own.low : own.high) >> shift % BITS) % 256;
+}
+#else
+typedef P X;
+typedef P K;
+
+__device__ K order_of(X each) { return DESCENDING ? (K)~rank_of(each) : rank_of(each); }
+
+__device__ unsigned digit_of(K own, int shift) { return (unsigned)(own >> shift) % 256; }
+#endif
 
 //: sort: keys
 // Rows of at most ROOM elements, several to a block, in shared memory. A thread sorts its chunk of a row; then runs are merged
 // in pairs: it finds by a binary search where its chunk of the merged run begins in both, and merges that many elements, as
 // in Green, McColl and Bader, "GPU merge path" (2012). Equal elements keep their order.
 enum { EACH = 8 };
-#define AT(i) ((i) + (i) / 32)  // so that chunks begin in different banks
+#define AT(i) ((i) + (i) / (sizeof(X) > 4 ? 128 / (int)sizeof(X) : 32))  // so that chunks begin in different banks
 
 struct lines {
   long long count;           // rows
@@ -231,7 +277,8 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
   __shared__ unsigned short places[AT(ROOM)];
   unsigned short place[EACH];
 #endif
-  X key[EACH], own[EACH];
+  X key[EACH];
+  K own[EACH];
   const long long row = (long long)blockIdx.x * r.held;
   const int count = (int)(r.count - row < r.held ? r.count - row : r.held) * r.extent;
   const long long from = row * r.extent;
@@ -241,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
   const int mine = line < count ? min(EACH, r.extent - first) : 0;
 #pragma unroll
   for (int k = 0; k < EACH; ++k) {
-    key[k] = k < mine ? keys[AT(line + first + k)] : (X)0;
+    key[k] = k < mine ? keys[AT(line + first + k)] : X();
     own[k] = order_of(key[k]);
 #if INDEXED
     place[k] = (unsigned short)(first + k);
@@ -252,7 +299,8 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
 #pragma unroll
     for (int k = turn % 2; k + 1 < EACH; k += 2) {
       if (k + 1 < mine && own[k + 1] < own[k]) {
-        const X other = key[k], number = own[k];
+        const X other = key[k];
+        const K number = own[k];
         key[k] = key[k + 1], key[k + 1] = other, own[k] = own[k + 1], own[k + 1] = number;
 #if INDEXED
         const unsigned short elsewhere = place[k];
@@ -261,7 +309,7 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
       }
     }
   }
-  for (int width = EACH; width < r.extent; width *= 2) {
+  for (int width = EACH;; width *= 2) {
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < EACH; ++k) {
@@ -273,6 +321,7 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
       }
     }
     __syncthreads();
+    if (width >= r.extent) break;
     if (mine > 0) {
       const int start = first & ~(2 * width - 1), left = min(width, r.extent - start);
       const int right = max(0, min(width, r.extent - start - width)), done = first - start;
@@ -284,8 +333,8 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
         else low = middle + 1;
       }
       int i = low, j = done - low;
-      X a = i < left ? keys[AT(one + i)] : (X)0, b = j < right ? keys[AT(two + j)] : (X)0;
-      X first_order = order_of(a), second_order = order_of(b);
+      X a = i < left ? keys[AT(one + i)] : X(), b = j < right ? keys[AT(two + j)] : X();
+      K first_order = order_of(a), second_order = order_of(b);
 #pragma unroll
       for (int k = 0; k < EACH; ++k) {
         if (k < mine) {
@@ -294,23 +343,12 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
 #if INDEXED
           place[k] = places[AT(is_right ? two + j : one + i)];
 #endif
-          if (is_right) b = ++j < right ? keys[AT(two + j)] : (X)0, second_order = order_of(b);
-          else a = ++i < left ? keys[AT(one + i)] : (X)0, first_order = order_of(a);
+          if (is_right) b = ++j < right ? keys[AT(two + j)] : X(), second_order = order_of(b);
+          else a = ++i < left ? keys[AT(one + i)] : X(), first_order = order_of(a);
         }
       }
     }
   }
-  __syncthreads();
-#pragma unroll
-  for (int k = 0; k < EACH; ++k) {
-    if (k < mine) {
-      keys[AT(line + first + k)] = key[k];
-#if INDEXED
-      places[AT(line + first + k)] = place[k];
-#endif
-    }
-  }
-  __syncthreads();
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
 #if VALUED
     y[from + i] = keys[AT(i)];
@@ -325,95 +363,135 @@ extern "C" __global__ void __launch_bounds__(ROOM / EACH) xf_sort(
 // Long rows, by eight bits of their elements at a time, the lowest first, as in Adinets and Merrill, "Onesweep" (2022).
 //
 // The elements of each digit are counted for all passes at once. In a pass a block moves a tile, and learns how many
-// elements with a digit are in the tiles before it from what their blocks tell: first of their own tile, then of all up
-// to it. A word says both what it counts and how many.
-enum { DIGITS = 256, WARPS = DIGITS / 32, TILE = DIGITS * ITEMS, PASSES = sizeof(X), WHOLE = 0xffffffffu };
-enum { OWN = 1u << 30, ALL = 2u << 30, COUNT = OWN - 1, WINDOW = 8 };
+// elements with a digit are in the tiles before it from what their blocks tell: each its own tile's, and the last one of a
+// group of tiles the group's, then those of all groups up to it. A word says both how many there are and of what.
+enum { DIGITS = 256, WARPS = THREADS / 32, TILE = THREADS * ITEMS, PASSES = sizeof(K), WHOLE = 0xffffffffu };
+enum { WINDOW = 8, FEW = 32 };
+// A word W, and an integer PLACE, hold the number of an element in its row. The upper two bits of a word say what it counts.
+#define OWN ((W)1 << (8 * sizeof(W) - 2))
+#define ALL (OWN << 1)
+#define COUNT (OWN - 1)
 
 struct digits {
-  long long extent;  // elements of a row
-  int tiles, shift;  // of a row, and the lowest bit of the digit
-  int counters;      // blocks that count those of a row
+  long long extent;          // elements of a row
+  int tiles, groups, shift;  // of a row, and the lowest bit of the digit
+  int counters;              // blocks that count those of a row
 };
 
-extern "C" __global__ void __launch_bounds__(DIGITS) xf_count(const X *x, unsigned *counts, const digits r) {
-  __shared__ unsigned found[PASSES][DIGITS];
+// Neighbours count apart: elements that lie together often have one digit, and additions to one word wait for each other.
+extern "C" __global__ void __launch_bounds__(THREADS) xf_count(const X *x, W *counts, const digits r) {
+  enum { PARTS = 32 / PASSES };
+  __shared__ unsigned found[PASSES][DIGITS][PARTS];
   const long long row = blockIdx.x / r.counters;
-  for (int k = 0; k < PASSES; ++k) found[k][threadIdx.x] = 0;
+  for (int k = threadIdx.x; k < PASSES * DIGITS * PARTS; k += THREADS) (&found[0][0][0])[k] = 0;
   __syncthreads();
   for (int tile = blockIdx.x % r.counters; tile < r.tiles; tile += r.counters) {
+    const long long from = (long long)tile * TILE + threadIdx.x;
+    X each[ITEMS];
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k)
+      each[k] = from + k * THREADS < r.extent ? x[row * r.extent + from + k * THREADS] : X();
 #pragma unroll
     for (int k = 0; k < ITEMS; ++k) {
-      const long long at = (long long)tile * TILE + k * DIGITS + threadIdx.x;
-      if (at < r.extent) {
-        const X own = order_of(x[row * r.extent + at]);
+      if (from + k * THREADS < r.extent) {
+        const K own = order_of(each[k]);
 #pragma unroll
-        for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&found[pass][(own >> 8 * pass) % DIGITS], 1u);
+        for (int pass = 0; pass < PASSES; ++pass) atomicAdd(&found[pass][digit_of(own, 8 * pass)][threadIdx.x % PARTS], 1u);
       }
     }
   }
   __syncthreads();
-  for (int k = 0; k < PASSES; ++k) {
-    const unsigned each = found[k][threadIdx.x];
-    if (each) atomicAdd(counts + (row * PASSES + k) * DIGITS + threadIdx.x, each);
+  for (int k = threadIdx.x; k < PASSES * DIGITS; k += THREADS) {
+    W sum = 0;
+    for (int part = 0; part < PARTS; ++part) sum += (&found[0][0][0])[k * PARTS + part];
+    if (sum) atomicAdd(counts + row * PASSES * DIGITS + k, sum);
   }
 }
 
-// The sum of the numbers of the threads before this one, of a block of DIGITS.
-__device__ unsigned sum_before(unsigned number, unsigned *room) {
+// The sum of the numbers of the threads before this one.
+__device__ W sum_before(W number, W *room) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  unsigned sum = number;
+  W sum = number;
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
-    const unsigned other = __shfl_up_sync(WHOLE, sum, step);
+    const W other = __shfl_up_sync(WHOLE, sum, step);
     if (lane >= step) sum += other;
   }
   if (lane == 31) room[warp] = sum;
   __syncthreads();
-  unsigned before = 0;
+  W before = 0;
   for (int k = 0; k < warp; ++k) before += room[k];
   __syncthreads();
   return before + sum - number;
 }
 
-// `told` has a ticket for each row, and the words of each tile behind them.
-extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
+__device__ void tell(W *words, int at, W word) { *(volatile W *)(words + (long long)at * DIGITS) = word; }
+
+// The sum of words from one down to a first one, or to one that counts all before it, when they are told.
+__device__ W sum_back(W *words, int at, int first) {
+  W sum = 0;
+  while (at >= first) {  // several words at a time: each alone takes as long
+    W each[WINDOW];
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k)
+      each[k] = at - k >= first ? *(volatile W *)(words + (long long)(at - k) * DIGITS) : ALL;
+    bool is_told = true;
+#pragma unroll
+    for (int k = 0; k < WINDOW; ++k) {
+      is_told = is_told && at >= first && each[k] > COUNT;
+      if (is_told) {
+        sum += each[k] & COUNT;
+        at = each[k] & ALL ? first - 1 : at - 1;
+      }
+    }
+  }
+  return sum;
+}
+
+// `told` has a ticket for each row, and the words of each tile and of each group behind them.
+extern "C" __global__ void __launch_bounds__(THREADS) xf_move(
     const X *x, X *y,
 #if INDEXED
 #if !FIRST
-    const int *places,
+    const PLACE *places,
 #endif
 #if LAST
     long long *order,
 #else
-    int *order,
+    PLACE *order,
 #endif
 #endif
-    const unsigned *counts, unsigned *tickets, unsigned *told, const digits r) {
-  __shared__ X keys[TILE];
-  __shared__ unsigned seen[WARPS][DIGITS], begins[DIGITS], room[WARPS], ticket;
+    const W *counts, unsigned *tickets, W *told, const digits r) {
+  __shared__ union {
+    unsigned seen[WARPS][DIGITS];  // elements of each digit in each warp, then in those before it
+    X keys[TILE];                  // the tile in order, when they are no longer needed
+  } room;
+  __shared__ unsigned begins[DIGITS], ticket;
+  __shared__ W sums[WARPS];
   __shared__ long long shifts[DIGITS];
 #if INDEXED
-  __shared__ int held[TILE];
-  int place[ITEMS];
+  __shared__ PLACE held[TILE];
+  PLACE place[ITEMS];
 #endif
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, digit = threadIdx.x;
   const long long row = blockIdx.x / r.tiles;
   if (threadIdx.x == 0) ticket = atomicAdd(tickets + row, 1u);  // a block that waits for another must have begun after it
-  for (int k = 0; k < WARPS; ++k) seen[k][digit] = 0;
+  for (int k = threadIdx.x; k < WARPS * DIGITS; k += THREADS) (&room.seen[0][0])[k] = 0;
   __syncthreads();
   const int tile = (int)ticket;
   const long long from = (long long)tile * TILE, base = row * r.extent;
   const int count = (int)(r.extent - from < TILE ? r.extent - from : TILE);
+  const W in_row = digit < DIGITS ? counts[(row * PASSES + r.shift / 8) * DIGITS + digit] : 0;
+  const bool is_few = __syncthreads_count(in_row > 0) <= FEW;
   X key[ITEMS];
-  unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half
+  unsigned rank[ITEMS];  // among those of the warp with the digit, which is in the upper half; then in the tile
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {
     const int at = (warp * ITEMS + k) * 32 + lane;
-    key[k] = at < count ? x[base + from + at] : (X)0;
+    key[k] = at < count ? x[base + from + at] : X();
 #if INDEXED
 #if FIRST
-    place[k] = (int)(from + at);
+    place[k] = (PLACE)(from + at);
 #else
     place[k] = at < count ? places[base + from + at] : 0;
 #endif
@@ -422,65 +500,72 @@ extern "C" __global__ void __launch_bounds__(DIGITS) xf_move(
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {  // the elements of a warp with one digit, in order
     const bool is_there = (warp * ITEMS + k) * 32 + lane < count;
-    const unsigned own = (unsigned)(order_of(key[k]) >> r.shift) % DIGITS;
-    unsigned same = __ballot_sync(WHOLE, is_there);
+    const unsigned own = digit_of(order_of(key[k]), r.shift);
+    unsigned same;
+    if (is_few) {  // a step for each digit of the warp
+      same = __match_any_sync(WHOLE, is_there ? own : DIGITS);
+    } else {
+      same = __ballot_sync(WHOLE, is_there);
 #pragma unroll
-    for (int bit = 0; bit < 8; ++bit) {
-      const bool is_set = own >> bit & 1;
-      const unsigned set = __ballot_sync(WHOLE, is_set);
-      same &= is_set ? set : ~set;
+      for (int bit = 0; bit < 8; ++bit) {
+        const bool is_set = own >> bit & 1;
+        const unsigned set = __ballot_sync(WHOLE, is_set);
+        same &= is_set ? set : ~set;
+      }
     }
     const unsigned before = __popc(same & ((1u << lane) - 1));
-    rank[k] = own << 16 | (is_there ? seen[warp][own] + before : 0);
+    rank[k] = own << 16 | (is_there ? room.seen[warp][own] + before : 0);
     __syncwarp();
-    if (is_there && !before) seen[warp][own] += __popc(same);
+    if (is_there && !before) room.seen[warp][own] += __popc(same);
     __syncwarp();
   }
   __syncthreads();
   unsigned total = 0;
-  for (int k = 0; k < WARPS; ++k) {
-    const unsigned each = seen[k][digit];
-    seen[k][digit] = total;
-    total += each;
-  }
-  unsigned *const words = told + (row * r.tiles) * DIGITS + digit;
-  *(volatile unsigned *)(words + (long long)tile * DIGITS) = total | (tile ? OWN : ALL);
-  begins[digit] = sum_before(total, room);
-  const unsigned first = sum_before(counts[(row * PASSES + r.shift / 8) * DIGITS + digit], room);
-  unsigned before = 0;
-  int other = tile - 1;
-  while (other >= 0) {  // several words at a time: each alone takes as long
-    unsigned each[WINDOW];
-#pragma unroll
-    for (int k = 0; k < WINDOW; ++k)
-      each[k] = other >= k ? *(volatile unsigned *)(words + (long long)(other - k) * DIGITS) : (unsigned)ALL;
-    bool is_told = true;
-#pragma unroll
-    for (int k = 0; k < WINDOW; ++k) {
-      is_told = is_told && other >= 0 && each[k] > COUNT;
-      if (is_told) {
-        before += each[k] & COUNT;
-        other = each[k] & ALL ? -1 : other - 1;
-      }
+  if (digit < DIGITS) {
+    for (int k = 0; k < WARPS; ++k) {
+      const unsigned each = room.seen[k][digit];
+      room.seen[k][digit] = total;
+      total += each;
     }
   }
-  if (tile) *(volatile unsigned *)(words + (long long)tile * DIGITS) = before + total | ALL;
-  shifts[digit] = (long long)first + before - begins[digit];
+  W *const words = told + row * (r.tiles + r.groups) * DIGITS + digit, *const groups = words + (long long)r.tiles * DIGITS;
+  if (digit < DIGITS) tell(words, tile, total | OWN);
+  const unsigned begin = (unsigned)sum_before(total, sums);
+  const W first = sum_before(in_row, sums);
+  if (digit < DIGITS) begins[digit] = begin;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ITEMS; ++k) {
+    const unsigned own = rank[k] >> 16;
+    rank[k] = begins[own] + room.seen[warp][own] + rank[k] % (1u << 16);
+  }
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < ITEMS; ++k) {
     if ((warp * ITEMS + k) * 32 + lane < count) {
-      const unsigned own = rank[k] >> 16, to = begins[own] + seen[warp][own] + rank[k] % (1u << 16);
-      keys[to] = key[k];
+      room.keys[rank[k]] = key[k];
 #if INDEXED
-      held[to] = place[k];
+      held[rank[k]] = place[k];
 #endif
     }
   }
+  if (digit < DIGITS) {
+    const int group = tile / GROUP;
+    W before = sum_back(words, tile - 1, group * GROUP);
+    const W whole = before + total;
+    const bool is_last = tile % GROUP == GROUP - 1;
+    if (is_last) tell(groups, group, whole | (group ? OWN : ALL));
+    if (group) {
+      const W far = sum_back(groups, group - 1, 0);
+      before += far;
+      if (is_last) tell(groups, group, (far + whole) | ALL);
+    }
+    shifts[digit] = (long long)first + before - begin;
+  }
   __syncthreads();
-  for (int i = threadIdx.x; i < count; i += DIGITS) {
-    const X each = keys[i];
-    const long long to = base + shifts[(unsigned)(order_of(each) >> r.shift) % DIGITS] + i;
+  for (int i = threadIdx.x; i < count; i += THREADS) {
+    const X each = room.keys[i];
+    const long long to = base + shifts[digit_of(order_of(each), r.shift)] + i;
     y[to] = each;
 #if INDEXED
     order[to] = held[i];

@@ -24,10 +24,10 @@ from xferlib.kernels.cuda_engine import (
     repeat_call,
     shares_scratch,
 )
+from xferlib.kernels.cuda_source import HALF, TYPES, WORDS, c_type, storage_type, to_memory, to_register
 from xferlib.kernels.native_functions import Sections, collect_sections, read_sections
 
 if TYPE_CHECKING:
-    from xferlib._core.arrays import ArrayInfo
     from xferlib._core.device import Device, RawStream
     from xferlib.backends.device_math import Multiply, Product
     from xferlib.kernels.ir import DType
@@ -36,19 +36,16 @@ _CHUNK, _TILE, _LEVELS = 32, 1 << 10, 8
 """As in the text: elements of a chunk and of a tile, levels of totals."""
 _BLOCK_NBYTES = 1 << 15
 """Of the elements of a block, which lie in shared memory."""
-_C_NAMES = {
-    "bool": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
-    "uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long",
-    "float32": "float", "float64": "double",
-}  # fmt: skip
 _WIDE = {1: "unsigned", 2: "unsigned", 4: "unsigned", 8: "unsigned long long"}
 """The types in which integers are added and multiplied, by their bytes: they wrap."""
 ROOM = 1 << 12
-"""The longest row that is sorted in shared memory."""
+"""The longest row that is sorted in shared memory; half as long of complex128."""
 _LONGEST = 1 << 30
-"""The elements of a row that a word of a tile can count."""
-_DIGITS, _ITEMS, _WIDE_ITEMS = 256, 16, 10
-"""Of a pass of a radix sort: digits, which are a block's threads, and elements of a thread, fewer of eight bytes."""
+"""Elements of a row that a word of four bytes can count; a longer one has words of eight."""
+_DIGITS, _THREADS, _GROUP = 256, 384, 32
+"""Of a pass of a radix sort: digits, threads of a block, and tiles of a group."""
+_ITEMS, _THREAD_NBYTES = 16, 96
+"""The most elements of a thread in a pass, and the bytes of them and of their positions in shared memory."""
 _COUNTING = 512
 """Blocks that count digits, which fill a large GPU: each adds to the counts of its row at its end."""
 _BYTE = np.dtype(np.uint8)
@@ -132,26 +129,40 @@ def _sections() -> Sections:
     return read_sections(Path(__file__).with_name("cuda_arrays.cu"))
 
 
-def _source(name: str, words: dict[str, Any]) -> str:
+def _source(name: str, types: dict[str, str], words: dict[str, Any]) -> str:
     sections = _sections()
     texts = [sections[each][1] for each in collect_sections(sections, [name])]
-    return "".join([*(f"#define {word} {text}\n" for word, text in words.items()), *texts])
+    aliases = [f"typedef {text} {each};\n" for each, text in types.items()]
+    return "".join([HALF, TYPES, *aliases, *(f"#define {word} {text}\n" for word, text in words.items()), *texts])
 
 
 def scans(given: DType, dtype: DType) -> bool:
     """Whether a kernel computes running results in ``dtype`` of elements of another dtype, which it converts."""
-    is_held = dtype.name in _C_NAMES and dtype.itemsize >= 4
-    return is_held and given.name in _C_NAMES and np.can_cast(given, dtype, "safe")
+    if not {given.kind, dtype.kind} <= {*"biufc"}:
+        return False
+    return given == dtype or (dtype.kind in "iuf" and np.can_cast(given, dtype, "safe"))
+
+
+_COMBINED = {
+    ("b", "+"): "a | b", ("b", "*"): "a & b",
+    ("c", "+"): "T{a.x + b.x, a.y + b.y}", ("c", "*"): "T{a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x}",
+}  # fmt: skip
+"""Operations on numbers of a kind that are no operators of C."""
 
 
 def prepare_scan(
     backend: Any, device: Device, given: DType, dtype: DType, symbol: str, rows: int, extent: int
 ) -> ArrayKernel:
-    """Running sums or products of ``rows`` of ``extent`` elements, in C order, to the same layout."""
+    """Running sums or products of ``rows`` of ``extent`` elements, in C order, to the same layout.
+
+    Those of float16 are computed in float32, and rounded at the end.
+    """
+    kind = _WIDE[dtype.itemsize] if dtype.kind in "biu" else c_type(dtype)
+    nbytes = max(dtype.itemsize, 4)
     lengths = [-(-extent // _CHUNK)]
     while lengths[-1] > 1:
         lengths.append(-(-lengths[-1] // _CHUNK))
-    chunks, is_packed, warps = lengths[0], extent <= _TILE, _BLOCK_NBYTES // (_TILE * dtype.itemsize)
+    chunks, is_packed, warps = lengths[0], extent <= _TILE, _BLOCK_NBYTES // (_TILE * nbytes)
     held = warps * (_CHUNK // chunks) if is_packed else 1
     blocks = -(-extent // (warps * _TILE))  # of a row
     totals = [0, blocks, *lengths[1:]][: _LEVELS + 1]
@@ -167,28 +178,25 @@ def prepare_scan(
         flags[0] = counters
     totals += [0] * (_LEVELS - len(totals))
     numbers = struct.pack(f"{4 + 3 * _LEVELS}q", rows, extent, chunks, blocks, *at, *flags, *totals)
-    kind = _WIDE[dtype.itemsize] if dtype.kind in "iu" else _C_NAMES[dtype.name]
+    types = {"X": storage_type(given), "Y": storage_type(dtype), "T": kind}
     words = {
-        "X": _C_NAMES[given.name],
-        "T": kind,
-        "OP(a, b)": f"((a) {symbol} (b))",
-        "PACKED": str(int(is_packed)),
-        "WARPS": str(warps),
-    }
+        "LOAD(x)": f"T({to_register('(x)', given)})", "STORE(x)": to_memory("(x)", dtype),
+        "COMBINED": _COMBINED.get((dtype.kind, symbol), f"a {symbol} b"), "COMPLEX": int(dtype.kind == "c"),
+        "PACKED": int(is_packed), "WARPS": warps,
+    }  # fmt: skip
     grid = -(-rows // held) if is_packed else rows * blocks
-    scratch = (counters_nbytes(counters) + size * dtype.itemsize, counters) if blocks > 1 else (0, 0)
-    return ArrayKernel(backend, device, _source("scan", words), ("xf_scan", grid, 32 * warps), 4, numbers, scratch)
+    scratch = (counters_nbytes(counters) + size * nbytes, counters) if blocks > 1 else (0, 0)
+    return ArrayKernel(
+        backend, device, _source("scan", types, words), ("xf_scan", grid, 32 * warps), 4, numbers, scratch
+    )
 
 
-def sorts(info: ArrayInfo) -> bool:
-    """Whether kernels sort the rows of such an array."""
-    return info.dtype.kind in "biuf" and info.shape[-1] < _LONGEST
-
-
-def _key_words(dtype: DType, *, descending: bool) -> dict[str, Any]:
-    infinite = np.array(np.inf, dtype).view(f"u{dtype.itemsize}") if dtype.kind == "f" else 0
-    words = {"X": _C_NAMES[f"uint{8 * dtype.itemsize}"], "KIND": f"'{dtype.kind}'", "INFINITE": f"{int(infinite)}ull"}
-    return {**words, "DESCENDING": int(descending)}
+def _key_words(dtype: DType, *, descending: bool) -> tuple[dict[str, str], dict[str, Any]]:
+    """The types and the words of the text of keys."""
+    part = np.empty(0, dtype).real.dtype
+    infinite = np.array(np.inf, part).view(f"u{part.itemsize}") if part.kind == "f" else 0
+    words = {"KIND": f"'{dtype.kind}'", "INFINITE": f"{int(infinite)}ull", "DESCENDING": int(descending)}
+    return {"P": WORDS[part.itemsize]}, words
 
 
 def prepare_sort(
@@ -202,16 +210,17 @@ def prepare_sort(
         descending: The order.
         wants: The outputs: ``v`` for the elements in order, ``p`` for the positions from which they come, int64.
     """
-    words = _key_words(dtype, descending=descending)
-    if extent > ROOM:
-        return RadixSort(backend, device, dtype, rows, extent, words, wants)
-    words |= {"ROOM": ROOM, "VALUED": int("v" in wants), "INDEXED": int("p" in wants)}
+    types, words = _key_words(dtype, descending=descending)
+    room = ROOM if dtype.itemsize <= 8 else ROOM // 2
+    if extent > room:
+        return RadixSort(backend, device, dtype, rows, extent, types, words, wants)
+    words |= {"ROOM": room, "VALUED": int("v" in wants), "INDEXED": int("p" in wants)}
     chunks = -(-extent // _EACH)
     held = min(rows, max(1, _SHORT // (chunks * _EACH)))
     threads = -(-held * chunks // 32) * 32
     launch = "xf_sort", -(-rows // held), threads
     numbers = struct.pack("q4i", rows, extent, held, chunks, 0)
-    return ArrayKernel(backend, device, _source("sort", words), launch, 1 + len(wants), numbers)
+    return ArrayKernel(backend, device, _source("sort", types, words), launch, 1 + len(wants), numbers)
 
 
 class RadixSort:
@@ -219,31 +228,35 @@ class RadixSort:
 
     Args:
         backend, device, dtype, rows, extent, wants: As of `prepare_sort`.
-        words: What the text needs to know of the elements.
+        types, words: What the text needs to know of the elements.
     """
 
     def __init__(
-        self, backend: Any, device: Device, dtype: DType, rows: int, extent: int, words: dict[str, Any], wants: str
-    ) -> None:
+        self, backend: Any, device: Device, dtype: DType, rows: int, extent: int, types: dict[str, str],
+        words: dict[str, Any], wants: str,
+    ) -> None:  # fmt: skip
         self._backend, self._device, self._wants = backend, device, wants
         self._passes, self._size, self._dtype = dtype.itemsize, rows * extent, dtype
-        items = _ITEMS if dtype.itemsize < 8 else _WIDE_ITEMS - 2 * ("p" in wants)
-        tiles = -(-extent // (_DIGITS * items))
-        self._counts, self._words = 4 * rows * self._passes * _DIGITS, 4 * rows * tiles * _DIGITS
+        is_indexed, is_long = "p" in wants, extent >= _LONGEST
+        self._word = word = 8 if is_long else 4
+        items = min(_ITEMS, _THREAD_NBYTES // (dtype.itemsize + is_indexed * word))
+        tiles = -(-extent // (_THREADS * items))
+        groups = tiles // _GROUP
+        self._counts, self._words = word * rows * self._passes * _DIGITS, word * rows * (tiles + groups) * _DIGITS
         self._tickets = -(-4 * rows // 16) * 16
-        words |= {"ITEMS": items, "INDEXED": int("p" in wants)}
-
+        types |= {"W": WORDS[word], "PLACE": "long long" if is_long else "int"}
+        words |= {"THREADS": _THREADS, "ITEMS": items, "GROUP": _GROUP, "INDEXED": int(is_indexed)}
         counters = min(tiles, max(1, _COUNTING // rows))
 
         def prepare(name: str, blocks: int, addresses: int, number: int) -> ArrayKernel:
             is_last = number == self._passes - 1
-            ends = {"FIRST": int(number == 0), "LAST": int(is_last)} if "p" in wants else {}
-            numbers = struct.pack("q4i", extent, tiles, 8 * number, counters, 0)
-            source = _source("radix", {**words, **ends})
-            return ArrayKernel(backend, device, source, (name, blocks, _DIGITS), addresses, numbers)
+            ends = {"FIRST": int(number == 0), "LAST": int(is_last)} if is_indexed else {}
+            numbers = struct.pack("q4i", extent, tiles, groups, 8 * number, counters)
+            source = _source("radix", types, {**words, **ends})
+            return ArrayKernel(backend, device, source, (name, blocks, _THREADS), addresses, numbers)
 
         self._count = prepare("xf_count", rows * counters, 2, 0)
-        places = 2 if "p" in wants else 0
+        places = 2 * is_indexed
         self._moves = [
             prepare("xf_move", rows * tiles, 5 + places - (places and number == 0), number)
             for number in range(self._passes)
@@ -255,12 +268,13 @@ class RadixSort:
         outputs = dict(zip(self._wants, pointers[1:], strict=True))
         each_nbytes = self._tickets + self._words
         zeros = backend.zeros_for(self._counts + self._passes * each_nbytes, stream)
-        places_nbytes, keys_nbytes = 8 * self._size * ("p" in outputs), self._size * self._dtype.itemsize
-        nbytes = places_nbytes + keys_nbytes * (1 + ("v" not in outputs))
+        places_nbytes = -(-self._word * self._size // 16) * 16 * ("p" in outputs)  # behind which keys are aligned
+        keys_nbytes = self._size * self._dtype.itemsize
+        nbytes = 2 * places_nbytes + keys_nbytes * (1 + ("v" not in outputs))
         rest = backend.empty((nbytes,), _BYTE, device=self._device, stream=stream)
         counts, spare = backend.operands([zeros, rest])
-        places = [spare, spare + 4 * self._size]  # of four bytes each, and so first
-        keys = [outputs.get("v", spare + places_nbytes + keys_nbytes), spare + places_nbytes]
+        places, spare = [spare, spare + places_nbytes], spare + 2 * places_nbytes
+        keys = [outputs.get("v", spare + keys_nbytes), spare]
         self._count.run([x, counts], stream)
         for number, move in enumerate(self._moves):
             left = self._passes - 1 - number  # the last pass writes the result
@@ -286,7 +300,7 @@ block walks along both matrices alone."""
 def multiplies(product: Product) -> bool:
     """Whether a kernel multiplies such matrices in tiles, faster than element by element."""
     dtype = product.dtype
-    if dtype.name not in _C_NAMES or dtype.kind == "b" or product.out.is_transposed:
+    if dtype.kind not in "iuf" or dtype == np.float16 or product.out.is_transposed:
         return False
     tiles = product.batch * -(-product.rows // _SIDE) * -(-product.columns // _SIDE)
     return product.batch * product.rows * product.columns >= _WORTH * -(-tiles // _AT_ONCE)
@@ -297,10 +311,11 @@ def prepare_multiply(backend: Any, device: Device, product: Product) -> Multiply
     dtype, batch, rows, inner, columns, left, right, out = product
     across = -(-columns // _SIDE)
     tiles = -(-rows // _SIDE) * across
-    kind = _WIDE[dtype.itemsize] if dtype.kind in "iu" else _C_NAMES[dtype.name]
+    kind = _WIDE[dtype.itemsize] if dtype.kind in "iu" else c_type(dtype)
     add = {"f4": "fmaf(a, b, sum)", "f8": "fma(a, b, sum)"}.get(dtype.str[1:], "(sum) + (a) * (b)")
+    types = {"X": storage_type(dtype), "T": kind}
     words = {
-        "X": _C_NAMES[dtype.name], "T": kind, "ADD_PRODUCT(a, b, sum)": add,
+        "ADD_PRODUCT(a, b, sum)": add,
         "LEFT_TURNED": str(int(left.is_transposed)), "RIGHT_TURNED": str(int(right.is_transposed)),
     }  # fmt: skip
     numbers = struct.pack(
@@ -308,7 +323,7 @@ def prepare_multiply(backend: Any, device: Device, product: Product) -> Multiply
         out.step
     )  # fmt: skip
     launch = "xf_matmul", batch * tiles, _SQUARE
-    kernel = ArrayKernel(backend, device, _source("matmul", words), launch, 3, numbers)
+    kernel = ArrayKernel(backend, device, _source("matmul", types, words), launch, 3, numbers)
 
     offsets = left.offset, right.offset, out.offset
 

@@ -152,9 +152,10 @@ _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _LEAST_LED = 4
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
-_TILE_ACCESS_NBYTES, _LED_IN_TILE_NBYTES = 4, 8
-"""Of accesses that begin where memory is aligned, between memory and a tile along its columns, and along its rows."""
-_RUNS = (8, 16, 32, 64, 128)
+_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 8, 8
+"""Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin
+where memory is aligned, along its rows."""
+_RUNS = (8, 16, 32, 64, 128, 512)
 """The elements that operands want to be contiguous in a box in shared memory."""
 _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
@@ -466,19 +467,20 @@ def _kind(
     threads: int,
 ) -> CallKind:
     elements = program.elements
-    tile, width = _find_tile(layout, elements, infos), _width(layout, elements, infos)
-    leader = _leader(layout, program, infos, tile)
+    tile = _find_tile(layout, program, infos)
+    rows = layout if tile is None else _merge_rows(layout, tile.crossed)
+    width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
     if leader is not None:
-        width = _leaders_width(layout, elements, infos, tile)
-    while tile is not None and leader is None and tile.sides[-1] % width:
+        width = _leaders_width(rows, elements, infos, tile)
+    while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
-    for number, strides in zip(elements, layout.strides, strict=True):
+    for number, strides, every in zip(elements, rows.strides, layout.strides, strict=True):
         is_restrict = not is_aliased
         info = infos[number]
-        word = word_of(info.pointer, strides, info.dtype.itemsize)
-        behind = None if leader is None else (infos[elements[leader]], layout.strides[leader])
-        access = _access(info, strides, width, layout.shape, behind, is_read=number not in program.writes)
+        word = word_of(info.pointer, every, info.dtype.itemsize)
+        behind = None if leader is None else (infos[elements[leader]], rows.strides[leader])
+        access = _access(info, strides, width, rows.shape, behind, is_read=number not in program.writes)
         accesses.append(OperandAccess(access, is_restrict, word))
     return CallKind(
         rank=len(layout.shape),
@@ -494,6 +496,13 @@ def _kind(
     )
 
 
+def _merge_rows(layout: CallLayout, crossed: int) -> CallLayout:
+    """The layout whose last axes are one, as they are for operands that do not pass through a box."""
+    start = len(layout.shape) - crossed
+    shape = *layout.shape[:start], math.prod(layout.shape[start:])
+    return CallLayout(shape, tuple((*strides[:start], strides[-1]) for strides in layout.strides))
+
+
 def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile | None) -> int | None:
     """The place of the operand where whose memory is aligned vectors begin: an output, or else an input.
 
@@ -502,7 +511,7 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     """
     elements = program.elements
     width = _leaders_width(layout, elements, infos, tile)
-    row = layout.shape[-1] if tile is None else tile.sides[-1]
+    row = layout.shape[-1] if tile is None else tile.row
     if width == 1 or row < _LEAST_LED * width or (tile is not None and row % width):
         return None
     if _is_aligned(layout, elements, infos, width):
@@ -559,17 +568,17 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
     return True
 
 
-def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> SharedTile | None:
-    """The box for operands that have gaps of over a sector along the last axis, and none along another.
+def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]) -> SharedTile | None:
+    """The box for operands that have gaps of over three elements along the last axis, and none along another.
 
     Each operand wants runs of its memory within the box, whose other sides are those that others want.
     """
-    rank, last = len(layout.shape), len(layout.shape) - 1
+    rank, last, elements, written = len(layout.shape), len(layout.shape) - 1, program.elements, program.writes
     sizes = [infos[number].dtype.itemsize for number in elements]
     runs = [_contiguous_axes(layout.shape, strides, size) for strides, size in zip(layout.strides, sizes, strict=True)]
     passes = [
-        bool(run) and run[0] != last and abs(strides[last]) > _SECTOR_NBYTES
-        for run, strides in zip(runs, layout.strides, strict=True)
+        bool(run) and run[0] != last and abs(strides[last]) > (4 * size if size > 1 else 1)
+        for run, strides, size in zip(runs, layout.strides, sizes, strict=True)
     ]
     if not any(passes):
         return None
@@ -614,15 +623,30 @@ def _find_tile(layout: CallLayout, elements: Sequence[int], infos: dict[int, Arr
         return None
     sides = min(choices, key=cost)
     axes = [axis for axis in range(rank) if sides[axis] > 1]
-    orders, widths, skips = [], [], []
+    held_runs, others, widths, shifts = [], [], [], []
     for number, strides, run, is_passed, size in zip(elements, layout.strides, runs, passes, sizes, strict=True):
-        others = [stride for axis, stride in enumerate(strides) if not run or axis != run[0]]
-        aligned = math.gcd(infos[number].pointer, 16, *others)
-        skips.append(is_passed and size <= aligned < _TILE_ACCESS_NBYTES)
-        width = (_TILE_ACCESS_NBYTES if skips[-1] else aligned) // size or 1
-        widths.append(min(width, 1 << (sides[run[0]].bit_length() - 1)) if is_passed else 0)
-        orders.append(tuple(sorted(axes, key=lambda axis: (abs(strides[axis]), -axis))) if is_passed else ())
-    return SharedTile(sides, tuple(orders), tuple(widths), tuple(skips))
+        if not is_passed:
+            run = []
+        whole = next((n for n, axis in enumerate(run[:-1]) if sides[axis] < layout.shape[axis]), len(run) - 1)
+        whole = next((n for n, axis in enumerate(run[:whole]) if sides[axis] > layout.shape[axis]), whole)
+        run = run[: whole + 1]
+        rest = [axis for axis in axes if strides[axis] and axis not in run] if is_passed else []
+        held_runs.append(tuple(run))
+        others.append(tuple(sorted(rest, key=lambda axis: (abs(strides[axis]), -axis))))
+        apart = [stride for axis, stride in enumerate(strides) if axis not in run]
+        apart += [sides[axis] * strides[axis] for axis in run[-1:] if sides[axis] < layout.shape[axis]]
+        aligned = math.gcd(infos[number].pointer, 16, *apart)
+        most = 1 << (math.prod(sides[axis] for axis in run).bit_length() - 1) if is_passed else 0
+        least = _SHIFTED_IN_TILE_NBYTES // size
+        shifts.append(number not in written and size <= aligned < 4 and least <= most)
+        widths.append(min(least if shifts[-1] else aligned // size or 1, most))
+    direct = [strides for strides, is_passed in zip(layout.strides, passes, strict=True) if not is_passed]
+    crossed = 1
+    while crossed < rank and sides[-crossed] == layout.shape[-crossed] and sides[-crossed - 1] > 1:
+        if any(each[-crossed - 1] != each[-crossed] * layout.shape[-crossed] for each in direct):
+            break
+        crossed += 1
+    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), crossed, tuple(shifts))
 
 
 def _side(extent: int, least: int, unit: int) -> int:

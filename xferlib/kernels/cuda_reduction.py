@@ -9,7 +9,8 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_rows``: lanes of a warp, up to 32, share a section of a result's elements, for elements that are adjacent in
   memory. They load tiles of it together, in memory order, and exchange nodes by shuffles, which halves their number:
   eight accesses of each lane take seven shuffles, not 40. Where no order changes the bits (a minimum, a sum of
-  integers), lanes combine what they load, and exchange once;
+  integers), lanes combine what they load, and exchange once. To begin takes a warp longer than a tile, so it goes on
+  with further tiles, or with further short results, before other warps share them;
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
@@ -92,7 +93,10 @@ class ReductionKind:
     loads: int
     """The accesses of a thread that are in flight together: a power of two."""
     steps: int
-    """Of ``rows`` the tiles of a section, of ``columns`` the elements of a thread: a power of two."""
+    """Of ``rows`` the tiles of a section, or where one tile is a whole result, the results of a section in turn; of
+    ``columns`` the elements of a thread: a power of two."""
+    are_whole: bool
+    """Of ``rows``: whether one tile is a whole result."""
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
     that it takes, or 1."""
@@ -166,6 +170,8 @@ class ReductionWriter:
         """Of one value for all elements of a result, which is loaded once."""
         self.counting = _find_counting(spec)
         self.is_free = _is_order_free(spec)
+        self.places = _find_places(spec) if shape.is_short else frozenset[int]()
+        """The accumulators that are places of elements, for which 32 bits do."""
 
     def _needs_parts(self) -> bool:
         """Whether the elements of an array are not aligned."""
@@ -175,7 +181,8 @@ class ReductionWriter:
 
     # --- device functions
     def _accumulator(self) -> str:
-        fields = " ".join(f"{c_type(dtype)} v{number};" for number, dtype in enumerate(self.dtypes))
+        types = ["int" if number in self.places else c_type(dtype) for number, dtype in enumerate(self.dtypes)]
+        fields = " ".join(f"{each} v{number};" for number, each in enumerate(types))
         names = [
             f"v{number}{part}"
             for number, dtype in enumerate(self.dtypes)
@@ -189,6 +196,11 @@ class ReductionWriter:
             for name, each in (("xf_swap", moves), ("xf_swap_whole", whole))
         )
 
+    def _make(self, values: Sequence[str]) -> str:
+        """The accumulators of these values."""
+        given = [f"(int){each}" if number in self.places else each for number, each in enumerate(values)]
+        return f"xf_acc{{{', '.join(given)}}}"
+
     def _combine(self) -> str:
         count = len(self.dtypes)
         loads = {side * count + number: f"{'ab'[side]}.v{number}" for side in (0, 1) for number in range(count)}
@@ -196,7 +208,7 @@ class ReductionWriter:
         inner = "\n  ".join(lines)
         return (
             f"__device__ __forceinline__ xf_acc xf_combine(xf_acc a, xf_acc b) {{\n  {inner}\n"
-            f"  return xf_acc{{{', '.join(results)}}};\n}}\n"
+            f"  return {self._make(results)};\n}}\n"
         )
 
     def _geometry(self) -> str:
@@ -221,7 +233,7 @@ class ReductionWriter:
         inner = "\n  ".join(lines)
         return (
             f"__device__ __forceinline__ xf_acc xf_map({', '.join([*names, 'long long k', 'long long count'])}) {{\n"
-            f"  {inner}\n  return xf_acc{{{', '.join(results)}}};\n}}\n"
+            f"  {inner}\n  return {self._make(results)};\n}}\n"
         )
 
     def _post(self) -> str:
@@ -353,43 +365,55 @@ class ReductionWriter:
         """
         shape = self.shape
         lanes, sections, tile = shape.threads, shape.sections, shape.threads * shape.width * shape.loads
-        per_block = BLOCK // lanes
+        index = "unsigned int" if shape.is_short else "long long"
+        per_block = BLOCK // lanes // sections
         write_tile = self._free_tile if self.is_free else self._tile
         whole, rest = write_tile(checks=False), write_tile(checks=True)
         body = f"if (start + {tile} <= g.count) {{\n{whole}\n      }} else {{\n{rest}\n      }}"
-        keeps = "" if self.is_free else f"if (lane == 0) shared[group + turn * {sections} + member] = r[0];"
-        if shape.steps > 1:
-            body = f"""\
-for (int turn = 0; turn < {shape.steps}; ++turn) {{
-      const long long start = base + (turn * {sections} + member) * (long long){tile};
-      if (start >= g.count) break;
-      {body}
-      {keeps}
-    }}"""
-        else:
-            keeps = f"const int turn = 0; {keeps}" if sections > 1 else ""
-            body = f"const long long start = base + member * (long long){tile};\n      {body}\n    {keeps}"
         ends = self._join_free_lanes() if self.is_free else "total = r[0];"
-        held = 1 if self.is_free else shape.steps
-        return f"""\
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
-  __shared__ xf_acc shared[{BLOCK // 32 * held}];
-  const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
-  const int group = threadIdx.x / {lanes * sections} * {sections * held};
-  const long long at = (long long)blockIdx.x * {per_block // sections} + threadIdx.x / {lanes * sections};
-  const long long wanted = at / g.parts, part = at - wanted * g.parts;
-  const long long row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
-  const long long base = part * {tile * shape.steps * sections};
+        start = f"""\
+const {index} row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
   {self._row_pointers()}
   xf_acc total, r[{shape.loads}];
-  {"bool has = false;" if self.is_free else ""}
-  {{
-    {body}
-    {ends}
+  {"bool has = false;" if self.is_free else ""}"""
+        finish = f"if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call('total')} }}"
+        head = f"""\
+extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
+  const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
+"""
+        if shape.are_whole:
+            return f"""{head}\
+  for (int turn = 0; turn < {shape.steps}; ++turn) {{
+  const {index} least = (({index})blockIdx.x * {shape.steps} + turn) * {per_block};
+  const {index} wanted = least + threadIdx.x / {lanes};
+  if (least >= g.rows) break;
+  {start}
+  const long long start = 0;
+  {body}
+  {ends}
+  {finish}
   }}
-{self._join_sections(sections * held) if sections > 1 else ""}
+}}
+"""
+        keeps = "" if self.is_free else f"if (lane == 0) shared[group + turn * {sections} + member] = r[0];"
+        held = 1 if self.is_free else shape.steps
+        return f"""{head}\
+  __shared__ xf_acc shared[{BLOCK // 32 * held}];
+  const int group = threadIdx.x / {lanes * sections} * {sections * held};
+  const {index} at = ({index})blockIdx.x * {per_block} + threadIdx.x / {lanes * sections}, parts = g.parts;
+  const {index} wanted = at / parts, part = at - wanted * parts;
+  const long long base = (long long)part * {tile * shape.steps * sections};
+  {start}
+  for (int turn = 0; turn < {shape.steps}; ++turn) {{
+    const long long start = base + (turn * {sections} + member) * (long long){tile};
+    if (start >= g.count) break;
+    {body}
+    {keeps}
+  }}
+  {ends}
+{self._join_sections(sections * held) if sections * held > 1 else ""}
 {self._join_parts_of_row() if sections * lanes == BLOCK else ""}
-  if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call("total")} }}
+  {finish}
 }}
 """
 
@@ -407,7 +431,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
   for (int left = count; left > 0; left -= 8, at += 8 * step, ++turns) {{
     xf_acc m[8];
     #pragma unroll
-    for (int j = 0; j < 8; ++j) if (j < left) m[j] = xf_acc{{{", ".join(values)}}};
+    for (int j = 0; j < 8; ++j) if (j < left) m[j] = {self._make(values)};
     {self._join_in_thread("m", 8, "{step} < left")}
     r = m[0];
     int level = 0;
@@ -474,7 +498,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         per = count // lanes
         return f"""\
   {"if (lane == 0) shared[group + member] = total;" if self.is_free else ""}
-  __syncthreads();
+  {"__syncthreads" if self.shape.sections > 1 else "__syncwarp"}();
   if (member == 0) {{
     xf_acc s[{per}];
     #pragma unroll
@@ -857,9 +881,11 @@ _BYTE = np.dtype(np.uint8)
 _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
-"""Blocks that fill a large GPU: with more a thread takes several tiles, so that fewer parts are left to join."""
+"""Blocks that fill a large GPU."""
+_LEAST_WARPS = 4096
+"""That keep a large GPU busy with parts of a result; with whole ones it takes four times as many."""
 _IN_FLIGHT_NBYTES = 6 << 20
-"""Bytes that threads have asked for together, which hides the memory's latency on a large GPU."""
+"""Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
 _MOST_STEPS = 8
@@ -910,6 +936,9 @@ class CudaReduction:
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
         self._rows, self._count = kept.size, reduced.size
+        places = _find_places(spec) if self._is_short() else ()
+        self._held_nbytes = sum(4 if n in places else each.itemsize for n, each in enumerate(self._accumulators))
+        """Of the accumulators of one result in registers."""
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # half of what ``with`` costs
         self._kept_scratch: Any = None
@@ -929,9 +958,10 @@ class CudaReduction:
         shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
         if shape.kernel == "rows":
-            reach = shape.threads * shape.width * shape.loads * shape.steps * shape.sections
+            steps, results = (1, shape.steps) if shape.are_whole else (shape.steps, 1)
+            reach = shape.threads * shape.width * shape.loads * steps * shape.sections
             parts = -(-self._count // reach)
-            grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads))
+            grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads * results))
         elif shape.kernel == "groups":
             parts = -(-self._count // GROUP)
             *outer, across, along = self._reduced.shape
@@ -1015,6 +1045,10 @@ class CudaReduction:
         threads = self._rows * math.prod(outer) * across
         return 1, 1, 1, max(GROUP, -(-along // max(1, -(-_FULL // threads)) // GROUP) * GROUP), 1
 
+    def _is_short(self) -> bool:
+        """Whether 32 bits count the results, the elements of each, and the parts that threads take."""
+        return max(self._rows, self._count, self._rows * (self._count // 1024 + 1)) < 1 << 31
+
     def _words(self, infos: Sequence[ArrayInfo]) -> tuple[int, ...]:
         return tuple(
             word_of(info.pointer, (*self._kept.strides[k], *self._reduced.strides[k]), info.dtype.itemsize)
@@ -1036,7 +1070,8 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
-            is_short=max(self._rows, self._count) < 1 << 31,
+            are_whole=kernel == "rows" and threads * width * loads >= self._count,
+            is_short=self._is_short(),
             same=same,
             shifts=shifts,
             words=words,
@@ -1051,26 +1086,28 @@ class CudaReduction:
 
     def _rows_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._rows_width(infos, same)
-        held = sum(dtype.itemsize for dtype in self._accumulators)
-        most = 4 if width >= 4 else 8
-        most = min(most, 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
-        # Few accesses in flight a lane, and then lanes; a whole warp has as many as it can hold.
+        # Few accesses in flight a lane, and then lanes; more where a warp then has the whole result at once.
+        most = 8 if width < 4 and count <= 32 * 8 * width else 4
+        most = min(most, 1 << (max(1, _MOST_HELD_NBYTES // self._held_nbytes).bit_length() - 1))
         threads = _power(-(-count // (min(4, most) * width)), 32)
         loads = _power(-(-count // (threads * width)), most)
         tiles = -(-count // (threads * width * loads))
-        if tiles == 1:
-            return width, threads, loads, 1, 1
-        sections = _power(tiles, BLOCK // 32)  # a block a row reads longer stretches than a warp a row
-        blocks = self._rows * -(-tiles // sections)
+        # To begin takes a warp longer than a tile, so it takes several, or several results; but all have to end
+        # together, which many do more evenly, as far as no parts are left to join.
+        is_cut = tiles > BLOCK // 32 * _MOST_STEPS
+        most, least = (4 * _MOST_STEPS, _LEAST_WARPS) if is_cut else (_MOST_STEPS, 4 * _LEAST_WARPS)
         steps = 1
-        while steps < _MOST_STEPS and sections * steps < tiles and blocks >= steps * _BLOCKS:
+        while steps < most and (tiles == 1 or steps < tiles):
+            pieces = self._rows * threads // 32 // (2 * steps) if tiles == 1 else self._rows * -(-tiles // (2 * steps))
+            if pieces < least:
+                break
             steps *= 2
-        return width, threads, loads, steps, sections
+        return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._columns_width(infos, same)
-        held = width * sum(dtype.itemsize for dtype in self._accumulators)
-        loads = min(_power(count, 8), 1 << (max(1, _MOST_HELD_NBYTES // held).bit_length() - 1))
+        held = width * self._held_nbytes
+        loads = min(_power(count, 8), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
@@ -1080,7 +1117,10 @@ class CudaReduction:
         ]
         across = min(choices, key=lambda each: -(-results // each) * each)
         threads = _power(-(-count // loads), BLOCK // across)
-        full = min(_FULL, max(_BLOCKS * BLOCK // 4, _IN_FLIGHT_NBYTES // (loads * nbytes)))
+        while threads > 1 and results * threads // 2 >= _FULL:  # few threads with more elements have less to join
+            threads //= 2
+        full = max(_BLOCKS * BLOCK // 4, _IN_FLIGHT_NBYTES // (4 * nbytes))
+        full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         return width, threads, loads, steps, 1
@@ -1107,8 +1147,7 @@ class CudaReduction:
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
-        held = sum(dtype.itemsize for dtype in self._accumulators)
-        width = min(_power(max(1, 32 // held), 16), self._vector_width(infos, self._kept, self._reduced))
+        width = min(_power(max(1, 32 // self._held_nbytes), 16), self._vector_width(infos, self._kept, self._reduced))
         while self._kept.shape[-1] % width:
             width //= 2
         return width
@@ -1229,6 +1268,20 @@ def _find_counting(spec: ReductionSpec) -> dict[int, str]:
         if is_sum and one.op == "const" and one.dtype.kind == "f" and one.attr == 1:
             found[number] = cuda_source.constant(one.attr, one.dtype)
     return found
+
+
+def _find_places(spec: ReductionSpec) -> frozenset[int]:
+    """The accumulators that are the places of elements, from which the reduction chooses: of minima and maxima."""
+    count = len(spec.accumulators)
+    mapped = {each.param - spec.inputs: each.value for each in spec.map_program.stores}
+    joined = {each.param - 2 * count: each.value for each in spec.combine.stores}
+
+    def is_chosen(number: int) -> bool:
+        node = joined[number]
+        loads = sorted(each.attr for each in node.args[1:] if each.op == "load")
+        return node.op == "select" and loads == [number, count + number]
+
+    return frozenset(number for number, value in mapped.items() if value.op == "index" and is_chosen(number))
 
 
 def _is_order_free(spec: ReductionSpec) -> bool:

@@ -497,7 +497,7 @@ class Writer:
 OPTIONS = ("--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true")
 """IEEE arithmetic. The generated code does not depend on these options; NVRTC's functions may."""
 
-_TYPES = """\
+TYPES = """\
 struct __align__(8) xf_c64 { float x, y; };
 struct __align__(16) xf_c128 { double x, y; };
 """
@@ -526,7 +526,7 @@ template <> __device__ __forceinline__ void xf_put<unsigned short, unsigned char
 """
 """Loads and stores of elements at unaligned addresses, in parts."""
 
-_HALF = """\
+HALF = """\
 __device__ __forceinline__ float xf_from_half(unsigned short h) {
   float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f;
 }
@@ -629,9 +629,9 @@ def prelude(programs: Iterable[Program]) -> str:
     programs += [program for each in own for program in (each.common, each.rare)]
     nodes = [node for program in programs for node in program.nodes]
     names = {param.dtype.name for program in programs for param in program.params} | {n.dtype.name for n in nodes}
-    parts = [_TYPES] if names & {"complex64", "complex128"} else []
+    parts = [TYPES] if names & {"complex64", "complex128"} else []
     if "float16" in names:
-        parts += [_HALF, FMA_OF_HALF]
+        parts += [HALF, FMA_OF_HALF]
     if any(node.op == "narrow" for node in nodes):
         parts.append(_BFLOAT16)
     if any(node.op in ("min", "max") and node.dtype.kind == "f" for node in nodes):
@@ -734,6 +734,9 @@ def write_unaligned_load(nbytes: int) -> str:
     count, mask = nbytes // 4, nbytes // 2 - 1
     word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
     cases = " ".join(f"case {k}: XF_WORDS({k}); break;" for k in range(count - 1))
+    choose = f"switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}"
+    if nbytes == 8:  # two ways: cheaper than a branch where the threads of a warp differ
+        choose = "if (shift & 4) { w[0] = w[1]; w[1] = w[2]; w[2] = w[3]; } XF_WORDS(0);"
     return f"""\
 __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* from, int shift) {{
   __align__({nbytes}) unsigned int w[{2 * count}];
@@ -743,10 +746,33 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
   const int bits = 8 * (shift & 3);
   #define XF_WORDS(k) \\
     for (int i = 0; i < {count}; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & {mask}], bits)
-  switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}
+  {choose}
   #undef XF_WORDS
 }}
 """
+
+
+_BATCH_NBYTES = 64
+"""Of the loads to a box that a thread makes before it needs the first one's value."""
+_LEAST_RUN_NBYTES = 64
+"""That the threads of a warp take of a run."""
+_TRANSPOSE = {
+    2: """\
+__device__ __forceinline__ void xf_transpose_2(unsigned int* x) {
+  const unsigned int low = __byte_perm(x[0], x[1], 0x5410);
+  x[1] = __byte_perm(x[0], x[1], 0x7632); x[0] = low;
+}
+""",
+    4: """\
+__device__ __forceinline__ void xf_transpose_4(unsigned int* x) {
+  const unsigned int a = __byte_perm(x[0], x[1], 0x5140), b = __byte_perm(x[2], x[3], 0x5140);
+  const unsigned int c = __byte_perm(x[0], x[1], 0x7362), d = __byte_perm(x[2], x[3], 0x7362);
+  x[0] = __byte_perm(a, b, 0x5410); x[1] = __byte_perm(a, b, 0x7632);
+  x[2] = __byte_perm(c, d, 0x5410); x[3] = __byte_perm(c, d, 0x7632);
+}
+""",
+}
+"""The transposition of a square of 2 x 2 elements of 2 bytes, or of 4 x 4 bytes: a word is a row."""
 
 
 ENTRY = "xf_kernel"
@@ -775,12 +801,25 @@ class SharedTile:
 
     sides: tuple[int, ...]
     """Along each axis; 1 where it is no axis of the box."""
-    orders: tuple[tuple[int, ...], ...]
-    """For each operand that passes through the box its axes, the one along which its memory is contiguous first."""
+    runs: tuple[tuple[int, ...], ...]
+    """For each operand that passes through the box the axes of it along which its memory has no gap, the one of
+    neighbours first: all but the last are in the box as a whole."""
+    others: tuple[tuple[int, ...], ...]
+    """The other axes of the box, the one of the least stride first; without those along which the operand is the same.
+    """
     widths: tuple[int, ...]
-    """For each operand the elements of an access along that axis; 0: it does not pass through the box."""
-    skips: tuple[bool, ...]
-    """For each operand: whether accesses begin where its memory is aligned, so that the first holds elements before."""
+    """For each operand the elements of an access along the run; 0: it does not pass through the box."""
+
+    @property
+    def row(self) -> int:
+        """The elements of a row of the box."""
+        return math.prod(self.sides[-self.crossed :])
+
+    crossed: int
+    """The last axes that are one row of elements for the operands that do not pass through the box: all but the first
+    of these are in the box as a whole."""
+    shifts: tuple[bool, ...]
+    """For each operand: whether its accesses begin anywhere, and are made of two aligned ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -853,8 +892,17 @@ class _ElementwiseWriter:
 
     def write_unaligned_loads(self) -> str:
         """The functions that load shifted operands."""
-        shifted = [number for number, access in self.access.items() if access.kind == "shifted"]
-        return "".join(write_unaligned_load(nbytes) for nbytes in sorted({self._nbytes(number) for number in shifted}))
+        found = {self._nbytes(number) for number, access in self.access.items() if access.kind == "shifted"}
+        if (tile := self.shape.tile) is not None:
+            found |= {
+                width * self._size(n)
+                for n, width, shifts in zip(self.elements, tile.widths, tile.shifts, strict=True)
+                if shifts
+            }
+        blocks = {self._block(number) for number in self.passed}
+        return "".join(
+            [*map(write_unaligned_load, sorted(found)), *(_TRANSPOSE[each] for each in sorted(blocks) if each > 1)]
+        )
 
     def kernel(self) -> str:
         body, shape = self._body(), self.shape
@@ -908,13 +956,12 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     def _vector_body(self) -> list[str]:
         """Compute the elements of a vector, from ``column`` on: from the ``lead``-th on, of ``left``."""
-        width, parts = self.shape.width, self.shape.parts
-        end = width if parts == 1 else (parts - 1) * self.shape.threads * self.part + self.part
-        lines = [f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {end};"]
+        lines = [self._find_full()]
         for number in self.elements:
-            lines += self._load(number)
+            if self.shape.tile is None or number in self.passed:
+                lines += self._load(number)
         for number in self._outputs():
-            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{width}];")
+            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{self.shape.width}];")
         lines += self._element_loop()
         flush = [line for number in self._outputs() for line in self._flush(number)]
         if not self.steps:
@@ -922,12 +969,18 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         again = ["  if (is_unsure) {", *self._compute_again()]
         return [*lines, *again, "  }", *flush] if self.is_each else [*lines, *again, "  } else {", *flush, "  }"]
 
+    def _find_full(self) -> str:
+        end = (self.shape.parts - 1) * self.shape.threads * self.part + self.part
+        return f"  const bool is_full = {'lead <= 0 && ' if self.leads else ''}left >= {end};"
+
     def _tile_body(self, tile: SharedTile) -> list[str]:
-        """The body whose block fills the box, computes its elements row by row, and empties it."""
+        """The body whose block fills the box, computes its elements row by row, and empties it.
+
+        What does not pass through the box is loaded one vector ahead, the first before the block waits.
+        """
         index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
-        inner = [axis for axis in range(rank - 1) if sides[axis] > 1]
         lines = [
-            f"  __shared__ {storage_type(self._dtype(number))} b{number}[{self._cells(number)}];"
+            f"  __shared__ __align__(16) {storage_type(self._dtype(number))} b{number}[{self._cell_steps(number)[1]}];"
             for number in self.passed
         ]
         lines.append(f"  {index} at = blockIdx.x;")
@@ -936,48 +989,77 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"  const {index} n{axis} = {now}{f' * {sides[axis]}' if sides[axis] > 1 else ''};")
             lines.append(f"  at /= g.tiles[{axis}];" if axis else "")
         for k, number in enumerate(self.elements):
-            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(rank - (number not in self.passed))]
+            axes = rank if number in self.passed else rank - tile.crossed
+            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(axes)]
             lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
+        ahead = [number for number in self.elements if number in self.program.reads and number not in self.passed]
+        names = [(number, storage_type(self._dtype(number))) for number in ahead]
+        lines += [f"  __align__(16) {memory} ahead{number}[{width}] = {{}};" for number, memory in names]
+        lines += self._load_ahead(tile, ahead, "threadIdx.x") if ahead else []
         for number in self.passed:
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        per_row, last = sides[-1] // width + self.leads, f"g.extent[{rank - 1}]"
-        count = math.prod(sides[:-1]) * per_row
-        lines += [
-            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
-            f"  int at_column = e % {per_row} * {width};",
-            *self._find_places(inner, f"e / {per_row}"),
-            f"  if ({self._beyond(inner)}n{rank - 1} + at_column >= {last} + {width * self.leads}) continue;",
-        ]
-        for k, number in enumerate(self.elements):
-            steps = [f" + h{axis} * g.stride[{k}][{axis}]" for axis in inner]
-            lines.append(f"  const {index} f{number} = d{number}{''.join(steps)};")
-        if self.leads:
-            lines += [
-                f"  at_column -= {self._skip(f'n{rank - 1}')};",
-                f"  const {index} behind = {last} - n{rank - 1};",
-                "  const int lead = -at_column;",
-                f"  const int left = (behind < {sides[-1]} ? (int)behind : {sides[-1]}) - at_column;",
-                "  if (left <= 0) continue;",
-            ]
-        else:
-            lines.append(f"  const {index} left = {last} - n{rank - 1} - at_column;")
-        rows = "0"
-        for axis in range(rank - 1):
-            rows = f"({rows} * g.extent[{axis}] + n{axis}{f' + h{axis}' if axis in inner else ''})"
-        lines += [
-            f"  const {index} column = n{rank - 1} + at_column;",
-            f"  const {index} first = {rows} * {last} + column;",
-            *self._vector_body(),
-            "  }",
-        ]
+        lines.append(
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{"
+        )
+        for number, memory in names:
+            lines.append(f"  __align__(16) {memory} l{number}[{width}];")
+            lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
+        lines += self._load_ahead(tile, ahead, f"e + {self.shape.threads}") if ahead else []
+        lines += [*self._find_vector(tile, "e"), "  if (!is_there) continue;", *self._vector_body(), "  }"]
         outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
         for number in outputs:
             lines += self._pass_tile(tile, number, is_load=False)
         return lines
+
+    def _vectors(self, tile: SharedTile) -> int:
+        """Of the box: those of each row, and one more where they do not begin with it."""
+        return math.prod(tile.sides[: -tile.crossed]) * (tile.row // self.shape.width + self.leads)
+
+    def _find_vector(self, tile: SharedTile, number: str) -> list[str]:
+        """Define where a vector of the box is, as `_vector_body` takes it, and ``is_there``."""
+        index, width, sides = self.index, self.shape.width, tile.sides
+        edge = self.shape.rank - tile.crossed
+        inner = [axis for axis in range(edge) if sides[axis] > 1]
+        per_row, whole = tile.row // width + self.leads, tile.row // sides[edge]
+        start, end = f"n{edge} * {whole}", f"g.extent[{edge}] * {whole}"
+        lines = [
+            f"  int at_column = {number} % {per_row} * {width};",
+            *self._find_places(inner, f"{number} / {per_row}"),
+        ]
+        for k, each in enumerate(self.elements):
+            steps = [f" + h{axis} * g.stride[{k}][{axis}]" for axis in inner]
+            lines.append(f"  const {index} f{each} = d{each}{''.join(steps)};")
+        lines.append(f"  const {index} behind = {end} - {start};")
+        if self.leads:
+            lines += [
+                f"  at_column -= {self._skip(start)};",
+                "  const int lead = -at_column;",
+                f"  const int left = (behind < {tile.row} ? (int)behind : {tile.row}) - at_column;",
+            ]
+        else:
+            lines.append(f"  const {index} left = behind - at_column;")
+        rows = "0"
+        for axis in range(edge):
+            rows = f"({rows} * g.extent[{axis}] + n{axis}{f' + h{axis}' if axis in inner else ''})"
+        exists = f"{number} < {self._vectors(tile)} && {self._within(inner)}left > 0"
+        return [
+            *lines,
+            f"  const {index} column = {start} + at_column;",
+            f"  const {index} first = {rows} * ({end}) + column;",
+            f"  const bool is_there = {exists};",
+        ]
+
+    def _load_ahead(self, tile: SharedTile, numbers: Sequence[int], vector: str) -> list[str]:
+        """Load a vector of each operand that does not pass through the box."""
+        lines = [f"  {{ const int there = {vector};", *self._find_vector(tile, "there"), self._find_full()]
+        lines.append("  if (is_there) {")
+        for number in numbers:
+            lines += self._load_vector(number, f"ahead{number}")
+        return [*lines, "  } }"]
 
     def _find_places(self, axes: Sequence[int], index: str) -> list[str]:
         """Define ``h*``, the places within the box along some axes, the last one fastest, from a number."""
@@ -987,60 +1069,135 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines += [f"  const int h{axis} = rest % {sides[axis]};", f"  rest /= {sides[axis]};"]
         return lines
 
-    def _beyond(self, axes: Iterable[int]) -> str:
-        return "".join(f"n{axis} + h{axis} >= g.extent[{axis}] || " for axis in axes)
+    def _within(self, axes: Iterable[int]) -> str:
+        return "".join(f"n{axis} + h{axis} < g.extent[{axis}] && " for axis in axes)
 
-    def _cell_steps(self, number: int) -> dict[int, int]:
-        """The elements between neighbours along each axis of the box; a gap behind each row parts them into banks."""
-        assert self.shape.tile is not None
-        sides = self.shape.tile.sides
+    def _cell_steps(self, number: int) -> tuple[dict[int, int], int]:
+        """The elements between neighbours along each axis of the box, and of all; an operand that is the same along an
+        axis is there once. A gap behind each row parts rows into banks.
+        """
+        tile, last = self.shape.tile, self.shape.rank - 1
+        assert tile is not None
+        k = self.elements.index(number)
+        own = {*tile.runs[k], *tile.others[k]}
         steps, step = {}, 1
-        for axis in reversed(range(len(sides))):
-            steps[axis] = step
-            step *= sides[axis]
-            if axis == len(sides) - 1:
-                step += max(1, 4 // self._size(number))
-        return steps
+        for axis in reversed(range(self.shape.rank)):
+            steps[axis] = step if axis in own else 0
+            step *= tile.sides[axis] if axis in own else 1
+            step += max(1, 4 // self._size(number)) if axis == last else 0
+        return steps, step
 
-    def _cells(self, number: int) -> int:
-        assert self.shape.tile is not None
-        return self._cell_steps(number)[0] * self.shape.tile.sides[0]
+    def _block(self, number: int) -> int:
+        """The neighbours along the last axis that a word of the box holds: small elements move to it by words."""
+        tile, last, size = self.shape.tile, self.shape.rank - 1, self._size(number)
+        assert tile is not None
+        block = max(1, 4 // size)
+        is_across = last in tile.others[self.elements.index(number)] and number not in self.program.writes
+        is_whole = is_across and tile.sides[last] % block == 0 and self.passed[number] % block == 0
+        return block if is_whole and self.words[number] == size else 1
 
     def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
-        """Move an operand's elements between memory and the box, ``width`` neighbours together."""
-        k, width, size, index = self.elements.index(number), self.passed[number], self._size(number), self.index
-        along, *others = tile.orders[k]
-        extent, side, steps = f"g.extent[{along}]", tile.sides[along], self._cell_steps(number)
-        per_run = -(-side // width) + tile.skips[k]
-        cell = " + ".join(f"h{axis} * {steps[axis]}" for axis in (along, *others))
-        cell = f"b{number}[{cell} + v * {steps[along]}]"
-        address = f"p{number} + from + v * {size}"
-        each = f"{cell} = {self._fetch(number, address)};" if is_load else self._store(number, address, cell)
-        at = f"n{along} + h{along}"
-        exists, is_whole, skip = f"{at} + v < {extent}", f"{at} + {width} <= {extent}", "0"
-        if tile.skips[k] or side % width:
-            exists += f" && h{along} + v >= 0 && h{along} + v < {side}"
-            is_whole += f" && h{along} >= 0 && h{along} + {width} <= {side}"
-        if tile.skips[k]:
-            skip = f"(int)((size_t)(p{number} + start) / {size} % {width})"
-        single = f"for (int v = 0; v < {width}; ++v) if ({exists}) {each}"
-        count = per_run * math.prod(tile.sides[axis] for axis in others)
-        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in others)
+        """Move an operand's elements between memory and the box.
+
+        A thread takes ``width`` neighbours of its memory in each of ``block`` rows, which it transposes in registers if
+        they are more than one. Of several such units it makes all loads first: behind a branch each would wait.
+        """
+        k, width, block = self.elements.index(number), self.passed[number], self._block(number)
+        (*inner, edge), index, side = tile.runs[k], self.index, tile.sides[tile.runs[k][-1]]
+        whole = math.prod(tile.sides[axis] for axis in inner)
+        count, find = self._find_unit(tile, number, whole * side)
+        nbytes = block * width * self._size(number)
+        batch = min(max(1, _BATCH_NBYTES // nbytes), 8, -(-count // self.shape.threads))
+        is_inside = "if (h + {place} < limit) " if whole * side % width or not is_load else ""
+        outside, inside = self._move_rows(number, is_load=is_load), self._move_cells(number, is_inside, is_load=is_load)
         lines = [
-            f"  #pragma unroll 4\n  for (int e = threadIdx.x; e < {count}; e += {self.shape.threads}) {{",
-            *self._find_places([*reversed(others)], f"e / {per_run}"),
-            f"  const {index} start = d{number}{offset};",
-            f"  const int h{along} = e % {per_run} * {width} - {skip};",
-            f"  const {index} from = start + h{along} * {size};",
-            f"  if ({self._beyond(others)}{at} >= {extent}) continue;",
+            f"  {{ const {index} behind = g.extent[{edge}] - n{edge};",
+            f"  const int limit = (behind < {side} ? (int)behind : {side}) * {whole};",
+            f"  for (int e = threadIdx.x; e < {count}; e += {batch * self.shape.threads}) {{",
+            f"  __align__(16) {storage_type(self._dtype(number))} w[{batch}][{block}][{width}] = {{}};",
         ]
+        for phase in (outside, inside) if is_load else (inside, outside):
+            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{")
+            lines += [*find, f"  if (is_there) {{ {phase} }}", "  }"]
+        return [*lines, "  } }"]
+
+    def _find_unit(self, tile: SharedTile, number: int, length: int) -> tuple[int, list[str]]:
+        """The number of units, and the definition of the place of one: ``h`` in the run of that length, and ``h*``.
+
+        The threads of a warp divide between the run and the rows across it, so that they touch all banks.
+        """
+        last, width, block = self.shape.rank - 1, self.passed[number], self._block(number)
+        others = tile.others[self.elements.index(number)]
+        counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
+        units = -(-length // width)
+        count = units * math.prod(counts.values())
+        # Along the run as many as have neighbouring rows in all banks, but lines of memory come first.
+        lanes = max(32, _LEAST_RUN_NBYTES // self._size(number)) // width or 1
+        lanes, rows = (units, 1) if units % lanes else (lanes, math.gcd(counts.get(last, 1), 32 // min(lanes, 32)))
+        lines = [
+            f"  const int unit = e + u * {self.shape.threads};",
+            f"  int rest = unit / {lanes * rows};",
+            f"  const int h = (rest % {units // lanes} * {lanes} + unit % {lanes}) * {width};",
+            f"  rest /= {units // lanes};",
+        ]
+        if last in counts:
+            turns = counts.pop(last) // rows
+            lines.append(f"  const int h{last} = (rest % {turns} * {rows} + unit / {lanes} % {rows}) * {block};")
+            lines.append(f"  rest /= {turns};")
+        for axis in reversed(counts):
+            lines += [f"  const int h{axis} = rest % {counts[axis]};", f"  rest /= {counts[axis]};"]
+        within = self._within(axis for axis in others if axis != last or block == 1)
+        return count, [*lines, f"  const bool is_there = unit < {count} && {within}h < limit;"]
+
+    def _move_rows(self, number: int, *, is_load: bool) -> str:
+        """The moves of a unit between memory and registers."""
+        tile, last, k = self.shape.tile, self.shape.rank - 1, self.elements.index(number)
+        assert tile is not None
+        width, size, block = self.passed[number], self._size(number), self._block(number)
+        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in tile.others[k])
+        offset += f" + i * g.stride[{k}][{last}]" if block > 1 else ""
+        each = f"w[u][i][v] = {self._fetch(number, f'from + v * {size}')};"
+        if not is_load:
+            each = self._store(number, f"from + v * {size}", "w[u][i][v]")
+        moves = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) if (h + v < limit) {{ {each} }}'
         if width > 1:
-            moves = _vector_moves(width * size, "w", f"p{number} + from", is_load=is_load)
-            local = f"__align__(16) {storage_type(self._dtype(number))} w[{width}];"
-            copy = f"for (int v = 0; v < {width}; ++v) " + (f"{cell} = w[v];" if is_load else f"w[v] = {cell};")
-            whole = f"{local} {moves} {copy}" if is_load else f"{local} {copy} {moves}"
-            single = f"if ({is_whole}) {{ {whole} }} else {{ {single} }}"
-        return [*lines, f"  {single}", "  }"]
+            together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
+            if tile.shifts[k]:
+                together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
+            moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
+        exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
+        place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
+        return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
+
+    def _move_cells(self, number: int, is_inside: str, *, is_load: bool) -> str:
+        """The moves of a unit between registers and the box."""
+        width, block = self.passed[number], self._block(number)
+        if block == 1:
+            to, value = f"b{number}[{self._run_cell(number, 'h + v')}]", "w[u][0][v]"
+            if not is_load:
+                to, value = value, to
+            guard = is_inside.format(place="v")
+            return f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {guard}{to} = {value};'
+        element = f"c * {block} + i"
+        cell = f"*(unsigned int*)(b{number} + {self._run_cell(number, f'h + {element}')})"
+        guard = is_inside.format(place=element)
+        each = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
+        square = f"unsigned int x[{block}]; {each} x[i] = ((unsigned int*)w[u][i])[c]; xf_transpose_{block}(x);"
+        return (
+            f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {square} {each} {guard}{cell} = x[i]; }}'
+        )
+
+    def _run_cell(self, number: int, element: str) -> str:
+        """The cell of an element of the run, in the row of the other axes."""
+        tile, k = self.shape.tile, self.elements.index(number)
+        assert tile is not None
+        steps, _ = self._cell_steps(number)
+        *inner, edge = tile.runs[k]
+        terms, rest = [f"h{axis} * {steps[axis]}" for axis in tile.others[k]], f"({element})"
+        for axis in inner:
+            terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
+            rest = f"{rest} / {tile.sides[axis]}"
+        return " + ".join([*terms, f"{rest} * {steps[edge]}"])
 
     def _offsets(self) -> list[str]:
         """Define ``first`` (index of the first element), ``left`` (elements to the row's end) and offsets ``f*``."""
@@ -1109,13 +1266,28 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _load(self, number: int) -> list[str]:
         if number not in self.program.reads:
             return []
-        memory, width = storage_type(self._dtype(number)), self.shape.width
-        name = f"l{number}"
         # What is behind the end is computed too, and a function may branch on it.
-        lines = [f"  __align__(16) {memory} {name}[{width}] = {{}};"]
+        return [
+            f"  __align__(16) {storage_type(self._dtype(number))} l{number}[{self.shape.width}] = {{}};",
+            *(self._load_cells(number) if number in self.passed else self._load_vector(number, f"l{number}")),
+        ]
+
+    def _load_cells(self, number: int) -> list[str]:
+        """Take a vector from the box."""
+        width, block = self.shape.width, self._block(number)
+        single = f"for (int j = 0; j < {width}; ++j) if ({self.exists}) l{number}[j] = {self._cell(number)};"
+        assert self.shape.tile is not None
+        if block == 1 or self.leads or width % block or self.shape.tile.crossed > 1:
+            return [f"  #pragma unroll\n  {single}"]
+        word = f"((unsigned int*)l{number})[j / {block}] = *(const unsigned int*)&{self._cell(number)};"
+        words = f'_Pragma("unroll") for (int j = 0; j < {width}; j += {block}) {word}'
+        return [f'  if (is_full) {{ {words} }} else {{ _Pragma("unroll") {single} }}']
+
+    def _load_vector(self, number: int, name: str) -> list[str]:
+        """Load a vector from memory to an array of that name."""
+        memory, width = storage_type(self._dtype(number)), self.shape.width
+        lines: list[str] = []
         each = self._element(number, "p")
-        if number in self.passed:
-            return [*lines, f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
         if self.access[number].kind == "shifted":
             nbytes, place = self._nbytes(number), self._address(number, "column")
@@ -1135,10 +1307,15 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     def _cell(self, number: int) -> str:
         """The element ``j`` of the vector in the box."""
-        assert self.shape.tile is not None
-        inner = [axis for axis, side in enumerate(self.shape.tile.sides[:-1]) if side > 1]
-        steps = self._cell_steps(number)
-        return f"b{number}[{' + '.join(f'h{axis} * {steps[axis]}' for axis in inner)} + at_column + j]"
+        tile = self.shape.tile
+        assert tile is not None
+        steps, _ = self._cell_steps(number)
+        edge, rest = self.shape.rank - tile.crossed, "(at_column + j)"
+        terms = [f"h{axis} * {steps[axis]}" for axis in range(edge) if tile.sides[axis] > 1]
+        for axis in range(self.shape.rank - 1, edge, -1):
+            terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
+            rest = f"{rest} / {tile.sides[axis]}"
+        return f"b{number}[{' + '.join([*terms, f'{rest} * {steps[edge]}'])}]"
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width

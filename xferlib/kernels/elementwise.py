@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from xferlib._core.arrays import check_number
+from xferlib._core.arrays import check_dtype, check_number
+from xferlib._core.dtypes import name_of
 from xferlib._runtime.checks import NoPublicConstructor
 from xferlib.errors import KernelTypeError, quote
 from xferlib.kernels import cuda_signature, signature
@@ -275,16 +276,16 @@ def elementwise(
 
 
 @cache
-def _kernel() -> ElementwiseKernel:
-    return elementwise("T x", "U y", "y = x", name="xferlib_cast")
+def conversion(name: str, *, saturate: bool) -> ElementwiseKernel:
+    """The kernel that converts to a dtype; ``saturate`` as `Traced.astype` has it."""
+    return elementwise(lambda x: x.astype(name, saturate=saturate), name="xferlib_cast")
 
 
 @cache
-def conversion(name: str, *, saturate: bool) -> ElementwiseKernel:
-    """The kernel that converts to a dtype; ``saturate`` as `Traced.astype` has it."""
-    return elementwise(lambda x: x.astype(name, saturate=saturate), name=f"xferlib_to_{name}")
+def _conversion_to(dtype: Any) -> ElementwiseKernel:
+    return conversion(name_of(check_dtype(dtype)), saturate=False)
 
 
 def cast_into(dst: Any, src: Any) -> None:
     """``dst[...] = src``, converted to the dtype of ``dst``, on the current stream; equal shapes."""
-    _kernel()(src, dst)
+    _conversion_to(dst.dtype)(src, out=dst)

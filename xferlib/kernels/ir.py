@@ -218,6 +218,8 @@ class Builder:
         self.math = math
         self.reads_bits = False
         """Whether the source reads the bits of floats, so that a NaN that it computes must be the one of `one_nan`."""
+        self.saturates = False
+        """Whether `cast` to a float8 saturates, as the constructors of CUDA's types do."""
         self.work = 0
         """The work of making the program so far, about 1e6 a second, which front ends bound by `MOST_STEPS`.
 
@@ -299,7 +301,25 @@ class Builder:
             if dtype == BOOL:
                 return self.truth(value)
             return self.cast(self.real(value), dtype)
+        if self.saturates and dtypes.is_float8(dtype):
+            value = self.saturate(value, dtype)
         return self.emit("cast", dtype, (value,))
+
+    def saturate(self, value: Node, dtype: DType) -> Node:
+        """``value`` between the finite limits of a float8, infinity too; NaN stays. What rounds to a limit is one."""
+        if is_complex(value.dtype):
+            value = self.real(value)
+        if dtypes.small_float(value.dtype) is not None:
+            value = self.cast(value, FLOAT32)
+        most = int(dtypes.float_info(dtype).max)
+        if value.dtype.kind not in "fiu" or (is_integer(value.dtype) and np.iinfo(value.dtype).max <= most):
+            return value
+        high = self.const(most, value.dtype)
+        value = self.select(self.op("gt", value, high), high, value)
+        if value.dtype.kind == "u":
+            return value
+        low = self.const(-most, value.dtype)
+        return self.select(self.op("lt", value, low), low, value)
 
     def bitcast(self, value: Node, dtype: DType) -> Node:
         assert value.dtype.itemsize == dtype.itemsize

@@ -27,7 +27,7 @@ from xferlib._runtime import process, threads
 from xferlib._runtime.checks import user_site
 from xferlib.errors import KernelCompileError, KernelError, XferWarning
 from xferlib.kernels import host_compiler, native_source
-from xferlib.kernels.ir import LEAVES, Program, facts, layout_of_call
+from xferlib.kernels.ir import LEAVES, Node, Program, facts, layout_of_call
 from xferlib.kernels.native_source import HEAD, STORED_BLOCK, FailureSite, NativeSource
 from xferlib.kernels.numpy_engine import (
     NumpyPlan,
@@ -274,7 +274,8 @@ def wait_until_idle() -> None:
 # --- plans
 
 _PER_BYTE_NS = 0.03
-_PER_NODE_NS = 0.1
+_PER_NODE_NS, _PER_BITS_NS = 0.1, 0.01
+"""Of an operation, and of one on conditions and integers of up to 32 bits: a rounding to a float8 has 20 of these."""
 _SLOW_NS = {"gather": 0.5, "update": 2.0, "loop": 100.0, "fmod": 5.0, "div": 0.5, "sqrt": 0.5, "call": 3.0}
 _INTEGER_DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
 _CHUNK, _CHUNK_NS = 1 << 20, 2e7
@@ -286,8 +287,13 @@ _LOOP_CHUNK = 4096
 def _ns_per_element(program: Program) -> float:
     nodes = [node for node in program.nodes if node.op not in LEAVES]
     moved = sum(param.dtype.itemsize for param in program.params if not param.is_scalar)
-    slow = sum(_SLOW_NS.get(node.op, 2.0 if node.op in _INTEGER_DIVISIONS else 0.0) for node in nodes)
-    return _PER_BYTE_NS * moved + _PER_NODE_NS * len(nodes) + slow
+    return _PER_BYTE_NS * moved + sum(map(_ns_of_node, nodes))
+
+
+def _ns_of_node(node: Node) -> float:
+    slow = _SLOW_NS.get(node.op, 2.0 if node.op in _INTEGER_DIVISIONS else 0.0)
+    is_of_bits = not slow and all(each.dtype.kind in "bu" and each.dtype.itemsize <= 4 for each in node.args)
+    return slow + (_PER_BITS_NS if is_of_bits or node.op == "bitcast" else _PER_NODE_NS)
 
 
 class _Scratch(threading.local):

@@ -1230,3 +1230,79 @@ static inline float xf_erf_f16(float x) {
   p = xf_half_exp(size * xf_poly_half_erfc(size), &scale);
   return x != x ? x : xf_signed(size < 1.0f ? y : 1.0f - XF_MAF(p, scale, scale), x);
 }
+
+//: bfloat16_exp: half_exp
+// Those of bfloat16 are likewise right for all its numbers, but for angles of more than 2^23, which need the slow form.
+// exp(x) = ((1 + p) * near) * far, whose product may be too large or too small for one float.
+static inline float xf_bfloat16_exp(float x, float *near, float *far) {
+  float whole = XF_MAF(x, 0x1.715476p+0f, XF_WHOLE_F), k = whole - XF_WHOLE_F;
+  float r = XF_MAF(k, 0x1.05c610p-29f, XF_MAF(k, -0x1.62e430p-1f, x));
+  int count = (int)(xf_bits_of_float(whole) - 0x4b400000u), half = count >> 1;
+  *near = xf_float_of_bits((unsigned int)(half + 127) << 23);
+  *far = xf_float_of_bits((unsigned int)(count - half + 127) << 23);
+  return XF_MAF(r * r, xf_poly_half_exp(r), r);
+}
+
+//: exp_bf16: bfloat16_exp
+static inline float xf_exp_bf16(float x) {
+  float near, far, p = xf_bfloat16_exp(xf_limit(x, 104.0f), &near, &far), y = XF_MAF(p, near, near) * far;
+  return x != x ? x : y;
+}
+
+//: expm1_bf16: bfloat16_exp
+static inline float xf_expm1_bf16(float x) {
+  float near, far, p = xf_bfloat16_exp(xf_limit(x, 104.0f), &near, &far);
+  float inverse = xf_float_of_bits(0x7f000000u - xf_bits_of_float(far)), y = XF_MAF(p, near, near - inverse) * far;
+  return ((x != x) | (x == 0.0f)) ? x : y;
+}
+
+//: tanh_bf16: tanh_f16
+static inline float xf_tanh_bf16(float x) { return xf_tanh_f16(x); }
+
+//: log_bf16: half_log
+static inline float xf_log_bf16(float x) {
+  unsigned int is_small = 0u - (x < 0x1p-126f), bits = xf_bits_of_float(x), above;
+  float raised = x * 0x1p24f, r, y;
+  bits = (bits & ~is_small) | (xf_bits_of_float(raised) & is_small);
+  above = bits - 0x3f3504f3u;
+  r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
+  y = xf_half_log(r, (float)((int)above >> 23) - (float)(is_small & 24u));
+  y = x < XF_INFINITY ? y : x;
+  y = x > 0.0f ? y : XF_NAN;
+  return x == 0.0f ? -XF_INFINITY : y;
+}
+
+//: log1p_bf16: half_log
+static inline float xf_log1p_bf16(float x) {
+  float sum = 1.0f + x, lost = x - (sum - 1.0f), y, r;
+  unsigned int bits = xf_bits_of_float(sum), above = bits - 0x3f3504f3u;
+  float scale = x < 0x1p64f ? xf_float_of_bits(0x3f800000u - (above & 0xff800000u)) : 0.0f;
+  r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
+  y = xf_half_log(XF_MAF(lost, scale, r), (float)((int)above >> 23));
+  y = x < XF_INFINITY ? y : x;
+  y = x > -1.0f ? y : XF_NAN;
+  y = x == -1.0f ? -XF_INFINITY : y;
+  return x == 0.0f ? x : y;
+}
+
+//: bfloat16_sin: base
+// The multiple of pi is found for smaller numbers.
+static inline int xf_is_far(float x) {
+  float size = xf_abs_f32(x);
+  return (size >= 0x1p23f) & (size < XF_INFINITY);
+}
+
+//: sin_bf16: sin_f16 bfloat16_sin sin
+static inline float xf_sin_bf16(float x, int *flag) {
+  *flag |= xf_is_far(x);
+  return xf_sin_f16(x);
+}
+
+//: cos_bf16: cos_f16 bfloat16_sin cos
+static inline float xf_cos_bf16(float x, int *flag) {
+  *flag |= xf_is_far(x);
+  return xf_cos_f16(x);
+}
+
+//: arctan_bf16: arctan_f16
+static inline float xf_arctan_bf16(float x) { return xf_arctan_f16(x); }

@@ -19,14 +19,20 @@ from pathlib import Path
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
+from xferlib.kernels.small_floats import is_bfloat16
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
-OF_HALF = frozenset({
-    "exp", "exp2", "expm1", "sinh", "cosh", "tanh", "log", "log2", "log10", "log1p", "arccosh", "arctanh", "sin", "cos",
-    "arcsin", "arccos", "arctan", "cbrt", "rsqrt", "erf",
-})  # fmt: skip
-"""Those that have a text for operands of float16 too."""
+OF_BFLOAT16 = frozenset({"exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan"})
+"""Those that have a text for operands of bfloat16 too."""
+OF_HALF = OF_BFLOAT16 | {
+    "exp2", "sinh", "cosh", "log2", "log10", "arccosh", "arctanh", "arcsin", "arccos", "cbrt", "rsqrt", "erf",
+}  # fmt: skip
+"""Those that have one for operands of float16."""
+_ENDING = "_bf16"
+"""Of the ``attr`` of a call whose operand and result are numbers of bfloat16, in float32."""
+UNCERTAIN = frozenset({("sin", "bfloat16"), ("cos", "bfloat16")})
+"""Those of these that have a slow form."""
 BINARY = frozenset({"power", "arctan2", "fmod"})
 
 
@@ -59,17 +65,21 @@ def collect_sections(sections: Sections, names: Iterable[str]) -> list[str]:
 def expand(program: Program) -> Program:
     """The program as C computes it: `formulas.expand`, and calls of float16 where one of float32 is rounded to it.
 
-    Their operands are float32, which hold numbers of float16.
+    Their operands are float32, which hold numbers of float16. Likewise of bfloat16, whose numbers are integers here.
     """
     program = formulas.expand(program)
-    if not any(map(_is_of_half, program.nodes)):
+    if not any(_is_of_half(node) or _is_of_bfloat16(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
-        if not _is_of_half(node):
-            return None
-        call = node.args[0]
-        return b.emit("call", FLOAT16, (b.cast(copies[id(call.args[0].args[0])], FLOAT32),), call.attr)
+        if _is_of_half(node):
+            call = node.args[0]
+            return b.emit("call", FLOAT16, (b.cast(copies[id(call.args[0].args[0])], FLOAT32),), call.attr)
+        if _is_of_bfloat16(node):
+            call = node.args[0]
+            own = b.emit("call", FLOAT32, (copies[id(call.args[0])],), call.attr + _ENDING)
+            return b.emit(node.op, node.dtype, (own,))
+        return None
 
     return formulas.rebuild(program, replacement)
 
@@ -80,6 +90,20 @@ def _is_of_half(node: Node) -> bool:
     call = node.args[0]
     is_own = call.op == "call" and call.attr in OF_HALF and call.dtype == (FLOAT64 if call.attr == "erf" else FLOAT32)
     return is_own and call.args[0].op == "cast" and call.args[0].args[0].dtype == FLOAT16
+
+
+def _is_of_bfloat16(node: Node) -> bool:
+    if node.op != "narrow":
+        return False
+    call = node.args[0]
+    is_own = call.op == "call" and call.dtype == FLOAT32 and call.attr in OF_BFLOAT16
+    return is_own and is_bfloat16(call.args[0])
+
+
+def split_call(node: Node) -> tuple[str, str]:
+    """The function of a call, and the dtype of its C text."""
+    name = str(node.attr)
+    return (name.removesuffix(_ENDING), "bfloat16") if name.endswith(_ENDING) else (name, node.dtype.name)
 
 
 @functools.cache
@@ -96,6 +120,7 @@ def text(names: Iterable[str]) -> str:
 
     The names are those of a ``call`` of the representation. One of ``NAME_f16`` defines ``static inline float
     xf_NAME_f16(float x)`` alone: the float that is rounded to the right float16, for a float that holds a float16.
+    ``NAME_bf16`` is the same of bfloat16; those of angles take a flag, and have the slow form of float32.
     """
     sections = _sections()
     return "".join(sections[each][1] for each in collect_sections(sections, names))

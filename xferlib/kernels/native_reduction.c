@@ -31,6 +31,12 @@ typedef struct XF_PACKED { long long x, y; } xf_words;
     ++index[a - 1]; \
   }
 enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
+/* Not copied for each size of elements: that takes a compiler long, and a call copies many. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define XF_ONCE __attribute__((noinline, noclone))
+#else
+#define XF_ONCE
+#endif
 /* Elements from number `at` on, in C order; of two axes or more. */
 #define XF_GATHER(T) do { \
     typedef T word XF_ANY; \
@@ -54,7 +60,7 @@ enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
       XF_CARRY(last) \
     } \
   } while (0)
-static void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
+XF_ONCE static void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
                       const long long *extent, const long long *stride) {
   long long index[64];
   const long long last = rank - 1, apart = stride[last];
@@ -142,7 +148,7 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
     } \
   } while (0)
 /* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
-static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
+XF_ONCE static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
                     long long rank, const long long *extent, const long long *stride) {
   switch (size) {
   case 1: XF_FILL(unsigned char); break;
@@ -200,8 +206,54 @@ static void xf_widen(float *to, const unsigned short *from, long long n) {
 #endif
   for (; i < n; ++i) to[i] = xf_from_half(from[i]);
 }
+//: few
+/* The sum of n groups of `unit` elements, in P lanes: of eight groups at a time, then level by level. Behind a group there are
+   as many elements as fill the lanes. */
+#ifdef XF_SHUFFLE
+#define XF_LANES(T, P) typedef T xf_lanes_##P __attribute__((vector_size(P * sizeof(T)))); \
+  typedef T xf_any_lanes_##P __attribute__((vector_size(P * sizeof(T)), aligned(sizeof(T)), may_alias));
+#define XF_OF_LANES(P, r, a, SIGN, b) r = a SIGN b
+#else
+#define XF_LANES(T, P) typedef struct { T of[P]; } xf_lanes_##P; typedef xf_lanes_##P xf_any_lanes_##P;
+#define XF_OF_LANES(P, r, a, SIGN, b) for (int t = 0; t < P; ++t) r.of[t] = a.of[t] SIGN b.of[t]
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+#define XF_ONE_BY_ONE _Pragma("GCC unroll 1") /* what is unrolled already takes a compiler long enough */
+#else
+#define XF_ONE_BY_ONE
+#endif
+#define XF_FEW_OF(P, T, SIGN) \
+XF_LANES(T, P) \
+static void xf_levels_##P(xf_lanes_##P *v, long long n) { \
+  XF_ONE_BY_ONE \
+  for (; n > 1; n -= n / 2) { \
+    XF_ONE_BY_ONE \
+    for (long long i = 0; i < n / 2; ++i) XF_OF_LANES(P, v[i], v[2 * i], SIGN, v[2 * i + 1]); \
+    if (n & 1) v[n / 2] = v[n - 1]; \
+  } \
+} \
+static void xf_few_##P(T *to, const T *e, long long unit, long long n) { \
+  xf_lanes_##P v[XF_MOST_FEW / 2 / 8 + 8], x[8]; \
+  long long m = 0; \
+  XF_ONE_BY_ONE \
+  for (; n >= 8; n -= 8, e += 8 * unit, ++m) { \
+    for (int k = 0; k < 8; ++k) x[k] = *(const xf_any_lanes_##P *)(e + k * unit); \
+    for (int k = 0; k < 4; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
+    for (int k = 0; k < 2; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
+    XF_OF_LANES(P, v[m], x[0], SIGN, x[1]); \
+  } \
+  XF_ONE_BY_ONE \
+  for (long long k = 0; k < n; ++k) v[m + k] = *(const xf_any_lanes_##P *)(e + k * unit); \
+  xf_levels_##P(v + m, n); \
+  xf_levels_##P(v, m + (n > 0)); \
+  *(xf_any_lanes_##P *)to = v[0]; \
+}
 //: entry
 XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
                          char *const *p, char *const *to) {
-  if (along) xf_rows(row, last_row, part, g, p, to); else xf_columns(row, last_row, part, g, p, to);
+  switch (along) {
+  case 0: xf_columns(row, last_row, part, g, p, to); break;
+  case 1: xf_rows(row, last_row, part, g, p, to); break;
+  default: xf_narrow(row, last_row, part, g, p, to);
+  }
 }

@@ -32,12 +32,15 @@ from xferlib.kernels.ir import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    Builder,
     CallLayout,
     DType,
     Node,
+    Param,
     Program,
     ReductionSpec,
     bodies,
+    build_reduction,
     is_complex,
     is_float,
     is_order_free,
@@ -68,11 +71,19 @@ SEARCHED = 1 << 14
 """Elements whose extremum is found before its place."""
 SLAB = 4096
 """Elements that are brought into their order at a time, in memory on the stack."""
-_HEAD = 10
+FEW = 2 * CHUNK
+"""Elements of a few adjacent results that are combined together."""
+_LANES_OF_FEW = (2, 4, 8, 16)
+"""Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
+_HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _LINE_NBYTES = 64
+_WORD_NBYTES = 16
+"""Of the greatest elements that are brought into order as one."""
+_COLUMNS, _ROWS, _NARROW = range(3)
+"""The functions of a compiled reduction, as `xf_fold` numbers them."""
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
 _PER_BYTE_NS, _PER_NODE_NS, _PER_RESULT_NS = 0.03, 0.05, 20.0
@@ -316,35 +327,63 @@ class _Streams:
 
     As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step half of
     them is exchanged: two vectors give one with the sums of neighbours in both, those of the second in the odd places.
-    The parts of a complex array that is summed stay beside each other.
     """
 
-    def __init__(self, ops: list[str], dtype: DType, sources: list[str], array: int | None) -> None:
-        self._ops = ops
+    def __init__(self, ops: list[str], dtype: DType, sources: list[str]) -> None:
+        self.ops = ops
         self._dtype = dtype
         self._sources = sources
         """The elements of each accumulator where nothing is mapped; else empty."""
-        self._array = array
-        """The complex array."""
-
-    @property
-    def is_interleaved(self) -> bool:
-        return self._array is not None
 
     def text(self) -> str:
-        unit, size = 1 + self.is_interleaved, self._dtype.itemsize
-        parts = ["#define XF_NODE 0\n"]
+        size = self._dtype.itemsize
+        parts = ["#define XF_NODE 0\n#define XF_NODE_2 0\n"]
         for nbytes in (16, 32, 64):
             lanes = nbytes // size
-            node = lanes // unit
-            if node >= 4:
-                parts.append(f"#if XF_WIDTH == {nbytes}\n#undef XF_NODE\n#define XF_NODE {node}\n")
-                parts.append(self._types("xf", lanes))
-                parts += [self._tree(op, lanes, unit) for op in sorted({*self._ops})]
-                parts.append("#endif\n")
+            if lanes < 4:
+                continue
+            parts.append(f"#if XF_WIDTH == {nbytes}\n#undef XF_NODE\n#define XF_NODE {lanes}\n")
+            parts.append(self._types("xf", lanes))
+            parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
+            parts += [self._tree(op, lanes, 1) for op in sorted({*self.ops})]
+            if lanes >= 8 and self.is_one:
+                parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes, 2)}")
+            parts.append("#endif\n")
         if self.row is not None:
-            parts.append(self._across(self._ops[0]))
+            parts.append(self._across(self.ops[0]))
+        if self.is_one:
+            parts.append(self._few())
         return "".join(parts)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there is one accumulator, of which a few adjacent results are computed together."""
+        return len(self.ops) == 1
+
+    @property
+    def most_few(self) -> int:
+        return _LINE_NBYTES // self._dtype.itemsize
+
+    def _few(self) -> str:
+        """``xf_few``: the sums of ``n`` groups of ``unit`` elements, in ``to``, which has room for ``lanes``."""
+        kind, sign, op = c_type(self._dtype), _SIGNS[self.ops[0]], self.ops[0]
+        lanes_of_few = [each for each in _LANES_OF_FEW if each <= self.most_few]
+        defined = "".join(f"XF_FEW_OF({lanes}, {kind}, {sign})\n" for lanes in lanes_of_few)
+        cases = " ".join(f"case {lanes}: xf_few_{lanes}(to, e, unit, n); break;" for lanes in lanes_of_few)
+        return f"""#define XF_MOST_FEW {FEW}
+{_section("few")}{defined}
+static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, long long lanes) {{
+#if XF_NODE_2
+  if (unit == 2 && n == {CHUNK}) {{
+    {kind} v[{FEW} / XF_NODE_2];
+    xf_tree_{op}_2(v, e, 1);
+    xf_few_2(to, v, 2, {CHUNK} / XF_NODE_2);
+    return;
+  }}
+#endif
+  switch (lanes) {{ {cases} }}
+}}
+"""
 
     def _types(self, prefix: str, lanes: int) -> str:
         size, kind = self._dtype.itemsize, c_type(self._dtype)
@@ -396,10 +435,9 @@ class _Streams:
         return f"{prefix}_{op}_{unit * half}({', '.join(both)})"
 
     def _tree(self, op: str, lanes: int, unit: int) -> str:
-        node, kind = lanes // unit, c_type(self._dtype)
+        node, kind, name = lanes // unit, c_type(self._dtype), f"xf_tree_{op}" + ("_2" if unit == 2 else "")
         return (
-            f"{self._steps('xf', op, lanes, unit)}"
-            f"static void xf_tree_{op}({kind} *to, const {kind} *e, int is_far) {{\n"
+            f"static void {name}({kind} *to, const {kind} *e, int is_far) {{\n"
             f"  for (int i = 0; i < {CHUNK // (node * node)}; ++i, e += {node * lanes}, to += {lanes}) {{\n"
             f"    if (is_far) {{ XF_AHEAD(e, {node * lanes} * sizeof *e); }}\n"
             f"    *(xf_any *)to = {self._all('xf', op, f'e + {{}} * {lanes}', unit, 0, node)};\n  }}\n}}\n"
@@ -431,37 +469,18 @@ class _Streams:
 
     def end(self) -> str:
         """Combine the nodes of whole chunks, as far as vectors do."""
-        if self._array is None:
-            trees = " ".join(f"xf_tree_{op}(a{k}, a{k}, 0);" for k, op in enumerate(self._ops))
-            return f"""
-#if XF_NODE
-    if (n == {CHUNK}) {{ {trees} n = {CHUNK} / XF_NODE; }}
-#endif"""
+        trees = " ".join(f"xf_tree_{op}(a{k}, a{k}, 0);" for k, op in enumerate(self.ops))
         return f"""
 #if XF_NODE
-    if (whole == {CHUNK}) {{ xf_tree_add(v, v, 0); n = whole = {CHUNK} / XF_NODE; }}
-    for (long long i = 0; i < whole; ++i) {{ a0[i] = v[2 * i]; a1[i] = v[2 * i + 1]; }}
+    if (n == {CHUNK}) {{ {trees} n = {CHUNK} / XF_NODE; }}
 #endif"""
 
     def take(self, into_w: str) -> str:
         """Take ``q`` elements of a whole chunk; ``into_w`` maps them."""
-        if self._array is not None:
-            e, kind = f"e{self._array}", c_type(self._dtype)
-            return f"""
-#if XF_NODE
-      if (is_whole) {{
-        if (q < m) for (long long j = done; j < done + q; ++j) {{
-          t[2 * j] = {e}[j - done].x; t[2 * j + 1] = {e}[j - done].y;
-        }}
-        if (done + q == m) {{
-          xf_tree_add(v + 2 * n, q == m ? (const {kind} *){e} : t, q == m && is_direct{self._array});
-        }}
-      }} else
-#endif"""
-        mapped = " ".join(f"xf_tree_{op}(a{k} + n, w{k}, 0);" for k, op in enumerate(self._ops))
+        mapped = " ".join(f"xf_tree_{op}(a{k} + n, w{k}, 0);" for k, op in enumerate(self.ops))
         direct = " ".join(
             f"xf_tree_{op}(a{k} + n, {source}, {f'is_direct{source[1:]}' if source[0] == 'e' else 0});"
-            for k, (op, source) in enumerate(zip(self._ops, self._sources, strict=False))
+            for k, (op, source) in enumerate(zip(self.ops, self._sources, strict=False))
         )
         mapping = f"{{ {into_w} if (done + q == m) {{ {mapped} }} }}"
         return f"""
@@ -491,20 +510,48 @@ def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
             sources.append(f"e{loaded.attr}")
         elif each.op == "cast" and loaded.dtype == FLOAT16:
             sources.append(f"re{loaded.attr}")
-    parts = [
-        (each.op, each.args[0].attr) for each in mapped if each.op in ("real", "imag") and each.args[0].op == "load"
-    ]
-    array = None
-    if ops == ["add", "add"] and len(parts) == 2 and parts == [("real", parts[0][1]), ("imag", parts[0][1])]:
-        array = int(parts[0][1])
-    return _Streams(ops, dtype, sources if len(sources) == count else [], array)
+    return _Streams(ops, dtype, sources if len(sources) == count else [])
+
+
+def _split_parts(spec: ReductionSpec) -> ReductionSpec | None:
+    """The reduction of either part of complex numbers whose real and imaginary parts are summed; None of any other."""
+    mapped = [store.value for store in spec.map_program.stores]
+    found = [store.value for store in spec.post.stores]
+    is_sum = [each.op for each in mapped] == ["real", "imag"] and all(each.args[0].op == "load" for each in mapped)
+    if not is_sum or spec.inputs != 1 or [each.op for each in found] != ["complex"]:
+        return None
+    if [store.value.op for store in spec.combine.stores] != ["add", "add"] or _find_streams(
+        spec.map_program, spec.combine
+    ) is None:
+        return None
+    copies: dict[int, Node] = {}
+
+    def finish(b: Builder, accumulators: list[Node], in_size: Node, out_size: Node) -> list[Node]:
+        leaves = [*accumulators, *accumulators, in_size, out_size]
+        for node in spec.post.nodes:
+            args = tuple(copies[id(each)] for each in node.args)
+            copies[id(node)] = leaves[node.attr] if node.op == "load" else b.emit(node.op, node.dtype, args, node.attr)
+        return [copies[id(found[0].args[0])]]
+
+    params = [Param(name=spec.map_program.params[0].name, dtype=mapped[0].dtype)]
+    parts = build_reduction(
+        params,
+        lambda b, x: x,
+        lambda b, x, y: [b.op("add", x[0], y[0])],
+        finish,
+        identity=None,
+        math=spec.map_program.math,
+    )
+    is_alike = copies[id(found[0].args[0])] is copies[id(found[0].args[1])]
+    return parts if is_alike else None
 
 
 class _ReductionWriter:
     """Writes the text of a reduction."""
 
-    def __init__(self, spec: ReductionSpec) -> None:
+    def __init__(self, spec: ReductionSpec, *, split: bool) -> None:
         self.spec = spec
+        self._results_text = "rows / 2" if split else "rows"
         self.map, self.post = expand(spec.map_program), expand(spec.post)
         self.programs = (self.map, expand(spec.combine), self.post)
         params = self.map.params[: spec.inputs]
@@ -526,6 +573,8 @@ class _ReductionWriter:
         elif not self.is_free:
             self.whole = None
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
+        takes_few = self.streams is not None and self.streams.is_one and not spec.map_program.keeps_order
+        self.most_few = self.streams.most_few if self.streams is not None and takes_few else 0
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
@@ -646,7 +695,8 @@ class _ReductionWriter:
             for k, (dtype, value) in enumerate(zip(self.spec.accumulators, values, strict=True))
         ]
         count = len(taken)
-        loads = {k: f"z{k}" for k in range(count)} | {count: "rows * count", count + 1: "rows"}
+        rows = self._results_text
+        loads = {k: f"z{k}" for k in range(count)} | {count: f"({rows} * count)", count + 1: f"({rows})"}
         body, results = evaluate(self.post, loads, {})
         out = " ".join(
             f"o{k}[{at}] = {to_memory(result, dtype)};"
@@ -661,7 +711,7 @@ class _ReductionWriter:
             [
                 support_text(self.programs), _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
-                self._halve(), self._rows(), self._columns(), self._join(), _section("entry"),
+                self._halve(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
             ]
         )  # fmt: skip
 
@@ -685,8 +735,13 @@ class _ReductionWriter:
             lines.append(f"const {kind} s{number} = *(const {kind} *)p[{number}];")
         return "\n  ".join(lines)
 
-    def _range(self) -> str:
-        return "const long long begin = part * g[4], end = parts == 1 || begin + g[4] > count ? count : begin + g[4];"
+    def _range(self, scale: str = "1") -> str:
+        """The elements of a part, or ``scale`` times as many."""
+        return (
+            "const long long first_ = part * g[4];\n"
+            "  const long long last_ = parts == 1 || first_ + g[4] > count ? count : first_ + g[4];\n"
+            f"  const long long begin = first_ * {scale}, end = last_ * {scale};"
+        )
 
     def _bases(self) -> str:
         """The addresses of the row's elements."""
@@ -716,11 +771,26 @@ static long long xf_halve(long long n, int levels, {taken}) {{
     # The elements of a row are read in runs. Where an axis has the least stride, but others are inside it, a run is
     # brought into order in a buffer: as many steps along that axis as fit, or as a line of the cache has.
     def _rows(self) -> str:
+        body = self._blocks()
+        if self.is_free:
+            body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
+        return self._walk(
+            "xf_rows",
+            f"  {self._each(self._row_memory())}\n",
+            body,
+            f"""\
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    if (parts > 1) {{ {self._keep("a{0}[0]", "row")} }} else {{ {self._results("a{0}[0]", "place")} }}""",
+        )
+
+    def _walk(self, name: str, memory: str, body: str, end: str, unit: str = "1", wide: str = "1") -> str:
+        """A function of rows of elements, or of words of ``wide`` elements, each row for ``unit`` results."""
         buffers, direct, is_direct, room = [], [], [], "0"
         for number in self.arrays:
-            kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            kind, size = storage_type(self._dtype(number)), f"{self._dtype(number).itemsize} * {wide}"
             buffers.append(
-                f"char *const f{number} = slab * inside > {SLAB} ? to[{len(self.types)}] + {room} : (char *)b{number};"
+                f"char *const f{number} = slab * inside * {wide} > {SLAB} ? to[{len(self.types)}] + {room} "
+                f": (char *)b{number};"
             )
             room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
             is_direct.append(f"is_direct{number}")
@@ -730,35 +800,83 @@ static long long xf_halve(long long n, int levels, {taken}) {{
                 f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));"
             )
         pointers = " ".join(f"const {storage_type(self._dtype(number))} *e{number} = 0;" for number in self.arrays)
-        body = self._blocks()
-        if self.is_free:
-            body = self._search(self.values) if isinstance(self.values, _First) else self._lanes()
-        room_of_parts = (
-            f"\n  {self.types[0]} t[{2 * CHUNK}], v[{2 * CHUNK}];"
-            if self.streams and self.streams.is_interleaved
-            else ""
-        )
         return f"""\
-static void xf_rows(long long row, long long last_row, long long part, const long long *g, char *const *p,
+static void {name}(long long row, long long last_row, long long part, const long long *g, char *const *p,
                     char *const *to) {{
   {self._geometry()}
-  {self._range()}
   const long long u = g[6], slab = g[7], inside = g[8], is_gathered = !inside;
   {self._buffers(SLAB, CHUNK)}
+{memory}  {self._range(f"{unit} / {wide}")}
   {" ".join(buffers)}
-  {self._each(self._row_memory())}{room_of_parts}
-  for (; row < last_row; ++row) {{
+  for (; row < last_row; row += {unit}) {{
     {self._bases()}
     {" ".join(direct)}
     const long long step = {" && ".join(is_direct) or "1"} ? extent[u] : slab;
     long long at = begin, left = 0;
     {pointers}
 {body}
-    const long long place = xf_offset(row, kept, kept_extent, places);
-    if (parts > 1) {{ {self._keep("a{0}[0]", "row")} }} else {{ {self._results("a{0}[0]", "place")} }}
+{end}
   }}
 }}
 """
+
+    def _few(self) -> str:
+        """``xf_narrow``: a few results side by side, whose elements are groups of ``unit``, or words."""
+        if self.streams is None or not self.streams.is_one:
+            return "#define xf_narrow xf_rows\n"
+        kind, source = self.types[0], self.streams.row
+        mapped = f"""for (long long j = 0; j < q * wide; ++j) {self._map("[j]", "[j]", "0", "w[done * wide + j]")}"""
+        taken = whole = ""
+        if source is not None:
+            whole = (
+                f"if (is_direct{source} && reduced == 1 && lanes == unit && end - begin <= most) xf_few(v, "
+                f"(const {kind} *)(base{source} + begin * r{source}[0]), unit, (end - begin) * wide / unit, lanes);\n"
+                "    else "
+            )
+            taken = (
+                f"if (q == m && (lanes == unit || left * wide >= q * wide + lanes)) "
+                f"xf_few(v, e{source}, unit, m * wide / unit, lanes);\n      else "
+            )
+        sign = _SIGNS[self.streams.ops[0]]
+        return self._walk(
+            "xf_narrow",
+            f"""\
+  const long long unit = kept_extent[kept - 1], wide = g[10], apart = places[kept - 1];
+  const long long lanes = unit > 8 ? 16 : unit > 4 ? 8 : unit > 2 ? 4 : 2, most = {FEW} / lanes * unit / wide;
+  {kind} v[16] = {{0}}, w[{FEW} + 16], c[{LEVELS}][16];
+""",
+            f"""\
+    long long turn = 0;
+    {whole}for (;; ++turn) {{
+      const long long m = end - at < most ? end - at : most;
+      for (long long done = 0, q; done < m; done += q) {{
+{self._find_run("at + done", "wide")}
+      q = left < m - done ? left : m - done;
+      {f"if (q * wide > {CHUNK}) q = {CHUNK} / wide;" if self._converts else ""}
+      {self._convert("q * wide")}
+      {taken}{{
+        XF_INDEPENDENT
+        {mapped}
+        if (done + q == m) xf_few(v, w, unit, m * wide / unit, lanes);
+      }}
+      {self._advance("q", "wide")}
+      }}
+      at += m;
+      if (at == end) break;
+      int level = 0;
+      for (; turn >> level & 1; ++level) for (int t = 0; t < 16; ++t) v[t] = c[level][t] {sign} v[t];
+      for (int t = 0; t < 16; ++t) c[level][t] = v[t];
+    }}
+    for (int level = 0; turn >> level; ++level)
+      if (turn >> level & 1) for (int t = 0; t < 16; ++t) v[t] = c[level][t] {sign} v[t];""",
+            f"""\
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    for (long long t = 0; t < unit; ++t) {{
+      if (parts > 1) {{ {self._keep("v[t]", "row + t")} }} else {{ {self._results("v[t]", "place + t * apart")} }}
+    }}""",
+            "unit",
+            "wide",
+        )
 
     def _row_memory(self) -> str:
         if isinstance(self.values, _First):
@@ -767,19 +885,19 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
             return f"{{T}} a{{k}}[{self.lanes}];"
         return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
-    def _find_run(self, at: str) -> str:
-        """Let ``e`` be the elements from number ``at`` on, and ``left`` how many there are."""
+    def _find_run(self, at: str, wide: str = "1") -> str:
+        """Let ``e`` be the words of ``wide`` elements from number ``at`` on, and ``left`` how many there are."""
         lines = []
         for number in self.arrays:
-            kind, size = storage_type(self._dtype(number)), self._dtype(number).itemsize
+            kind, size = storage_type(self._dtype(number)), f"{self._dtype(number).itemsize} * {wide}"
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
                 f"  if (is_gathered) {{ xf_gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
                 f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
-                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip;\n"
+                f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
                 f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
-                f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip; }} }}"
+                f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip * {wide}; }} }}"
             )
         return f"""\
       if (!left) {{
@@ -791,8 +909,8 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
         {chr(10).join(lines)}
       }}"""
 
-    def _advance(self, count: str) -> str:
-        return f"left -= {count}; " + " ".join(f"e{number} += {count};" for number in self.arrays)
+    def _advance(self, count: str, wide: str = "1") -> str:
+        return f"left -= {count}; " + " ".join(f"e{number} += {count} * {wide};" for number in self.arrays)
 
     def _collapse(self, count: str, combine: Callable[[str], str]) -> str:
         """Combine lanes; ``combine`` writes how lane ``t`` is with the one that far after it."""
@@ -947,15 +1065,11 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
           XF_INDEPENDENT
           for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
         }}"""
-        convert, whole = self._convert("q"), ""
-        if self.streams is not None:
-            whole = self.streams.take(into_w)
-            if self.streams.is_interleaved:
-                convert = f"if (!is_whole) {{ {convert} }}"
+        whole = self.streams.take(into_w) if self.streams else ""
         return f"""\
     long long turn = 0;
     for (;; ++turn) {{
-    long long n = 0, whole = 0;
+    long long n = 0;
     for (int chunk = 0; chunk < (XF_NODE ? XF_NODE : {CHUNKS}) && at < end; ++chunk) {{
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, first = n;
       const int is_whole = XF_NODE && m == {CHUNK};
@@ -963,7 +1077,7 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done")}
       q = left < m - done ? left : m - done;
-      {convert}
+      {self._convert("q")}
       {whole}
       if (q == m) {{
         XF_INDEPENDENT
@@ -980,7 +1094,6 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
       {self._advance("q")}
       }}
       n += nodes;
-      if (is_whole) whole = n;
       if (over) {{
         for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
         {self._move("a{0}[n]", "w{0}[0]")}
@@ -1017,7 +1130,11 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                 f"const int is_row{number} = !is_wide && reduced == 1 && r{number}[0] == {size};\n    "
                 f"const int is_unit{number} = !is_wide && k{number}[kept - 1] == {size} && "
                 f"(unsigned long long)base{number} % _Alignof({kind}) == 0 && "
-                f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    const {kind} *f{number}[{GROUP}];"
+                f"xf_are_multiples(r{number}, reduced, _Alignof({kind}));\n    "
+                f"const long long side{number} = inner * {size}; /* of results in memory: copied as one */\n    "
+                f"const long long word{number} = is_wide && k{number}[kept - 1] == {size} "
+                f"&& side{number} <= {_WORD_NBYTES} && !(side{number} & side{number} - 1) ? inner : 1;\n    "
+                f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
                 f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
@@ -1026,8 +1143,8 @@ static void xf_rows(long long row, long long last_row, long long part, const lon
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size}, steps, k{number}[kept - 1 - is_wide], "
-                f"m / steps, 1, 0, k{number} + kept - 1); "
+                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
                 "}"
             )
             names += [f"const {kind} *const e{number}_{j} = f{number}[{j}];" for j in range(GROUP)]
@@ -1238,8 +1355,9 @@ class NativeReduction(native_engine.NativeKernel):
     """The compiled functions of a reduction, or how far they are."""
 
     def __init__(self, spec: ReductionSpec) -> None:
-        super().__init__(spec.map_program, spec.combine, spec.post)
-        self.spec = spec
+        parts = _split_parts(spec)
+        self.spec, self.written, self.is_split = spec, parts or spec, parts is not None
+        super().__init__(self.written.map_program, self.written.combine, self.written.post)
         self.why_not = self.why_not or find_uncovered(self._programs)
 
     def takes(self, rows: int, count: int) -> bool:
@@ -1247,8 +1365,8 @@ class NativeReduction(native_engine.NativeKernel):
         return rows > 0 and count > 0 and not (self.spec.chooses and count >= _MOST_NUMBERED)
 
     def _build(self, target: host_compiler.Target) -> int | None:
-        writer = _ReductionWriter(self.spec)
-        self.tile = writer.tile
+        writer = _ReductionWriter(self.written, split=self.is_split)
+        self.tile, self.most_few = writer.tile, writer.most_few
         library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
@@ -1279,7 +1397,10 @@ class NativeReductionPlan:
 
     def __init__(self, kernel: NativeReduction, kept: CallLayout, reduced: CallLayout) -> None:
         self.kernel = kernel
-        spec = kernel.spec
+        spec = kernel.written
+        sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
+        if kernel.is_split:
+            kept = CallLayout((*kept.shape, 2), tuple((*strides, sizes[0]) for strides in kept.strides))
         self._rows, self._count = kept.size, reduced.size
         arrays = len(kept.strides)
         places = [math.prod(kept.shape[axis + 1 :]) for axis in range(len(kept.shape))]
@@ -1290,42 +1411,53 @@ class NativeReductionPlan:
         along = merge_axes(along) or [(1, *[0] * arrays)]
         keeps = keeps or [(1, *[0] * (1 + arrays))]
         inner, wide = keeps[-1][0], 1
-        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY:
+        nearest = min(map(_stride, along))
+        is_few = inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes)
+        is_few = is_few and _stride(keeps[-1][:-1]) * inner <= nearest
+        is_group = is_few and nearest == inner * sizes[0] and self._count >= 2 * GROUP
+        if inner < _FEW and len(keeps) > 1 and self._count <= _MANY and not is_group:
             wide = min(keeps[-2][0], kernel.tile // inner)
-        nearest, side = min(map(_stride, along)), inner * wide
+        side = inner * wide
         is_nearer = nearest <= _stride(keeps[-1][:-1])
         is_short = is_nearer and self._count <= _SHORT_ROW and inner >= 2 * GROUP
-        self._along = int((is_nearer and not is_short) or side < GROUP)
+        self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
         self._tile = side if wide > 1 else kernel.tile
-        sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
-        self._find_slab(along, sizes)
-        if not self._along:
+        words = 1
+        if is_few and wide == 1 and (inner < GROUP or self._count > _MANY):
+            self._along, self._tile = _NARROW, inner
+            if all(size * inner <= _WORD_NBYTES and size * inner & size * inner - 1 == 0 for size in sizes):
+                words, sizes = inner, [size * inner for size in sizes]
+            else:
+                along = merge_axes([*along, (inner, *sizes)])
+        self._find_slab(along, sizes, words)
+        if self._along == _COLUMNS:
             rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
             self._slab = 0, min(max(2 * GROUP, rows), kernel.tile), 1
         strides = [axis[1 + n] for n in range(arrays) for axes in (keeps, along) for axis in axes]
-        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide]
+        numbers = [self._count, self._rows, len(keeps), len(along), 0, 1, *self._slab, wide, words]
         extents = [axis[0] for axis in keeps] + [axis[-1] for axis in keeps] + [axis[0] for axis in along]
         self._geometry = [*numbers, *extents, *strides]
         self._pointers = ctypes.c_void_p * (spec.inputs + spec.outputs)
+        self._accumulators = spec.accumulators
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
-        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * self._along)
+        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * (self._along == _ROWS))
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 
-    def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int]) -> None:
+    def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int], words: int) -> None:
         """Choose the axis along which elements are read, how many of its steps at a time, and what is inside each."""
         last = len(along) - 1
         inside = [math.prod(axis[0] for axis in along[k + 1 :]) for k in range(last + 1)]
         axis = min(range(last + 1), key=lambda k: (_stride(along[k]), -k))
         if axis == last and last and along[last][0] < _LEAST_RUN:  # runs that are too short
-            self._slab, self._room_nbytes = (axis, CHUNK, 0), 0
+            self._slab, self._room_nbytes = (axis, CHUNK // words, 0), 0
             return
-        steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // inside[axis]), 0
+        steps, nbytes = max(1, (CHUNK if axis == last else SLAB) // words // inside[axis]), 0
         if axis < last and steps < min(along[axis][0], 2 * GROUP):
             steps = min(along[axis][0], max(2 * GROUP, _LINE_NBYTES // max(sizes)))
             nbytes = steps * inside[axis] * sum(sizes) + _LINE_NBYTES * len(sizes)
             if nbytes > _MOST_ROOM:
-                axis, steps, nbytes = last, CHUNK, 0
+                axis, steps, nbytes = last, CHUNK // words, 0
         self._slab, self._room_nbytes = (axis, steps, inside[axis]), nbytes if self._along else 0
 
     def _divide(self, most: int) -> tuple[Any, int, int, int]:
@@ -1340,7 +1472,7 @@ class NativeReductionPlan:
                 wanted = -(-self._count * self._rows // pieces)
                 length = max(_LEAST_PART, 1 << max(0, wanted - 1).bit_length())
                 parts = -(-self._count // length)
-            if not self._along:
+            if self._along != _ROWS:
                 tile = self._tile
                 rows = -(-rows // tile) * tile if self._rows > tile else self._rows
             numbers = [*self._geometry]
@@ -1383,7 +1515,7 @@ class NativeReductionPlan:
     def _memory(self, partial: Sequence[A]) -> tuple[Any, A]:
         """The addresses of the memory for parts and of a thread's own, and that memory."""
         room = np.empty(self._room_nbytes, np.uint8)
-        addresses = [each.ctypes.data for each in partial] or [0] * len(self.kernel.spec.accumulators)
+        addresses = [each.ctypes.data for each in partial] or [0] * len(self._accumulators)
         return (ctypes.c_void_p * (len(addresses) + 1))(*addresses, room.ctypes.data), room
 
     def run(self, operands: Sequence[int], outputs: Sequence[A]) -> None:
@@ -1395,7 +1527,7 @@ class NativeReductionPlan:
             into, _held = self._memory(()) if self._room_nbytes else (None, None)
             reduce(0, rows, 0, along, geometry, pointers, into)
             return
-        partial = [np.empty(rows * parts, dtype) for dtype in self.kernel.spec.accumulators] if parts > 1 else []
+        partial = [np.empty(rows * parts, dtype) for dtype in self._accumulators] if parts > 1 else []
         pieces = [(row, min(row + step, rows), part) for row in range(0, rows, step) for part in range(parts)]
 
         def work(take: Callable[[], int]) -> None:

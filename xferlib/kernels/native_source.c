@@ -202,6 +202,14 @@ static inline float xf_half_of_double(double d) {
   unsigned int bits = __float_as_uint(f), odd = (fabs(back) > fabs(d) ? bits - 1 : bits) | 1u;
   return xf_half(__uint_as_float(back == d || d != d ? bits : odd));
 }
+//: bfloat16
+/* To nearest, ties to even. By bits alone: where a comparison chooses, gcc 12 finds no vectors for some functions of the result. */
+static inline unsigned short xf_to_bfloat16(float f) {
+  unsigned int bits = __float_as_uint(f), is_nan = 0u - ((0x7f800000u - (bits & 0x7fffffffu)) >> 31);
+  unsigned int rounded = bits + 0x7fffu + (bits >> 16 & 1), nan = (bits & 0x80000000u) | 0x7fc00000u;
+  return (unsigned short)(((rounded & ~is_nan) | (nan & is_nan)) >> 16);
+}
+
 //: choice
 /* Of two zeros one choice gives the first, and one the second. */
 #define XF_CHOICE(T, F, MIN, SIGN, JOIN, BITS, BACK) \

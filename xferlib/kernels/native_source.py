@@ -117,18 +117,23 @@ def function_text(calls: Iterable[FunctionCall]) -> str:
     """The C text of functions, in their three forms."""
     calls = sorted(calls)
     narrow = [name for name, dtype in calls if dtype == "float32"]
-    halves = [f"{name}_f16" for name, dtype in calls if dtype == "float16"]
+    halves = [f"{name}_{_ENDINGS[dtype]}" for name, dtype in calls if dtype in ("float16", "bfloat16")]
     own = [float64_function(name) for name, dtype in calls if dtype == "float64"]
     careful = [_careful_function(n, "float", "f32", "xy"[: 1 + (n in native_functions.BINARY)]) for n in narrow]
+    careful += [
+        _careful_function(n, "float", "bf16", "x", slow="f32")
+        for n, dtype in calls
+        if (n, dtype) in native_functions.UNCERTAIN
+    ]
     tables = table_text(own, "static const unsigned long long")
     return "".join([native_functions.text([*narrow, *halves]), tables, *map(_own_function, own), *careful])
 
 
-def _careful_function(name: str, kind: str, ending: str, operands: Sequence[str]) -> str:
+def _careful_function(name: str, kind: str, ending: str, operands: Sequence[str], *, slow: str = "") -> str:
     given, taken = ", ".join(operands), ", ".join(f"{kind} {each}" for each in operands)
     return (
         f"static inline {kind} xf_careful_{name}_{ending}({taken}) {{ int flag = 0; {kind} found = "
-        f"xf_{name}_{ending}({given}, &flag); return flag ? xf_{name}_{ending}_slow({given}) : found; }}\n"
+        f"xf_{name}_{ending}({given}, &flag); return flag ? xf_{name}_{slow or ending}_slow({given}) : found; }}\n"
     )
 
 
@@ -200,18 +205,25 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
 
 def _call_of(node: Node) -> FunctionCall:
     """The function that an operation is, and the dtype of its C text: ``fmod`` of float16 is computed in float32."""
-    dtype = node.dtype.name if node.dtype == FLOAT64 or _is_certain(node) else "float32"
-    return "fmod" if node.op == "fmod" else str(node.attr), dtype
+    if node.op == "fmod":
+        return "fmod", "float64" if node.dtype == FLOAT64 else "float32"
+    return native_functions.split_call(node)
 
 
 def _is_certain(node: Node) -> bool:
     """Whether it is a function that has one form."""
-    return node.op == "call" and node.dtype == FLOAT16
+    if node.op != "call":
+        return False
+    call = native_functions.split_call(node)
+    return call[1] in ("float16", "bfloat16") and call not in native_functions.UNCERTAIN
+
+
+_ENDINGS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 
 def _function(node: Node) -> str:
     name, dtype = _call_of(node)
-    return f"{name}_f{dtype[-2:]}"
+    return f"{name}_{_ENDINGS[dtype]}"
 
 
 def _round_half(node: Node, text: str) -> str:
@@ -766,6 +778,8 @@ def list_parts(program: Program) -> list[str]:
         parts.append(section("fmod"))
     if FLOAT16 in dtypes:
         parts += [section("half"), FMA_OF_HALF]
+    if any(node.op == "narrow" for node in nodes):
+        parts.append(section("bfloat16"))
     if any(node.op in ("min", "max") and is_float(node.dtype) for node in nodes) or any(
         node.op == "update" and node.attr.kind in ("min", "max") and is_float(node.dtype) for node in nodes
     ):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xferlib._core.dtypes import find as find_dtype
 from xferlib.kernels.float64_functions import float64_function, is_own
 from xferlib.kernels.formulas import PAIRS, expand, two_product, two_sum
 from xferlib.kernels.functions import MARGIN_ULP, HardCases, hard_cases
@@ -535,6 +536,12 @@ def _bitcast(x: A, out: A) -> None:
     np.copyto(out, whole.view(out.dtype))
 
 
+def _narrow(x: A, out: A) -> None:
+    bfloat16 = find_dtype("bfloat16")
+    assert bfloat16 is not None
+    np.copyto(out.view(bfloat16), x, casting="unsafe")
+
+
 def _complex(real: A, imag: A, out: A) -> None:
     out.real[...] = real
     out.imag[...] = imag
@@ -559,7 +566,7 @@ def _truncate_quotient(x: A, y: A, out: A) -> None:
 
 
 _OTHERS: dict[str, Operation] = {
-    "select": _select, "bitcast": _bitcast, "complex": _complex, "real": _real, "imag": _imag,
+    "select": _select, "bitcast": _bitcast, "narrow": _narrow, "complex": _complex, "real": _real, "imag": _imag,
     "idiv": _truncate_quotient, "fma": fma,
 }  # fmt: skip
 

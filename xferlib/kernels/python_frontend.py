@@ -647,7 +647,7 @@ def astype(x: Any, dtype: Any, *, saturate: bool = False) -> Traced:
     """``x`` converted: floats to integers saturate, NaN gives 0. Floats to float8 do with ``saturate``; NaN is NaN."""
     b, wanted = builder_of((x,), "astype"), check_number(dtype, what="astype")
     refuse_no_flag(saturate, "astype: saturate")
-    return Traced(b, b.cast(small_floats.saturate(b, x.node, wanted) if saturate else x.node, wanted))
+    return Traced(b, small_floats.saturate(b, x.node, wanted) if saturate else b.cast(x.node, wanted))
 
 
 # Functions of traced values that are made of others: NumPy's with two results, and those of `scipy.special`.

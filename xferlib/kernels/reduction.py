@@ -905,7 +905,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             arrays = len(infos) - call.spec.outputs
             infos = [*infos[:arrays], *(infos[number] for number in call.spec.firsts), *infos[arrays:]]
             infos = [info._replace(dtype=storage(info.dtype)) for info in infos]
-            plan = CudaReduction(call.owner, call.device, store_bits_of(call.spec, narrows=True), kept, reduced, infos)
+            plan = CudaReduction(call.owner, call.device, store_bits_of(call.spec), kept, reduced, infos)
             self._plans.keep(key, plan)
         return plan
 

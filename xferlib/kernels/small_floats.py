@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.dtypes import SmallFloat, name_of, small_float
+from xferlib._core.dtypes import SmallFloat, is_float8, name_of, small_float
 from xferlib.errors import UnsupportedDTypeError
 from xferlib.kernels.ir import (
     BOOL,
@@ -31,7 +31,6 @@ from xferlib.kernels.ir import (
     Node,
     Program,
     ReductionSpec,
-    is_complex,
     is_integer,
 )
 
@@ -70,15 +69,9 @@ class _Words:
 
 
 def narrow(b: Builder, x: Node, form: SmallFloat) -> Node:
-    """The bits of a float32, rounded to nearest, ties to even; uint32."""
+    """The bits of a float32, rounded to a float8 to nearest, ties to even; uint32."""
     w, width, drop = _Words(b), 8 * form.itemsize, _FRACTION - form.fraction
     whole = b.bitcast(x, UINT32)
-    if form.bias == _BIAS:  # the sign stays in its place, and infinity follows the largest number
-        rounded = w("add", w("add", whole, (1 << (drop - 1)) - 1), w("and", w("shr", whole, drop), 1))
-        nan = w("or", w("and", whole, 1 << 31), form.nan << drop)
-        # By bits alone: where a comparison chooses, gcc 12 finds no vectors for some functions of the result.
-        is_nan = w("sub", w.of(0), w("shr", w("sub", w.of(_INFINITY), w("and", whole, 0x7FFFFFFF)), 31))
-        return w("shr", w("or", w("and", rounded, b.op("not", is_nan)), w("and", nan, is_nan)), drop)
     bits = w("and", whole, 0x7FFFFFFF)
     sign = w("and", w("shr", whole, 32 - width), 1 << (width - 1))
     last = w("and", w("shr", bits, drop), 1)
@@ -114,30 +107,26 @@ def widen(b: Builder, code: Node, form: SmallFloat) -> Node:
 
 
 def saturate(b: Builder, x: Node, dtype: DType) -> Node:
-    """``x`` between the finite limits of a float8, infinity too; NaN stays. Whatever rounds to a limit is one.
+    """``x`` converted to a float8, between its finite limits.
 
     Raises:
         UnsupportedDTypeError: The dtype is none of float8.
     """
-    form = small_float(dtype)
-    if form is None or form.itemsize > 1:
+    if not is_float8(dtype):
         raise UnsupportedDTypeError(
-            f"astype: saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers "
+            f"saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers "
             "are small; integers always saturate; leave it out, or use np.clip"
         )
-    if is_complex(x.dtype):
-        x = b.real(x)
-    if small_float(x.dtype) is not None:
-        x = b.cast(x, FLOAT32)
-    most = int(np.array(form.most, np.uint8).view(dtype).astype(np.float64))
-    if x.dtype.kind not in "fiu" or (is_integer(x.dtype) and np.iinfo(x.dtype).max <= most):
-        return x
-    high = b.const(most, x.dtype)
-    x = b.select(b.op("gt", x, high), high, x)
-    if x.dtype.kind == "u":
-        return x
-    low = b.const(-most, x.dtype)
-    return b.select(b.op("lt", x, low), low, x)
+    return b.cast(b.saturate(x, dtype), dtype)
+
+
+def is_bfloat16(x: Node) -> bool:
+    """Whether a float32 is made of the bits of a bfloat16, in a program of `store_bits`."""
+    if x.op != "bitcast" or x.dtype != FLOAT32 or x.args[0].op != "shl":
+        return False
+    code, count = x.args[0].args
+    is_half = code.op == "cast" and code.args[0].dtype == UINT16
+    return is_half and count.op == "const" and int(count.attr) == 16
 
 
 def _round_to_odd(b: Builder, x: Node) -> Node:
@@ -167,10 +156,10 @@ def _fit_double(b: Builder, x: Node) -> Node:
     return b.select(is_wide, b.op("or", b.op("and", x, b.op("not", low)), sticky), x)
 
 
-def _to_bits(b: Builder, x: Node, dtype: DType, *, narrows: bool) -> Node:
+def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
     form = small_float(dtype)
     assert form is not None
-    if narrows and form.bias == _BIAS:
+    if form.bias == _BIAS:
         return b.emit("narrow", UINT16, (_round_to_odd(b, x),))
     return b.cast(narrow(b, _round_to_odd(b, x), form), storage(dtype))
 
@@ -210,22 +199,17 @@ def has_small_floats(program: Program) -> bool:
     return any(small_float(each) is not None for each in dtypes) or any(map(has_small_floats, loops))
 
 
-def store_bits(program: Program, *, narrows: bool = False) -> Program:
-    """The program in which small floats are integers of their bits; itself if there are none.
-
-    Args:
-        program: The program.
-        narrows: The engine has an operation ``narrow``, which gives the bits of the bfloat16 that `narrow` gives.
-    """
-    return _rebuild(program, narrows) if has_small_floats(program) else program
+def store_bits(program: Program) -> Program:
+    """The program in which small floats are integers of their bits; itself if there are none."""
+    return _rebuild(program) if has_small_floats(program) else program
 
 
 @functools.lru_cache(maxsize=512)
-def _rebuild(program: Program, narrows: bool) -> Program:
+def _rebuild(program: Program) -> Program:
     b = Builder([replace(param, dtype=storage(param.dtype)) for param in program.params], math=program.math)
     made: dict[int, Node] = {}
     for node in program.nodes:
-        made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args], narrows=narrows)
+        made[id(node)] = _lower(b, node, [made[id(each)] for each in node.args])
     stores = []
     for each in program.stores:
         value, index, mask = (each.value, each.index, each.mask)
@@ -234,15 +218,15 @@ def _rebuild(program: Program, narrows: bool) -> Program:
     return b.program(stores, [made[id(node)] for node in program.effects])
 
 
-def _lower(b: Builder, node: Node, args: Sequence[Node], *, narrows: bool) -> Node:
+def _lower(b: Builder, node: Node, args: Sequence[Node]) -> Node:
     own = storage(node.dtype)
     if node.op == "loop":
         body: LoopBody = node.attr
-        return b.emit("loop", own, tuple(args), replace(body, program=store_bits(body.program, narrows=narrows)))
+        return b.emit("loop", own, tuple(args), replace(body, program=store_bits(body.program)))
     if node.op == "cast":
         given = node.args[0].dtype
         value = args[0] if small_float(given) is None else _of_bits(b, args[0], given)
-        return b.cast(value, own) if own is node.dtype else _to_bits(b, value, node.dtype, narrows=narrows)
+        return b.cast(value, own) if own is node.dtype else _to_bits(b, value, node.dtype)
     if own is node.dtype and not any(small_float(each.dtype) for each in node.args):
         return b.emit(node.op, own, tuple(args), node.attr)
     if node.op == "const":
@@ -253,9 +237,9 @@ def _lower(b: Builder, node: Node, args: Sequence[Node], *, narrows: bool) -> No
     return b.emit(node.op, own, tuple(args), node.attr)
 
 
-def store_bits_of(spec: ReductionSpec, *, narrows: bool = False) -> ReductionSpec:
+def store_bits_of(spec: ReductionSpec) -> ReductionSpec:
     """Store the bits likewise in a reduction, whose accumulators are no small floats."""
-    programs = store_bits(spec.map_program, narrows=narrows), store_bits(spec.post, narrows=narrows)
+    programs = store_bits(spec.map_program), store_bits(spec.post)
     if programs == (spec.map_program, spec.post):
         return spec
     # NumPy's own reduction would take the bits for numbers.

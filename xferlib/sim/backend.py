@@ -593,13 +593,15 @@ class SimCall(HostCall):
         return result
 
     def bind(self) -> Callable[..., Any]:
-        """`repeat`, compiled where nothing is converted but floats to float64."""
+        """`repeat`, compiled where numbers are converted by nothing but C's own conversions."""
         params, only = self.program.params, self._only
-        if self._numbers is not None or only is None or any(params[n].dtype != np.float64 for n in self._scalars):
+        numbers = [(n, launches.find_plain(params[n].dtype)) for n in self._scalars]
+        plain = [(n, found) for n, found in numbers if found is not None]
+        if self._numbers is not None or only is None or not len(plain) == len(numbers) == len(self._converters):
             return self.repeat
         apart = [(one, two, may_be_one) for one, others in self._apart for two, may_be_one in others]
         runs = self._runs[self._is_in_place], self._run_in_place
-        return self._launch.repeat_in_c(runs, self.repeat, apart, self._scalars, -1 if self._omitted else only)
+        return self._launch.repeat_in_c(runs, self.repeat, apart, plain, -1 if self._omitted else only)
 
     def repeat(self, given: Sequence[Any], called_at: tuple[CodeLocation, str]) -> Any:
         """`run_again` for a function of the namespace; `NotImplemented` where it has to say what is wrong."""

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from xferlib._core import remedies
 from xferlib._core.streams import Stream, current_stream
 from xferlib._runtime.checks import CodeLocation, Site, is_of_runner, site_of, user_site
 from xferlib.errors import DeviceError, XferError
@@ -101,8 +102,9 @@ def _elements(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _list_simulated(named: Any) -> Iterator[tuple[str, SimStream]]:
     for name, value in named:
-        if type(value) is Stream and isinstance(value._raw, StreamHandle):
-            yield name, value._raw.stream
+        stream = remedies.calls.find_stream(value)
+        if type(stream) is Stream and isinstance(stream._raw, StreamHandle):
+            yield name, stream._raw.stream
 
 
 def is_current(stream: SimStream) -> bool:
@@ -295,12 +297,13 @@ def _remedy(hazard: Hazard, first: Action, second: Action, names: Names) -> str:
     a, b = _letters(one, two, names)
     if hazard is Hazard.USE_AFTER_FREE:
         where = _where((a, one), (b, two))
-        return f"{b}.wait({a}) before the array dies{where}; or keep the array until {a} is synchronised"
+        call = remedies.calls.wait(b, a)
+        return f"{call} before the array dies{where}; or keep the array until {a} is synchronised"
     if _is_transfer(first):
         return f"{b}.wait(t) {before}{_where((b, two), ('t', first.site))}"
     if _is_own(one):
-        return f"xferlib.synchronize() {before}"
-    return f"{b}.wait({a}) {before}{_where((b, two), (a, one))}"
+        return f"{remedies.calls.synchronize()} {before}"
+    return f"{remedies.calls.wait(b, a)} {before}{_where((b, two), (a, one))}"
 
 
 def _letters(one: Participant, two: Participant, names: Names) -> tuple[str, str]:
@@ -314,19 +317,19 @@ def _format_stream_expression(participant: Participant, names: Names) -> str:
     stream = _stream_of(participant)
     if (name := names.get(stream)) is not None or not isinstance(stream, SimStream):
         return name or ""
-    device = f"'{stream.device}'" if stream.device.index else ""
+    device = str(stream.device) if stream.device.index else ""
     if stream.is_own or is_current(stream):  # xferlib's own wait for the current one
-        return f"xferlib.current_stream({device})"
+        return remedies.calls.write_current_stream(device)
     default = stream.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD)
-    return f"xferlib.Stream.from_any({stream.handle}{', ' if device else ''}{device})" if default else ""
+    return remedies.calls.write_default_stream(stream.handle, device) if default else ""
 
 
 def _where(*named: tuple[str, Participant | Site]) -> str:
-    """The explanation of the names in a call; a call explains itself."""
+    """The explanation of the names in a call; a call of a program's explains itself, and so does an attribute."""
     told = [
         f"{name} is {f'the transfer of {_line(each)}' if isinstance(each, Site) else _short(_stream_of(each))}"
         for name, each in named
-        if not name.endswith(")")
+        if not name.endswith(")") and "." not in name.partition("[")[0].removeprefix("self.")
     ]
     return f", where {' and '.join(told)}" if told else ""
 
@@ -342,10 +345,10 @@ def waits_of_host(first: Action, where: str, names: Names) -> str:
         return "leave what is read ahead unchanged until it is handed out, or give a generator that copies it"
     if isinstance(one, SimStream) and not one.is_own:
         a = _format_stream_expression(one, names) or "a"
-        return f"{a}.synchronize() {where}{_where((a, one))}"
+        return f"{remedies.calls.await_stream(a)} {where}{_where((a, one))}"
     if isinstance(one, HostThread):
         return f"let the thread of {_line(first.site)} finish {where}"
-    return f"xferlib.synchronize() {where}"
+    return f"{remedies.calls.synchronize()} {where}"
 
 
 def report_uninitialised(reader: Action, span: Span) -> Race:

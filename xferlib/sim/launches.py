@@ -50,7 +50,7 @@ def bind_simulator(simulated: Machine, local: Any) -> None:
             timing.Timeline, schedules.Engine, SimStream, model.StreamHandle, model.Pool, memory.Block, Allocation,
             SimArray, ArrayKind, Operation, model.History, model.Accesses,
         ), tuple.__new__, LastOwner, kind_of, checks._is_ours, threading.__file__, call_from, functools.partial, _take,
-        KnownView,
+        KnownView, ConvertedNumber,
     )  # fmt: skip
     if carry_out is not None:
         simulated.engine.complete = carry_out
@@ -197,7 +197,7 @@ class PreparedLaunch:
 
     def repeat_in_c(
         self, runs: tuple[Any, Any], python: Callable[..., Any], apart: Sequence[tuple[int, int, bool]] = (),
-        floats: Sequence[int] = (), result: int = -1,
+        numbers: Sequence[tuple[int, PlainNumbers]] = (), result: int = -1,
     ) -> Callable[..., Any]:  # fmt: skip
         """``python``, which repeats a call that comes to this launch, compiled; itself where that is not possible.
 
@@ -205,12 +205,12 @@ class PreparedLaunch:
             runs: Compute, where no output is an input and where one is.
             python: Takes the call where C does not.
             apart: Pairs of a written argument and another one, and whether they may be one array.
-            floats: The arguments that must be floats: numbers of other types are converted.
+            numbers: The arguments that are numbers, and which C takes: others are converted.
             result: The argument that it returns; -1: the new array, or None.
         """
         if self.in_c is None:
             return python
-        found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(floats), result)
+        found = _native.bind_simulated_call(self.in_c, *runs, python, tuple(apart), tuple(numbers), result)
         return found if found is not None else python
 
 
@@ -300,7 +300,24 @@ Key = tuple[Any, ...]
 _SIMPLE = (bool, str, type(None), type(Ellipsis))
 _BOUNDS = (int, type(None))
 _NUMBERS = (float, int, complex, bool)
-_SAME = {float: np.float64, int: np.int64}
+
+PlainNumbers = tuple[bool, float, float]
+"""Python's floats, or else ints, between two of them."""
+
+
+def find_plain(dtype: np.dtype[Any]) -> PlainNumbers | None:
+    """The numbers that a dtype takes rounded once at most, without an error; None where C knows none.
+
+    NaN is one of the floats. A float16 would be rounded by way of float32.
+    """
+    if dtype == np.float64:
+        return True, -math.inf, math.inf
+    if dtype == np.float32:
+        return True, -float(np.finfo(dtype).max), float(np.finfo(dtype).max)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return False, int(info.min), min(int(info.max), int(np.iinfo(np.int64).max))
+    return None
 
 
 def _make_key(args: Sequence[Any], options: dict[str, Any]) -> Key | None:
@@ -383,8 +400,8 @@ class ConvertedNumber(NamedTuple):
 
     place: int
     dtype: np.dtype[Any]
-    is_same: bool
-    """Whether the launch, which checks its range, makes the same of the number itself."""
+    plain: PlainNumbers | None
+    """Those of which the launch makes the same, without a conversion here."""
 
 
 class KnownNumber(NamedTuple):
@@ -431,8 +448,7 @@ def _take(source: Source, args: Sequence[Any], made: Sequence[Any]) -> Any:
     if type(source) is KnownView:
         return source.over(args[source.place] if source.place >= 0 else made[~source.place])
     if type(source) is ConvertedNumber:
-        value = args[source.place]
-        return value if source.is_same else core.number(value, source.dtype)
+        return core.number(args[source.place], source.dtype)
     if type(source) is KnownNumber:
         return source.value
     assert isinstance(source, int)
@@ -530,7 +546,7 @@ class KnownCalls:
             return same_numbers[0] if len(same_numbers) == 1 else None
         if self.make_key is _make_key_of_assignment and type(args[-1]) in _NUMBERS:
             dtype = kind_of(args[0]).dtype
-            return ConvertedNumber(len(args) - 1, dtype, _SAME.get(type(args[-1])) is dtype.type)
+            return ConvertedNumber(len(args) - 1, dtype, find_plain(dtype))
         return KnownNumber(value) if isinstance(value, (int, float, complex, np.generic)) else None
 
 

@@ -449,6 +449,8 @@ class _WatchedCopy:
 
     def report(self) -> None:
         detector = self._machine.detector
+        if self._guard is not None and self._guard.has_caught(self._operation):  # who changed it is reported
+            return
         for each, span in zip(self._watches, self._spans, strict=True):
             if each.is_changed and detector.is_on:
                 hazard = Hazard.TARGET_CHANGED if each.is_target else Hazard.SOURCE_CHANGED
@@ -709,6 +711,10 @@ class Touch(NamedTuple):
     site: Site
 
 
+CAN_GUARD = sys.platform == "linux" and sys.maxsize > 1 << 32
+"""Whether pages can be guarded on this platform."""
+
+
 class PageGuard:
     """Guards pages inside its ``with`` block; one at a time in a process.
 
@@ -717,10 +723,11 @@ class PageGuard:
     """
 
     def __init__(self) -> None:
-        if sys.platform != "linux" or sys.maxsize < 1 << 32:
+        if not CAN_GUARD:
             raise UnsupportedError("the page guard needs 64-bit Linux; leave out guard=True, and say sim.reads(x)")
         self.touches: deque[Touch] = deque()
         self._guarded: dict[tuple[Operation, int], tuple[Span, bool]] = {}
+        self._caught: set[Operation] = set()
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._callback = _Handler(self._fault)
         self._before = _Sigaction()
@@ -756,6 +763,12 @@ class PageGuard:
             span, _ = self._guarded.pop(key)
             self._set(span, _READ_WRITE)
 
+    def has_caught(self, operation: Operation) -> bool:
+        """Whether an access to a copy's memory was caught, which is asked once."""
+        is_caught = operation in self._caught
+        self._caught.discard(operation)
+        return is_caught
+
     def _set(self, span: Span, protection: int) -> None:
         first, last = _pages(span)
         if last > first:
@@ -771,15 +784,24 @@ class PageGuard:
                 self._set(span, _READ_WRITE)
                 if span.start <= address - span.block.pointer < span.stop:
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
+                    self._caught.add(operation)
         if not is_ours:  # another fault: let it occur again under the handler that was installed before
             self._libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
 
 
 def _pages(span: Span) -> tuple[int, int]:
-    """The whole pages inside a range: those at its ends may hold something else."""
-    page = mmap.PAGESIZE
-    begin, end = span.block.pointer + span.start, span.block.pointer + span.stop
-    return -(-begin // page) * page, end // page * page
+    """The whole pages inside a range, and one that it shares with nothing but the unused end of its block.
+
+    Other pages may hold what a system call writes, which fails there instead of asking the guard.
+    """
+    page, block = mmap.PAGESIZE, span.block
+    begin, end, high = block.pointer + span.start, block.pointer + span.stop, block.pointer + block.nbytes
+    root: Any = block.data
+    while isinstance(root, np.ndarray):
+        root = root.base
+    if isinstance(getattr(root, "obj", None), mmap.mmap):  # nothing else lies in its last page
+        high = -(-high // page) * page
+    return -(-begin // page) * page, (high if high - end < page else end) // page * page
 
 
 # Transfers that threads stage, begun as late as the contract allows: when the program waits for them.

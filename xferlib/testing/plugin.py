@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--xferlib-sim-strict",
         action="store_true",
-        help="check every test on sim by itself, and guard the pages of pinned memory that its copies use (Linux)",
+        help="check every test on sim by itself, whether or not it uses a fixture",
     )
     group.addoption(
         "--pretend",
@@ -67,12 +67,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in MARKERS.values():
         config.addinivalue_line("markers", line)
     option = config.getoption
-    if option("xferlib_backend") or option("xferlib_sim_strict") or option("xferlib_cuda_sync"):
+    is_checked = option("xferlib_sim_strict") or option("pretend")
+    if option("xferlib_backend") or is_checked or option("xferlib_cuda_sync"):
         from xferlib.testing import plugin_checks as checks
 
         if option("xferlib_backend"):
             checks.check_chosen_backends(config)
-        if option("xferlib_sim_strict"):
+        if is_checked:
             config.pluginmanager.register(checks.SimStrict(), "xferlib-sim-strict")
         if option("xferlib_cuda_sync"):
             config.pluginmanager.register(checks.CudaSync(), "xferlib-cuda-sync")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,6 +17,7 @@ from xferlib._native import cuda_driver
 from xferlib._runtime import process
 from xferlib._runtime.checks import is_own
 from xferlib.errors import DeviceLostError, XferError, did_you_mean
+from xferlib.sim.machine import CAN_GUARD
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,10 +47,13 @@ def end_at_program(traceback: TracebackType | None) -> None:
 
 
 @contextmanager
-def check_test(*, guard: bool = False, strict: bool | None = None) -> Iterator[sim.check]:
-    """Check the test in the block; a fault found behind the last line of the test fails it without a traceback."""
+def check_test(*, strict: bool | None = None) -> Iterator[sim.check]:
+    """Check the test in the block, with pages guarded where they can be.
+
+    A fault that is found behind the last line of the test fails it without a traceback.
+    """
     try:
-        with sim.check(guard=guard, strict=strict) as block:
+        with sim.check(guard=CAN_GUARD, strict=strict) as block:
             yield block
     except sim.SimError as error:  # at the end of the block: pytest raises nothing into a fixture
         said = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
@@ -63,11 +66,11 @@ def is_strict() -> bool:
 
 
 class SimStrict:
-    """``--xferlib-sim-strict``: each test is a block of the race detector, which guards pages where Linux can."""
+    """``--xferlib-sim-strict``, ``--pretend``: a block of the race detector for each test, with or without fixtures."""
 
     @pytest.fixture(autouse=True)
     def _xferlib_sim_strict(self) -> Iterator[None]:
-        with check_test(guard=sys.platform == "linux" and sys.maxsize > 1 << 32):
+        with check_test():
             yield
 
 
@@ -208,12 +211,24 @@ def run_on_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         if any(device.kind == "cuda" for device in backend.devices()):
             refuse_broken(request.config)
         request.node.user_properties.append((_PROPERTY, str(xl.get_device())))
-        if name != "sim":
+        with check_test(strict=is_strict()) if name == "sim" else check_kernels():
             yield backend
-            return
 
-        with check_test(strict=is_strict()):
-            yield backend
+
+@contextmanager
+def check_kernels() -> Iterator[None]:
+    """Check CUDA source that a CPU runs, unless a setting says otherwise.
+
+    Unchecked, an index beyond an array spoils memory of the process, and pytest may end by a signal in a later test.
+    """
+    if process.get().kernel_check != "auto":
+        yield
+        return
+    xl.configure(kernel_check="1")
+    try:
+        yield
+    finally:
+        xl.configure(kernel_check="auto")
 
 
 def namespace(backend: Backend) -> ModuleType:

@@ -110,11 +110,12 @@ def test_small_floats_are_reduced_in_float32_and_rounded_once(comm: Communicator
         assert_same_numbers(comm.all_reduce(rows[comm.rank], op, async_op=True).wait(), expected)
 
 
-@pytest.mark.parametrize("place", ["torch", "sim"])
-def test_small_floats_of_other_backends(comm: Communicator, place: str) -> None:
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("place", ["torch", "cupy", "pycuda", "sim"])
+def test_small_floats_of_other_backends(comm: Communicator, place: str, name: str) -> None:
     pytest.importorskip("ml_dtypes")
     with place_of(comm.local_rank, place) as device:
-        rows = [any_small_floats(rank, 5000, "bfloat16") for rank in range(comm.size)]
+        rows = [any_small_floats(rank, 5000, name) for rank in range(comm.size)]
         x = xl.to_device(rows[comm.rank], device=device)
         assert_same_numbers(xl.to_host(comm.all_reduce(x)), rounded_once(rows, "sum"))
         assert comm.all_reduce(x, "mean", out=x) is x

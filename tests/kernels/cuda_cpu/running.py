@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.targets import has_nvrtc
-from xferlib.kernels.cuda_cpu import assembler, emit, ptx
+from xferlib.kernels import host_compiler
+from xferlib.kernels.cuda_cpu import emit, nvrtc, ptx
 from xferlib.kernels.cuda_cpu.code import list_c_options
-from xferlib.kernels.host_compiler import SHARED
 
 EMULATOR = Path(emit.__file__).parents[2] / "_native" / "emulator"
 COUNTS = ("accesses", "stores", "atomics", "begun", "ended", "printed", "traps", "ticks", "fences", "yields")
@@ -24,47 +24,22 @@ needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"
 
 
 @functools.cache
-def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="translated"))
-
-
-def compile_c(name: str, *options: str) -> ctypes.CDLL:
-    target = folder() / f"{name}.so"
-    subprocess.run(["cc", *options, "-o", str(target)], check=True, capture_output=True)
-    return ctypes.CDLL(str(target))
-
-
-@functools.cache
 def runner() -> ctypes.CDLL:
-    sources = [
-        str(Path(__file__).with_name("runner.c")),
-        *(str(EMULATOR / f"{name}.c") for name in ("arithmetic", "approximate")),
-    ]
-    options = [
-        "-O2",
-        "-std=gnu11",
-        "-ffp-contract=off",
-        "-fPIC",
-        "-shared",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{EMULATOR}",
-    ]
-    return compile_c("runner", *sources, *options, "-lm")
+    sources = (Path(__file__).with_name("runner.c"), EMULATOR / "arithmetic.c", EMULATOR / "approximate.c")
+    options = ("-O2", "-std=gnu11", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder, "runner.so")
+        command = ["cc", *options, f"-I{EMULATOR}", "-o", str(target), *map(str, sources), "-lm"]
+        subprocess.run(command, check=True, capture_output=True)
+        return ctypes.CDLL(str(target))
 
 
 class Program:
     """A translated module, loaded."""
 
-    number = 0
-
     def __init__(self, *texts: str, checked: bool = False) -> None:
         self.translation = emit.translate(ptx.merge([ptx.parse(text) for text in texts]), checked=checked)
-        Program.number += 1
-        source = folder() / f"{Program.number}.c"
-        source.write_text(self.translation.text)
-        self.library = compile_c(f"k{Program.number}", *SHARED, *list_c_options(), str(source))
+        self.library = host_compiler.load_c(self.translation.text, flags=list_c_options())
         self.block = ctypes.create_string_buffer(self.translation.block_nbytes + 256)
         self.address = -(-ctypes.addressof(self.block) // 128) * 128
         ctypes.memmove(self.address, self.translation.make_block(), self.translation.block_nbytes)
@@ -97,21 +72,9 @@ class Program:
         return np.frombuffer(raw, dtype)
 
 
-@functools.cache
-def headers() -> tuple[str, ...]:
-    from cuda import pathfinder
-
-    found = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
-    return tuple(f"-I{path}{below}" for path in found if path for below in ("", "/cccl"))
-
-
 needs_nvrtc = pytest.mark.skipif(not has_nvrtc(), reason="no NVRTC")
 
 
 def compile_cuda(source: str, *options: str, arch: str = "compute_90") -> str:
-    """The PTX of CUDA C++."""
-    from xferlib.backends.cuda.compiler import compile_source
-
-    options = (*(() if "--device-debug" in options else ("-lineinfo",)), *headers(), *options)
-    text = compile_source(source, arch=arch, options=options, names=()).cubin.rstrip(b"\0").decode()
-    return assembler.forbid_contraction(text) if "--fmad=false" in options else text
+    """The PTX of CUDA C++, from the cache or by NVRTC."""
+    return nvrtc.compile_to_ptx(source, arch=arch, options=options, names=())[0]

@@ -72,7 +72,7 @@ static struct {
     Py_ssize_t at[ALL_SLOTS];
     PyTypeObject *types[CLASSES];
     PyObject *kept; /* holds all of these */
-    PyObject *machine, *local, *make_owner, *owner_type, *kind_of, *is_ours, *threading_file, *call_from, *partial, *take, *view_type;
+    PyObject *machine, *local, *make_owner, *owner_type, *kind_of, *is_ours, *threading_file, *call_from, *partial, *take, *view_type, *number_type;
     PyObject *ndarray;
     PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
     int (*set_base)(PyObject *, PyObject *);
@@ -177,12 +177,20 @@ typedef struct {
     int axes, reads, uses, places[MOST_ARGUMENTS];
 } launch;
 
+/* Python's numbers that a dtype takes as they are: rounded once at most. */
+typedef struct {
+    int place, is_float;
+    double low, high;      /* of floats */
+    long long least, most; /* of integers */
+} plain_numbers;
+
 /* A call that comes to one launch. */
 typedef struct {
     PyObject *kept, *runs[2], *python; /* runs: where no output is an input, and where one is */
     const launch *of;
     int pairs, apart[MOST_ARGUMENTS][3]; /* a written argument, another one, and whether they may be one array; else their blocks differ */
-    int floats, numbers[MOST_ARGUMENTS]; /* arguments that must be floats */
+    int scalars;
+    plain_numbers numbers[MOST_ARGUMENTS]; /* the arguments that are numbers */
     int result;                          /* the argument that it returns; -1: the new array, or None */
 } known_call;
 
@@ -894,6 +902,45 @@ static PyObject *call_launch(PyObject *self, PyObject *const *given, Py_ssize_t 
 
 /* --- calls that come to one launch */
 
+/* (whether of floats, the least, the greatest): whether it is such. */
+static int read_plain(PyObject *tuple, plain_numbers *to)
+{
+    if ((to->is_float = PyTuple_GetItem(tuple, 0) == Py_True)) {
+        to->low = PyFloat_AsDouble(PyTuple_GetItem(tuple, 1));
+        to->high = PyFloat_AsDouble(PyTuple_GetItem(tuple, 2));
+    } else {
+        to->least = PyLong_AsLongLong(PyTuple_GetItem(tuple, 1));
+        to->most = PyLong_AsLongLong(PyTuple_GetItem(tuple, 2));
+    }
+    return !PyErr_Occurred();
+}
+
+static int takes_number(const plain_numbers *of, PyObject *value)
+{
+    int is_over = 0;
+    long long number;
+    if (of->is_float)
+        return PyFloat_CheckExact(value) && !(PyFloat_AsDouble(value) < of->low || PyFloat_AsDouble(value) > of->high);
+    number = PyLong_CheckExact(value) ? PyLong_AsLongLongAndOverflow(value, &is_over) : 0;
+    return PyLong_CheckExact(value) && !is_over && number >= of->least && number <= of->most;
+}
+
+/* The number that a dtype makes of one that is given, as a float or an integer; NULL, with no error set, where Python has to tell. */
+static PyObject *convert_plain(PyObject *bounds, PyObject *value)
+{
+    plain_numbers of, whole = {.least = -(1LL << 53), .most = 1LL << 53};
+    PyObject *made = NULL;
+    if (bounds == Py_None || !read_plain(bounds, &of))
+        return NULL;
+    if (of.is_float && takes_number(&whole, value))
+        made = PyFloat_FromDouble((double)PyLong_AsLongLong(value));
+    else
+        made = Py_NewRef(value);
+    if (made && !takes_number(&of, made))
+        Py_CLEAR(made);
+    return made;
+}
+
 static PyObject *repeat(const known_call *c, PyObject *const *given, Py_ssize_t count, PyObject *called_at)
 {
     PyObject *found = NULL, *arguments;
@@ -905,8 +952,8 @@ static PyObject *repeat(const known_call *c, PyObject *const *given, Py_ssize_t 
         else
             is_simple = is_array(one) && is_array(two) && block_of(one) && block_of(one) != block_of(two);
     }
-    for (int i = 0; i < c->floats && is_simple; ++i)
-        is_simple = PyFloat_CheckExact(given[c->numbers[i]]);
+    for (int i = 0; i < c->scalars && is_simple; ++i)
+        is_simple = takes_number(&c->numbers[i], given[c->numbers[i].place]);
     found = is_simple ? enqueue(c->of, given, count, c->runs[is_aliased], called_at) : Py_NewRef(Py_NotImplemented);
     if (found == Py_NotImplemented) {
         Py_DECREF(found);
@@ -982,6 +1029,11 @@ static PyObject *take_source(PyObject *source, PyObject *args, PyObject *const *
         return Py_XNewRef(at_place(source, args, made));
     if (Py_TYPE(source) == (PyTypeObject *)sim.view_type)
         return part_of(source, at_place(PyTuple_GetItem(source, 0), args, made));
+    if (Py_TYPE(source) == (PyTypeObject *)sim.number_type) {
+        PyObject *number = convert_plain(PyTuple_GetItem(source, 2), PyTuple_GetItem(args, PyLong_AsSsize_t(PyTuple_GetItem(source, 0))));
+        if (number || PyErr_Occurred())
+            return number;
+    }
     PyObject *results = xf_pack(made, count), *found = results ? PyObject_CallFunctionObjArgs(sim.take, source, args, results, NULL) : NULL;
     Py_XDECREF(results);
     return found;
@@ -1293,7 +1345,7 @@ static PyObject *bind(void *data, PyObject **kept, PyObject *arguments, PyCapsul
 
 /* (machine, what has each thread's streams, NumPy's type and C API, the classes in the order of `enum`, `tuple.__new__` and
    `LastOwner`, `kind_of`, the files that are xferlib's or not, the file of `threading`, `call_from`, `functools.partial`, `_take`
-   and `KnownView`) -> None: from now on the functions here work on this machine */
+   `KnownView` and `ConvertedNumber`) -> None: from now on the functions here work on this machine */
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
 {
     PyObject *types, *numpy;
@@ -1307,9 +1359,9 @@ PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
     Py_XDECREF(sim.kept);
     sim.kept = Py_NewRef(arguments);
     sim.is_ready = 0;
-    if (!PyArg_ParseTuple(arguments, "OOOOO!OOOO!OOOOO", &sim.machine, &sim.local, &sim.ndarray, &numpy, &PyTuple_Type, &types, &sim.make_owner,
+    if (!PyArg_ParseTuple(arguments, "OOOOO!OOOO!OOOOOO", &sim.machine, &sim.local, &sim.ndarray, &numpy, &PyTuple_Type, &types, &sim.make_owner,
                           &sim.owner_type, &sim.kind_of, &PyDict_Type, &sim.is_ours, &sim.threading_file, &sim.call_from, &sim.partial, &sim.take,
-                          &sim.view_type) ||
+                          &sim.view_type, &sim.number_type) ||
         !(table = xf_numpy_functions(numpy)))
         return NULL;
     memcpy(&sim.new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
@@ -1353,19 +1405,24 @@ PyObject *xf_bind_simulated_launch(PyObject *module, PyObject *arguments)
 }
 
 /* (launch, what computes where no output is an input, and where one is, Python's way, pairs of places with whether they may be one
-   array, places of floats, place of the result or -1) -> repeat; None where C has no room for it */
+   array, places of numbers, each with which are taken as they are, place of the result or -1) -> repeat; None where C has no room for it */
 PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments)
 {
     known_call *c = PyMem_Calloc(1, sizeof *c);
-    PyObject *of, *pairs, *floats;
+    PyObject *of, *pairs, *numbers;
     int has_room = 0;
     (void)module;
     if (!c)
         return PyErr_NoMemory();
-    if (PyArg_ParseTuple(arguments, "OOOOO!O!i", &of, &c->runs[0], &c->runs[1], &c->python, &PyTuple_Type, &pairs, &PyTuple_Type, &floats,
+    if (PyArg_ParseTuple(arguments, "OOOOO!O!i", &of, &c->runs[0], &c->runs[1], &c->python, &PyTuple_Type, &pairs, &PyTuple_Type, &numbers,
                          &c->result) &&
-        PyTuple_Size(pairs) <= MOST_ARGUMENTS) {
-        has_room = (c->of = PyCapsule_GetPointer(PyCFunction_GetSelf(of), NULL)) && (c->floats = read_places(floats, c->numbers)) >= 0;
+        PyTuple_Size(pairs) <= MOST_ARGUMENTS && PyTuple_Size(numbers) <= MOST_ARGUMENTS) {
+        has_room = (c->of = PyCapsule_GetPointer(PyCFunction_GetSelf(of), NULL)) != NULL;
+        for (; has_room && c->scalars < PyTuple_Size(numbers); ++c->scalars) {
+            PyObject *one = PyTuple_GetItem(numbers, c->scalars);
+            c->numbers[c->scalars].place = (int)PyLong_AsLong(PyTuple_GetItem(one, 0));
+            has_room = read_plain(PyTuple_GetItem(one, 1), &c->numbers[c->scalars]);
+        }
         for (c->pairs = 0; has_room && c->pairs < PyTuple_Size(pairs); ++c->pairs)
             has_room = PyArg_ParseTuple(PyTuple_GetItem(pairs, c->pairs), "iip", &c->apart[c->pairs][0], &c->apart[c->pairs][1],
                                         &c->apart[c->pairs][2]);

@@ -126,6 +126,7 @@ class Translator:
         ordered: frozenset[int] = frozenset(),
     ) -> None:
         self.b = b
+        b.saturates = True
         self.memory = Memory(b, ordered, work=self.count)
         self.zero_index = b.const(0, INT64)
         self.number = b.index()
