@@ -13,6 +13,7 @@ are a few KiB, or C cannot stage, this thread packs the slab's bytes for one cop
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,12 +28,12 @@ from xferlib._core.backend import Run
 from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
-    DIRECT_MOST,
     FEW_LARGE_LEAVES,
     FEW_LEAVES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     PINNED_QUERY_FROM,
+    SMALL_NBYTES,
     TOGETHER_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
@@ -44,6 +45,7 @@ from xferlib._transfer.describe import CopySource, HostEnd, Upload
 from xferlib._transfer.handle import Transfer
 from xferlib._transfer.plan import TransferPath
 from xferlib._transfer.staging import PlainCopy
+from xferlib.errors import DeviceMemoryError
 
 if TYPE_CHECKING:
     from xferlib._core.arrays import HostArray
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 # Small arrays of a tree, as one: which they are, their places in a slab, and how its bytes are collected.
 
 ALIGNMENT = 64
-"""Bytes at a multiple of which each array begins: vector loads want 16, a line of a cache holds 64."""
+"""Bytes at a multiple of which an array of as many begins: vector loads want 16, a line of a cache holds 64."""
 BYTE = np.dtype(np.uint8)
 
 
@@ -94,6 +96,20 @@ class LeafKind(NamedTuple):
     given: np.dtype[Any]
     wanted: np.dtype[Any]
     members: list[int]
+
+    @property
+    def nbytes(self) -> int:
+        """Of each, as it arrives."""
+        return math.prod(self.shape) * self.wanted.itemsize
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _place_of(kind: LeafKind) -> tuple[int, str]:
+    """The largest power of two, up to `ALIGNMENT`, that divides the bytes of an array; and those of a dtype together."""
+    return min(kind.nbytes & -kind.nbytes, ALIGNMENT), kind.wanted.str
 
 
 def all_of(leaves: Sequence[Any], dtype: Any) -> list[int]:
@@ -161,13 +177,18 @@ def _get_result_dtype(given: Any, dtype: Any) -> np.dtype[Any]:
 class SlabLayout:
     """Places of arrays in a slab.
 
+    The obvious way begins each at a multiple of `ALIGNMENT`. But torch cuts a row without gaps into views in half the time,
+    and with them that takes half of an upload of some hundred leaves. So those come first whose sizes are multiples of
+    the larger powers of two: without gaps each begins at a multiple of the largest one that divides its size.
+
     Args:
         kinds: Of the arrays, which follow one another kind by kind.
+        has_gaps: Each begins at a multiple of `ALIGNMENT` all the same.
     """
 
     __slots__ = ("is_plain", "members", "most", "nbytes", "places", "runs")
 
-    def __init__(self, kinds: Sequence[LeafKind]) -> None:
+    def __init__(self, kinds: Sequence[LeafKind], *, has_gaps: bool = False) -> None:
         self.runs: list[Run] = []
         self.members: list[int] = []
         """Their numbers among the leaves."""
@@ -178,15 +199,16 @@ class SlabLayout:
         """Bytes of the largest."""
         self.is_plain = all(kind.given == kind.wanted for kind in kinds)
         """The bytes stay as they are, of what is in C order."""
-        for kind in kinds:
-            nbytes = math.prod(kind.shape) * kind.wanted.itemsize
-            step = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        end = 0
+        for kind in kinds if has_gaps else sorted(kinds, key=_place_of, reverse=True):
+            nbytes = kind.nbytes
+            step = _round_up(nbytes) if has_gaps else nbytes
             self.most = max(self.most, nbytes)
-            end = self.nbytes + step * len(kind.members)
-            self.runs.append(Run(self.nbytes, step, len(kind.members), kind.shape, kind.wanted))
+            self.runs.append(Run(end, step, len(kind.members), kind.shape, kind.wanted))
             self.members += kind.members
-            self.places += range(self.nbytes, end, step)
-            self.nbytes = end
+            self.places += range(end, end + step * len(kind.members), step)
+            end += step * len(kind.members)
+        self.nbytes = _round_up(end)  # so that all of it is a whole number of elements of each dtype
 
     def forms(self) -> Iterator[tuple[int, tuple[int, ...], np.dtype[Any]]]:
         """Place, shape and dtype of each array."""
@@ -371,11 +393,15 @@ def keep_upload(
     if not _may_keep():
         return False
     if alone:
-        packed, alone = sort_leaves(leaves, None, DIRECT_MOST)
+        packed, alone = sort_leaves(leaves, None, MEDIUM_NBYTES)
     layout = SlabLayout(packed)
-    is_large = layout.nbytes > (LARGE_NBYTES if layout.most <= TOGETHER_FROM else DIRECT_MOST)
-    if alone or not packed or not layout.is_plain or is_large:
+    if alone or not packed or not layout.is_plain or layout.nbytes > LARGE_NBYTES:
         return False
+    sources = [leaves[number] for number in layout.members]
+    if layout.nbytes > SMALL_NBYTES * len(sources) and all(
+        pinned.find(address(each), each.nbytes, backend, asks=False) is not None for each in sources
+    ):
+        return False  # the device reads each where it lies in less time than it takes to pack them
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
@@ -686,16 +712,20 @@ _GATHER = """
 typedef long long i64;
 struct Piece { const char* from; i64 offset; i64 nbytes; void* unused; };
 
+template <class Word> __device__ i64 copy_words(char* to, const Piece& piece, i64 done, i64 first, i64 step) {
+    i64 words = piece.nbytes / sizeof(Word);
+    for (i64 i = done / sizeof(Word) + first; i < words; i += step) ((Word*)to)[i] = ((const Word*)piece.from)[i];
+    return words * sizeof(Word);
+}
+
 extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces, i64 shares) {
     Piece piece = pieces[blockIdx.x / shares];
     char* to = dst + piece.offset;
     i64 first = blockIdx.x % shares * blockDim.x + threadIdx.x, step = shares * blockDim.x, done = 0;
-    if (!(((i64)piece.from | (i64)to) & 15)) {
-        i64 words = piece.nbytes / 16;
-        for (i64 i = first; i < words; i += step) ((uint4*)to)[i] = ((const uint4*)piece.from)[i];
-        done = words * 16;
-    }
-    for (i64 i = done + first; i < piece.nbytes; i += step) to[i] = piece.from[i];
+    i64 places = (i64)piece.from | (i64)to;
+    if (!(places & 15)) done = copy_words<uint4>(to, piece, 0, first, step);
+    if (!(places & 3)) done = copy_words<unsigned>(to, piece, done, first, step);
+    copy_words<char>(to, piece, done, first, step);
 }
 """
 
@@ -982,7 +1012,8 @@ class ManyDownload:
 
 # Small arrays of a device in a tree whose form is known.
 
-_FETCHED_MOST = 8 * LARGE_NBYTES
+_FETCHED_MOST = 32 * LARGE_NBYTES
+"""They pass through as much memory of the device."""
 _PIECE_NBYTES = ctypes.sizeof(_native.Part)
 
 
@@ -1000,7 +1031,8 @@ def fetch_again(
         own = slab_of(backend, room + through, stream)
         memory, start = own.take(room + through, stream)
         if calls.match_form(kept.form, leaves, start):
-            return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
+            with contextlib.suppress(DeviceMemoryError):  # each by itself needs no other memory there
+                return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
     return None
 
 
@@ -1049,7 +1081,8 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
         if found is None or not 0 < math.prod(found[1]) * found[2].itemsize <= MEDIUM_NBYTES:
             return False
         kinds.setdefault(found[1:], []).append(number)
-    layout = SlabLayout([LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()])
+    found_kinds = [LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()]
+    layout = SlabLayout(found_kinds, has_gaps=True)  # of which a kernel copies 16 bytes at a time
     if len(layout.members) < 2 or layout.nbytes > _FETCHED_MOST:
         return False
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
@@ -1067,7 +1100,7 @@ def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:
     places, nbytes = [], 0
     for leaf in leaves:
         places.append(nbytes)
-        nbytes += -(-leaf.nbytes // ALIGNMENT) * ALIGNMENT
+        nbytes += _round_up(leaf.nbytes)
     return places, nbytes
 
 

@@ -28,6 +28,7 @@ enum { IS_PINNED = 2 };
 static _Thread_local struct { /* of a thread of the system */
     unsigned long long found; /* the epoch in which its memory was */
     unsigned long long scratch, nbytes, next; /* its pinned memory, and where in it the next array from a device comes */
+    int is_read; /* a copy from it is in flight */
     const device_entry *scratch_of;
     uint64_t owner; /* the Python thread whose scratch it is: one of C's may be several of them, one after the other */
 } mine;
@@ -313,13 +314,20 @@ word xf_scratch(const device_entry *e, size_t nbytes, int is_upload)
         if (!is_told)
             return 0;
     }
-    if (size > mine.nbytes)
+    if (size > mine.nbytes || mine.is_read)
         return 0;
     if (!is_upload) {
         start = mine.next + size <= mine.nbytes ? mine.next : 0;
         mine.next = start + size;
     }
     return mine.scratch ? mine.scratch + start : 0;
+}
+
+/* Note that a copy reads the thread's pinned memory on, while code of Python's may run: until this is called again, that memory is
+   not given out. */
+void xf_keep_scratch(int is_read)
+{
+    mine.is_read = is_read;
 }
 
 static int copy_at_once(const device_copy *c, int flags)
@@ -380,41 +388,33 @@ static int ask_setup(const device_copy *c, stream_setup *w, int64_t nbytes, unsi
     return 1;
 }
 
-/* Copy by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0 with
-   nothing done, or an error set. `is_looped`: only where helping threads spin for the next transfer. */
-static int copy_in_blocks(const device_copy *c, int is_looped)
+/* Copy a region by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
+   with nothing done, or an error set. The driver may know memory at `asked`, if not NULL: it could read or fill that by itself.
+   `is_looped`: only where helping threads spin for the next transfer. */
+static int copy_region(const device_copy *c, const Region *region, const char *asked, int is_looped)
 {
     device_entry *e = c->e;
-    const description *host = c->host;
-    Region region = {.host = host->data, .device = c->device, .nbytes = (int64_t)bytes_there(c),
-                     .unit = c->is_fresh ? HUGE_PAGE : LINE, .is_fresh = c->is_fresh};
     unsigned long long epoch = xf_epoch();
     stream_setup *w = setup_of(c);
     Staging *opened = NULL;
     int64_t error = NO_MEMORY;
     int kind = 0;
     PyObject *kept;
-    Layout layout;
     Setup setup;
-    if (!is_plain(host, c->element)) {
-        xf_lay_out(host, c->element, &layout);
-        region.layout = &layout;
-        region.unit = 0;
-    }
-    if (!e->stage_setup || (host->is_pinned && !region.layout)) /* which the driver copies */
+    if (!e->stage_setup)
         return 0;
-    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || region.nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask_setup(c, w, region.nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
+    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask_setup(c, w, region->nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
             return 0;
     if (is_looped && (!w->setup.spin_ns || e->is_crowded()))
         return 0;
     setup = w->setup;
     kept = Py_NewRef(w->kept);
     Py_BEGIN_ALLOW_THREADS
-    if (host->is_c) /* the driver may know the memory: it could read or fill it by itself */
-        kind = kind_of(e, host->data);
+    if (asked)
+        kind = kind_of(e, asked);
     if (!kind)
-        error = e->stage(&setup, &region, 1, &opened);
+        error = e->stage(&setup, region, 1, &opened);
     Py_END_ALLOW_THREADS
     if (!kind && error && error != NO_MEMORY &&
         is_done(PyObject_CallFunction(e->stage_finish, "iKLO", c->is_upload, (unsigned long long)(uintptr_t)opened,
@@ -422,6 +422,33 @@ static int copy_in_blocks(const device_copy *c, int is_looped)
         error = 0;
     Py_DECREF(kept);
     return kind ? kind == PINNED ? IS_PINNED : 0 : !error;
+}
+
+static int copy_in_blocks(const device_copy *c, int is_looped)
+{
+    const description *host = c->host;
+    Region region = {.host = host->data, .device = c->device, .nbytes = (int64_t)bytes_there(c),
+                     .unit = c->is_fresh ? HUGE_PAGE : LINE, .is_fresh = c->is_fresh};
+    Layout layout;
+    if (!is_plain(host, c->element)) {
+        xf_lay_out(host, c->element, &layout);
+        region.layout = &layout;
+        region.unit = 0;
+    } else if (host->is_pinned) { /* which the driver copies */
+        return 0;
+    }
+    return copy_region(c, &region, host->is_c ? host->data : NULL, is_looped);
+}
+
+/* Send arrays in a row by several threads, as in copy_in_blocks(): whether that is done. */
+int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped)
+{
+    const Region region = {.device = device, .nbytes = (int64_t)nbytes, .unit = LINE, .part = parts, .parts = count};
+    const device_copy c = {.e = e, .on = on, .is_upload = 1};
+    if ((is_looped && now_ns() - e->last_ns >= LOOP_NS) || copy_region(&c, &region, NULL, is_looped) != 1)
+        return 0;
+    e->last_ns = now_ns();
+    return 1;
 }
 
 /* --- a way, executed */

@@ -187,7 +187,8 @@ PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count
 
 /* --- whole calls */
 
-enum { PACKED_MOST = 1 << 20, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = 256 << 10 }; /* bytes: see send_packed() and fetch() */
+enum { PACKED_MOST = 1 << 20, LOOPED_FROM = 384 << 10, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = LOOPED_FROM }; /* bytes: see
+                                                                                                       send_packed(), fetch() */
 enum { THREADS = 256 };
 
 typedef struct {
@@ -244,14 +245,19 @@ static void pack(char *memory, const Part *parts, Py_ssize_t count)
         memcpy(memory + parts[i].place, parts[i].host, (size_t)parts[i].nbytes);
 }
 
-/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, also while the stream is busy;
-   more pass through pinned memory, which must be free again: that is for an idle stream. */
-static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t count, size_t nbytes)
+/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, also while the stream is busy.
+   More pass through pinned memory, of threads that spin in a loop, or of this one, which must be free again: that is for an idle stream.
+   `is_read`: a copy reads the thread's pinned memory until read_all() returns; the caller cuts the device's memory meanwhile. */
+static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t count, size_t nbytes, int *is_read)
 {
     device_entry *e = c->e;
     void *stream = c->on.handle;
+    word scratch = 0;
     int error;
-    if (nbytes <= ENQUEUED_MOST && e->enqueue) {
+    *is_read = 0;
+    if (!e->enqueue || !e->wait)
+        return 0;
+    if (nbytes <= ENQUEUED_MOST) {
         char *memory = malloc(nbytes);
         if (!memory)
             return 0;
@@ -260,16 +266,26 @@ static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t
         free(memory);
         return !error;
     }
-    word scratch = xf_is_idle(e, stream) ? xf_scratch(e, nbytes, 1) : 0;
-    if (!scratch || (stream && (!e->enqueue || !e->wait)))
+    if (nbytes > LOOPED_FROM && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
+        return 1;
+    if (nbytes <= PACKED_MOST && !PyErr_Occurred() && xf_is_idle(e, stream))
+        scratch = xf_scratch(e, nbytes, 1);
+    if (!scratch)
         return 0;
     Py_BEGIN_ALLOW_THREADS
     pack((char *)(uintptr_t)scratch, parts, count);
-    if (!stream)
-        error = e->send(device, scratch, nbytes);
-    else if (!(error = e->enqueue(device, scratch, nbytes, stream)))
-        error = e->wait(stream);
+    error = e->enqueue(device, scratch, nbytes, stream);
     Py_END_ALLOW_THREADS
+    *is_read = !error;
+    xf_keep_scratch(*is_read);
+    return !error;
+}
+
+static int read_all(const call *c)
+{
+    int error;
+    WITHOUT_GIL(error = c->e->wait(c->on.handle));
+    xf_keep_scratch(0);
     return !error;
 }
 
@@ -306,6 +322,61 @@ static PyObject *left_to_python(void)
     Py_RETURN_NONE;
 }
 
+/* Send those of some leaves that lie in the pinned pool as they are: a list of them on the device, and None for each other. Their copies are
+   enqueued one behind the other, and waited for once. NULL, and nothing done, where Python is to do it. */
+static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entry *e, const call_stream *on)
+{
+    PyObject *kept = PyList_New(0), *made = kept ? PyList_New(0) : NULL;
+    int is_read = 1;
+    for (Py_ssize_t i = 0; made && i < PyList_Size(leaves); ++i) {
+        PyObject *array = Py_NewRef(PyList_GetItem(leaves, i)), *sent = NULL;
+        if (is_of(array, replay.ndarray) && xf_is_lent(array))
+            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0);
+        if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
+            Py_CLEAR(made);
+        Py_XDECREF(sent);
+        Py_DECREF(array);
+    }
+    if (kept && PyList_Size(kept)) { /* also where an error is set: the sources may be changed on return */
+        int error;
+        WITHOUT_GIL(error = e->wait(on->handle));
+        is_read = !error;
+    }
+    Py_XDECREF(kept);
+    if (!is_read)
+        Py_CLEAR(made);
+    return made;
+}
+
+/* Whether all arrays among leaves lie in the pinned pool, and there is one; the others are of the types in a set. */
+static int are_lent(PyObject *leaves, PyObject *others)
+{
+    Py_ssize_t count = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(leaves); ++i) {
+        PyObject *leaf = PyList_GetItem(leaves, i);
+        if (is_of(leaf, replay.ndarray) && xf_is_lent(leaf))
+            ++count;
+        else if (PySet_Contains(others, (PyObject *)Py_TYPE(leaf)) != 1)
+            return 0;
+    }
+    return count > 0;
+}
+
+/* The leaves on a device, those of the pinned pool as they are; NULL, and nothing done, where Python is to do it. */
+static PyObject *send_all_lent(const call *c)
+{
+    PyObject *made = send_lent(c->leaves, c->e->device, c->e, &c->on);
+    for (Py_ssize_t i = 0; made && i < PyList_Size(made); ++i)
+        if (PyList_GetItem(made, i) == Py_None) {
+            PyObject *leaf = PyList_GetItem(c->leaves, i);
+            if (is_of(leaf, replay.ndarray)) /* of an unusual dtype, say */
+                Py_CLEAR(made);
+            else
+                PyList_SetItem(made, i, Py_NewRef(leaf));
+        }
+    return made;
+}
+
 /* (tree, types of arrays, types of other leaves, device or None, backend or None, dict of devices to lists of (form, bytes, function
    that cuts memory of the device)) -> the tree on the device; None, and nothing done, where Python is to do it. */
 PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
@@ -316,22 +387,28 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
     word address = 0;
+    int is_ready, is_read = 0;
     (void)module;
     if (count != 6 || !PyDict_Check(given[5]))
         return PyErr_Format(PyExc_TypeError, "send_tree takes a tree, two tables of types, a device, a backend and a dict");
-    if (take_apart(given[0], given[1], given[2], &c) &&
-        (c.e = xf_device_of_call(given[3] == Py_None ? NULL : given[3], given[4] == Py_None ? NULL : given[4])) &&
-        c.e->kind == ON_CUDA && xf_is_current(c.e, &c.on))
+    is_ready = take_apart(given[0], given[1], given[2], &c) &&
+               (c.e = xf_device_of_call(given[3] == Py_None ? NULL : given[3], given[4] == Py_None ? NULL : given[4])) &&
+               c.e->kind == ON_CUDA && c.e->wait && xf_is_current(c.e, &c.on);
+    if (is_ready)
         kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
     if (kept && f && f->is_host)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
-    if (nbytes > 0 && nbytes <= PACKED_MOST && replay.byte >= 0) {
+    if (nbytes > 0 && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
         memory = xf_make_on(c.e, &c.on, &d, 0, &address);
-        if (address && send_packed(&c, address, parts, members, (size_t)nbytes))
+        if (address && send_packed(&c, address, parts, members, (size_t)nbytes, &is_read))
             views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
         if (views && PyList_Check(views))
             made = rebuilt(given[0], with(f, c.leaves, views));
+        if (is_read && !read_all(&c))
+            Py_CLEAR(made);
+    } else if (is_ready && !kept && !PyErr_Occurred() && are_lent(c.leaves, given[2])) {
+        made = rebuilt(given[0], send_all_lent(&c));
     }
     free(parts);
     Py_XDECREF(views);
@@ -341,64 +418,65 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return made ? made : left_to_python();
 }
 
-/* Put arrays in a row by a kernel, and bring them to `memory`, which the device reaches: whether they are there. The kernel writes
-   few bytes by itself; the link carries more at full speed from memory of the device. */
-static int fetch(const call *c, word table, word memory, word between, size_t nbytes, Py_ssize_t members, PyObject *kept)
+/* Put arrays in a row at `to` by a kernel, which reads a table of them: whether it is enqueued. */
+static int gather(const call *c, word table, word to, Py_ssize_t members, PyObject *kept)
 {
     unsigned long long kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
     int64_t shares = PyLong_AsLongLong(PyTuple_GetItem(kept, 3));
-    word to = between ? between : memory;
     void *arguments[] = {&to, &table, &shares};
-    const device_entry *e = c->e;
     int error;
     if (PyErr_Occurred())
         return 0;
-    Py_BEGIN_ALLOW_THREADS
-    error = e->launch((void *)(uintptr_t)kernel, (unsigned)(members * shares), 1, 1, THREADS, 1, 1, 0, c->on.handle, arguments, NULL);
-    if (!error) { /* what is enqueued must be over before its memory is given up */
-        int later = between ? e->fetch_later(memory, between, nbytes, c->on.handle) : 0;
-        error = e->wait(c->on.handle);
-        error = later ? later : error;
-    }
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(error = c->e->launch((void *)(uintptr_t)kernel, (unsigned)(members * shares), 1, 1, THREADS, 1, 1, 0, c->on.handle,
+                                     arguments, NULL));
     return !error;
 }
 
-/* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: their copies are
-   enqueued one behind the other, and waited for once. None, and nothing done, where Python is to do it. */
+/* Bring arrays to `array`, bytes on the host: whether they are there. The kernel writes few bytes by itself to `passed`, pinned memory;
+   the link carries more at full speed from memory of the device, as one array. */
+static int fetch(const call *c, word table, const Part *parts, Py_ssize_t members, word passed, PyObject *array, const description *d,
+                 int is_fresh, PyObject *kept)
+{
+    device_copy crossing = {.e = c->e, .on = &c->on, .host = d, .element = d->element, .is_fresh = is_fresh};
+    PyObject *between = NULL;
+    word to = passed;
+    int error, is_there = 0;
+    way w;
+    if (!passed) {
+        between = xf_make_on(c->e, &c->on, d, 1, &crossing.device);
+        to = crossing.device;
+    }
+    if (!to || (!passed && (!xf_find_way(&crossing, &w) || w.kernel))) {
+        Py_XDECREF(between);
+        return 0;
+    }
+    memcpy((void *)(uintptr_t)table, parts, (size_t)members * sizeof *parts); /* last: a call of Python's may use that memory */
+    xf_keep_scratch(1);
+    if (gather(c, table, to, members, kept)) {
+        is_there = passed || xf_run_way(&crossing, &w, array, 0);
+        if (passed || !is_there) { /* what is enqueued must be over before its memory is given up */
+            WITHOUT_GIL(error = c->e->wait(c->on.handle));
+            is_there = is_there && !error;
+        }
+    }
+    xf_keep_scratch(0);
+    Py_XDECREF(between);
+    return is_there;
+}
+
+/* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: see send_lent().
+   None, and nothing done, where Python is to do it. */
 PyObject *xf_send_pinned(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     call_stream on = {0};
-    PyObject *kept, *made;
+    PyObject *made = NULL;
     device_entry *e;
-    int is_read = 1;
     (void)module;
     if (count != 2 || !PyList_Check(given[0]))
         return PyErr_Format(PyExc_TypeError, "send_pinned takes a list and a device");
-    if (!xf_follow() || !xf_may_replay() || !(e = xf_find_device(given[1])) || e->kind != ON_CUDA || !e->wait ||
-        !xf_is_current(e, &on))
-        return left_to_python();
-    kept = PyList_New(0);
-    made = kept ? PyList_New(0) : NULL;
-    for (Py_ssize_t i = 0; made && i < PyList_Size(given[0]); ++i) {
-        PyObject *array = Py_NewRef(PyList_GetItem(given[0], i)), *sent = NULL;
-        if (is_of(array, replay.ndarray) && xf_is_lent(array))
-            sent = xf_hand_over(array, given[1], (word)(uintptr_t)on.handle, kept, 0);
-        if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
-            Py_CLEAR(made);
-        Py_XDECREF(sent);
-        Py_DECREF(array);
-    }
-    if (kept && PyList_Size(kept)) { /* also where an error is set: the sources may be changed on return */
-        int error;
-        WITHOUT_GIL(error = e->wait(on.handle));
-        is_read = !error;
-    }
-    Py_XDECREF(kept);
-    if (made && is_read)
-        return made;
-    Py_XDECREF(made);
-    return left_to_python();
+    if (xf_follow() && xf_may_replay() && (e = xf_find_device(given[1])) && e->kind == ON_CUDA && e->wait && xf_is_current(e, &on))
+        made = send_lent(given[0], given[1], e, &on);
+    return made ? made : left_to_python();
 }
 
 /* The device of the first array among leaves; NULL where Python is to copy that. */
@@ -421,13 +499,13 @@ static device_entry *device_of_first(PyObject *leaves)
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     call c = {0};
-    PyObject *kept = NULL, *array = NULL, *between = NULL, *made = NULL;
+    PyObject *kept = NULL, *array = NULL, *made = NULL;
     const kept_form *f = NULL;
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
-    word scratch = 0, address = 0;
+    word scratch = 0;
     size_t table;
-    int is_pinned;
+    int is_pinned, is_written;
     (void)module;
     if (count != 5 || !PyDict_Check(given[4]))
         return PyErr_Format(PyExc_TypeError, "fetch_tree takes a tree, two tables of types, a flag and a dict");
@@ -438,29 +516,26 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (kept && f && !f->is_host && f->index == c.e->index)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
     table = ((size_t)members * sizeof *parts + 63) / 64 * 64;
-    if (nbytes > 0 && replay.byte >= 0 && (is_pinned || nbytes <= PACKED_MOST))
-        scratch = xf_scratch(c.e, table + (is_pinned ? 0 : (size_t)nbytes), 0);
+    is_written = nbytes <= WRITTEN_MOST;
+    if (nbytes > 0 && replay.byte >= 0)
+        scratch = xf_scratch(c.e, table + (is_written && !is_pinned ? (size_t)nbytes : 0), 0);
     if (scratch) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
-        int is_fresh, is_ready;
+        int is_fresh = 0;
         array = is_pinned ? xf_make_pinned(c.e, &d) : xf_make_host_result(&d, PACKED_MOST, &is_fresh);
-        is_ready = array && (!is_pinned || ((const ndarray *)array)->base); /* else the pool is full */
-        if (is_ready && nbytes > WRITTEN_MOST) {
-            between = xf_make_on(c.e, &c.on, &d, 1, &address);
-            is_ready = address != 0;
-        }
-        if (is_ready) {
-            char *data = ((const ndarray *)array)->data, *passed = is_pinned ? data : (char *)(uintptr_t)(scratch + table);
-            memcpy((void *)(uintptr_t)scratch, parts, (size_t)members * sizeof *parts); /* last: a call of Python's may use it */
-            if (fetch(&c, scratch, (word)(uintptr_t)passed, address, (size_t)nbytes, members, kept)) {
-                if (passed != data)
-                    memcpy(data, passed, (size_t)nbytes);
+        if (array && (!is_pinned || ((const ndarray *)array)->base)) { /* else the pool is full */
+            word passed = is_pinned ? (word)(uintptr_t)((const ndarray *)array)->data : scratch + table;
+            d.data = ((const ndarray *)array)->data;
+            d.kind = ON_CPU;
+            d.is_pinned = is_pinned;
+            if (fetch(&c, scratch, parts, members, is_written ? passed : 0, array, &d, is_fresh, kept)) {
+                if (is_written && !is_pinned)
+                    memcpy(d.data, (const void *)(uintptr_t)passed, (size_t)nbytes);
                 made = rebuilt(given[0], xf_cut_form(NULL, (PyObject *[]){PyTuple_GetItem(kept, 0), c.leaves, array}, 3));
             }
         }
     }
     free(parts);
-    Py_XDECREF(between);
     Py_XDECREF(array);
     Py_XDECREF(kept);
     Py_XDECREF(c.leaves);

@@ -78,25 +78,34 @@ EXPORT void xf_host_copy(
 
 #define FILL_PIECE (128 << 10)
 #define FEW 2 /* threads that are woken elsewhere */
+#define ASLEEP_LEAST (1 << 20) /* bytes of a fill that its thread waits for, and for which it wakes some */
 
 typedef struct {
     Chunk chunk;
     Staging *staging;
 } Filling;
 
-/* Whether the fill that begins now comes soon after the one before. */
+static int64_t last_fill_ns; /* when the last fill ended; atomic */
+
+/* Whether the fill that begins now comes soon after the one before. The obvious way counts from where that one began: 8 MiB by one
+   thread alone take as long as the pause that ends a loop, and so each would be the first. */
 static int is_in_loop(void) {
-    static int64_t last_fill_ns; /* atomic */
-    int64_t begun_ns = now_ns();
-    return begun_ns - __atomic_exchange_n(&last_fill_ns, begun_ns, __ATOMIC_RELAXED) < LOOP_NS;
+    return now_ns() - __atomic_load_n(&last_fill_ns, __ATOMIC_RELAXED) < LOOP_NS;
+}
+
+static void note_fill(void) {
+    __atomic_store_n(&last_fill_ns, now_ns(), __ATOMIC_RELAXED);
 }
 
 /* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
-   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. */
+   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. Helpers that sleep are few, and come for
+   `least_asleep` bytes. */
 static Filling *begin_filling(
-    char *pinned, const char *host, int64_t nbytes, int is_loop, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    Filling *filling = nbytes > FILL_PIECE && helpers > 0 ? calloc(1, sizeof *filling) : NULL;
+    char *pinned, const char *host, int64_t nbytes, int64_t least_asleep, int64_t helpers, int64_t each_way,
+    int64_t most_threads, int64_t spin_ns) {
+    int is_loop = is_in_loop();
+    int is_shared = helpers > 0 && nbytes > FILL_PIECE && (is_loop || nbytes >= least_asleep);
+    Filling *filling = is_shared ? calloc(1, sizeof *filling) : NULL;
     if (filling == NULL) return NULL;
     Setup setup = {
         .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
@@ -121,21 +130,26 @@ static Filling *begin_filling(
 EXPORT Filling *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
-    return begin_filling(pinned, host, nbytes, is_in_loop(), helpers, each_way, most_threads, spin_ns);
+    return begin_filling(pinned, host, nbytes, 0, helpers, each_way, most_threads, spin_ns);
 }
 
 /* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Filling *filling) {
     end_alone(filling->staging);
     free(filling);
+    note_fill();
 }
 
-/* Fill pinned memory past the processor's caches; in a loop with up to `helpers` threads of `most_threads`. */
+/* Fill pinned memory past the processor's caches, with up to `helpers` threads of `most_threads`: in a loop, or where it is large. */
 EXPORT void xf_fill(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
     Filling *filling =
-        is_in_loop() ? begin_filling(pinned, host, nbytes, 1, helpers, each_way, most_threads, spin_ns) : NULL;
-    if (filling != NULL) xf_fill_end(filling);
-    else chunk_fill(1, pinned, host, (size_t)nbytes);
+        begin_filling(pinned, host, nbytes, ASLEEP_LEAST, helpers, each_way, most_threads, spin_ns);
+    if (filling != NULL) {
+        xf_fill_end(filling);
+        return;
+    }
+    chunk_fill(1, pinned, host, (size_t)nbytes);
+    note_fill();
 }

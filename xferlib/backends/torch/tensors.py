@@ -426,7 +426,7 @@ class _Cut(NamedTuple):
     dtype: torch.dtype
     first: int
     sizes: list[int]
-    """Of tensors with one axis, and between them those of the gaps; empty: of others."""
+    """Of tensors with one axis, without gaps; empty: of others."""
     whole: tuple[tuple[int, ...], tuple[int, ...]]
     """Shape and steps of all tensors of a kind as one, or of one alone."""
     is_single: bool
@@ -445,20 +445,21 @@ def make_cutter(runs: Iterable[Run]) -> Callable[[torch.Tensor], list[torch.Tens
             for number in range(length)
         ]
     cuts: list[_Cut] = []
+    end = -1
     for place, step, length, shape, dtype in runs:
         itemsize, ours = dtype.itemsize, TO_TORCH[dtype]
         first, apart = place // itemsize, step // itemsize
-        if len(shape) == 1:  # a split makes those in half the time that each by itself takes
-            sizes = [shape[0], apart - shape[0]] * length
-            if cuts and cuts[-1].sizes and cuts[-1].dtype is ours:
-                cuts[-1].sizes.extend(sizes)  # the next kind begins where this one ends
+        if shape == (apart,):  # a split makes those in half the time that each by itself takes
+            if place == end and cuts[-1].sizes and cuts[-1].dtype is ours:
+                cuts[-1].sizes.extend([apart] * length)
             else:
-                cuts.append(_Cut(ours, first, sizes, ((), ()), is_single=False))
+                cuts.append(_Cut(ours, first, [apart] * length, ((), ()), is_single=False))
         elif length == 1:
             cuts.append(_Cut(ours, first, [], (shape, _steps(shape, 1)), is_single=True))
         else:
             whole = (length, *shape), (apart, *_steps(shape, 1))
             cuts.append(_Cut(ours, first, [], whole, is_single=False))
+        end = place + step * length
     return functools.partial(_make_cuts, cuts)
 
 
@@ -471,7 +472,7 @@ def _make_cuts(cuts: list[_Cut], slab: torch.Tensor) -> list[torch.Tensor]:
             if whole is None:
                 whole = flat[dtype] = slab.view(dtype)
             if sizes:
-                made += whole.narrow(0, first, sum(sizes)).split_with_sizes(sizes)[::2]
+                made += whole.narrow(0, first, sum(sizes)).split_with_sizes(sizes)
             elif is_single:
                 made.append(whole.as_strided(shape, steps, first))
             else:
