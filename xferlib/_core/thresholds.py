@@ -138,3 +138,6 @@ with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168. Pinned arrays
 only enqueued. Leaves of a tree are packed into one copy by one thread, of any size together, if none has more bytes
 (11 leaves of 740 KB took 359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""
+STAGED_WHOLE_MOST = 16 << 20
+"""Up to here a batch is copied into pinned memory as a whole, and sent by one copy.
+Hosts: H200."""

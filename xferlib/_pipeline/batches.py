@@ -50,6 +50,7 @@ from xferlib._core.thresholds import (
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     SMALL_NBYTES,
+    STAGED_WHOLE_MOST,
 )
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
@@ -560,7 +561,7 @@ class Router:
 
     def _is_staged_whole(self, host: HostArray) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
-        return host.nbytes <= LARGE_NBYTES and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
+        return host.nbytes <= STAGED_WHOLE_MOST and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
 
     def _is_staged(self, array: HostArray) -> bool:
         """Whether an array of any size is copied into pinned memory before any of it is sent."""

@@ -394,7 +394,8 @@ class ThreadedFeed(Feed):
         self._site = checks.user_site()
         self._here = registry.current_device(router.backend)
         self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
-        self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
+        self.thread: OwnThread | None = None
+        """Reads ahead, once that pays."""
         if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
             self.reader = self._new_reader(None, source, self._context.run, None, MEDIUM_NBYTES)
 
@@ -414,6 +415,7 @@ class ThreadedFeed(Feed):
                 self._source = _rejoin(held, source) if held else source
             self._is_ahead = True
             self._phase = _Phase.IDLE
+            self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
             self.thread.start()
 
     # --- the consumer that reads
@@ -619,14 +621,15 @@ class ThreadedFeed(Feed):
 
     def _await_end(self) -> None:
         """Wait until the thread has ended, but not for one that stays in the source or waits for the device."""
-        if threading.current_thread() is self.thread:
+        thread = self.thread
+        if thread is None or threading.current_thread() is thread:
             return
         with self._changed:
             is_ours = self._changed.wait_for(lambda: self._phase not in (_Phase.SOURCE, _Phase.GATE), _GRACE_S)
             if is_ours:
                 self._changed.wait_for(lambda: self._phase is _Phase.ENDED, _EXIT_S)
-        if self._phase is _Phase.ENDED and self.thread.ident is not None:
-            self.thread.join(_EXIT_S)
+        if self._phase is _Phase.ENDED and thread.ident is not None:
+            thread.join(_EXIT_S)
 
 
 # The batches of a list, begun in the consumer's thread: there is no other thread, and no hand-over between threads.
