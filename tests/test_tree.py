@@ -192,6 +192,30 @@ def test_leaves_of_any_sizes_come_back(count: int, is_pinned: bool) -> None:
         _same(kept, leaves[-1])  # while one leaf lives, so does the memory that it shares
 
 
+@pytest.mark.parametrize("most", [40, 3_000, 60_000, 450_000])
+@pytest.mark.parametrize("memory", ["ordinary", "pinned", "mixed"])
+def test_a_tree_that_comes_again_brings_its_own_data(memory: str, most: int) -> None:
+    chance = np.random.default_rng(most)
+    kinds = [(int(chance.integers(1, most)), np.dtype(name)) for name in ("f4", "u1", "f4", "f8", "f4", "i2", "f4")]
+    for seed in range(4):
+        leaves = [bits_of(size * dtype.itemsize, dtype, seed=9 * seed + n) for n, (size, dtype) in enumerate(kinds)]
+        sources: list[Any] = [leaf.reshape(-1, 1) if n % 3 else leaf for n, leaf in enumerate(leaves)]
+        for n in range(len(sources)):
+            if memory == "pinned" or (memory == "mixed" and n % 2):
+                sources[n] = xl.pinned_array(sources[n])
+        tree = {"all": [None, *sources], "twice": tuple(sources[:2])} if seed % 2 else sources
+        there = xl.tree.to_device(tree)
+        expected = [source.copy() for source in sources]
+        for source in sources:
+            source[...] = 0  # it has been read
+        found = there["all"][1:] if seed % 2 else there
+        for is_pinned in (False, True):
+            back = xl.tree.to_host(found, pinned=is_pinned)
+            for leaf, source in zip(back, expected, strict=True):
+                assert leaf.shape == source.shape
+                _same(leaf, source)
+
+
 def test_an_interrupted_tree_leaves_nothing_that_reads_its_arrays(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     leaves = [bits_of(4096, np.uint8, seed=n) for n in range(300)]
     xl.tree.to_device(leaves, backend="fake")

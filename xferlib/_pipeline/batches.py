@@ -49,8 +49,9 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_UP,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
+    READ_HERE_MOST,
+    READ_WHOLE_MOST,
     SMALL_NBYTES,
-    STAGED_WHOLE_MOST,
 )
 from xferlib._memory import lifetimes, pinned
 from xferlib._runtime import threads
@@ -559,13 +560,13 @@ class Router:
         """Whether an array that is more than medium is sent by one copy, which nothing but its source delays."""
         return self._is_staged_whole(host) or (_is_plain(host) and self.is_pinned(host))
 
-    def _is_staged_whole(self, host: HostArray) -> bool:
+    def _is_staged_whole(self, host: HostArray, most: int = LARGE_NBYTES) -> bool:
         """Whether an array that is more than medium is copied into pinned memory before any of it is sent."""
-        return host.nbytes <= STAGED_WHOLE_MOST and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
+        return host.nbytes <= most and _is_plain(host) and _native.is_on() and threads.crew().fillers > 0
 
     def _is_staged(self, array: HostArray) -> bool:
-        """Whether an array of any size is copied into pinned memory before any of it is sent."""
-        return array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array)
+        """Whether the thread that reads copies an array of any size into pinned memory before any of it is sent."""
+        return array.nbytes <= MEDIUM_NBYTES or self._is_staged_whole(array, READ_WHOLE_MOST)
 
     def begin_ahead(self, host: Any) -> PendingUpload | PendingTreeUpload:
         """Begin a batch whose route is `Route.AHEAD`.
@@ -603,9 +604,9 @@ class Router:
         return tree.to_device(host, device=self.device, stream=order)
 
     def sends_at_once(self, host: Any) -> bool:
-        """Whether `send_read` copies an item: it is of medium size at most, and no device reads it by itself."""
+        """Whether `send_read` copies an item: it is not large, and no device reads it by itself."""
         if type(host) is np.ndarray:
-            return host.nbytes <= MEDIUM_NBYTES
+            return host.nbytes <= READ_HERE_MOST
         try:
             leaves = flatten(host)[0]
         except Exception:  # an item that is no tree says so in its turn

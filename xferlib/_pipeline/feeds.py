@@ -25,7 +25,7 @@ from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
-from xferlib._core.thresholds import DIRECT_MOST, MEDIUM_NBYTES
+from xferlib._core.thresholds import DIRECT_MOST, READ_HERE_MOST
 from xferlib._memory import lifetimes, pinned
 from xferlib._pipeline.batches import Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
@@ -152,9 +152,11 @@ class Feed:
             return None
         acquire, release = self._turn.acquire, self._turn.release
         most = sys.maxsize if router.is_host else most
-        return calls.new_reader(
+        reader = calls.new_reader(
             items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS
         )
+        reader.is_free = not is_watched()  # the first batch too
+        return reader
 
     def _catch_up(self) -> None:
         """Count what C has handed out since Python did."""
@@ -397,7 +399,7 @@ class ThreadedFeed(Feed):
         self.thread: OwnThread | None = None
         """Reads ahead, once that pays."""
         if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
-            self.reader = self._new_reader(None, source, self._context.run, None, MEDIUM_NBYTES)
+            self.reader = self._new_reader(None, source, self._context.run, None, READ_HERE_MOST)
 
     def start(self) -> None:
         if self.reader is None:

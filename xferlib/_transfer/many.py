@@ -108,7 +108,7 @@ def _round_up(nbytes: int) -> int:
 
 
 def _place_of(kind: LeafKind) -> tuple[int, str]:
-    """The largest power of two, up to `ALIGNMENT`, that divides the bytes of an array; and those of a dtype together."""
+    """The largest power of two, up to `ALIGNMENT`, that divides the bytes of one; those of a dtype together."""
     return min(kind.nbytes & -kind.nbytes, ALIGNMENT), kind.wanted.str
 
 
@@ -177,9 +177,9 @@ def _get_result_dtype(given: Any, dtype: Any) -> np.dtype[Any]:
 class SlabLayout:
     """Places of arrays in a slab.
 
-    The obvious way begins each at a multiple of `ALIGNMENT`. But torch cuts a row without gaps into views in half the time,
-    and with them that takes half of an upload of some hundred leaves. So those come first whose sizes are multiples of
-    the larger powers of two: without gaps each begins at a multiple of the largest one that divides its size.
+    The obvious way begins each at a multiple of `ALIGNMENT`. But torch cuts a row without gaps into views in half the
+    time, and with them that takes half of an upload of some hundred leaves. So those come first whose sizes are
+    multiples of the larger powers of two: without gaps each begins at a multiple of the largest that divides its size.
 
     Args:
         kinds: Of the arrays, which follow one another kind by kind.

@@ -187,7 +187,7 @@ PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count
 
 /* --- whole calls */
 
-enum { PACKED_MOST = 1 << 20, LOOPED_FROM = 384 << 10, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = LOOPED_FROM }; /* bytes: see
+enum { PACKED_MOST = 1 << 20, LOOPED_FROM = 384 << 10, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = LOOPED_FROM, LENT_FROM = 64 << 10 }; /* bytes: see
                                                                                                        send_packed(), fetch() */
 enum { THREADS = 256 };
 
@@ -348,18 +348,22 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     return made;
 }
 
-/* Whether all arrays among leaves lie in the pinned pool, and there is one; the others are of the types in a set. */
+/* Whether all arrays among leaves lie in the pinned pool, and are so large that the device reads each where it lies in less time than it
+   takes to pack them; the other leaves are of the types in a set. */
 static int are_lent(PyObject *leaves, PyObject *others)
 {
-    Py_ssize_t count = 0;
+    Py_ssize_t count = 0, nbytes = 0;
     for (Py_ssize_t i = 0; i < PyList_Size(leaves); ++i) {
         PyObject *leaf = PyList_GetItem(leaves, i);
-        if (is_of(leaf, replay.ndarray) && xf_is_lent(leaf))
+        description d;
+        if (is_of(leaf, replay.ndarray) && xf_is_lent(leaf) && xf_describe_host(leaf, &d)) {
             ++count;
-        else if (PySet_Contains(others, (PyObject *)Py_TYPE(leaf)) != 1)
+            nbytes += d.nbytes;
+        } else if (PySet_Contains(others, (PyObject *)Py_TYPE(leaf)) != 1) {
             return 0;
+        }
     }
-    return count > 0;
+    return nbytes > LENT_FROM * count;
 }
 
 /* The leaves on a device, those of the pinned pool as they are; NULL, and nothing done, where Python is to do it. */
