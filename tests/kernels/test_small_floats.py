@@ -16,7 +16,7 @@ from tests.kernels import compiled, emulated, targets
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
 from xferlib.kernels.elementwise import cast_into
-from xferlib.kernels.native_engine import _ns_per_element as ns_per_element
+from xferlib.kernels.native_engine import ns_per_element
 from xferlib.kernels.reduction import HostReductionCall
 from xferlib.kernels.small_floats import store_bits, view_bits
 from xferlib.testing import configured, dtypes, promotion

@@ -49,7 +49,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_UP,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
-    READ_HERE_MOST,
     READ_WHOLE_MOST,
     SMALL_NBYTES,
 )
@@ -606,7 +605,7 @@ class Router:
     def sends_at_once(self, host: Any) -> bool:
         """Whether `send_read` copies an item: it is not large, and no device reads it by itself."""
         if type(host) is np.ndarray:
-            return host.nbytes <= READ_HERE_MOST
+            return host.nbytes <= LARGE_NBYTES
         try:
             leaves = flatten(host)[0]
         except Exception:  # an item that is no tree says so in its turn

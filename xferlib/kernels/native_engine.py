@@ -284,7 +284,7 @@ _LOOP_CHUNK = 4096
 """Likewise, of programs whose elements may take long."""
 
 
-def _ns_per_element(program: Program) -> float:
+def ns_per_element(program: Program) -> float:
     nodes = [node for node in program.nodes if node.op not in LEAVES]
     moved = sum(param.dtype.itemsize for param in program.params if not param.is_scalar)
     return _PER_BYTE_NS * moved + sum(map(_ns_of_node, nodes))
@@ -321,7 +321,7 @@ class _Runner:
         )  # fmt: skip
         self._reports = ctypes.c_longlong * (3 * max(1, len(kernel.source.sites)))
         self._scratch_nbytes = kernel.source.scratch_nbytes * STORED_BLOCK
-        self.ns = _ns_per_element(program)
+        self.ns = ns_per_element(program)
         has_loop = any(node.op == "loop" for node in program.nodes)
         self.most = _LOOP_CHUNK if has_loop else max(_LOOP_CHUNK, min(_CHUNK, int(_CHUNK_NS / self.ns)))
         """Elements of one call of C."""

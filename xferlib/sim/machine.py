@@ -360,23 +360,23 @@ class HostFunction:
             self.note_enqueue()
         watches = machine.watches.targets()
         look(watches)
-        touches = None if machine.guard is None else machine.guard.touches
-        before = 0 if touches is None else len(touches)
+        guard = machine.guard
+        before = 0 if guard is None else len(guard.touches)
         try:
             machine.function = self
             if (function := self._function) is not None:  # an error may strike it, but it is called once
                 call_all(functools.partial(setattr, self, "_function", None), function)
-            self._leave(watches, touches, before)
+            self._leave(watches, guard, before)
         except BaseException:  # and no `finally`, whose first line an error may strike too
-            self._leave(watches, touches, before)
+            self._leave(watches, guard, before)
             raise
 
-    def _leave(self, watches: list[Watch], touches: deque[Touch] | None, before: int) -> None:
+    def _leave(self, watches: list[Watch], guard: PageGuard | None, before: int) -> None:
         self._machine.function = None
         self._machine.functions.discard(self)
         accept(watches)
-        while touches is not None and len(touches) > before:
-            touches.pop()
+        if guard is not None:
+            guard.forget_touches(before)
 
     def access(self, data: HostArray, *, is_write: bool) -> None:
         """Check an access that the function declares; a fault is raised by the program's next call."""
@@ -423,9 +423,9 @@ class _WatchedCopy:
         self._operation = operation
         self._targets = targets
         self._spans = (*sources, *targets)
+        self._guard = machine.guard
         self._watches = [Watch(*_memory(span), is_target=span in targets) for span in self._spans]
         self._others: list[Watch] = []
-        self._guard = machine.guard
 
     def watch(self) -> None:
         self._machine.watches.add(*self._watches)
@@ -757,6 +757,11 @@ class PageGuard:
             self._guarded[operation, span.start] = (span, is_target)
             self._set(span, _NONE if is_target else _READ)
 
+    def forget_touches(self, after: int) -> None:
+        """Forget the accesses behind a number of them: those of a host function, which declares its own."""
+        while len(self.touches) > after:
+            self._caught.discard(self.touches.pop().operation)
+
     def lift(self, operation: Operation) -> None:
         """Remove the guard, before the copy is carried out."""
         for key in [key for key in self._guarded if key[0] is operation]:
@@ -776,13 +781,13 @@ class PageGuard:
 
     def _fault(self, number: int, info: int, context: Any) -> None:
         address = ctypes.c_uint64.from_address(info + _ADDRESS_OFFSET).value
-        is_ours = False
+        is_ours, is_check = False, sys._getframe(1).f_code is checksum.__code__  # of a copy in flight, by another one
         for (operation, _), (span, is_target) in list(self._guarded.items()):
             first, last = _pages(span)
             if first <= address < last:
                 is_ours = True
                 self._set(span, _READ_WRITE)
-                if span.start <= address - span.block.pointer < span.stop:
+                if not is_check and span.start <= address - span.block.pointer < span.stop:
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
                     self._caught.add(operation)
         if not is_ours:  # another fault: let it occur again under the handler that was installed before
