@@ -82,6 +82,7 @@ def test_a_range_from_0_has_numpys_bits(xp: Any) -> None:
     for stop, dtype in itertools.product((4.0, 3, np.float32(2.5)), ("float16", "float32", "complex128", None)):
         check(xp, "arange", stop, dtype=dtype)
     check(xp, "linspace", 0, 5e-324, 5)  # whose step is 0
+    check(xp, "linspace", 2j, np.float32(1e-45), 3, endpoint=False)  # a part of whose step is 0
     check(xp, "arange", -8e-95, 0, np.float32(1))  # whose extent is 0 in float32
     check(xp, "arange", 1e-45, np.float16(0.3), np.float16(np.inf))
     check(xp, "arange", np.float32(-1), np.float32(1), np.float32(0.001))  # float32 rounds to one more

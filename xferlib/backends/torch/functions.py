@@ -427,18 +427,18 @@ def linspace(
     if own.is_complex:
         parts = [tuple(each.real for each in parts[0]), tuple(each.imag for each in parts[0])]
     able = own.to_real() if own.is_complex else own
-    lines = [_line(num, count, able, place, *[float(each) for each in part], endpoint=endpoint) for part in parts]
+    divides = step == 0 and count > 0  # a difference so small that its part is 0 is multiplied before it is divided
+    lines = [_line(num, count if divides else 0, able, place, *map(float, part), endpoint=endpoint) for part in parts]
     found = torch.complex(*lines) if own.is_complex else lines[0]
     return (torch.floor(found) if wanted in RANGES else found).to(wanted)
 
 
 def _line(
-    num: int, count: int, dtype: torch.dtype, place: Any, first: float, step: float, delta: float, last: float,
+    num: int, divisor: int, dtype: torch.dtype, place: Any, first: float, step: float, delta: float, last: float,
     *, endpoint: bool,
 ) -> Tensor:  # fmt: skip
     numbers = torch.arange(num, device=place).to(dtype)
-    # A difference so small that its part is 0 is multiplied first.
-    found = numbers / count * delta + first if step == 0 and count > 0 else numbers * step + first
+    found = numbers / divisor * delta + first if divisor else numbers * step + first
     if endpoint and num > 1:
         found[-1:] = last
     return found
