@@ -124,8 +124,18 @@ def test_the_careful_step_alone(name, monkeypatch):
     monkeypatch.setattr(cuda_functions, "sections", lambda: never_sure(sections))
     x = np.concatenate([usual(name, 2000, seed=2), specials("float32"), random_bits("float32", 500, seed=3)])
     y, is_careful = run(name, x, sweeps=native_digest.cuda_library([name]))
-    assert is_careful.all()
+    assert np.array_equal(is_careful, x == x)
     assert same_bits(y, kernel_of(name)(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", SINGLE)
+@both_ways
+def test_nan_takes_the_quick_step(name, way):
+    x = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7FD55555], np.uint32).view(np.float32)
+    y, is_careful = run(name, x, sweeps=library(way))
+    assert not is_careful.any()
+    assert np.isnan(y).all()
 
 
 BEYOND = {

@@ -163,7 +163,9 @@ def operands_of(name: str) -> tuple[str, str]:
 
 
 def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
-    """The text of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the same as a call.
+    """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
+
+    The first step is the quick one, but certain of NaN: some arrays, and results of other functions, have many of them.
 
     Args:
         name: Of the steps.
@@ -171,10 +173,17 @@ def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
         args: The names of these.
         kind: The type of the result.
     """
+    is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
     return f"""\
+XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
+  int own = 0;
+  {kind} r = xf_quick_{name}({args}, &own);
+  *is_unsure |= own && !({is_nan});
+  return {found};
+}}
 XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
-  {kind} r = xf_quick_{name}({args}, &is_unsure);
+  {kind} r = xf_first_{name}({args}, &is_unsure);
   return is_unsure ? xf_careful_{name}({args}) : r;
 }}
 XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}

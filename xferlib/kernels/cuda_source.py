@@ -305,7 +305,7 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     return f"{CALL_NAMES.get(name, name)}{suffix}({', '.join(args)})"
 
 
-_quick_call = functools.partial(_call, step="xf_quick", more=("&own",))
+_quick_call = functools.partial(_call, step="xf_first", more=("&own",))
 _again_call = functools.partial(_call, step="xf_again")
 
 
@@ -752,7 +752,7 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
 """
 
 
-_BATCH_NBYTES = 64
+_BATCH_NBYTES = 32
 """Of the loads to a box that a thread makes before it needs the first one's value."""
 _LEAST_RUN_NBYTES = 64
 """That the threads of a warp take of a run."""
