@@ -25,9 +25,9 @@ from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
-from xferlib._core.thresholds import DIRECT_MOST, LARGE_NBYTES
+from xferlib._core.thresholds import DIRECT_MOST
 from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import Batch, Route, Router, send
+from xferlib._pipeline.batches import READ_HERE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
@@ -399,7 +399,7 @@ class ThreadedFeed(Feed):
         self.thread: OwnThread | None = None
         """Reads ahead, once that pays."""
         if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
-            self.reader = self._new_reader(None, source, self._context.run, None, LARGE_NBYTES)
+            self.reader = self._new_reader(None, source, self._context.run, None, READ_HERE_MOST)
 
     def start(self) -> None:
         if self.reader is None:
