@@ -251,6 +251,10 @@ def test_what_cannot_saturate_on_the_way_is_refused() -> None:
         for dtype in (None, "float32", "bfloat16", "int8"):
             with pytest.raises(UnsupportedDTypeError, match=r"saturate=True with dtype='.*', but it is for float8"):
                 call(x, dtype=dtype, saturate=True)
+            with pytest.raises(UnsupportedDTypeError, match="but it is for float8"):
+                call(x, dtype=dtype, saturate=True, copy=False)
+        with pytest.raises(ArgumentError, match="copy='bad'"):
+            call(x, dtype="float8_e5m2", saturate=True, copy="bad")
         with pytest.raises(ArgumentError, match="saturate=1 is neither True nor False"):
             call(x, dtype="float8_e5m2", saturate=1)
     with pytest.raises(TypeError, match=r"'saturate'; xferlib.astype\(x, dtype, saturate=True\) converts first"):

@@ -197,12 +197,15 @@ def test_a_signal_from_outside_ends_a_loop_and_leaves_neither_threads_nor_half_a
     command = [sys.executable, str(PROGRAM), name, way]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
+        guard = threading.Timer(120, child.kill)  # if Ctrl-C is lost
+        guard.start()
         try:
             for line in child.stdout:
                 assert line == "ready\n"
                 child.send_signal(signal.SIGINT)
             said = _end(child)
         finally:
+            guard.cancel()
             child.kill()
     assert child.returncode == code, said
     assert said == "" if code == 0 else said.count("\nKeyboardInterrupt\n") == 1

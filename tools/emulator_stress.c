@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rounds: each case once in each schedule. */
 enum { THREADS = 4, ROUNDS = 3, GRID = 6, BLOCK = 64, COUNT = GRID * BLOCK };
 
 typedef void Kernel(xf_thread *, const char *);

@@ -199,6 +199,7 @@ def test_a_bound_that_is_too_small_is_caught(monkeypatch):
 @both_kinds
 def test_functions_of_all_numbers_of_two_bytes(kind, dtype):
     """Against the careful functions of float32, rounded once more; NaN included."""
+    # Of erf there is no careful function of float32 in C: test_erf_of_float16 runs the text that CUDA shares.
     names, bits = sorted(native_functions.OF_HALF - {"erf"}), "half"
     if dtype == "bfloat16":
         names, bits = sorted(native_functions.OF_BFLOAT16), dtype

@@ -16,6 +16,9 @@ from tests.kernels.emulated import as_cuda
 from xferlib.errors import KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
+from xferlib.kernels.float64_errors import ERRORS
+from xferlib.kernels.float64_gamma import GAMMAS
+from xferlib.kernels.float64_special import SPECIAL
 from xferlib.kernels.formulas import BOUNDS, OWN
 from xferlib.kernels.functions import TABLE
 from xferlib.testing import configured
@@ -96,6 +99,23 @@ def test_random_values_are_within_their_bounds(name):
 
     distance, place = special_ulp.worst(name, 60, seed=3)
     assert distance <= BOUNDS[name], place
+
+
+def test_next_to_the_ends_and_where_a_definition_changes():
+    def of(name, *x):
+        return elementwise("double x", "double y", f"y = {name}(x)", name=name)(np.array(x))
+
+    huge = np.array([2.0**1023, 1.2e308, 1.5e308, np.finfo(float).max])
+    assert same_bits(of("erfcx", *huge), 1 / math.sqrt(math.pi) / huge)
+    assert of("erfcinv", 0.49999999999999994)[0] == 0.47693627620446993
+    assert of("normcdfinv", 0.24999999999999997)[0] == -0.6744897501960818
+    x = np.array([-183.5, -184.5, -198.5, -199.5, -200.5, -201.5, -1002.5, -1003.5, -(2.0**51) - 0.5])
+    assert same_bits(of("tgamma", *x), np.array([math.copysign(0.0, -(math.floor(each) % 2) or 1) for each in x]))
+    assert np.isinf(of("tgamma", 200.0, 201.5, 1e300, np.inf)).all()
+
+
+def test_own_functions_are_those_that_are_defined():
+    assert sorted(OWN) == sorted({**SPECIAL, **ERRORS, **GAMMAS})
 
 
 @pytest.mark.parametrize("name", LIMITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,41 @@ def test_arrays_smaller_than_a_page_are_guarded_and_a_write_is_reported_once(cou
         assert [race.hazard for race in checked.races] == [
             sim.Hazard.HOST_WRITE if access == "write" else sim.Hazard.HOST_READ
         ]
+
+
+def test_a_read_hides_no_later_write() -> None:
+    host, stream = xl.pinned_zeros(N, "float32"), xl.Stream()
+    x = xl.zeros(N, "float32")
+    with sim.check("log", guard=True) as checked:
+        transfer = xl.to_host_async(x, out=host, stream=stream)
+        host.max()
+        host.fill(2)
+        transfer.result()
+    assert {each.hazard for each in checked.races} == {sim.Hazard.HOST_READ, sim.Hazard.TARGET_CHANGED}
+
+
+def test_a_thread_without_python_is_caught_and_goes_on() -> None:
+    host, libc, thread = xl.pinned_empty(N), ctypes.CDLL(None), ctypes.c_uint64()
+    function = ctypes.cast(libc.atoi, ctypes.c_void_p)
+    with sim.check("log", guard=True) as checked:
+        transfer = xl.to_host_async(xl.ones(N), out=host)
+        assert not libc.pthread_create(ctypes.byref(thread), None, function, ctypes.c_void_p(host.ctypes.data + 8192))
+        assert not libc.pthread_join(thread, None)
+        transfer.result()
+    assert [each.hazard for each in checked.races] == [sim.Hazard.HOST_READ]
+    assert (host == 1).all()
+
+
+def test_a_system_call_may_write_to_another_part_of_an_array(tmp_path: Path) -> None:
+    path = tmp_path / "part"
+    path.write_bytes(bytes(range(250)) * 4)
+    host = xl.pinned_zeros(10_000, "uint8")
+    with sim.check(guard=True), path.open("rb", buffering=0) as file:
+        transfer = xl.to_host_async(xl.ones(9000, dtype="uint8"), out=host[:9000])
+        assert file.readinto(host.data[9000:]) == 1000  # by one system call
+        transfer.result()
+    assert host[:9000].all()
+    assert host[9001] == 1
 
 
 def test_after_the_wait_everything_may_be_touched() -> None:

@@ -240,10 +240,11 @@ def to_host(
     blocks.follow()
     if unknown:
         refuse_keyword("to_host", unknown)
+    if copy is not True:
+        refuse_no_copy(copy, "to_host")
     if saturate is not False:
         d, copy = _saturate(d, dtype, copy, "to_host", saturate, stream)
     if copy is not True:
-        refuse_no_copy(copy, "to_host")
         refuse_no_flag(pinned, "to_host: pinned")
         if out is None and not pinned and copies.is_host_array(d, dtype):
             kept: HostArray = d
@@ -278,13 +279,16 @@ def astype(x: Any, dtype: Any, *, saturate: bool = False, **unknown: Never) -> A
     return _convert(source_of(x), dtype, saturate=saturate)
 
 
-def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
+def _conversion(source: CopySource, dtype: Any, *, saturate: bool) -> Callable[[Any], Array]:
     from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
 
     wanted = describe.get_result_dtype(source, check_dtype(dtype, what="dtype"))
+    return conversion(name_of(wanted), saturate=saturate)
+
+
+def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
     given = source.host if source.backend.name == "numpy" else source.given  # an array, where that may be a number
-    converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
-    return converted
+    return _conversion(source, dtype, saturate=saturate)(given)
 
 
 def _saturate(
@@ -295,10 +299,15 @@ def _saturate(
     Before the copy, as a float8 is never more bytes, and the host's threads compute as fast as they stage.
     """
     refuse_no_flag(saturate, f"{call}: saturate")
-    if not saturate or copy is False:
+    if not saturate:
         return x, copy
     source = source_of(x)
     if describe.get_result_dtype(source, dtype) == source.dtype and is_float8(source.dtype):
+        return x, copy
+    if copy is False:
+        import numpy as np
+
+        _conversion(source, dtype, saturate=True)(np.empty(0, source.dtype))  # refuses what cannot be converted so
         return x, copy
     convert = functools.partial(_convert, source, dtype, saturate=True)
     if stream is None or source.info is None:

@@ -803,7 +803,7 @@ def make_unsupported_error(call: str, what: str, array: Any) -> UnsupportedArray
 
 
 def make_mixed_backends_error(call: str, one: tuple[str, Backend], two: tuple[str, Backend]) -> MixedBackendsError:
-    """The error for arrays of two backends, naming both and the call that mends it."""
+    """The error for arrays of two backends, naming both and the call that remedies it."""
     (what_one, first), (what_two, second) = one, two
     return MixedBackendsError(
         f"{call}: {what_one} is a {first.name} array and {what_two} a {second.name} array; "
@@ -825,7 +825,7 @@ def check_device(arrays: tuple[Any, ...], backend: Backend, *, call: str) -> Non
 
 
 def make_mixed_devices_error(call: str, one: tuple[str, Device], two: tuple[str, Device]) -> MixedDevicesError:
-    """The error for arrays of two devices, naming both and the call that mends it."""
+    """The error for arrays of two devices, naming both and the call that remedies it."""
     (what_one, first), (what_two, second) = one, two
     # Where nothing said so, an array is on the current device: that one is likely to be there by mistake.
     is_forgotten = registry.current_device(registry.part_of(first)) is first

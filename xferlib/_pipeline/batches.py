@@ -75,7 +75,8 @@ if TYPE_CHECKING:
 
 READ_HERE_MOST = LARGE_NBYTES // 2
 """Up to here the consumer of a generator copies an item itself, unless reading it takes long: of 40 items of 3 MiB each
-takes 168 us so on an H200, and 218 by a thread; of 7 MiB 274 to 372, and 314 to 341."""
+takes 168 us so on an H200, and 218 by a thread; of 7 MiB 274 to 372, and 314 to 341.
+Hosts: H200."""
 
 
 # Arrays of a loop in pinned memory: the buffer that holds one, and when it may be used again.

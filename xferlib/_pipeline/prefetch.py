@@ -330,7 +330,7 @@ def prefetch(
     copied before the next is read, so that a generator may fill the same array again and again. A thread reads it
     ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
     strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
-    1 MiB, of a generator up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
+    1 MiB, those of a generator of up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
     comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
     on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
     memory that belongs to yours.

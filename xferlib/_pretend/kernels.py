@@ -40,7 +40,7 @@ def bare_argument(value: Any) -> Any:
 class AnyOrderCall:
     """A call of a kernel by xferlib's front end, in any order of what is added up where it refuses to promise one.
 
-    CuPy and PyCUDA promise none.
+    CuPy and PyCUDA promise none. Its functions are those of ``math="fast"`` then.
 
     Args:
         make: Makes the kernel; takes ``math``.
@@ -57,7 +57,9 @@ class AnyOrderCall:
             self._kernel = self._make(math="exact")
         try:
             return self._call(self._kernel, *args)
-        except KernelTypeError:
+        except KernelTypeError as error:
+            if "math='fast'" not in str(error):  # the remedy where the order is what is refused
+                raise
             found = self._call(kernel := self._make(math="fast"), *args)
             self._kernel = kernel
             return found

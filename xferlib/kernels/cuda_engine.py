@@ -167,7 +167,8 @@ STEP_VECTORS = 2
 With float16 they are slower: of some hundred elements one is not certain.
 """
 RESIDENT = 8
-"""The blocks of such a call on a multiprocessor: they hide more than what few registers cost, but not with float64."""
+"""Blocks of such a call that a multiprocessor runs at once: they hide more time than few registers cost, but not with
+float64."""
 _LONG = 1 << 20
 """The elements from which enough threads are left for all of a GPU."""
 _ALIGNMENT = 15

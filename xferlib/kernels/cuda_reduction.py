@@ -883,7 +883,7 @@ _FULL = 128 * 2048
 _BLOCKS = 1024
 """Blocks that fill a large GPU."""
 _LEAST_WARPS = 4096
-"""That keep a large GPU busy with parts of a result; with whole ones it takes four times as many."""
+"""Warps that keep a large GPU busy with parts of a result; whole results take four times as many."""
 _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096

@@ -809,17 +809,16 @@ class SharedTile:
     """
     widths: tuple[int, ...]
     """For each operand the elements of an access along the run; 0: it does not pass through the box."""
-
-    @property
-    def row(self) -> int:
-        """The elements of a row of the box."""
-        return math.prod(self.sides[-self.crossed :])
-
     crossed: int
     """The last axes that are one row of elements for the operands that do not pass through the box: all but the first
     of these are in the box as a whole."""
     shifts: tuple[bool, ...]
     """For each operand: whether its accesses begin anywhere, and are made of two aligned ones."""
+
+    @property
+    def row(self) -> int:
+        """The elements of a row of the box."""
+        return math.prod(self.sides[-self.crossed :])
 
 
 @dataclass(frozen=True, slots=True)

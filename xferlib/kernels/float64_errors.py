@@ -9,6 +9,7 @@ step of Newton's method. Intermediate results are sums of two numbers. The const
 from __future__ import annotations
 
 import math
+import sys
 
 from xferlib.kernels.float64_arithmetic import (
     OwnFunction,
@@ -40,7 +41,7 @@ _FIRST = 1022 << 4
 _MIDDLE = 1 << 47
 _LEAST, _MOST, _ZERO = 0.5, 32.0, 30.0
 """Where the table begins and ends, and from where on ``erfc`` is 0."""
-_INFINITY, _NAN = float("inf"), float("nan")
+_INFINITY, _NAN, _GREATEST = float("inf"), float("nan"), sys.float_info.max
 _SLOPE, _SLOPE_REST = _C["slope"]
 _ROOT_HALF, _ROOT_HALF_REST = _C["root_half"]
 _SERIES = tuple(math.prod(range(1, 2 * k, 2)) * (-0.5) ** k for k in range(1, 9))
@@ -147,7 +148,7 @@ def _rare_erfcx(x: Real) -> Real:
     below = scale(high, low, exponent + 1)
     # The series of 1 / x: of great numbers one of a part of them, and the first term.
     is_great, zero = x.compare("gt", 2.0**500), bits(x.of(0.0))
-    part = (at_most(x, 2.0**1023) * 2.0**-500).where(is_great, at_least(x, 1.0))
+    part = (at_most(x, _GREATEST) * 2.0**-500).where(is_great, at_least(x, 1.0))
     share = (x.of(0.0)).where(is_great, 1.0 / part)
     high, low = quotient_of_pairs((x.of(_SLOPE / 2), x.of(_SLOPE_REST / 2)), (part, x.of(0.0)))
     less = share * share
@@ -171,7 +172,7 @@ def _solve(inside: Real, outside: Real) -> Pair:
     found = inverse_of_error(inside, -(logs[0] + logs[1]))
     (high, low), exponent, slope = _complement(found, none)
     value, rest = error_of(found)
-    is_inside = inside.compare("le", 0.5)
+    is_inside = outside.compare("ge", 0.5)  # where the one that may be rounded is the other
     half = (exponent + 4096 >> 1) - 2048
     wanted = outside
     for each in (half, exponent - half):  # the factor alone may be infinite

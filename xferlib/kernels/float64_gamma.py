@@ -123,7 +123,9 @@ def _gamma(x: Real) -> tuple[Real, Node]:
 def _rare_gamma(x: Real) -> Real:
     size = abs(x)
     limited = x.b.op("lt", size.node, x.b.const(200.0, FLOAT64))
-    inner = size.where(limited, 199.5)
+    half = at_most(size, 2.0**60) * 0.5
+    floor = Real(x.b, x.b.op("floor", half.node))
+    inner = size.where(limited, (half - floor) * 2.0 + 198.0)  # as even or odd below: the sign of what underflows
     found = scale_any(*_gamma_parts(with_sign(inner, x), inner))
     found = (1.0 / x).where(size.compare("lt", _TINY), found)
     found = x.of(_NAN).where(_is_pole(x, size), found)

@@ -837,7 +837,7 @@ SPECIAL_FORMULAS: dict[str, Callable[[Real], Real]] = {
 BOUNDS: dict[str, float] = {**dict.fromkeys(OWN, 0.52), "cyl_bessel_i0": 6, "exp10": 0.52, "rcbrt": 1.5}
 """The largest distance of a float64 result from the exact one, in ulp; float32 results are those, rounded.
 
-``lgamma`` keeps to it from 0 on; of negative numbers it is the difference of two values that may be close.
+``lgamma`` keeps to it from 0 on; of negative numbers it is the sum of values that may nearly cancel.
 """
 
 

@@ -218,16 +218,16 @@ static void xf_widen(float *to, const unsigned short *from, long long n) {
 #define XF_OF_LANES(P, r, a, SIGN, b) for (int t = 0; t < P; ++t) r.of[t] = a.of[t] SIGN b.of[t]
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
-#define XF_ONE_BY_ONE _Pragma("GCC unroll 1") /* what is unrolled already takes a compiler long enough */
+#define XF_NOT_UNROLLED _Pragma("GCC unroll 1") /* what is unrolled already takes a compiler long enough */
 #else
-#define XF_ONE_BY_ONE
+#define XF_NOT_UNROLLED
 #endif
 #define XF_FEW_OF(P, T, SIGN) \
 XF_LANES(T, P) \
 static void xf_levels_##P(xf_lanes_##P *v, long long n) { \
-  XF_ONE_BY_ONE \
+  XF_NOT_UNROLLED \
   for (; n > 1; n -= n / 2) { \
-    XF_ONE_BY_ONE \
+    XF_NOT_UNROLLED \
     for (long long i = 0; i < n / 2; ++i) XF_OF_LANES(P, v[i], v[2 * i], SIGN, v[2 * i + 1]); \
     if (n & 1) v[n / 2] = v[n - 1]; \
   } \
@@ -235,14 +235,14 @@ static void xf_levels_##P(xf_lanes_##P *v, long long n) { \
 static void xf_few_##P(T *to, const T *e, long long unit, long long n) { \
   xf_lanes_##P v[XF_MOST_FEW / 2 / 8 + 8], x[8]; \
   long long m = 0; \
-  XF_ONE_BY_ONE \
+  XF_NOT_UNROLLED \
   for (; n >= 8; n -= 8, e += 8 * unit, ++m) { \
     for (int k = 0; k < 8; ++k) x[k] = *(const xf_any_lanes_##P *)(e + k * unit); \
     for (int k = 0; k < 4; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
     for (int k = 0; k < 2; ++k) XF_OF_LANES(P, x[k], x[2 * k], SIGN, x[2 * k + 1]); \
     XF_OF_LANES(P, v[m], x[0], SIGN, x[1]); \
   } \
-  XF_ONE_BY_ONE \
+  XF_NOT_UNROLLED \
   for (long long k = 0; k < n; ++k) v[m + k] = *(const xf_any_lanes_##P *)(e + k * unit); \
   xf_levels_##P(v + m, n); \
   xf_levels_##P(v, m + (n > 0)); \

@@ -122,7 +122,7 @@ def evaluate(program: Program, loads: dict[int, str], others: dict[str, str]) ->
     names: dict[int, str] = {}
     leaf = lambda node: loads[node.attr] if node.op == "load" else others[node.op]
     nothing = lambda *_: ""
-    writer = Writer(leaf, nothing, nothing, program.math, native_source.CAREFUL)
+    writer = Writer(leaf, nothing, nothing, program.math, native_source.careful_for(program))
     lines = writer.statements(program.nodes, names, "v")
     return " ".join(line.strip() for line in lines), [names[id(store.value)] for store in program.stores]
 
@@ -709,7 +709,8 @@ class _ReductionWriter:
         widen = _section("widen") if any(map(self._is_widened, self.arrays)) else ""
         return "".join(
             [
-                support_text(self.programs), _section("walk"), widen,
+                # Of another library it could have another value, for all that a compiler knows.
+                support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
                 self._halve(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
             ]

@@ -203,6 +203,21 @@ def _call_apart(call: Callable[[Node, list[str], str], str]) -> Callable[[Node, 
     return write
 
 
+def _may_fuse(program: Program) -> bool:
+    """Whether a program may have both a sum and a difference of products, as a complex product has."""
+    if any(is_complex(node.dtype) for node in program.nodes):
+        return True
+    nodes = (node for node in program.nodes if is_float(node.dtype) and any(each.op == "mul" for each in node.args))
+    return {"add", "sub"} <= {node.op for node in nodes}
+
+
+def careful_for(program: Program) -> Dialect:
+    """The dialect of a program's careful statements; ``xf_none`` is a 0 that the compiler does not know."""
+    if not _may_fuse(program):
+        return CAREFUL
+    return replace(CAREFUL, call=_call_apart(_careful_call), calls=_CALLS | {"add"})
+
+
 def _call_of(node: Node) -> FunctionCall:
     """The function that an operation is, and the dtype of its C text: ``fmod`` of float16 is computed in float32."""
     if node.op == "fmod":
@@ -295,10 +310,8 @@ class _NativeWriter:
             for node in program.nodes
         )
         """Whether elements are computed anew one by one; else pieces as a whole."""
-        self.careful = replace(CAREFUL, begin_loop=self._begin_loop)
-        if self.is_complex:
-            self.careful = replace(self.careful, call=_call_apart(_careful_call), calls=_CALLS | {"add"})
-        fast_call = _call_apart(_fast_call) if self.is_complex else _fast_call
+        self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
+        fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}

@@ -7,6 +7,7 @@ import functools
 import itertools
 import mmap
 import os
+import platform
 import signal
 import sys
 import threading
@@ -19,6 +20,7 @@ import numpy as np
 
 from xferlib._core.arrays import address, share_memory
 from xferlib._core.device import make_device
+from xferlib._memory.pinned import bin_nbytes
 from xferlib._runtime.checks import CodeLocation, Site, call_from, site_of, user_call, user_site
 from xferlib._runtime.checks import location as here
 from xferlib._runtime.process import reset_in_child
@@ -779,9 +781,11 @@ class PageGuard:
         if last > first:
             self._check(self._libc.mprotect(ctypes.c_void_p(first), ctypes.c_size_t(last - first), protection))
 
-    def _fault(self, number: int, info: int, context: Any) -> None:
+    def _fault(self, number: int, info: int, context: int) -> None:
         address = ctypes.c_uint64.from_address(info + _ADDRESS_OFFSET).value
-        is_ours, is_check = False, sys._getframe(1).f_code is checksum.__code__  # of a copy in flight, by another one
+        caller = sys._getframe().f_back  # None in a thread of C's
+        is_check = caller is not None and caller.f_code is checksum.__code__  # of a copy in flight, by another one
+        is_ours = False
         for (operation, _), (span, is_target) in list(self._guarded.items()):
             first, last = _pages(span)
             if first <= address < last:
@@ -789,24 +793,38 @@ class PageGuard:
                 self._set(span, _READ_WRITE)
                 if not is_check and span.start <= address - span.block.pointer < span.stop:
                     self.touches.append(Touch(operation, span, not is_target, user_site()))
-                    self._caught.add(operation)
+                    if not is_target or _is_write(context):
+                        self._caught.add(operation)
         if not is_ours:  # another fault: let it occur again under the handler that was installed before
             self._libc.sigaction(signal.SIGSEGV, ctypes.byref(self._before), None)
 
 
-def _pages(span: Span) -> tuple[int, int]:
-    """The whole pages inside a range, and one that it shares with nothing but the unused end of its block.
+_ERROR_OFFSET = 40 + 19 * 8
+"""In ``ucontext_t`` on x86-64: the processor's error code, of which bit 1 tells a write (Intel SDM, volume 3, 4.7)."""
 
-    Other pages may hold what a system call writes, which fails there instead of asking the guard.
+
+def _is_write(context: int) -> bool:
+    """Whether an access that failed was a write, where the processor says so."""
+    is_known = platform.machine() == "x86_64"
+    return is_known and bool(ctypes.c_uint64.from_address(context + _ERROR_OFFSET).value & 2)
+
+
+def _pages(span: Span) -> tuple[int, int]:
+    """The whole pages inside a range; of one that is all of a pinned array, its last page too.
+
+    Other pages may hold what a system call writes, which fails there instead of asking the guard. Blocks of the pool
+    are larger than what they were asked for: a range from the beginning that is rounded to the block's size counts as
+    all of the array.
     """
     page, block = mmap.PAGESIZE, span.block
-    begin, end, high = block.pointer + span.start, block.pointer + span.stop, block.pointer + block.nbytes
+    begin, end = block.pointer + span.start, block.pointer + span.stop
     root: Any = block.data
     while isinstance(root, np.ndarray):
         root = root.base
-    if isinstance(getattr(root, "obj", None), mmap.mmap):  # nothing else lies in its last page
-        high = -(-high // page) * page
-    return -(-begin // page) * page, (high if high - end < page else end) // page * page
+    if isinstance(getattr(root, "obj", None), mmap.mmap):  # nothing else lies in the block's last page
+        if not span.start and bin_nbytes(span.stop) == block.nbytes:
+            end = block.pointer + block.nbytes + page - 1
+    return -(-begin // page) * page, end // page * page
 
 
 # Transfers that threads stage, begun as late as the contract allows: when the program waits for them.

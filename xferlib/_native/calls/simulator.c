@@ -1344,7 +1344,7 @@ static PyObject *bind(void *data, PyObject **kept, PyObject *arguments, PyCapsul
 }
 
 /* (machine, what has each thread's streams, NumPy's type and C API, the classes in the order of `enum`, `tuple.__new__` and
-   `LastOwner`, `kind_of`, the files that are xferlib's or not, the file of `threading`, `call_from`, `functools.partial`, `_take`
+   `LastOwner`, `kind_of`, the files that are xferlib's or not, the file of `threading`, `call_from`, `functools.partial`, `_take`,
    `KnownView` and `ConvertedNumber`) -> None: from now on the functions here work on this machine */
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments)
 {

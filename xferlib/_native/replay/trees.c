@@ -187,8 +187,14 @@ PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count
 
 /* --- whole calls */
 
-enum { PACKED_MOST = 1 << 20, LOOPED_FROM = 384 << 10, ENQUEUED_MOST = 64 << 10, WRITTEN_MOST = LOOPED_FROM, LENT_FROM = 64 << 10 }; /* bytes: see
-                                                                                                       send_packed(), fetch() */
+/* Bytes: see send_packed() and fetch(). Those of the same names in xferlib/_core/thresholds.py have the same values. */
+enum {
+    PACKED_MOST = 1 << 20,
+    LOOPED_FROM = 384 << 10,
+    ENQUEUED_MOST = 64 << 10,
+    WRITTEN_MOST = LOOPED_FROM,
+    SMALL_NBYTES = 64 << 10
+};
 enum { THREADS = 256 };
 
 typedef struct {
@@ -363,7 +369,7 @@ static int are_lent(PyObject *leaves, PyObject *others)
             return 0;
         }
     }
-    return nbytes > LENT_FROM * count;
+    return nbytes > SMALL_NBYTES * count;
 }
 
 /* The leaves on a device, those of the pinned pool as they are; NULL, and nothing done, where Python is to do it. */
