@@ -138,7 +138,3 @@ with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168. Pinned arrays
 only enqueued. Leaves of a tree are packed into one copy by one thread, of any size together, if none has more bytes
 (11 leaves of 740 KB took 359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""
-READ_WHOLE_MOST = 32 << 20
-"""Up to here a generator's thread copies an item into pinned memory before any of it is sent: of 40 items of 20 MiB
-each takes 660 to 710 us so on an H200, and 800 to 970 in blocks.
-Hosts: H200."""

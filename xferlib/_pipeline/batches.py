@@ -49,7 +49,6 @@ from xferlib._core.thresholds import (
     DRIVER_MOST_UP,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
-    READ_WHOLE_MOST,
     SMALL_NBYTES,
 )
 from xferlib._memory import lifetimes, pinned
@@ -76,6 +75,10 @@ if TYPE_CHECKING:
 READ_HERE_MOST = LARGE_NBYTES // 2
 """Up to here the consumer of a generator copies an item itself, unless reading it takes long: of 40 items of 3 MiB each
 takes 168 us so on an H200, and 218 by a thread; of 7 MiB 274 to 372, and 314 to 341.
+Hosts: H200."""
+READ_WHOLE_MOST = 4 * LARGE_NBYTES
+"""Up to here a generator's thread copies an item into pinned memory before any of it is sent: of 40 items of 20 MiB
+each takes 660 to 710 us so on an H200, and 800 to 970 in blocks.
 Hosts: H200."""
 
 
