@@ -49,7 +49,12 @@ TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startsw
 """The tests of those that take seconds each; as for pytest, these are beginnings of their names."""
 
 
+TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py")
+"""What the simulator says of time and memory, in which the threads of earlier tests may still take part."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(TIMED))  # first of all
     quick = frozenset(QUICK)
     for item in items:
         is_listed = quick.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format))
