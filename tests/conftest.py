@@ -50,7 +50,7 @@ TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startsw
 
 
 TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py")
-"""What the simulator says of time and memory, in which the threads of earlier tests may still take part."""
+"""Tests of the simulator's clock and memory, in which the threads of earlier tests may still take part."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
