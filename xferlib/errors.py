@@ -40,7 +40,8 @@
         ├── KernelSyntaxError (ValueError)           a kernel that cannot be read
         ├── KernelTypeError (TypeError)              argument count, dtype, shape or device
         │   ├── KernelRangeError (OverflowError)     a number that a dtype cannot hold
-        │   └── KernelShapeError (ValueError)        shapes or axes that do not fit
+        │   ├── KernelShapeError (ValueError)        shapes or axes that do not fit
+        │   └── KernelOrderError                     a result that depends on the order of the elements
         ├── KernelCompileError (RuntimeError)        NVRTC refused the source
         └── KernelFaultError (RuntimeError)          a kernel that ran on a CPU made a mistake
 
@@ -268,6 +269,10 @@ class KernelRangeError(KernelTypeError, OverflowError):
 
 class KernelShapeError(KernelTypeError, ValueError):
     """Shapes or axes do not fit: they do not broadcast, an axis does not exist, or has no elements to reduce."""
+
+
+class KernelOrderError(KernelTypeError):
+    """A result would depend on the order of the elements, where exact results are promised."""
 
 
 class KernelCompileError(KernelError, RuntimeError):

@@ -42,6 +42,18 @@ def tree(values, combine):
     return nodes[0]
 
 
+def repeat_compiled(name, operands, axes, *, least_part=None):
+    """The results of three calls of a reduction by compiled C, in parts for two threads where their least is given."""
+    kernel = ReductionKernel(getattr(reductions, name).definition)
+    with configured(cpu="native"), pytest.MonkeyPatch.context() as patch:
+        if least_part is not None:
+            patch.setattr(native_reduction, "_LEAST_PART", least_part)
+            patch.setattr(native_reduction, "helper_count", lambda *_: 2)
+        found = [kernel(*operands, axis=axes) for _ in range(3)]
+    assert any(each.function for each in kernel._natives.values())
+    return found
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 def test_sum_follows_the_tree(length):
     x = np.random.default_rng(length).standard_normal(length).astype(np.float32)
@@ -428,17 +440,7 @@ def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, name, data
         x = np.copysign(0, x.real).astype(dtype)
     operands = [x, x[..., :1]] if name == "dot" else [x]
     expected = getattr(reductions, name)(*operands, axis=axes)
-    before = xferlib.configure(cpu="native")
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            if data.draw(st.booleans()):
-                patch.setattr(native_reduction, "_LEAST_PART", 1024)
-                patch.setattr(native_reduction, "helper_count", lambda *_: 2)
-            kernel = ReductionKernel(getattr(reductions, name).definition)
-            found = [kernel(*operands, axis=axes) for _ in range(3)]
-    finally:
-        xferlib.configure(cpu=before.cpu)
-    assert any(each.function for each in kernel._natives.values())
+    found = repeat_compiled(name, operands, axes, least_part=1024 if data.draw(st.booleans()) else None)
     assert all(same_bits(np.asarray(each), np.asarray(expected)) for each in found)
 
 
@@ -684,16 +686,7 @@ def test_a_few_results_side_by_side_have_the_bits_of_the_numpy_engine(dtype, nam
     x = x[..., :: data.draw(st.sampled_from([1, 1, 2]))]
     axes = tuple(data.draw(st.sampled_from([(0, 1, 2), (0, 1), (1, 2), (1,)])))
     expected = getattr(reductions, name)(x, axis=axes)
-    before = xferlib.configure(cpu="native")
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            if data.draw(st.booleans()):
-                patch.setattr(native_reduction, "_LEAST_PART", 256)
-                patch.setattr(native_reduction, "helper_count", lambda *_: 2)
-            kernel = ReductionKernel(getattr(reductions, name).definition)
-            found = [kernel(x, axis=axes) for _ in range(2)]
-    finally:
-        xferlib.configure(cpu=before.cpu)
+    found = repeat_compiled(name, [x], axes, least_part=256 if data.draw(st.booleans()) else None)
     assert all(same_bits(expected, each) for each in found)
 
 

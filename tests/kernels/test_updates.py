@@ -7,7 +7,7 @@ import pytest
 
 from tests.kernels.bits import INTEGERS, same_bits
 from tests.kernels.emulated import as_cuda
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.errors import KernelOrderError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels import elementwise, reduction
 from xferlib.testing import configured
 
@@ -69,7 +69,7 @@ def test_floats_are_added_in_the_order_of_the_elements_where_any_order_is_taken(
     values = RNG.standard_normal(200_000).astype(np.float32)
     keys = RNG.integers(0, 10, values.size).astype(np.int32)
     found = np.zeros(10, np.float32)
-    with pytest.raises(KernelTypeError, match=r"'y' \(float32\) is added up in an order that differs"):
+    with pytest.raises(KernelOrderError, match=r"'y' \(float32\) is added up in an order that differs"):
         elementwise(*text)(keys, values, found)
     kernel = elementwise(*text, math="fast")
     expected = np.zeros(10, np.float32)

@@ -10,7 +10,7 @@ from xferlib import _native
 from xferlib._core import blocks, registry
 from xferlib._core.arrays import Array, check_dtype, is_c_contiguous
 from xferlib._core.device import DeviceSpec
-from xferlib._core.dtypes import is_float8, name_of
+from xferlib._core.dtypes import name_of, refuse_saturation
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
@@ -276,19 +276,16 @@ def astype(x: Any, dtype: Any, *, saturate: bool = False, **unknown: Never) -> A
     if unknown:
         refuse_keyword("astype", unknown)
     refuse_no_flag(saturate, "astype: saturate")
-    return _convert(source_of(x), dtype, saturate=saturate)
-
-
-def _conversion(source: CopySource, dtype: Any, *, saturate: bool) -> Callable[[Any], Array]:
-    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
-
-    wanted = describe.get_result_dtype(source, check_dtype(dtype, what="dtype"))
-    return conversion(name_of(wanted), saturate=saturate)
+    return _convert(source_of(x), check_dtype(dtype, what="dtype"), saturate=saturate)
 
 
 def _convert(source: CopySource, dtype: Any, *, saturate: bool) -> Array:
+    from xferlib.kernels.elementwise import conversion  # lazily: most transfers need no kernels
+
+    wanted = describe.get_result_dtype(source, dtype)
     given = source.host if source.backend.name == "numpy" else source.given  # an array, where that may be a number
-    return _conversion(source, dtype, saturate=saturate)(given)
+    converted: Array = conversion(name_of(wanted), saturate=saturate)(given)
+    return converted
 
 
 def _saturate(
@@ -302,14 +299,11 @@ def _saturate(
     if not saturate:
         return x, copy
     source = source_of(x)
-    if describe.get_result_dtype(source, dtype) == source.dtype and is_float8(source.dtype):
+    wanted = describe.get_result_dtype(source, dtype)
+    refuse_saturation(wanted)
+    if copy is False or wanted == source.dtype:
         return x, copy
-    if copy is False:
-        import numpy as np
-
-        _conversion(source, dtype, saturate=True)(np.empty(0, source.dtype))  # refuses what cannot be converted so
-        return x, copy
-    convert = functools.partial(_convert, source, dtype, saturate=True)
+    convert = functools.partial(_convert, source, wanted, saturate=True)
     if stream is None or source.info is None:
         return convert(), None
     assert source.device is not None

@@ -153,6 +153,19 @@ def is_float8(dtype: DType) -> bool:
     return dtype.itemsize == 1 and small_float(dtype) is not None
 
 
+def refuse_saturation(dtype: DType) -> None:
+    """Refuse a dtype to which no conversion with ``saturate=True`` is defined.
+
+    Raises:
+        UnsupportedDTypeError: It is none of float8.
+    """
+    if not is_float8(dtype):
+        raise UnsupportedDTypeError(
+            f"saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers are "
+            "small; integers always saturate; leave it out, or use np.clip"
+        )
+
+
 def float_info(dtype: DType) -> Any:
     """``numpy.finfo``, or that of ml_dtypes, of a float or complex dtype."""
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)

@@ -72,14 +72,10 @@ if TYPE_CHECKING:
     from xferlib._transfer.plan import Plan
 
 
-READ_HERE_MOST = LARGE_NBYTES // 2
-"""Up to here the consumer of a generator copies an item itself, unless reading it takes long: of 40 items of 3 MiB each
-takes 168 us so on an H200, and 218 by a thread; of 7 MiB 274 to 372, and 314 to 341.
-Hosts: H200."""
+READ_HERE_MOST = 4 * DIRECT_MOST
+"""Bytes of an item that the consumer of a generator copies itself, unless reading it takes long."""
 READ_WHOLE_MOST = 4 * LARGE_NBYTES
-"""Up to here a generator's thread copies an item into pinned memory before any of it is sent: of 40 items of 20 MiB
-each takes 660 to 710 us so on an H200, and 800 to 970 in blocks.
-Hosts: H200."""
+"""Bytes of an item that a generator's thread copies into pinned memory before any of it is sent."""
 
 
 # Arrays of a loop in pinned memory: the buffer that holds one, and when it may be used again.

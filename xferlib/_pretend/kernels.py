@@ -16,7 +16,7 @@ from xferlib._pretend.cupy_arrays import ndarray
 from xferlib._pretend.functions import bare
 from xferlib._pretend.memory import CupyMemoryPointer, OwnedPointer
 from xferlib._pretend.streams import own_stream
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.errors import KernelOrderError, KernelSyntaxError
 
 
 def call_kernel(
@@ -57,9 +57,7 @@ class AnyOrderCall:
             self._kernel = self._make(math="exact")
         try:
             return self._call(self._kernel, *args)
-        except KernelTypeError as error:
-            if "math='fast'" not in str(error):  # the remedy where the order is what is refused
-                raise
+        except KernelOrderError:
             found = self._call(kernel := self._make(math="fast"), *args)
             self._kernel = kernel
             return found

@@ -285,6 +285,7 @@ _LOOP_CHUNK = 4096
 
 
 def ns_per_element(program: Program) -> float:
+    """The time of an element by one thread, as guessed: it decides how many threads a call is worth."""
     nodes = [node for node in program.nodes if node.op not in LEAVES]
     moved = sum(param.dtype.itemsize for param in program.params if not param.is_scalar)
     return _PER_BYTE_NS * moved + sum(map(_ns_of_node, nodes))

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib._core.dtypes import SmallFloat, is_float8, name_of, small_float
-from xferlib.errors import UnsupportedDTypeError
+from xferlib._core.dtypes import SmallFloat, refuse_saturation, small_float
 from xferlib.kernels.ir import (
     BOOL,
     FLOAT32,
@@ -112,11 +111,7 @@ def saturate(b: Builder, x: Node, dtype: DType) -> Node:
     Raises:
         UnsupportedDTypeError: The dtype is none of float8.
     """
-    if not is_float8(dtype):
-        raise UnsupportedDTypeError(
-            f"saturate=True with dtype={name_of(dtype)!r}, but it is for float8, of which the largest numbers "
-            "are small; integers always saturate; leave it out, or use np.clip"
-        )
+    refuse_saturation(dtype)
     return b.cast(b.saturate(x, dtype), dtype)
 
 

@@ -700,10 +700,7 @@ class CudaBackend(Backend, FastPath):
         if len(self._devices) > 1:
             first, second = self._context(behind.device.index), self._context(stream.device.index)
         handles = behind.handle, event.handle, stream.handle, copied.handle
-        result = enqueue(dst, src, nbytes, *handles, first, second, is_mutual)
-        if result and result in _NO_CONTEXT:  # a thread that has not used CUDA yet
-            self.attach(stream.device)
-            result = enqueue(dst, src, nbytes, *handles, first, second, is_mutual)
+        result = self._inside(stream.device, enqueue, dst, src, nbytes, *handles, first, second, is_mutual)
         if result == driver_module.INVALID_VALUE and first != second:  # memory that takes `_copy_between`
             return None
         if result:

@@ -17,6 +17,7 @@ from cupy.cuda import runtime
 from xferlib._core.arrays import Array, ArrayInfo, make_matcher
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
+from xferlib._core.dtypes import is_numpys
 from xferlib._native import ArrayAddress, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
@@ -60,14 +61,12 @@ def make(shape: tuple[int, ...], dtype: np.dtype[Any], pointer: Any = None) -> A
 
     CuPy makes no arrays of dtypes with which it does not compute, but views of them, which move.
     """
-    if dtype.isbuiltin == _REGISTERED or dtype.kind == "V":
-        return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
-    return _make(shape, dtype.char, pointer)
+    if is_numpys(dtype):
+        return _make(shape, dtype.char, pointer)
+    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
 
 
 _BITS = {1: "B", 2: "H"}
-_REGISTERED = 2
-"""`dtype.isbuiltin` of a dtype of another package. It is 0, and not 1, of one of NumPy's that was in swapped order."""
 
 # `flags` makes an object, which takes as long as the rest of a description; the attribute is private, and may go.
 _is_in_order = attrgetter("_c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "flags.c_contiguous")

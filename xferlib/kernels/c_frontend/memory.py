@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from xferlib.errors import KernelSyntaxError, KernelTypeError
+from xferlib.errors import KernelOrderError, KernelSyntaxError, KernelTypeError
 from xferlib.kernels.c_frontend.scope import (
     MOST_ELEMENTS,
     ArrayRow,
@@ -916,13 +916,13 @@ class Memory:
         """Refuse uses of ordered arrays whose result depends on the order, where exact results are promised.
 
         Raises:
-            KernelTypeError: There is one.
+            KernelOrderError: There is one.
         """
         for param, uses in self._uses.items():
             dtype = self.b.params[param].dtype
             if self.b.math == "exact" and not is_exact(frozenset(uses), dtype.kind):
                 how = "added up" if dtype.kind == "f" and uses <= {"add", "sub"} else "read and written"
-                raise KernelTypeError(
+                raise KernelOrderError(
                     f"argument {names[param]!r} ({dtype}) is {how} in an order that differs from device to device, "
                     "and so may the result; take any order with math='fast', or use integers or a reduction"
                 )
