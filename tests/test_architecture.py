@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import xferlib
 
 ROOT = Path(xferlib.__file__).parent
@@ -159,3 +161,43 @@ def function():
         "xferlib._native", "xferlib._core.arrays", "xferlib.backends.base.__all__", "xferlib._core.device.RawStream",
         "xferlib._core.device.RawEvent",
     ]  # fmt: skip
+
+
+_VIEWS = frozenset({"frombuffer", "from_buffer"})
+"""What returns an object over memory that something else holds."""
+
+
+def _addresses_of_nothing(tree: ast.AST) -> Iterator[int]:
+    """The lines that take the address of an array or a `ctypes` object that has no name, and is freed with the line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr="data", value=ast.Attribute(attr="ctypes", value=ast.Call() as made)):
+                pass
+            case ast.Subscript(value=ast.Attribute(attr="__array_interface__", value=ast.Call() as made)):
+                pass
+            case ast.Call(func=ast.Name("addressof") | ast.Attribute(attr="addressof"), args=[ast.Call() as made]):
+                pass
+            case _:
+                continue
+        name = made.func.attr if isinstance(made.func, ast.Attribute) else getattr(made.func, "id", "")
+        if name not in _VIEWS:
+            yield node.lineno
+
+
+def test_no_address_is_taken_of_an_array_that_nothing_holds() -> None:
+    found = [(name, line) for name, path in MODULES.items() for line in _addresses_of_nothing(ast.parse(path.read_text()))]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("line", "is_bad"),
+    [
+        ("join(np.empty(n).ctypes.data)", True),
+        ("join(ctypes.addressof(ctypes.c_int(3)))", True),
+        ("join(make(n).__array_interface__['data'][0])", True),
+        ("join(room.ctypes.data)", False),
+        ("join(np.frombuffer(held, np.uint8).ctypes.data)", False),
+    ],
+)
+def test_this_test_sees_such_an_address(line: str, is_bad: bool) -> None:
+    assert bool([*_addresses_of_nothing(ast.parse(line))]) == is_bad

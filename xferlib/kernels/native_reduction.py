@@ -1540,4 +1540,5 @@ class NativeReductionPlan:
         threads.workers.run(threads.Computation(len(pieces), work, helpers=helpers))
         if parts > 1:
             into, _held = self._memory(partial)
-            self.kernel.join(geometry, pointers, into, np.empty(parts * 16 * len(partial), np.uint8).ctypes.data)
+            room = np.empty(parts * 16 * len(partial), np.uint8)  # named: an address alone does not keep it alive
+            self.kernel.join(geometry, pointers, into, room.ctypes.data)

@@ -228,7 +228,7 @@ enum {
                 BEGIN(T, given + (WIDTH), v, n)                                                                               \
             for (Py_ssize_t d = WIDTH; d < longest; d *= 8, state += STATE * d / 8)                                           \
                 NAME##_chains(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
-            memcpy(given, given + n, (WIDTH) * sizeof(T));                                                                    \
+            memmove(given, given + n, (WIDTH) * sizeof(T)); /* of a last short tile they overlap */                           \
             memcpy(out + at, v, (size_t)n * sizeof(T));                                                                       \
         }                                                                                                                     \
         free(given);                                                                                                          \
