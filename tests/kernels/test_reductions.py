@@ -50,7 +50,7 @@ def repeat_compiled(name, operands, axes, *, least_part=None):
             patch.setattr(native_reduction, "_LEAST_PART", least_part)
             patch.setattr(native_reduction, "helper_count", lambda *_: 2)
         found = [kernel(*operands, axis=axes) for _ in range(3)]
-    assert any(each.function for each in kernel._natives.values())
+    assert any(each.function for each in kernel._dispatch._natives.values())
     return found
 
 
@@ -485,7 +485,7 @@ def test_a_compiled_reduction_may_map_by_functions():
         kernel = xferlib.reduction("T x", "T y", map_expr=mapped, reduce_expr="a + b", identity="0")
         with configured(cpu=engine):
             found.append(kernel(x, axis=1))
-        assert engine == "numpy" or all(each.function for each in kernel._natives.values())
+        assert engine == "numpy" or all(each.function for each in kernel._dispatch._natives.values())
     assert same_bits(*found)
 
 

@@ -57,7 +57,7 @@ CHUNKS = 4
 """Chunks whose nodes are halved together, where vectors do no more than two levels."""
 PIECE = 256
 """Elements that are mapped between two looks ahead."""
-LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 128, 256, 128
+LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
 """Of accumulators that take every so manieth element; of those with more bytes than an element."""
 TILE_NBYTES = 4096
 """Of accumulators of results, adjacent in memory, that are computed together: a page, of each row that is read."""
@@ -65,8 +65,8 @@ LEVELS = 40
 """Of blocks: more than memory holds."""
 GROUP = 8
 """Elements that are mapped between two accesses to an accumulator."""
-DECIDED = 4096
-"""Elements after which is looked whether the others can change the result."""
+DECIDED, MOST_DECIDED = 64, 4096
+"""Elements after which is looked whether the others can change the result: at first, then four times as many."""
 SEARCHED = 1 << 14
 """Elements whose extremum is found before its place."""
 SLAB = 4096
@@ -95,6 +95,8 @@ _FEW, _MANY = 32, 128
 """Elements of a result that are too few for a loop of their own; too many to walk along several axes of results."""
 _LEAST_PART = 1 << 14
 """Elements that are worth a part of their own."""
+_IN_PLACE = 1 << 62
+"""The stride of an axis along which elements are the same."""
 _MOST_NUMBERED = 1 << 31
 """Elements whose numbers C counts in 32 bits."""
 
@@ -138,6 +140,8 @@ class _Values:
         self.combine_program = expand(spec.combine)
         self.dtypes = spec.accumulators
         self.types = [c_type(dtype) for dtype in spec.accumulators]
+        self.near_types: list[str] = []
+        """Of the combination of `GROUP` elements, where they are others."""
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         """The accumulators of mapped values; ``_number`` is the element's."""
@@ -160,53 +164,92 @@ _KEYS = {1: ("signed char", 0), 2: ("short", 0x7C00), 4: ("int", 0x7F800000), 8:
 """By the size of a float: the integer of that size, and the bits of infinity."""
 
 
+_BACK = {
+    2: "xf_from_half((unsigned short)k)",
+    4: "__int_as_float((unsigned int)k)",
+    8: "__longlong_as_double(k)",
+}  # fmt: skip
+"""By the size of a float: the value whose bits are ``k``."""
+
+
 def _bits_of(value: str, dtype: DType) -> str:
     """The bits of a float in a register, as a signed integer."""
     bits = {2: "(short)xf_to_half({})", 4: "(int)__float_as_uint({})", 8: "__double_as_longlong({})"}
     return bits[dtype.itemsize].format(value)
 
 
-class _Extremum(_Values):
-    """The least or greatest float, by the order of integers with -0 below 0.
+class _Keys:
+    """Floats as integers of their order, in which -0 is below 0, and NaN beyond all numbers, on the side that is sought.
 
-    The bits of a negative float but for its sign are turned over, which also leads back. A NaN counts as what no number
-    is above, or below.
+    The bits of a negative float but for its sign are turned over, which also leads back.
+    """
+
+    def __init__(self, dtype: DType, op: str) -> None:
+        self.dtype = dtype
+        kind, infinity = _KEYS[dtype.itemsize]
+        self.kind = kind
+        bits = 8 * dtype.itemsize
+        most = f"({kind}){(1 << bits - 1) - 1}LL"
+        nan = most if op == "max" else f"({kind})(-{most} - 1)"
+        quiet = infinity | (infinity & -infinity) >> 1
+        self.text = (
+            f"static inline {kind} xf_key({kind} k) {{ const {kind} a = ({kind})(k & {most}); "
+            f"k = ({kind})(k ^ (k >> {bits - 1} & {most})); return a > {infinity}LL ? {nan} : k; }}\n"
+            f"static inline {c_type(dtype)} xf_of_key({kind} k) {{ "
+            f"k = k == {nan} ? ({kind}){quiet}LL : ({kind})(k ^ (k >> {bits - 1} & {most})); "
+            f"return {_BACK[dtype.itemsize]}; }}\n"
+        )
+
+    def enter(self, value: str) -> str:
+        return f"xf_key({_bits_of(value, self.dtype)})"
+
+    def enter_raw(self, stored: str) -> str:
+        return f"xf_key((short){stored})" if self.dtype == FLOAT16 else self.enter(stored)
+
+
+class _Extremum(_Values):
+    """The least or greatest float, with -0 below 0, and NaN if there is one.
+
+    The greatest of the bits as signed integers, and the least and greatest as unsigned ones, tell it: each is one
+    instruction of vectors, and takes elements as they are.
     """
 
     def __init__(self, spec: ReductionSpec, op: str) -> None:
         super().__init__(spec)
         self.dtype = spec.accumulators[0]
         kind, infinity = _KEYS[self.dtype.itemsize]
-        self.types = [kind]
-        bits = 8 * self.dtype.itemsize
-        most = f"({kind}){(1 << bits - 1) - 1}LL"
-        nan = most if op == "max" else f"({kind})(-{most} - 1)"
-        self._sign = ">" if op == "max" else "<"
-        quiet = infinity | (infinity & -infinity) >> 1
-        back = {
-            2: "xf_from_half((unsigned short)k)",
-            4: "__int_as_float((unsigned int)k)",
-            8: "__longlong_as_double(k)",
-        }
+        bare, bits = kind.removeprefix("signed "), 8 * self.dtype.itemsize
+        self.types = [kind, f"unsigned {bare}", f"unsigned {bare}"]
+        quiet, sign = infinity | (infinity & -infinity) >> 1, 1 << bits - 1
+        found = "most >= 0 ? most : (K)least" if op == "max" else f"last >= {sign}ULL ? (K)last : (K)least"
         self.text = (
-            f"static inline {kind} xf_key({kind} k) {{ const {kind} a = ({kind})(k & {most}); "
-            f"k = ({kind})(k ^ (k >> {bits - 1} & {most})); return a > {infinity}LL ? {nan} : k; }}\n"
-            f"static inline {c_type(self.dtype)} xf_of_key({kind} k) {{ "
-            f"k = k == {nan} ? ({kind}){quiet}LL : ({kind})(k ^ (k >> {bits - 1} & {most})); "
-            f"return {back[self.dtype.itemsize]}; }}\n"
+            f"static inline {c_type(self.dtype)} xf_of_bits({kind} most, unsigned {bare} least, unsigned {bare} last) {{ "
+            f"typedef {kind} K; const K k = most > {infinity}LL || last > {sign | infinity}ULL ? (K){quiet}LL : {found}; "
+            f"return {_BACK[self.dtype.itemsize]}; }}\n"
         )
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
-        return [f"xf_key({_bits_of(values[0], self.dtype)})"]
+        return [f"({kind}){_bits_of(values[0], self.dtype)}" for kind in self.types]
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
-        return [f"xf_key((short){stored})"] if self.dtype == FLOAT16 else self.enter([stored], number)
+        return [f"({kind}){stored}" for kind in self.types] if self.dtype == FLOAT16 else self.enter([stored], number)
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
-        return "", [f"({x[0]} {self._sign} {y[0]} ? {x[0]} : {y[0]})"]
+        return "", [f"({one} {sign} {two} ? {one} : {two})" for one, sign, two in zip(x, "><>", y, strict=True)]
 
     def leave(self, accumulators: list[str]) -> list[str]:
-        return [f"xf_of_key({accumulators[0]})"]
+        return [f"xf_of_bits({', '.join(accumulators)})"]
+
+
+class _Sum(_Values):
+    """The sum of integers: of the few that are mapped together in fewer bits, of which a vector holds more."""
+
+    def __init__(self, spec: ReductionSpec, dtype: DType) -> None:
+        super().__init__(spec)
+        self.near_types = ["unsigned char" if dtype == BOOL else "short" if dtype.itemsize == 1 else "int"]
+
+    def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
+        return "", [f"({x[0]} + {y[0]})"]
 
 
 class _First(_Values):
@@ -215,8 +258,8 @@ class _First(_Values):
     def __init__(self, spec: ReductionSpec) -> None:
         super().__init__(spec)
         self.sign = ">" if spec.chooses == "max" else "<"
-        self._keys = _Extremum(spec, spec.chooses) if is_float(self.dtypes[0]) else None
-        kind = self._keys.types[0] if self._keys else storage_type(self.dtypes[0])
+        self._keys = _Keys(self.dtypes[0], spec.chooses) if is_float(self.dtypes[0]) else None
+        kind = self._keys.kind if self._keys else storage_type(self.dtypes[0])
         self.types = [kind, "long long" if self.dtypes[0].itemsize == 8 else "int"]
         if self._keys:  # -0 is as great as 0
             self.text = (
@@ -224,11 +267,11 @@ class _First(_Values):
             )
 
     def enter(self, values: list[str], number: str = "") -> list[str]:
-        key = f"xf_same_zero({self._keys.enter(values)[0]})" if self._keys else values[0]
+        key = f"xf_same_zero({self._keys.enter(values[0])})" if self._keys else values[0]
         return [key, f"({self.types[1]})({number or values[-1]})"]
 
     def enter_raw(self, stored: str, number: str) -> list[str]:
-        key = f"xf_same_zero({self._keys.enter_raw(stored, '')[0]})" if self._keys else stored
+        key = f"xf_same_zero({self._keys.enter_raw(stored)})" if self._keys else stored
         return [key, f"({self.types[1]})({number})"]
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
@@ -265,7 +308,7 @@ class _First(_Values):
 
     def leave(self, accumulators: list[str]) -> list[str]:
         key, number = accumulators
-        value = self._keys.leave([f"({self.types[0]})({key} - ({key} < 0))"])[0] if self._keys else key
+        value = f"xf_of_key(({self.types[0]})({key} - ({key} < 0)))" if self._keys else key
         return [value, f"(long long){number}"]
 
 
@@ -319,6 +362,14 @@ def _find_tested(value: Node) -> Node:
     return value.args[0] if is_test else value
 
 
+def _find_summed(program: Program, combine: Node) -> DType | None:
+    """The dtype of the small integers that are summed; None of any others."""
+    value = program.stores[0].value
+    is_sum = combine.op == "add" and value.op == "cast" and value.args[0].op == "load" and value.dtype.kind in "iu"
+    found = value.args[0].dtype if is_sum else value.dtype
+    return found if is_sum and found.kind in "iub" and found.itemsize < 4 else None
+
+
 _SIGNS = {"add": "+", "mul": "*"}
 
 
@@ -338,7 +389,7 @@ class _Streams:
     def text(self) -> str:
         size = self._dtype.itemsize
         parts = ["#define XF_NODE 0\n#define XF_NODE_2 0\n"]
-        for nbytes in (16, 32, 64):
+        for nbytes in (16, 32):
             lanes = nbytes // size
             if lanes < 4:
                 continue
@@ -346,7 +397,7 @@ class _Streams:
             parts.append(self._types("xf", lanes))
             parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
             parts += [self._tree(op, lanes, 1) for op in sorted({*self.ops})]
-            if lanes >= 8 and self.is_one:
+            if self.is_one:
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes, 2)}")
             parts.append("#endif\n")
         if self.row is not None:
@@ -392,21 +443,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"typedef {kind} {prefix}_vector __attribute__((vector_size({nbytes})));\n"
             f"typedef {kind} {prefix}_any __attribute__((vector_size({nbytes}), aligned({size}), may_alias));\n"
             f"typedef {mask} {prefix}_places __attribute__((vector_size({nbytes})));\n"
-            f"{self._load(prefix, lanes)}"
-        )
-
-    def _load(self, prefix: str, lanes: int) -> str:
-        """``load``: a vector from any address; the widest by its halves, of which only every second crosses a line."""
-        head = f"static inline {prefix}_vector {prefix}_load(const void *e)"
-        whole = f"{head} {{ return *(const {prefix}_any *)e; }}\n"
-        if lanes * self._dtype.itemsize < _LINE_NBYTES:
-            return whole
-        half, places = f"{prefix}_side", ", ".join(map(str, range(lanes)))
-        return (
-            f"#ifdef XF_JOIN\ntypedef {c_type(self._dtype)} {half} "
-            f"__attribute__((vector_size({_LINE_NBYTES // 2}), aligned({self._dtype.itemsize}), may_alias));\n"
-            f"{head} {{ return XF_JOIN(((const {half} *)e)[0], ((const {half} *)e)[1], {places}); }}\n"
-            f"#else\n{whole}#endif\n"
+            f"static inline {prefix}_vector {prefix}_load(const void *e) {{ return *(const {prefix}_any *)e; }}\n"
         )
 
     def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
@@ -414,14 +451,16 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         lines, distance = [], unit
         while distance < lanes:
             is_second = [at // distance % 2 for at in range(lanes)]
-            kept = ", ".join(str(at + lanes * second) for at, second in enumerate(is_second))
-            moved = ", ".join(str(at + lanes * (not second)) for at, second in enumerate(is_second))
-            turned = ", ".join(str(at ^ distance) for at in range(lanes))
+            kept = [at + lanes * second for at, second in enumerate(is_second)]
+            moved = [(at ^ distance) + lanes * second for at, second in enumerate(is_second)]
+            others = f"XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, moved))})"
+            if distance == 1:  # no instruction takes single elements of two vectors in turn
+                turned = ", ".join(str(at ^ 1) for at in range(lanes))
+                others = f"XF_SHUFFLE({prefix}_places, a, b, {', '.join(str(moved[at ^ 1]) for at in range(lanes))})"
+                others = f"XF_SHUFFLE({prefix}_places, {others}, {others}, {turned})"
             lines.append(
                 f"static inline {prefix}_vector {prefix}_{op}_{distance}({prefix}_vector a, {prefix}_vector b) {{\n"
-                f"  const {prefix}_vector kept = XF_SHUFFLE({prefix}_places, a, b, {kept});\n"
-                f"  const {prefix}_vector moved = XF_SHUFFLE({prefix}_places, a, b, {moved});\n"
-                f"  return kept {_SIGNS[op]} XF_SHUFFLE({prefix}_places, moved, moved, {turned});\n}}\n"
+                f"  return XF_SHUFFLE({prefix}_places, a, b, {', '.join(map(str, kept))}) {_SIGNS[op]} {others};\n}}\n"
             )
             distance *= 2
         return "".join(lines)
@@ -570,6 +609,8 @@ class _ReductionWriter:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
         elif self.is_free and is_float(dtype):
             self.values = _Extremum(spec, combine.op)
+        elif (summed := _find_summed(self.map, combine)) is not None:
+            self.values = _Sum(spec, summed)
         elif not self.is_free:
             self.whole = None
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
@@ -588,11 +629,12 @@ class _ReductionWriter:
     def _names(self, text: str) -> list[str]:
         return [text.format(k) for k in self.accumulators]
 
-    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True) -> str:
+    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True, types: Sequence[str] = ()) -> str:
         """Combine the accumulators ``left`` and ``right``, names with a place for the number, into those at ``to``."""
         body, results = self.values.combine(self._names("x{}"), self._names("y{}"), is_in_order=is_in_order)
         taken = " ".join(
-            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};" for k, kind in enumerate(self.types)
+            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};"
+            for k, kind in enumerate(types or self.types)
         )
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {taken} {body} {given} }}"
@@ -653,14 +695,18 @@ class _ReductionWriter:
 
     def _map_and_combine(self, count: int, place: Callable[[int], tuple[str, str, str]]) -> str:
         """Map ``count`` elements, a power of two, each at its place, and combine them to ``v{}_0``."""
-        lines = [self._each("{T} v{k}_" + str(j) + ";") + self._map(*place(j), f"v{{0}}_{j}") for j in range(count)]
-        return " ".join([*lines, *self._pairs(count)])
+        types = self.values.near_types or self.types
+        lines = [
+            " ".join(f"{kind} v{k}_{j};" for k, kind in enumerate(types)) + self._map(*place(j), f"v{{0}}_{j}")
+            for j in range(count)
+        ]
+        return " ".join([*lines, *self._pairs(count, types)])
 
-    def _pairs(self, count: int) -> list[str]:
+    def _pairs(self, count: int, types: Sequence[str] = ()) -> list[str]:
         """Combine ``v{}_0``, ``v{}_1`` and so on."""
         steps = [1 << level for level in range(count.bit_length() - 1)]
         return [
-            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}")
+            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}", types=types)
             for step in steps
             for j in range(0, count, 2 * step)
         ]
@@ -790,7 +836,7 @@ static long long xf_halve(long long n, int levels, {taken}) {{
         for number in self.arrays:
             kind, size = storage_type(self._dtype(number)), f"{self._dtype(number).itemsize} * {wide}"
             buffers.append(
-                f"char *const f{number} = slab * inside * {wide} > {SLAB} ? to[{len(self.types)}] + {room} "
+                f"char *const f{number} = slab * inside * {wide} > {SLAB} ? to[{len(self.spec.accumulators)}] + {room} "
                 f": (char *)b{number};"
             )
             room = f"{room} + (slab * inside * {size} + {_LINE_NBYTES - 1}) / {_LINE_NBYTES} * {_LINE_NBYTES}"
@@ -927,8 +973,7 @@ static void {name}(long long row, long long last_row, long long part, const long
 
     def _lanes(self) -> str:
         """Combine every so manieth element, where the order shows in no bit."""
-        most = CHUNK if self._converts else DECIDED if self.values.is_decided else 0
-        cap = f"if (m > {most}) m = {most};" if most else ""
+        cap = f"if (m > {CHUNK}) m = {CHUNK};" if self._converts else ""
         lanes = self.lanes
         eight = self._map_and_combine(
             GROUP, lambda j: (f"[j + {lanes * j} + t]", f"[j + {lanes * j} + t]", f"at + j + {lanes * j} + t")
@@ -941,8 +986,11 @@ static void {name}(long long row, long long last_row, long long part, const long
       int go = 1;
       for (long long t = 0; t < filled; ++t) go &= !({self.values.is_decided.format("a0[t]")});
       if (!go) break;"""
+            cap += f"""
+      if (m > look) m = look;
+      if (look < {MOST_DECIDED}) look *= 4;"""
         return f"""\
-    long long filled = 0;
+    long long filled = 0, look = {DECIDED};
     for (long long m; at < end; at += m) {{
 {self._find_run("at")}
       m = left < end - at ? left : end - at;
@@ -957,7 +1005,6 @@ static void {name}(long long row, long long last_row, long long part, const long
         j = n;
       }}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
-        {self._ahead("j", GROUP * lanes)}
         XF_INDEPENDENT
         for (long long t = 0; t < {lanes}; ++t) {{ {eight} {self._combine("a{0}[t]", "v{0}_0", "a{0}[t]")} }}
       }}
@@ -1025,7 +1072,6 @@ static void {name}(long long row, long long last_row, long long part, const long
       long long n = m < {lanes} ? m : {lanes}, j = n;
       {each} t < n; ++t) {{ {first} }}
       for (; j + {GROUP * lanes} <= m; j += {GROUP * lanes}) {{
-        {self._ahead("j", GROUP * lanes)}
         {each} t < {lanes}; ++t) {{ {eight} }}
       }}
       for (; j < m; j += {lanes}) {{
@@ -1367,7 +1413,7 @@ class NativeReduction(native_engine.NativeKernel):
 
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.written, split=self.is_split)
-        self.tile, self.most_few = writer.tile, writer.most_few
+        self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
@@ -1379,12 +1425,23 @@ class NativeReduction(native_engine.NativeKernel):
 
 def _sort(axes: list[tuple[int, ...]], arrays: int) -> list[tuple[int, ...]]:
     """Axes, each its extent and then its strides in the arrays, outermost in memory first."""
-    return sorted(axes, key=lambda axis: -sum(map(abs, axis[1 : 1 + arrays])))
+    return sorted(axes, key=lambda axis: -(sum(map(abs, axis[1 : 1 + arrays])) or _IN_PLACE))
+
+
+_IDEMPOTENT = frozenset({"min", "max", "and", "or"})
+"""Operations that give a value of two that are equal to it."""
+
+
+def _takes_count(spec: ReductionSpec) -> bool:
+    """Whether the number of elements is in a result: the map's `size`, or what follows the accumulators at the end."""
+    follows = len(spec.accumulators)
+    ends = any(node.op == "load" and node.attr == follows for node in spec.post.nodes)
+    return ends or any(node.op == "size" for node in spec.map_program.nodes)
 
 
 def _stride(axis: tuple[int, ...]) -> int:
-    """The stride of an axis in the first array that it moves through."""
-    return abs(next(filter(None, axis[1:]), 0))
+    """The stride of an axis in the first array that it moves through; more than any other's if there is none."""
+    return abs(next(filter(None, axis[1:]), _IN_PLACE))
 
 
 class NativeReductionPlan:
@@ -1402,15 +1459,18 @@ class NativeReductionPlan:
         sizes = [param.dtype.itemsize for param in spec.map_program.params[: spec.inputs] if not param.is_scalar]
         if kernel.is_split:
             kept = CallLayout((*kept.shape, 2), tuple((*strides, sizes[0]) for strides in kept.strides))
-        self._rows, self._count = kept.size, reduced.size
+        self._rows = kept.size
         arrays = len(kept.strides)
         places = [math.prod(kept.shape[axis + 1 :]) for axis in range(len(kept.shape))]
         keeps = merge_axes(_sort(list(zip(kept.shape, *kept.strides, places, strict=True)), arrays))
         along = list(zip(reduced.shape, *reduced.strides, strict=True))
         if is_order_free(spec.combine) and not spec.map_program.keeps_order:
             along = _sort(along, arrays)
+            if spec.combine.stores[0].value.op in _IDEMPOTENT and not _takes_count(spec):
+                along = [axis for axis in along if any(axis[1 : 1 + arrays])]
         along = merge_axes(along) or [(1, *[0] * arrays)]
         keeps = keeps or [(1, *[0] * (1 + arrays))]
+        self._count = math.prod(axis[0] for axis in along)
         inner, wide = keeps[-1][0], 1
         nearest = min(map(_stride, along))
         is_few = inner <= kernel.most_few and keeps[-1][1 : 1 + arrays] == tuple(sizes)
@@ -1420,7 +1480,7 @@ class NativeReductionPlan:
             wide = min(keeps[-2][0], kernel.tile // inner)
         side = inner * wide
         is_nearer = nearest <= _stride(keeps[-1][:-1])
-        is_short = is_nearer and self._count <= _SHORT_ROW and inner >= 2 * GROUP
+        is_short = is_nearer and self._count <= (_SHORT_ROW if inner >= 2 * GROUP else GROUP) and side >= 2 * GROUP
         self._along = _ROWS if (is_nearer and not is_short) or side < GROUP else _COLUMNS
         self._tile = side if wide > 1 else kernel.tile
         words = 1
@@ -1540,5 +1600,5 @@ class NativeReductionPlan:
         threads.workers.run(threads.Computation(len(pieces), work, helpers=helpers))
         if parts > 1:
             into, _held = self._memory(partial)
-            room = np.empty(parts * 16 * len(partial), np.uint8)  # named: an address alone does not keep it alive
+            room = np.empty(parts * 16 * self.kernel.words, np.uint8)  # named: an address alone does not keep it alive
             self.kernel.join(geometry, pointers, into, room.ctypes.data)

@@ -13,6 +13,7 @@ import numpy as np
 
 from xferlib._core import blocks, observe
 from xferlib._core.arrays import ArrayInfo, bounds
+from xferlib._native import bind_front
 from xferlib._runtime import process
 from xferlib._runtime.checks import NoPublicConstructor, flag, whole
 from xferlib.errors import KernelShapeError, KernelTypeError, quote
@@ -639,13 +640,17 @@ class _KnownCall(NamedTuple):
 _P = ParamSpec("_P")
 
 
-class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
-    """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`."""
+class _Dispatch:
+    """Runs the calls of one reduction: each kind of call is checked and prepared once.
 
-    def __init__(self, definition: ReductionDefinition, evaluate: Callable[..., Any] | None = None) -> None:
+    Args:
+        definition: The reduction.
+        evaluate: Computes the value of a call that torch follows, whose derivative the definition has; `call` if omitted.
+    """
+
+    def __init__(self, definition: ReductionDefinition, evaluate: Callable[..., Any] | None) -> None:
         self.definition = definition
-        self._evaluate = evaluate or self
-        """Computes the value of a call that torch follows; the definition gives its derivative."""
+        self._evaluate = evaluate or self.call
         self.follow: Callable[..., Any] = self._with_gradient
         """Runs a call on tensors that torch follows; set where another kernel has the derivative."""
         self.name = definition.name
@@ -661,39 +666,16 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         """The kernels of a reduction in two, by the identity of the specification."""
         self._ready: Plans[Run] = Plans()
         self._last: _KnownCall | None = None
+        self._known: list[Any] = [None, None, False]
+        """For C, which looks at it first: what runs the last call again, and its axis and keepdims."""
         self._followed: Plans[DifferentiableReduction] = Plans()
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        if find_by_name(self.__module__, self.name) is self:  # a ready-made one
-            return str(self.name)
-        return ReductionKernel, (self.definition,)
+    def front(self) -> Callable[..., Any]:
+        """Make `call` by way of C, for others to hold: the collector does not see a cycle that C closes."""
+        return bind_front(self.call, self._known, process.scopes, vars(observe), "active", "axis", "keepdims")
 
-    def __copy__(self) -> ReductionKernel:
-        return self  # only its caches change
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ReductionKernel:
-        return self
-
-    def __repr__(self) -> str:
-        return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
-
-    def __call__(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any:
-        """Reduce along ``axis``, or everything, on the arrays' device and its current stream.
-
-        Args:
-            *args: Arrays of one backend and device, which broadcast; Python numbers mix. Outputs may follow them.
-            axis: The axis or axes to reduce; all if None.
-            keepdims: Keep the reduced axes with extent 1.
-            out: The result, or a tuple of results; new arrays if omitted.
-
-        Returns:
-            An array, or a tuple where the reduction has several outputs.
-
-        Raises:
-            KernelTypeError: Argument count, dtype, shape or axis; an empty reduction without identity.
-            LayoutError: An output of another shape or dtype, or read-only.
-            MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
-        """
+    def call(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any:
+        """The call of a `ReductionKernel`."""
         if process.scopes:
             blocks.follow()
         last = self._last
@@ -710,6 +692,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
                 found = last.run(args, out)
                 if last.direct is None and (direct := getattr(last.call, "direct", None)) is not None:
                     self._last = last._replace(direct=direct)
+                    self._known[:] = [direct, axis, keepdims]
                 return found
         key = None if self._open else self._key(args, axis, keepdims)  # the output's dtype may be another each time
         run = self._ready.get(key)
@@ -717,7 +700,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             if out is None and len(args) > self._inputs and all(map(arguments.is_array, args[self._inputs :])):
                 given = args[self._inputs :]
                 out = given if len(given) > 1 else given[0]
-                return self(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
+                return self.call(*args[: self._inputs], axis=axis, keepdims=keepdims, out=out)
             keepdims = flag(keepdims, f"{self.name}(): keepdims")
             if tracking.needs_gradient(args):
                 return self.follow(args, axis, out, keepdims=keepdims)
@@ -732,6 +715,7 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
         """Recognise calls like this one by comparison from now on, if its arguments are arrays of one type."""
         if len({*map(type, args)}) == 1 and (matcher := calls.reader(args[0]).matcher) is not None:
             self._last = _KnownCall(axis, keepdims, matcher(args), run, getattr(run, "__self__", None), None)
+            self._known[0] = None
 
     def _key(self, args: Sequence[Any], axis: Any, keepdims: bool) -> Hashable:
         """The key of a prepared call; None for arguments that the checks must refuse."""
@@ -908,6 +892,60 @@ class ReductionKernel(metaclass=NoPublicConstructor, by="reduction"):
             plan = CudaReduction(call.owner, call.device, store_bits_of(call.spec), kept, reduced, infos)
             self._plans.keep(key, plan)
         return plan
+
+
+class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by="reduction"):
+    """A reduction made by `reduction`, or a ready-made one of `xferlib.kernels.reductions`.
+
+    Call it as ``kernel(*args, axis=None, keepdims=False, out=None)``, on the arrays' device and its current stream:
+
+    Args:
+        *args: Arrays of one backend and device, which broadcast; Python numbers mix. Outputs may follow them.
+        axis: The axis or axes to reduce; all if None.
+        keepdims: Keep the reduced axes with extent 1.
+        out: The result, or a tuple of results; new arrays if omitted.
+
+    Returns:
+        An array, or a tuple where the reduction has several outputs.
+
+    Raises:
+        KernelTypeError: Argument count, dtype, shape or axis; an empty reduction without identity.
+        LayoutError: An output of another shape or dtype, or read-only.
+        MixedBackendsError, MixedDevicesError: Arrays of two backends or devices.
+    """
+
+    # A partial is called without building a dict of the keywords, as an element-wise kernel is.
+
+    definition: ReductionDefinition
+    name: str
+    _dispatch: _Dispatch
+
+    def __new__(cls, definition: ReductionDefinition, evaluate: Callable[..., Any] | None = None) -> ReductionKernel:
+        dispatch = _Dispatch(definition, evaluate)
+        self = super().__new__(cls, dispatch.front())
+        self._dispatch = dispatch
+        self.definition = definition
+        self.name = definition.name
+        self.__module__ = cls.__module__
+        return self
+
+    def follow_by(self, follow: Callable[..., Any]) -> None:
+        """Let ``follow(args, axis, out, keepdims=...)`` run the calls on tensors that torch follows."""
+        self._dispatch.follow = follow
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if find_by_name(self.__module__, self.name) is self:  # a ready-made one
+            return str(self.name)
+        return ReductionKernel, (self.definition,)
+
+    def __copy__(self) -> ReductionKernel:
+        return self  # only its caches change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReductionKernel:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<ReductionKernel {self.name}({', '.join(self.definition.names)})>"
 
 
 def _expressions_by_keyword(make: Callable[_P, ReductionKernel]) -> Callable[_P, ReductionKernel]:

@@ -349,8 +349,10 @@ def _make_var(ddof: int) -> ReductionKernel:
     evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
     slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
     spread = _kernel("var", _make_spread(ddof), "biufc")
-    spread.follow = lambda args, axis, out, keepdims: slope(
-        *args, *(mean(x, axis=axis, keepdims=True) for x in args), axis=axis, keepdims=keepdims, out=out
+    spread.follow_by(
+        lambda args, axis, out, keepdims: slope(
+            *args, *(mean(x, axis=axis, keepdims=True) for x in args), axis=axis, keepdims=keepdims, out=out
+        )
     )
     return spread
 

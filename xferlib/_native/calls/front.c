@@ -7,10 +7,11 @@
 typedef struct {
     PyObject *kept;   /* holds all objects here */
     PyObject *python; /* takes any call */
-    PyObject *known;  /* a list: the functions, as a list, and what says whether they still hold, or None */
+    PyObject *known;  /* a list: the functions, as a list, and what says whether they still hold, or None; of a
+                         reduction the function, or None, and the values of its keywords */
     PyObject *scopes; /* a list: anything in it changes what a call means */
     PyObject *observed, *active; /* a dict and its key, which holds None while nothing records */
-    PyObject *out;    /* the name of a keyword */
+    PyObject *out, *axis, *keepdims; /* names of keywords: the first of kernels, the others of reductions */
 } front;
 
 static void free_front(PyObject *capsule)
@@ -72,6 +73,12 @@ static PyObject *call_python(const front *f, PyObject *const *args, Py_ssize_t c
     return found;
 }
 
+/* Whether nothing changes what a call means. */
+static int is_plain(const front *f)
+{
+    return !PyList_Size(f->scopes) && PyDict_GetItemWithError(f->observed, f->active) == Py_None;
+}
+
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     const front *f = PyCapsule_GetPointer(self, NULL);
@@ -79,8 +86,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     PyObject *found;
     if (!f)
         return NULL;
-    if ((!more || (more == 1 && PyTuple_GetItem(names, 0) == f->out)) && !PyList_Size(f->scopes) &&
-        PyDict_GetItemWithError(f->observed, f->active) == Py_None) {
+    if ((!more || (more == 1 && PyTuple_GetItem(names, 0) == f->out)) && is_plain(f)) {
         found = call_known(f, args, count, more ? args[count] : Py_None);
         if (found != Py_NotImplemented)
             return found;
@@ -89,15 +95,50 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     return call_python(f, args, count, names);
 }
 
+static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    const front *f = PyCapsule_GetPointer(self, NULL);
+    PyObject *axis = Py_None, *keepdims = Py_False, *function, *given, *found;
+    int is_known = 1;
+    if (!f)
+        return NULL;
+    for (Py_ssize_t i = 0, more = names ? PyTuple_Size(names) : 0; i < more; ++i) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        if (name == f->axis)
+            axis = args[count + i];
+        else if (name == f->keepdims)
+            keepdims = args[count + i];
+        else
+            is_known = 0;
+    }
+    function = PyList_GetItem(f->known, 0);
+    if (is_known && function && function != Py_None && PyList_GetItem(f->known, 1) == axis &&
+        PyList_GetItem(f->known, 2) == keepdims && is_plain(f)) {
+        Py_INCREF(function); /* a call may change the list */
+        given = xf_pack(args, count);
+        found = given ? PyObject_CallFunctionObjArgs(function, given, NULL) : NULL;
+        Py_XDECREF(given);
+        Py_DECREF(function);
+        if (found != Py_NotImplemented)
+            return found;
+        Py_DECREF(found);
+    }
+    return function ? call_python(f, args, count, names) : NULL;
+}
+
+static PyMethodDef one_reduction = {"call", (PyCFunction)(void (*)(void))call_reduction, METH_FASTCALL | METH_KEYWORDS,
+                                    "call($self, *args, axis=None, keepdims=False, out=None)\n--\n\n"};
+
 /* Its text is what `inspect.signature` reads. */
 static PyMethodDef one_call = {"call", (PyCFunction)(void (*)(void))call, METH_FASTCALL | METH_KEYWORDS,
                                "call($self, *args, out=None, size=None, **keywords)\n--\n\n"};
 
-/* (what takes any call, list of the functions and their question, list of scopes, dict and key of the recorder) -> call */
+/* (what takes any call, list of what is known, list of scopes, dict and key of the recorder, names of keywords: `out`, or
+   of a reduction `axis` and `keepdims`) -> call */
 PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
 {
     front *f = PyMem_Calloc(1, sizeof *f);
-    PyObject *capsule, *made = NULL;
+    PyObject *capsule, *first, *second = NULL, *made = NULL;
     (void)module;
     if (!f)
         return PyErr_NoMemory();
@@ -107,9 +148,13 @@ PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
         return NULL;
     }
     f->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "OO!O!O!UU", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type, &f->observed, &f->active,
-                         &f->out))
-        made = PyCFunction_NewEx(&one_call, capsule, NULL);
+    if (PyArg_ParseTuple(arguments, "OO!O!O!UU|U", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type, &f->observed, &f->active,
+                         &first, &second)) {
+        f->out = first;
+        f->axis = first;
+        f->keepdims = second;
+        made = PyCFunction_NewEx(second ? &one_reduction : &one_call, capsule, NULL);
+    }
     Py_DECREF(capsule);
     return made;
 }
