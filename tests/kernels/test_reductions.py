@@ -309,6 +309,53 @@ def test_the_last_piece_of_the_work_may_be_a_node_of_fewer_elements(count, is_tr
     check_constant_counts("f8", 40, count, 0, is_transposed)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extrema_of_every_sign_and_nan(name, dtype):
+    special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan], dtype)
+    rows = np.array(list(itertools.product(special, repeat=3)))
+    for x in (rows, np.asfortranarray(rows), np.repeat(rows, 40, axis=1), np.repeat(rows, 40, axis=1)[:, ::-2]):
+        with configured(cpu="numpy"):
+            expected = getattr(reductions, name)(x, axis=1)
+        assert all(same_bits(found, expected) for found in repeat_compiled(name, (x,), 1))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint16])
+def test_sums_of_the_largest_small_integers(dtype):
+    values = (True,) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for value, axis in itertools.product(values, (None, 0, 1)):
+        x = np.full((300, 700), value, dtype)
+        for found in repeat_compiled("sum", (x,), axis):
+            assert np.array_equal(found, np.asarray(x.sum(axis)))
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "any", "argmin"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+def test_elements_that_are_repeated_by_broadcasting(name, dtype):
+    x = np.random.default_rng(1).integers(-50, 50, (30, 1, 7)).astype(dtype)
+    for shape, axis in (((30, 11, 7), None), ((30, 11, 7), 1), ((30, 11, 7), (0, 1)), ((5, 30, 11, 7), (0, 3))):
+        if name == "argmin" and isinstance(axis, tuple):
+            continue
+        view = np.broadcast_to(x, shape)
+        with configured(cpu="numpy"):
+            expected = getattr(reductions, name)(view, axis=axis)
+        assert all(same_bits(found, expected) for found in repeat_compiled(name, (view,), axis))
+
+
+def test_calls_that_c_knows_differ_in_their_keywords():
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    kernel = ReductionKernel(reductions.sum.definition)
+    for options in ({"axis": 0}, {}, {"axis": 1, "keepdims": True}, {"keepdims": True}, {"axis": None}) * 2:
+        for _ in range(4):
+            assert same_bits(kernel(x, **options), x.sum(**options))
+            with pytest.raises(KernelTypeError, match="axis True"):
+                kernel(x, axis=True)
+            with pytest.raises(TypeError, match="unknown"):
+                kernel(x, unknown=1)
+    out = np.empty(4, np.float32)
+    assert kernel(x, axis=0, out=out) is out
+
+
 def test_small_reductions_of_several_inputs_and_numbers():
     weighted = reduction("T x, T y, T w", "T z", map_expr="x * y + w", reduce_expr="a + b", post_map_expr="z = a / 2",
                          identity="0")  # fmt: skip

@@ -179,7 +179,7 @@ def _bits_of(value: str, dtype: DType) -> str:
 
 
 class _Keys:
-    """Floats as integers of their order, in which -0 is below 0, and NaN beyond all numbers, on the side that is sought.
+    """Floats as integers of their order, in which -0 is below 0, and NaN beyond all numbers, where it is found.
 
     The bits of a negative float but for its sign are turned over, which also leads back.
     """
@@ -223,8 +223,9 @@ class _Extremum(_Values):
         quiet, sign = infinity | (infinity & -infinity) >> 1, 1 << bits - 1
         found = "most >= 0 ? most : (K)least" if op == "max" else f"last >= {sign}ULL ? (K)last : (K)least"
         self.text = (
-            f"static inline {c_type(self.dtype)} xf_of_bits({kind} most, unsigned {bare} least, unsigned {bare} last) {{ "
-            f"typedef {kind} K; const K k = most > {infinity}LL || last > {sign | infinity}ULL ? (K){quiet}LL : {found}; "
+            f"static inline {c_type(self.dtype)} xf_of_bits({kind} most, unsigned {bare} least, unsigned {bare} last) "
+            f"{{ typedef {kind} K; const int is_nan = most > {infinity}LL || last > {sign | infinity}ULL; "
+            f"const K k = is_nan ? (K){quiet}LL : {found}; "
             f"return {_BACK[self.dtype.itemsize]}; }}\n"
         )
 

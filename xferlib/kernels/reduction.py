@@ -645,7 +645,7 @@ class _Dispatch:
 
     Args:
         definition: The reduction.
-        evaluate: Computes the value of a call that torch follows, whose derivative the definition has; `call` if omitted.
+        evaluate: Computes the value of a call that torch follows, whose derivative the definition has; `call` if None.
     """
 
     def __init__(self, definition: ReductionDefinition, evaluate: Callable[..., Any] | None) -> None:
