@@ -9,6 +9,7 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enu
 import functools
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -69,9 +70,11 @@ class Handed:
             reference = Death(user, dead.append)
         else:
 
-            def died(reference: weakref.ref[T]) -> None:
-                self.hand_on()
-                dead.append(cast("Death[T]", reference))
+            # When the interpreter ends, users die behind this module, whose names are None by then.
+            def died(reference: weakref.ref[T], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+                if not is_ending():
+                    self.hand_on()
+                    dead.append(cast("Death[T]", reference))
 
             reference = Death(user, died)
         reference.thing = self
