@@ -134,7 +134,8 @@ import xferlib as xl
 
 xl.use_backend("sim")
 x = xl.ones(3)
-threading.current_thread().held = [xl.pinned_empty(1000, "uint8"), x, xl.to_device_async(x), xl.Stream(), xl.prefetch([x])]
+held = [xl.pinned_empty(1000, "uint8"), x, xl.to_device_async(x), xl.Stream(), xl.prefetch([x])]
+threading.current_thread().held = held
 """
 
 
