@@ -69,7 +69,6 @@ class Handed:
         if happens_before.listener is None:
             reference = Death(user, dead.append)
         else:
-
             # When the interpreter ends, users die behind this module, whose names are None by then.
             def died(reference: weakref.ref[T], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
                 if not is_ending():
