@@ -221,6 +221,7 @@ def exp_double() -> str:
     square = step * step
     return (
         double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
+        + define(LOG_OF_LEAST_NORMAL=-single(126 * _LN2, 24))
         + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
         + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
         + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
@@ -233,29 +234,27 @@ def exp_double() -> str:
     )
 
 
-def _log_of_square(unit: Any, u: Any) -> Any:
-    return 2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) / unit
-
-
 def log_double() -> str:
-    """log((1 + s) / (1 - s)) / s, for quotients from the root of 1/2 to that of 2."""
-    square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
-    result = ""
-    for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
-        result += "// times 2^-23\n" + double_define(**{f"{name}_OF_2": _LN2 / unit / 2**23})
-        result += series(f"{name}_SERIES", "u", functools.partial(_log_of_square, unit), 0, square, 5)
-    return result
+    """(log(1 + z) - z) / z^2, and the logarithms of short reciprocals, less what the integer of their bits adds."""
+    bound = mp.mpf(2) ** -8 * (1 + mp.mpf(2) ** -10)
+    places = [mp.mpf(k) / 128 for k in range(128)]
+    return (
+        "// times -2^-20\n"
+        + double_define(LOG_OF_2=-mp.ldexp(_LN2, -20))
+        + double_define(LOG2E_OF_DOUBLE=1 / _LN2, LOG10E_OF_DOUBLE=1 / mp.log(10))
+        + series("LOG_SERIES", "z", lambda z: (mp.log1p(z) - z) / z**2, -bound, bound, 3)
+        + double_column("x ln 2 - log(1 + x)", "log_double", [x * _LN2 - mp.log1p(x) for x in places])
+    )
 
 
 def angle_double() -> str:
     step = mp.pi / 32
     high = mp.mpf(float(step))
     square = (step / 2 * (1 + mp.mpf(2) ** -20)) ** 2
-    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(64)]
+    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(32)]
     return (
         double_define(**{"32_OVER_PI": 1 / step, "PI_32": high, "PI_32_LOW": step - high})
-        + series("SINE_SERIES", "u", even(lambda r: (mp.sin(r) / r - 1) / r**2), 0, square, 1)
-        + series("COSINE_SERIES", "u", even(lambda r: (mp.cos(r) - 1) / r**2), 0, square, 2)
+        + series("TANGENT_SERIES", "u", even(lambda r: (mp.tan(r) / r - 1) / r**2), 0, square, 2)
         + double_table("The sine and cosine of k pi / 32", "angle_double", rows)
     )
 
@@ -279,9 +278,9 @@ def arctan_double() -> str:
 
 
 def erf_double() -> str:
-    places = [mp.mpf(k) / 8 for k in range(33)]
+    places = [mp.mpf(k) / 32 for k in range(128)]
     return double_table(
-        "erf of multiples of 1/8, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+        "erf of multiples of 1/32, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
     )
 
 

@@ -137,8 +137,9 @@ def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str
     parts = _pieces(each for each in in_pairs if each in in_double)
     if names:
         parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
-        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
-    parts += [join_steps(each, *operands_of(each)) for each in names]
+        parts += [join_steps(each, *operands_of(each), way="double") for each in names]
+        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double)]
+        parts += [*(join_steps(each, *operands_of(each)) for each in names), "#endif\n"]
     if certain:
         parts += [_OF_HALF, native_functions.halves_text(certain).replace("static inline", "XF_QUICK")]
     if halves:
@@ -162,17 +163,31 @@ def operands_of(name: str) -> tuple[str, str]:
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
+def join_steps(name: str, given: str, args: str, kind: str = "float", way: str = "pairs") -> str:
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
-    The first step is the quick one, but certain of NaN: some arrays, and results of other functions, have many of them.
+    The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` it is
+    what the section defines; else it is the quick step, and knows NaN.
 
     Args:
         name: Of the steps.
         given: Their parameters.
         args: The names of these.
         kind: The type of the result.
+        way: That of the quick step.
     """
+    first = "" if way == "double" and name not in IN_PAIRS else _know_nan(name, given, args, kind)
+    return f"""\
+{first}XF_QUICK {kind} xf_exact_{name}({given}) {{
+  int is_unsure = 0;
+  {kind} r = xf_first_{name}({args}, &is_unsure);
+  return is_unsure ? xf_careful_{name}({args}) : r;
+}}
+XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
+"""
+
+
+def _know_nan(name: str, given: str, args: str, kind: str) -> str:
     is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
     return f"""\
 XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
@@ -181,12 +196,6 @@ XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
   *is_unsure |= own && !({is_nan});
   return {found};
 }}
-XF_QUICK {kind} xf_exact_{name}({given}) {{
-  int is_unsure = 0;
-  {kind} r = xf_first_{name}({args}, &is_unsure);
-  return is_unsure ? xf_careful_{name}({args}) : r;
-}}
-XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
 
