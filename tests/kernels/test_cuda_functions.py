@@ -262,7 +262,8 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch)
     calls, wholes = [], []
     for size in (1, 19, 3081):  # the last one has a whole vector in the first part of a block, and none in the second
         x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
-        y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal, and takes the careful step
+        x[[0, -1]] = 0  # whose hypotenuse takes the careful step
+        y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal
         found = np.full((2, size + 32), 7, dtype)
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
         wholes.append(found)

@@ -243,7 +243,7 @@ def _half(name: str) -> str:
     if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
         exact = f"""\
 is_unsure = 0;
-  r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  r = xf_half_within(xf_first_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
   return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;"""
     ulp = NEAR_ULP[name] + 1
     return f"""\
