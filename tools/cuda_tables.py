@@ -22,6 +22,7 @@ from tools.kernel_polynomials import Fit, mp, run
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "cuda_functions.cu"
 _LN2 = mp.log(2)
+_SMALL = mp.mpf(10) ** -12
 
 
 def single(value: Any, bits: int = 24) -> Any:
@@ -288,6 +289,75 @@ def arcsine_double() -> str:
     return series("ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9)
 
 
+# The functions of float16.
+
+
+def half_series(
+    name: str, variable: str, function: Callable[[Any], Any], low: Any, high: Any, moved: Sequence[int]
+) -> str:
+    """A macro for a polynomial of floats, the first coefficient is that of the highest power.
+
+    Each is rounded, and the lower ones are fitted again.
+
+    Args:
+        name: Of the macro.
+        variable: Its parameter.
+        function: What the polynomial is near.
+        low: The least argument.
+        high: The largest one.
+        moved: For each coefficient the units of its last place that are added, so that all operands come out right; they
+            were found by trial.
+    """
+    rest, text, error = function, "", mp.mpf(0)
+    for degree, units in zip(range(len(moved) - 1, -1, -1), moved, strict=True):
+        coefficients, error = kernel_polynomials.fit(Fit(rest, low, high, degree, name))
+        top = np.float32(coefficients[-1])
+        rest = functools.partial(_less, rest, mp.mpf(float(top)), degree)
+        each = literal(float((top.view(np.int32) + np.int32(units)).view(np.float32)))
+        text = f"__fmaf_rn({variable}, {text}, {each})" if text else each
+    lines = textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
+    return f"#define XF_{name}({variable}) \\\n" + " \\\n".join(lines) + "\n"
+
+
+def _less(function: Callable[[Any], Any], coefficient: Any, degree: int, u: Any) -> Any:
+    return function(u) - coefficient * u**degree
+
+
+def _beyond_first(function: Callable[[Any], Any], power: int) -> Callable[[Any], Any]:
+    """``(f(x) - x) / x^power`` of x, or for power 3 of its square; near 0, where it says nothing, of a small number."""
+
+    def of(u: Any) -> Any:
+        x = u if abs(u) > _SMALL else _SMALL
+        x = mp.sqrt(x) if power == 3 else x
+        return (function(x) - x) / x**power
+
+    return of
+
+
+def _erf_beyond_first(v: Any) -> Any:
+    x = mp.sqrt(max(v + mp.mpf(3.75), _SMALL))
+    return mp.erf(x) / x - 1
+
+
+def half_tables() -> dict[str, str]:
+    step, root = _LN2 / 2 * (1 + mp.mpf(2) ** -10), mp.sqrt(2)
+    turn = (mp.pi / 2 * (1 + mp.mpf(2) ** -8)) ** 2
+    return {
+        "half_exp": half_series("HALF_EXP", "r", _beyond_first(mp.expm1, 2), -step, step, [0] * 5),
+        "half_log": half_series(
+            "HALF_LOG", "r", _beyond_first(mp.log1p, 2), 1 / root - 1, (root - 1) * (1 + mp.mpf(2) ** -10), [0] * 8
+        ),
+        "half_sin": half_series("HALF_SIN", "u", _beyond_first(mp.sin, 3), 0, turn, [0, 0, 7, 0]),
+        "half_atan": half_series(
+            "HALF_ATAN", "u", _beyond_first(mp.atan, 3), 0, 1, [-62, -2, 128, -75, -71, -6, 25, 21]
+        ),
+        "half_asin": half_series("HALF_ASIN", "u", _beyond_first(mp.asin, 3), 0, 0.25, [0, 0, -17, -5, 8]),
+        "half_erf": half_series(
+            "HALF_ERF", "v", _erf_beyond_first, -3.75, 2.75**2 - 3.75, [0, 0, 0, 0, 29, -62, 14, -27, 11, 1, 2, -5]
+        ),
+    }
+
+
 def wide(name: str, x: Any, unit: int) -> str:
     """A number in units of ``2^unit``, as two words."""
     count = int(mp.nint(mp.ldexp(x, -unit)))
@@ -319,6 +389,7 @@ def tables() -> dict[str, str]:
         "arctan_double": arctan_double(),
         "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
         "arcsine_double": arcsine_double(),
+        **half_tables(),
         "wide": wide("WIDE_HALF_PI", mp.pi / 2, -127) + wide("WIDE_LN2", mp.ln(2), -120),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }

@@ -95,6 +95,9 @@ static inline long long __mul64hi(long long x, long long y) { return (long long)
 #define exp2f __builtin_exp2f
 #define log2f __builtin_log2f
 #define rsqrtf(x) (1.0f / __builtin_sqrtf(x))
+#ifndef XF_OFF
+#define XF_OFF 0x1p-22  // by which approximations of the hardware are off
+#endif
 """
 
 _SWEEP_CUDA = """

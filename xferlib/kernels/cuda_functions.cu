@@ -45,6 +45,18 @@ XF_QUICK float xf_signed(float size, float sign) {
 // What has no result, or an infinite one or 0, is common enough in some arrays that the quick steps are certain of it.
 XF_QUICK float xf_or_nan(float y, int is_none) { return is_none ? XF_NAN : y; }
 XF_QUICK float xf_within(float x, float least, float most) { return fminf(fmaxf(x, least), most); }
+// The smaller and the larger number; NaN of a NaN
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+XF_QUICK float xf_at_most(float x, float y) {
+  float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+XF_QUICK float xf_at_least(float x, float y) {
+  float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+#else
+XF_QUICK float xf_at_most(float x, float y) { return x > y ? y : x; }
+XF_QUICK float xf_at_least(float x, float y) { return x < y ? y : x; }
+#endif
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -2834,6 +2846,260 @@ XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
   return __uint_as_float(__float_as_uint(v) | (__float_as_uint(x) & __float_as_uint(whole) << 31));
 }
 
+//: rough: base
+// What the hardware approximates, within some 2^-22: the reciprocal, that of the root, the logarithm to base 2, its power
+#ifdef __CUDACC__
+#define XF_ROUGH(name, instruction, value) \
+  XF_QUICK float name(float x) { float r; asm(instruction ".approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+#define XF_ROUGH(name, instruction, value) XF_QUICK float name(float x) { return (float)(value); }
+#endif
+XF_ROUGH(xf_rough_reciprocal_f32, "rcp", 1.0 / x * (1.0 + XF_OFF))
+XF_ROUGH(xf_rough_root_f32, "rsqrt", 1.0 / __builtin_sqrt(x) * (1.0 + XF_OFF))
+XF_ROUGH(xf_rough_log2, "lg2", __builtin_log2(x) * (1.0 + XF_OFF) + XF_OFF)
+XF_ROUGH(xf_rough_exp2, "ex2", __builtin_exp2(x) * (1.0 + XF_OFF))
+
+//: half: rough
+// Functions of float16 by float32 arithmetic: for each of the 65,536 operands what they give rounds to the right float16,
+// whatever the approximations of the hardware are within their bounds; a test computes all of them. So there is no test of
+// the rounding, and no careful step.
+XF_QUICK float xf_half_ratio(float x, float y) {
+  float r = xf_rough_reciprocal_f32(y), q = x * r;
+  return __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+}
+// The root of a positive number, and NaN of a negative one
+XF_QUICK float xf_half_sqrt(float x) {
+  float r = xf_rough_root_f32(x), s = x * r;
+  return __fmaf_rn(__fmaf_rn(-s, s, x), 0.5f * r, s);
+}
+
+//: half_exp: half
+// constants: half_exp
+#define XF_HALF_EXP(r) \
+  __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, 0x1.6d117ap-10f, 0x1.11d9aap-7f), 0x1.55550cp-5f), \
+  0x1.5554f4p-3f), 0x1p-1f)
+// end of constants
+// exp(x) = (1 + p) * scale; p is returned.
+XF_QUICK float xf_half_exp(float x, float *scale) {
+  float whole = __fmaf_rn(x, 0x1.715476p+0f, XF_WHOLE), r = __fmaf_rn(whole - XF_WHOLE, -0x1.62e430p-1f, x);
+  *scale = __uint_as_float((__float_as_uint(whole) << 23) + 0x3f800000u);
+  return __fmaf_rn(r * r, XF_HALF_EXP(r), r);
+}
+
+//: exp_of_half: half_exp
+XF_QUICK float xf_exp_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_least(xf_at_most(x, 20.0f), -20.0f), &scale);
+  return __fmaf_rn(p, scale, scale);
+}
+
+//: exp2_of_half: half_exp
+XF_QUICK float xf_exp2_of_half(float x) {
+  float limited = xf_at_least(xf_at_most(x, 40.0f), -40.0f), whole = limited + XF_WHOLE;
+  float r = (limited - (whole - XF_WHOLE)) * 0x1.62e430p-1f;
+  float scale = __uint_as_float((__float_as_uint(whole) << 23) + 0x3f800000u);
+  return __fmaf_rn(__fmaf_rn(r * r, XF_HALF_EXP(r), r), scale, scale);
+}
+
+//: expm1_of_half: half_exp
+XF_QUICK float xf_expm1_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_least(xf_at_most(x, 20.0f), -20.0f), &scale);
+  return xf_signed(__fmaf_rn(p, scale, scale - 1.0f), x);
+}
+
+//: sinh_of_half: half_exp
+XF_QUICK float xf_sinh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale - 1.0f);
+  return xf_signed(__fmaf_rn(0.5f, e, 0.5f * xf_half_ratio(e, e + 1.0f)), x);
+}
+
+//: cosh_of_half: half_exp
+XF_QUICK float xf_cosh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale);
+  float r = xf_rough_reciprocal_f32(e);
+  return __fmaf_rn(0.5f, e, 0.5f * __fmaf_rn(__fmaf_rn(-e, r, 1.0f), r, r));
+}
+
+//: tanh_of_half: half_exp
+XF_QUICK float xf_tanh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(2.0f * fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale - 1.0f);
+  return xf_signed(xf_half_ratio(e, e + 2.0f), x);
+}
+
+//: half_log: half
+// constants: half_log
+#define XF_HALF_LOG(r) \
+  __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, 0x1.677c98p-4f, \
+  -0x1.1d04dap-3f), 0x1.2decdp-3f), -0x1.5430b6p-3f), 0x1.99338ap-3f), -0x1.00011ep-2f), 0x1.5555c8p-2f), \
+  -0x1.000002p-1f)
+// end of constants
+#define XF_ROOT_OF_HALF 0x3f3504f3u  // its bits
+// y, but for operands whose logarithm has no usual value: `rough` is about that.
+XF_QUICK float xf_half_limits(float y, float rough) { return fabsf(rough) < XF_INFINITY ? y : rough; }
+// log(1 + v); `rest` is added to ln 2 where only so all operands come out right
+XF_QUICK float xf_half_log1p(float v, float rest) {
+  unsigned int above = __float_as_uint(1.0f + v) - XF_ROOT_OF_HALF;
+  float scale = __uint_as_float(0x3f800000u - (above & 0xff800000u)), r = __fmaf_rn(v, scale, scale - 1.0f), k = (float)((int)above >> 23);
+  r = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  if (rest) r = __fmaf_rn(k, rest, r);
+  return __fmaf_rn(k, 0x1.62e430p-1f, r);
+}
+// log(x) = unit * (log(1 + r) / unit + k), k a whole number: the last sum, from that of the first terms
+XF_QUICK float xf_half_parts(float x, float *k) {
+  unsigned int bits = __float_as_uint(x), above = bits - XF_ROOT_OF_HALF;
+  *k = (float)((int)above >> 23);
+  return __uint_as_float(bits - (above & 0xff800000u)) - 1.0f;
+}
+
+//: log_of_half: half_log
+XF_QUICK float xf_log_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(k, 0x1.62e430p-1f, y), xf_rough_log2(x));
+}
+
+//: log2_of_half: half_log
+XF_QUICK float xf_log2_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(y, 0x1.715476p+0f, k), xf_rough_log2(x));
+}
+
+//: log10_of_half: half_log
+XF_QUICK float xf_log10_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(y, 0x1.bcb7cap-2f, k * 0x1.344134p-2f), xf_rough_log2(x));
+}
+
+//: log1p_of_half: half_log
+XF_QUICK float xf_log1p_of_half(float x) {
+  return xf_signed(xf_half_limits(xf_half_log1p(x, 0.0f), xf_rough_log2(1.0f + x)), x);
+}
+
+//: arcsinh_of_half: half_log
+XF_QUICK float xf_arcsinh_of_half(float x) {
+  float size = fabsf(x), u = size * size, y = size + xf_half_ratio(u, 1.0f + xf_half_sqrt(1.0f + u));
+  y = xf_half_log1p(y, -0x1p-27f);
+  return xf_signed(size < XF_INFINITY ? y : size, x);
+}
+
+//: arccosh_of_half: half_log
+XF_QUICK float xf_arccosh_of_half(float x) {
+  float d = x - 1.0f, y = xf_half_log1p(d + xf_half_sqrt(__fmaf_rn(d, d + 2.0f, 0x1p-100f)), 0.0f);
+  y = x < XF_INFINITY ? y : x;
+  return x >= 1.0f ? y : XF_NAN;
+}
+
+//: arctanh_of_half: half_log
+XF_QUICK float xf_arctanh_of_half(float x) {
+  float size = fabsf(x), rest = 1.0f - size, y = 0.5f * xf_half_log1p(xf_half_ratio(size + size, rest), 0.0f);
+  float rough = xf_rough_log2(rest);
+  return xf_signed(fabsf(rough) < XF_INFINITY ? y : -rough, x);
+}
+
+//: half_angle: half
+// x - n c, where c is the sum of three numbers; they are negative, so that a 0 keeps its sign
+#define XF_HALF_REDUCE(x, n, high, middle, low) __fmaf_rn(n, low, __fmaf_rn(n, middle, __fmaf_rn(n, high, x)))
+
+//: half_sin: half_angle
+// constants: half_sin
+#define XF_HALF_SIN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.6181b6p-19f, -0x1.9faffcp-13f), 0x1.111024p-7f), -0x1.555554p-3f)
+// end of constants
+// (-1)^n times the sine of what is left of n half turns, n the low bit of `whole`
+XF_QUICK float xf_half_sin(float x, float n, float whole) {
+  float r = XF_HALF_REDUCE(x, n, -0x1.921fb4p1f, -0x1.4442d0p-23f, -0x1.846988p-47f), u = r * r, y = r * __fmaf_rn(u, XF_HALF_SIN(u), 1.0f);
+  return __uint_as_float(__float_as_uint(y) ^ __float_as_uint(whole) << 31);
+}
+
+//: sin_of_half: half_sin
+XF_QUICK float xf_sin_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-2f, XF_WHOLE);
+  return xf_half_sin(x, whole - XF_WHOLE, whole);
+}
+
+//: cos_of_half: half_sin
+XF_QUICK float xf_cos_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-2f, 0.5f) + XF_WHOLE;
+  return xf_half_sin(x, (whole - XF_WHOLE) - 0.5f, whole);
+}
+
+//: tan_of_half: half_angle
+// tan(r) = r p / q, and next to an odd number of right angles -q / (r p)
+XF_QUICK float xf_tan_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-1f, XF_WHOLE), n = whole - XF_WHOLE;
+  float r = XF_HALF_REDUCE(x, n, -0x1.921fb4p0f, -0x1.4442eep-24f, -0x1.846988p-48f), u = r * r;
+  float p = __fmaf_rn(u, -0x1.88530ap-4f, 1.0f), q = __fmaf_rn(u, __fmaf_rn(u, 0x1.3e2bf2p-7f, -0x1.b76a3ap-2f), 1.0f);
+  int is_odd = (int)(__float_as_uint(whole) & 1u);
+  return xf_half_ratio(is_odd ? -q : p, is_odd ? r * p : q) * (is_odd ? 1.0f : r);
+}
+
+//: arctan_of_half: half
+// constants: half_atan
+#define XF_HALF_ATAN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.fad1bep-9f, \
+  -0x1.45ac84p-6f), 0x1.8cfef8p-5f), -0x1.45e9cap-4f), 0x1.bbdba8p-4f), -0x1.23d24ap-3f), 0x1.998ddap-3f), \
+  -0x1.55555ep-2f)
+// end of constants
+XF_QUICK float xf_arctan_of_half(float x) {
+  float size = xf_at_most(fabsf(x), 0x1p20f), r = xf_rough_reciprocal_f32(size), t, u, y;
+  r = __fmaf_rn(__fmaf_rn(-size, r, 1.0f), r, r);
+  t = size > 1.0f ? r : size;
+  u = t * t;
+  y = __fmaf_rn(t * u, XF_HALF_ATAN(u), t);
+  return xf_signed(size > 1.0f ? 0x1.921fb4p+0f - y : y, x);
+}
+
+//: half_asin: half
+// constants: half_asin
+#define XF_HALF_ASIN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.37fe16p-5f, 0x1.b0e9d4p-6f), 0x1.710d1ap-5f), \
+  0x1.33215ap-4f), 0x1.555586p-3f)
+// end of constants
+// The arcsine of a size up to 1/2, or of the root of (1 - size) / 2; NaN beyond 1
+XF_QUICK float xf_half_arcsine(float size, int is_large) {
+  float u = __fmaf_rn(is_large ? -0.5f : size, size, is_large ? 0.5f : 0x1p-100f), z = xf_half_sqrt(u + 0x1p-100f);
+  return __fmaf_rn(z * u, XF_HALF_ASIN(u), z);
+}
+
+//: arcsin_of_half: half_asin
+XF_QUICK float xf_arcsin_of_half(float x) {
+  int is_large = fabsf(x) > 0.5f;
+  float y = xf_half_arcsine(fabsf(x), is_large);
+  return xf_signed(is_large ? __fmaf_rn(-2.0f, y, 0x1.921fb6p+0f) : y, x);
+}
+
+//: arccos_of_half: half_asin
+XF_QUICK float xf_arccos_of_half(float x) {
+  int is_large = fabsf(x) > 0.5f;
+  float y = xf_signed(xf_half_arcsine(fabsf(x), is_large), x), base = x < 0.0f ? 0x1.921fb6p+1f : 0.0f;
+  return __fmaf_rn(is_large ? 2.0f : -1.0f, y, is_large ? base : 0x1.921fb6p+0f);
+}
+
+//: cbrt_of_half: half
+// x r^2, r near x^(-1/3): x r^3 = 1 - e
+XF_QUICK float xf_cbrt_of_half(float x) {
+  float size = fabsf(x), r = xf_rough_exp2(-0x1.555556p-2f * xf_rough_log2(size)), y = size * (r * r);
+  y = __fmaf_rn(0x1.555556p-1f * y, __fmaf_rn(-y, r, 1.0f), y);
+  return (size > 0.0f) & (size < XF_INFINITY) ? xf_signed(y, x) : x;
+}
+
+//: rsqrt_of_half: half
+XF_QUICK float xf_rsqrt_of_half(float x) {
+  float r = xf_rough_root_f32(x), y = __fmaf_rn(__fmaf_rn(-(x * r), r, 1.0f), 0.5f * r, r);
+  return (x > 0.0f) & (x < XF_INFINITY) ? y : r;
+}
+
+//: erf_of_half: half
+// constants: half_erf
+#define XF_HALF_ERF(v) \
+  __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, \
+  __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, -0x1.b3667ap-35f, 0x1.60fe06p-31f), -0x1.89d234p-28f), \
+  0x1.017a32p-24f), -0x1.41f7ep-21f), 0x1.617ceap-18f), -0x1.5cea22p-15f), 0x1.36845ep-12f), -0x1.f2603ap-10f), \
+  0x1.6f4b24p-7f), -0x1.09ca12p-4f), -0x1.f2789ap-2f)
+// end of constants
+XF_QUICK float xf_erf_of_half(float x) {
+  float size = xf_at_most(fabsf(x), 2.75f), v = __fmaf_rn(size, size, -3.75f);
+  return xf_signed(__fmaf_rn(size, XF_HALF_ERF(v), size), x);
+}
+
 //: double: base
 // The quick steps of devices with fast float64: short polynomials around the values of short tables. The bits that a
 // rounding to float drops say whether it is certain: `bound` is in units of the last place of float64. They are certain of
@@ -2842,13 +3108,6 @@ XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
   *is_unsure |= (unsigned int)__double2loint(y) * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
   return (float)y;
 }
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
-XF_QUICK float xf_at_most(float x, float y) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
-XF_QUICK float xf_at_least(float x, float y) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r; }
-#else
-XF_QUICK float xf_at_most(float x, float y) { return x > y ? y : x; }
-XF_QUICK float xf_at_least(float x, float y) { return x < y ? y : x; }
-#endif
 #define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
 // A positive normal float with 20 bits behind the first, by its place among the bits: conversions are slow instructions.
 XF_QUICK double xf_rough_double(float x) { return __hiloint2double((int)((__float_as_uint(x) >> 3) + 0x38000000u), 0); }
@@ -3076,16 +3335,6 @@ XF_QUICK float xf_first_arctanh(float x, int *is_unsure) {
   *is_unsure |= size == 1.0f;
   return xf_or_nan(xf_signed(0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), size > 1.0f);
 }
-
-//: rough: base
-// Of positive numbers that are not very small or large: the reciprocal, and that of the root, within some 2^-22
-#ifdef __CUDACC__
-XF_QUICK float xf_rough_reciprocal_f32(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-XF_QUICK float xf_rough_root_f32(float x) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-#else
-XF_QUICK float xf_rough_reciprocal_f32(float x) { return 1.0f / x * (1.0f + 0x1p-22f); }
-XF_QUICK float xf_rough_root_f32(float x) { return rsqrtf(x) * (1.0f + 0x1p-22f); }
-#endif
 
 //: arcsinh_in_double: arcsinh log1p_double rough
 // By log(1 + (x + q)), q = sqrt(1 + x^2) - 1: Newton's step for q^2 + 2 q = x^2, from what floats give

@@ -298,7 +298,7 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     if is_in_steps(node, math):
         return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
     if math == "exact" and cuda_functions.is_certain(node):
-        return f"xf_half(xf_{name}_f16({args[0]}))"
+        return f"xf_half(xf_{name}_of_half({args[0]}))"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
