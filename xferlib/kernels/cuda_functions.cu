@@ -5,11 +5,11 @@
 // where not every value within that bound rounds to the same float (A. Ziv, "Fast evaluation of elementary mathematical
 // functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
 // result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
-// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops. ``xf_careful_NAME`` is
-// right for all operands: it computes with integers of 64 bits. Its errors are below 2^-59, and no result of a function
-// of one float lies that near to the middle of two floats, but for exact ones and one of log1p: the sweep over all inputs
-// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps. A result of two floats may lie
-// nearer: it is compared with the middle.
+// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops, and the name is
+// ``xf_first_NAME``, since NaN sets no flag. ``xf_careful_NAME`` is right for all operands: it computes with integers of
+// 64 bits. Its errors are below 2^-59, and no result of a function of one float lies that near to the middle of two
+// floats, but for exact ones and one of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and
+// confirms the bounds of the quick steps. A result of two floats may lie nearer: it is compared with the middle.
 //
 // Nothing may be contracted (--fmad=false): the quick steps add exactly what a rounding has lost.
 

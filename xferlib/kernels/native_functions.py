@@ -124,5 +124,3 @@ def text(names: Iterable[str]) -> str:
     """
     sections = _sections()
     return "".join(sections[each][1] for each in collect_sections(sections, names))
-
-
