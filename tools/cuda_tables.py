@@ -279,9 +279,9 @@ def arctan_double() -> str:
 
 
 def erf_double() -> str:
-    places = [mp.mpf(k) / 32 for k in range(128)]
+    places = [mp.mpf(k) / 64 for k in range(256)]
     return double_table(
-        "erf of multiples of 1/32, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+        "erf of multiples of 1/64, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
     )
 
 
