@@ -15,7 +15,7 @@ import pytest
 
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
-from tools import native_digest
+from tools import cuda_bounds, native_digest
 from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
@@ -186,6 +186,15 @@ def test_a_bound_that_is_too_small_is_caught(way, monkeypatch):
     table = hard_cases()["exp"]
     y, _ = run("exp", table.inputs.view(np.float32), sweeps=native_digest.cuda_library(["exp"], way))
     assert not same_bits(y, table.results.view(np.float32))
+
+
+@needs_compiler
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than double")
+def test_the_first_steps_in_double_keep_their_bound():
+    measures = cuda_bounds.library(list(cuda_bounds.DOMAINS))
+    for name in cuda_bounds.DOMAINS:
+        error, where = cuda_bounds.measure(measures, name, cuda_bounds.operands(name, 1 << 15, seed=7))
+        assert 2.0**-60 < error < cuda_bounds.BOUND, (name, where)
 
 
 def test_the_tables_are_those_of_the_tool():
