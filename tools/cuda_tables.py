@@ -279,9 +279,9 @@ def arctan_double() -> str:
 
 
 def erf_double() -> str:
-    places = [mp.mpf(k) / 64 for k in range(256)]
+    places = [mp.mpf(k) / 16 for k in range(64)]
     return double_table(
-        "erf of multiples of 1/64, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+        "erf of multiples of 1/16, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
     )
 
 
@@ -305,12 +305,12 @@ def half_series(
         function: What the polynomial is near.
         low: The least argument.
         high: The largest one.
-        moved: For each coefficient the units of its last place that are added, so that all operands come out right; they
-            were found by trial.
+        moved: For each coefficient the units of its last place that are added, so that all operands come out right:
+            found by trial.
     """
-    rest, text, error = function, "", mp.mpf(0)
+    rest, text = function, ""
     for degree, units in zip(range(len(moved) - 1, -1, -1), moved, strict=True):
-        coefficients, error = kernel_polynomials.fit(Fit(rest, low, high, degree, name))
+        coefficients, _ = kernel_polynomials.fit(Fit(rest, low, high, degree, name))
         top = np.float32(coefficients[-1])
         rest = functools.partial(_less, rest, mp.mpf(float(top)), degree)
         each = literal(float((top.view(np.int32) + np.int32(units)).view(np.float32)))

@@ -157,6 +157,21 @@ def test_operands_beyond_the_usual_ones_take_the_quick_step(name, way):
     assert same_bits(y, kernel_of(name)(x))
 
 
+POLES = {
+    "log": (0, -0.0, INF), "log2": (0, -0.0, INF), "log10": (0, -0.0, INF), "log1p": (-1, INF), "arctanh": (-1, 1),
+    "arctan": (-INF, INF, 3e38), "arcsin": (-1, 1), "arccos": (-1, 1),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "poles"), POLES.items())
+def test_poles_and_limits_take_the_first_step_in_double(name, poles):
+    x = np.array(poles, np.float32)
+    y, is_careful = run(name, x, sweeps=library("double"))
+    assert not is_careful.any()
+    assert same_bits(y, kernel_of(name)(x))
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", ["exp", "exp2"])
 def test_subnormal_results_of_powers_are_usual_in_double(name):

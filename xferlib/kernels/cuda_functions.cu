@@ -3300,19 +3300,27 @@ XF_QUICK double xf_log_double(double x) {
   double log, c = xf_short_reciprocal(x, &log);
   return xf_log_near(__fma_rn(x, c, -1.0), log);
 }
-XF_QUICK float xf_round_log(float x, double y, int *is_unsure) {
-  *is_unsure |= x == 0.0f || x == XF_INFINITY;
-  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x < 0.0f);
+// y rounded, and what the logarithm is at `pole`, below it and at infinity
+XF_QUICK float xf_round_log(float x, float pole, double y, int *is_unsure) {
+  float r = xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), outside = x == pole ? -XF_INFINITY : XF_NAN;
+  r = x < XF_INFINITY ? r : x;
+  return x > pole ? r : outside;
 }
 
 //: log_in_double: log log_double
-XF_QUICK float xf_first_log(float x, int *is_unsure) { return xf_round_log(x, xf_log_double((double)x), is_unsure); }
+XF_QUICK float xf_first_log(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x), is_unsure);
+}
 
 //: log2_in_double: log2 log_double
-XF_QUICK float xf_first_log2(float x, int *is_unsure) { return xf_round_log(x, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, is_unsure); }
+XF_QUICK float xf_first_log2(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, is_unsure);
+}
 
 //: log10_in_double: log10 log_double
-XF_QUICK float xf_first_log10(float x, int *is_unsure) { return xf_round_log(x, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, is_unsure); }
+XF_QUICK float xf_first_log10(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, is_unsure);
+}
 
 //: log1p_double: log_double
 // log(1 + x) for x above -1: 1 + z = (1 + x) c
@@ -3323,17 +3331,15 @@ XF_QUICK double xf_log1p_double(double x) {
 
 //: log1p_in_double: log1p log1p_double
 XF_QUICK float xf_first_log1p(float x, int *is_unsure) {
-  *is_unsure |= x == -1.0f || x == XF_INFINITY;
-  float y = xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
-  return xf_or_nan(xf_signed(y, x), x < -1.0f);
+  return xf_signed(xf_round_log(x, -1.0f, xf_log1p_double((double)x), is_unsure), x);
 }
 
 //: arctanh_in_double: arctanh log1p_double quotient_of_doubles
 XF_QUICK float xf_first_arctanh(float x, int *is_unsure) {
   float size = fabsf(x);
   double twice = (double)(size + size), y = xf_log1p_double(xf_quotient_of_doubles(twice, __fma_rn(-0.5, twice, 1.0)));
-  *is_unsure |= size == 1.0f;
-  return xf_or_nan(xf_signed(0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), size > 1.0f);
+  float r = 0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), outside = size == 1.0f ? XF_INFINITY : XF_NAN;
+  return xf_signed(size < 1.0f ? r : outside, x);
 }
 
 //: arcsinh_in_double: arcsinh log1p_double rough
@@ -3473,8 +3479,7 @@ XF_QUICK double xf_angle_double(double y, double x, float near) {
 
 //: arctan_in_double: arctan arctan_double
 XF_QUICK float xf_first_arctan(float x, int *is_unsure) {
-  float size = fabsf(x);
-  *is_unsure |= size >= 0x1p60f;
+  float size = xf_at_most(fabsf(x), 0x1p60f);  // whose angle is rounded as those of larger ones
   return xf_signed(xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
@@ -3521,130 +3526,51 @@ XF_QUICK float xf_first_arccos(float x, int *is_unsure) {
 
 //: erf_in_double: erf double
 // constants: erf_double
-// erf of multiples of 1/64, and the slope
-XF_TABLE double2 xf_erf_double_table[256] = {
-  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.20d77083f17a0p-6, 0x1.20cb67bd452c7p+0}, {0x1.20c5645dd2538p-5,
-  0x1.209546ad13ccfp+0}, {0x1.b0fafef135745p-5, 0x1.203b261cd0053p+0}, {0x1.207d480e90658p-4, 0x1.1fbd27cdc72d3p+0},
-  {0x1.68591a1e83b5dp-4, 0x1.1f1b7ae44867fp+0}, {0x1.b0081148a873ap-4, 0x1.1e565bca400d4p+0}, {0x1.f78159ec8bb50p-4,
-  0x1.1d6e14099944ap+0}, {0x1.1f5e1a35c3b89p-3, 0x1.1c62fa1e869b6p+0}, {0x1.42d7fc2f64959p-3, 0x1.1b357141d95d5p+0},
-  {0x1.662a0bdf7a89fp-3, 0x1.19e5e92b964abp+0}, {0x1.895010fdbdbfdp-3, 0x1.1874ddcdfce24p+0}, {0x1.ac45e37fe2526p-3,
-  0x1.16e2d7093cd8cp+0}, {0x1.cf076d1233237p-3, 0x1.153068581b781p+0}, {0x1.f190aa85540e2p-3, 0x1.135e3075d076bp+0},
-  {0x1.09eed6982b948p-2, 0x1.116cd8fd67618p+0}, {0x1.1af54e232d609p-2, 0x1.0f5d1602f7e41p+0}, {0x1.2bd9db0f7827fp-2,
-  0x1.0d2fa5a70c168p+0}, {0x1.3c9aa8b84bedap-2, 0x1.0ae54fa490723p+0}, {0x1.4d35ef3e5372ep-2, 0x1.087ee4d9ad247p+0},
-  {0x1.5da9f415ff23fp-2, 0x1.05fd3ecbec298p+0}, {0x1.6df50a8dff772p-2, 0x1.03613f2812dafp+0}, {0x1.7e15944d9d3e4p-2,
-  0x1.00abcf3e187a9p+0}, {0x1.8e0a01cab516bp-2, 0x1.fbbbbef34b4b2p-1}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1},
-  {0x1.ad68966569a87p-2, 0x1.eff8c4b1375dbp-1}, {0x1.bccfec24855b8p-2, 0x1.e9d5a8e4c934ep-1}, {0x1.cc058392a6d2dp-2,
-  0x1.e38988fc46e72p-1}, {0x1.db081ce6e2a48p-2, 0x1.dd167c4cf9d2ap-1}, {0x1.e9d68931ae650p-2, 0x1.d67ea1a8b5368p-1},
-  {0x1.f86faa9428f9dp-2, 0x1.cfc41e36c7df9p-1}, {0x1.03693a371519cp-1, 0x1.c8e91c4d01368p-1}, {0x1.0a7ef5c18edd2p-1,
-  0x1.c1efca49a5011p-1}, {0x1.1178930ada115p-1, 0x1.bada596f25436p-1}, {0x1.1855a5fd3dd50p-1, 0x1.b3aafcc27502ep-1},
-  {0x1.1f15cb50bc4dep-1, 0x1.ac63e7ecc1411p-1}, {0x1.25b8a88b6dd7fp-1, 0x1.a5074e2157620p-1}, {0x1.2c3debfd7d6c1p-1,
-  0x1.9d97610879642p-1}, {0x1.32a54cb8db67bp-1, 0x1.96164fafd8de3p-1}, {0x1.38ee8a84beb71p-1, 0x1.8e86458169af8p-1},
-  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.4525c78dd5966p-1, 0x1.7f41dc12c9e89p-1}, {0x1.4b13713ad3513p-1,
-  0x1.7791b886e7403p-1}, {0x1.50e24ca35fd2cp-1, 0x1.6fdb11b1e0c34p-1}, {0x1.569243d2b3a9bp-1, 0x1.681ff24b4ab04p-1},
-  {0x1.5c2348ecc4dc3p-1, 0x1.60625bd75d07bp-1}, {0x1.61955607dd15dp-1, 0x1.58a445da7c74cp-1}, {0x1.66e86d0312e82p-1,
-  0x1.50e79d1749ac9p-1}, {0x1.6c1c9759d0e5fp-1, 0x1.492e42d78d2c5p-1}, {0x1.7131e5f496a5ap-1, 0x1.417a0c4049fd0p-1},
-  {0x1.762870f720c6fp-1, 0x1.39ccc1b136d5ap-1}, {0x1.7b00578c26037p-1, 0x1.32281e2fd1a92p-1}, {0x1.7fb9bfaed8078p-1,
-  0x1.2a8dcede3673bp-1}, {0x1.8454d5f25760dp-1, 0x1.22ff727dd6f7bp-1}, {0x1.88d1cd474a2e0p-1, 0x1.1b7e98fe26217p-1},
-  {0x1.8d30debfc572ep-1, 0x1.140cc3173f007p-1}, {0x1.91724951b8fc6p-1, 0x1.0cab61f084b93p-1}, {0x1.959651980da31p-1,
-  0x1.055bd6d32e8d7p-1}, {0x1.999d4192a5715p-1, 0x1.fc3ee5d1524b0p-2}, {0x1.9d8768656cc42p-1, 0x1.edeeee0959518p-2},
-  {0x1.a1551a16aaeafp-1, 0x1.dfca26f5bbf88p-2}, {0x1.a506af4cc00f4p-1, 0x1.d1d2cfff91594p-2}, {0x1.a89c850b7d54dp-1,
-  0x1.c40b0729ed548p-2}, {0x1.ac16fc7143263p-1, 0x1.b674c8ffc6283p-2}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2},
-  {0x1.b2bb679ead19cp-1, 0x1.9be437a7de946p-2}, {0x1.b5e62fce16095p-1, 0x1.8eed36b886d93p-2}, {0x1.b8f741ef54f83p-1,
-  0x1.822e655b417e7p-2}, {0x1.bbef0fbde6221p-1, 0x1.75a91a7f4d2edp-2}, {0x1.bece0d82d1a5cp-1, 0x1.695e8cd31867ep-2},
-  {0x1.c194b1d49a184p-1, 0x1.5d4fd33729015p-2}, {0x1.c443755820d64p-1, 0x1.517de540ce2a3p-2}, {0x1.c6dad2829ec62p-1,
-  0x1.45e99bcbb7915p-2}, {0x1.c95b455cce69dp-1, 0x1.3a93b1998736cp-2}, {0x1.cbc54b476248dp-1, 0x1.2f7cc3fe6f423p-2},
-  {0x1.ce1962c0e0d8bp-1, 0x1.24a55399ea239p-2}, {0x1.d0580b2cfd249p-1, 0x1.1a0dc51a9934dp-2}, {0x1.d281c49d818d0p-1,
-  0x1.0fb6620c550afp-2}, {0x1.d4970f9ce00d9p-1, 0x1.059f59af7a906p-2}, {0x1.d6986cfa798e7p-1, 0x1.f79183b101c5bp-3},
-  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.da61623cb41e0p-1, 0x1.d1b982c501370p-3}, {0x1.dc29fb60715afp-1,
-  0x1.bf8e1b1ca2279p-3}, {0x1.dde0a90611a0dp-1, 0x1.ade26b7fbed95p-3}, {0x1.df85ea8db188ep-1, 0x1.9cb5bd549b111p-3},
-  {0x1.e11a3e8cf4eb8p-1, 0x1.8c07329874652p-3}, {0x1.e29e22a89d766p-1, 0x1.7bd5c7df3fe9cp-3}, {0x1.e4121370224ccp-1,
-  0x1.6c205655be720p-3}, {0x1.e5768c3b4a3fcp-1, 0x1.5ce595c455b0ap-3}, {0x1.e6cc0709c8a0dp-1, 0x1.4e241e912c305p-3},
-  {0x1.e812fc64db369p-1, 0x1.3fda6bc016994p-3}, {0x1.e94be342e6743p-1, 0x1.3206dceef5f87p-3}, {0x1.ea7730ed0bbb9p-1,
-  0x1.24a7b84d38971p-3}, {0x1.eb9558e6b42cep-1, 0x1.17bb2c8d41535p-3}, {0x1.eca6ccd709544p-1, 0x1.0b3f52ce8c383p-3},
-  {0x1.edabfc7453e63p-1, 0x1.fe6460fef4680p-4}, {0x1.eea5557137ae0p-1, 0x1.e723726b824a9p-4}, {0x1.ef93436bc2daap-1,
-  0x1.d0b7a0f921e7cp-4}, {0x1.f0762fde45ee6p-1, 0x1.bb1c972f23e50p-4}, {0x1.f14e8211e8c55p-1, 0x1.a64de673e8837p-4},
-  {0x1.f21c9f12f0677p-1, 0x1.92470a61b6965p-4}, {0x1.f2e0e9a6a8b09p-1, 0x1.7f036c0107294p-4}, {0x1.f39bc242e43e6p-1,
-  0x1.6c7e64e7281cbp-4}, {0x1.f44d870704911p-1, 0x1.5ab342383d178p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4},
-  {0x1.f59741b4b97cfp-1, 0x1.3937b1b31925ap-4}, {0x1.f62fe80272419p-1, 0x1.297db960e4f63p-4}, {0x1.f6c0db3c34641p-1,
-  0x1.1a6a95b1e786fp-4}, {0x1.f74a6d9a38383p-1, 0x1.0bf97e95f2a64p-4}, {0x1.f7cceef15d631p-1, 0x1.fc4b5e32d6259p-5},
-  {0x1.f848acb544e95p-1, 0x1.e1d4cf1e2450ap-5}, {0x1.f8bdf1fb78370p-1, 0x1.c885df3451a07p-5}, {0x1.f92d077f8d56dp-1,
-  0x1.b055303221015p-5}, {0x1.f99633a838a57p-1, 0x1.993979e14fffep-5}, {0x1.f9f9ba8d3c733p-1, 0x1.83298d717210ep-5},
-  {0x1.fa57ddfe27376p-1, 0x1.6e1c5893c380bp-5}, {0x1.fab0dd89d1309p-1, 0x1.5a08e85af27e0p-5}, {0x1.fb04f6868a944p-1,
-  0x1.46e66be002240p-5}, {0x1.fb54641aebbc9p-1, 0x1.34ac36ad8dafep-5}, {0x1.fb9f5f4739170p-1, 0x1.2351c2f2d1449p-5},
-  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fc28d7e4f9cd0p-1, 0x1.031ad58d56279p-5}, {0x1.fc67bcf2d7b8fp-1,
-  0x1.e85c449e377f3p-6}, {0x1.fca2fee770c79p-1, 0x1.cc0180af00a8bp-6}, {0x1.fcdacca0bfb73p-1, 0x1.b1160991ff737p-6},
-  {0x1.fd0f5317f582fp-1, 0x1.978ae8b55ce1bp-6}, {0x1.fd40bd6d7a785p-1, 0x1.7f5188610ddc8p-6}, {0x1.fd6f34f52013ap-1,
-  0x1.685bb5134ef13p-6}, {0x1.fd9ae142795e3p-1, 0x1.529b9e8cf9a1ep-6}, {0x1.fdc3e835500b3p-1, 0x1.3e03d891b37dep-6},
-  {0x1.fdea6e062d0c9p-1, 0x1.2a875b5ffab56p-6}, {0x1.fe0e9552ebdd6p-1, 0x1.181983e5133ddp-6}, {0x1.fe307f2b503d0p-1,
-  0x1.06ae13b0d3255p-6}, {0x1.fe504b1d9696cp-1, 0x1.ec72615a894c4p-7}, {0x1.fe6e1742f7cf6p-1, 0x1.cd5ec93c12432p-7},
-  {0x1.fe8a004c19ae6p-1, 0x1.b00b38d6b3575p-7}, {0x1.fea4218d6594ap-1, 0x1.94624e78e0fafp-7}, {0x1.febc950b3fa75p-1,
-  0x1.7a4f6aca256cbp-7}, {0x1.fed37386190fbp-1, 0x1.61beae53b72b7p-7}, {0x1.fee8d486585eep-1, 0x1.4a9cf6bda3f4cp-7},
-  {0x1.fefcce6813974p-1, 0x1.34d7dbc76d7e5p-7}, {0x1.ff0f766697c76p-1, 0x1.205dac02bd6b9p-7}, {0x1.ff20e0a7ba8c2p-1,
-  0x1.0d1d69569b82dp-7}, {0x1.ff312046f2339p-1, 0x1.f60d8aa2a88f2p-8}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8},
-  {0x1.ff4e671a85425p-1, 0x1.b430ecf4a83a8p-8}, {0x1.ff5b8fb26f5f6p-1, 0x1.9646f35a76624p-8}, {0x1.ff67d08401202p-1,
-  0x1.7a3ade6c8b3e5p-8}, {0x1.ff733814af88cp-1, 0x1.5ff2750fe7820p-8}, {0x1.ff7dd41ce2b4dp-1, 0x1.4754abacdf1dcp-8},
-  {0x1.ff87b1913e853p-1, 0x1.30499b503957fp-8}, {0x1.ff90dcaba4096p-1, 0x1.1aba78ba3af89p-8}, {0x1.ff9960f3eb327p-1,
-  0x1.06918b6355624p-8}, {0x1.ffa14948549a7p-1, 0x1.e77448fb66bb9p-9}, {0x1.ffa89fe5b3625p-1, 0x1.c4412bf4b8f0bp-9},
-  {0x1.ffaf6e6f4f5c0p-1, 0x1.a3645330550ffp-9}, {0x1.ffb5bdf67fe6fp-1, 0x1.84ba3004a50d0p-9}, {0x1.ffbb970200110p-1,
-  0x1.6821000795a03p-9}, {0x1.ffc10194fcb64p-1, 0x1.4d78bba8ca5fdp-9}, {0x1.ffc60535dd7f5p-1, 0x1.34a305080681fp-9},
-  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffcef371ea4d7p-1, 0x1.07fdb4dafea5fp-9}, {0x1.ffd2eae369a07p-1,
-  0x1.e7f232d9e2630p-10}, {0x1.ffd6951b33686p-1, 0x1.c2b9cf7f893bfp-10}, {0x1.ffd9f78c7524ap-1,
-  0x1.a024365f771bdp-10}, {0x1.ffdd1750e1220p-1, 0x1.8005f08d6f1efp-10}, {0x1.ffdff92db56e5p-1,
-  0x1.6235fbd7a4345p-10}, {0x1.ffe2a1988857cp-1, 0x1.468dadf4080abp-10}, {0x1.ffe514bbdc197p-1,
-  0x1.2ce898809244ep-10}, {0x1.ffe7567b7b5e1p-1, 0x1.15246dda49d47p-10}, {0x1.ffe96a78a04a9p-1,
-  0x1.fe41cd9bb4eeep-11}, {0x1.ffeb5415e7c44p-1, 0x1.d57f524723822p-11}, {0x1.ffed167b12ac2p-1,
-  0x1.afc85e0f82e12p-11}, {0x1.ffeeb49896c6dp-1, 0x1.8ce75e9f6f8a0p-11}, {0x1.fff0312b010b5p-1,
-  0x1.6caa0d3582fe9p-11}, {0x1.fff18ebe2b0e1p-1, 0x1.4ee1429bf7cc0p-11}, {0x1.fff2cfb0453d9p-1,
-  0x1.3360ccd23db3ap-11}, {0x1.fff3f634b79f9p-1, 0x1.19ff4663ae9dfp-11}, {0x1.fff50456dab8cp-1,
-  0x1.0295ef6591848p-11}, {0x1.fff5fbfc8a439p-1, 0x1.da01102b5f851p-12}, {0x1.fff6dee89352ep-1,
-  0x1.b23a5a23e4210p-12}, {0x1.fff7aebcff755p-1, 0x1.8d986a4187285p-12}, {0x1.fff86cfd3e657p-1,
-  0x1.6be02102b3520p-12}, {0x1.fff91b102fca8p-1, 0x1.4cda5374ea275p-12}, {0x1.fff9ba420e834p-1,
-  0x1.30538fbb77ecdp-12}, {0x1.fffa4bc63ee9ap-1, 0x1.161be46ad3b50p-12}, {0x1.fffad0b901755p-1,
-  0x1.fc0d55470cf51p-13}, {0x1.fffb4a210b172p-1, 0x1.cfd4a5adec5c0p-13}, {0x1.fffbb8f1049c6p-1,
-  0x1.a740684026555p-13}, {0x1.fffc1e08f25f5p-1, 0x1.8208bc334a6a5p-13}, {0x1.fffc7a37857d2p-1,
-  0x1.5feada379d8b7p-13}, {0x1.fffcce3b57bffp-1, 0x1.40a8c1949f75ep-13}, {0x1.fffd1ac4135f9p-1,
-  0x1.2408e9ba3327fp-13}, {0x1.fffd607387b07p-1, 0x1.09d5f819c9e29p-13}, {0x1.fffd9fdeabccep-1,
-  0x1.e3bcf436a1a95p-14}, {0x1.fffdd98e903b2p-1, 0x1.b7e94604479dcp-14}, {0x1.fffe0e0140857p-1,
-  0x1.8fdc1b2dcf7b9p-14}, {0x1.fffe3daa95b18p-1, 0x1.6b4702d7d5849p-14}, {0x1.fffe68f4fa777p-1,
-  0x1.49e17724f4d41p-14}, {0x1.fffe904222101p-1, 0x1.2b6875310f785p-14}, {0x1.fffeb3ebb267bp-1,
-  0x1.0f9e1b4dd36dfp-14}, {0x1.fffed443e2787p-1, 0x1.ec929a665b449p-15}, {0x1.fffef1960d85dp-1,
-  0x1.be6abbb10a5aap-15}, {0x1.ffff0c273bea2p-1, 0x1.94637d5bacfdbp-15}, {0x1.ffff2436a21dcp-1,
-  0x1.6e2367dc27f95p-15}, {0x1.ffff39fe16963p-1, 0x1.4b581b8d170fcp-15}, {0x1.ffff4db27f146p-1,
-  0x1.2bb5cc22e5db6p-15}, {0x1.ffff5f8435efcp-1, 0x1.0ef6c4c84a0fep-15}, {0x1.ffff6f9f67e55p-1,
-  0x1.e9b5e8d00ce77p-16}, {0x1.ffff7e2c6aea2p-1, 0x1.ba4f035d60e03p-16}, {0x1.ffff8b500e77cp-1,
-  0x1.8f4ccca7fc90dp-16}, {0x1.ffff972be5c59p-1, 0x1.684c227fcacefp-16}, {0x1.ffffa1de8c582p-1,
-  0x1.44f21e49054f2p-16}, {0x1.ffffab83e54b8p-1, 0x1.24eb7254ccf83p-16}, {0x1.ffffb43555b5fp-1,
-  0x1.07ebd2a2d2844p-16}, {0x1.ffffbc09fa7cdp-1, 0x1.db5ad0b27805cp-17}, {0x1.ffffc316d9ed0p-1,
-  0x1.abe09e9144b5ep-17}, {0x1.ffffc96f1165ep-1, 0x1.80f439b4ee04bp-17}, {0x1.ffffcf23ff5fcp-1,
-  0x1.5a2adfa0b4bc4p-17}, {0x1.ffffd4456a10dp-1, 0x1.37231085c7d9ap-17}, {0x1.ffffd8e1a2f22p-1,
-  0x1.1783ceac28910p-17}, {0x1.ffffdd05a75eap-1, 0x1.f5f7d88472604p-18}, {0x1.ffffe0bd3e852p-1,
-  0x1.c282cd3957edap-18}, {0x1.ffffe41314e06p-1, 0x1.94219bfcb4928p-18}, {0x1.ffffe710d565ep-1,
-  0x1.6a597219a93dap-18}, {0x1.ffffe9bf4098cp-1, 0x1.44ba864670882p-18}, {0x1.ffffec2641a9ep-1,
-  0x1.22df298214423p-18}, {0x1.ffffee4d01cd6p-1, 0x1.046aeabcfcdecp-18}, {0x1.fffff039f9e8fp-1,
-  0x1.d21397ead99cbp-19}, {0x1.fffff1f302bc1p-1, 0x1.a0df0f0c626dcp-19}, {0x1.fffff37d63a36p-1,
-  0x1.74adc8f4064d3p-19}, {0x1.fffff4dde0118p-1, 0x1.4d0231928c6f9p-19}, {0x1.fffff618c3da6p-1,
-  0x1.296a70f414053p-19}, {0x1.fffff731ee681p-1, 0x1.097f6156f32c5p-19}, {0x1.fffff82cdcf1bp-1,
-  0x1.d9c73698fb1dcp-20}, {0x1.fffff90cb3c81p-1, 0x1.a6852c6b58392p-20}, {0x1.fffff9d446cccp-1,
-  0x1.789fb715aae95p-20}, {0x1.fffffa8621251p-1, 0x1.4f8c96f26a26ap-20}, {0x1.fffffb248c39dp-1,
-  0x1.2acee2f5ecdb8p-20}, {0x1.fffffbb196132p-1, 0x1.09f5cf4dd2877p-20}, {0x1.fffffc2f171e3p-1,
-  0x1.d9371e2ff7c35p-21}, {0x1.fffffc9eb76acp-1, 0x1.a4c89e08ef4f3p-21}, {0x1.fffffd01f36afp-1,
-  0x1.75fa8dbc84becp-21}, {0x1.fffffd5a2041fp-1, 0x1.4c37c0394d094p-21}, {0x1.fffffda86faa9p-1,
-  0x1.26f9df8519bd7p-21}, {0x1.fffffdedf37edp-1, 0x1.05c803e4831c1p-21}, {0x1.fffffe2ba0ea5p-1,
-  0x1.d06ad6ecdf971p-22}, {0x1.fffffe62534d4p-1, 0x1.9bc09f112b494p-22}, {0x1.fffffe92ced93p-1,
-  0x1.6ce1aa3fd7bddp-22}, {0x1.fffffebdc2ec6p-1, 0x1.43302cc4a0da8p-22}, {0x1.fffffee3cc32cp-1,
-  0x1.1e1e857adc568p-22}, {0x1.ffffff0576917p-1, 0x1.fa5b4f49cc6b2p-23}, {0x1.ffffff233ee1dp-1,
-  0x1.bfd7555a3bd68p-23}, {0x1.ffffff3d9480fp-1, 0x1.8be4f8f6c951fp-23}, {0x1.ffffff54dab72p-1,
-  0x1.5dcd669f2cd34p-23}, {0x1.ffffff6969fb8p-1, 0x1.34ecf8a3c124ap-23}};
+// erf of multiples of 1/16, and the slope
+XF_TABLE double2 xf_erf_double_table[64] = {
+  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.207d480e90658p-4, 0x1.1fbd27cdc72d3p+0}, {0x1.1f5e1a35c3b89p-3,
+  0x1.1c62fa1e869b6p+0}, {0x1.ac45e37fe2526p-3, 0x1.16e2d7093cd8cp+0}, {0x1.1af54e232d609p-2, 0x1.0f5d1602f7e41p+0},
+  {0x1.5da9f415ff23fp-2, 0x1.05fd3ecbec298p+0}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1}, {0x1.db081ce6e2a48p-2,
+  0x1.dd167c4cf9d2ap-1}, {0x1.0a7ef5c18edd2p-1, 0x1.c1efca49a5011p-1}, {0x1.25b8a88b6dd7fp-1, 0x1.a5074e2157620p-1},
+  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.569243d2b3a9bp-1, 0x1.681ff24b4ab04p-1}, {0x1.6c1c9759d0e5fp-1,
+  0x1.492e42d78d2c5p-1}, {0x1.7fb9bfaed8078p-1, 0x1.2a8dcede3673bp-1}, {0x1.91724951b8fc6p-1, 0x1.0cab61f084b93p-1},
+  {0x1.a1551a16aaeafp-1, 0x1.dfca26f5bbf88p-2}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2}, {0x1.bbef0fbde6221p-1,
+  0x1.75a91a7f4d2edp-2}, {0x1.c6dad2829ec62p-1, 0x1.45e99bcbb7915p-2}, {0x1.d0580b2cfd249p-1, 0x1.1a0dc51a9934dp-2},
+  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.df85ea8db188ep-1, 0x1.9cb5bd549b111p-3}, {0x1.e5768c3b4a3fcp-1,
+  0x1.5ce595c455b0ap-3}, {0x1.ea7730ed0bbb9p-1, 0x1.24a7b84d38971p-3}, {0x1.eea5557137ae0p-1, 0x1.e723726b824a9p-4},
+  {0x1.f21c9f12f0677p-1, 0x1.92470a61b6965p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4}, {0x1.f74a6d9a38383p-1,
+  0x1.0bf97e95f2a64p-4}, {0x1.f92d077f8d56dp-1, 0x1.b055303221015p-5}, {0x1.fab0dd89d1309p-1, 0x1.5a08e85af27e0p-5},
+  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fcdacca0bfb73p-1, 0x1.b1160991ff737p-6}, {0x1.fd9ae142795e3p-1,
+  0x1.529b9e8cf9a1ep-6}, {0x1.fe307f2b503d0p-1, 0x1.06ae13b0d3255p-6}, {0x1.fea4218d6594ap-1, 0x1.94624e78e0fafp-7},
+  {0x1.fefcce6813974p-1, 0x1.34d7dbc76d7e5p-7}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8}, {0x1.ff733814af88cp-1,
+  0x1.5ff2750fe7820p-8}, {0x1.ff9960f3eb327p-1, 0x1.06918b6355624p-8}, {0x1.ffb5bdf67fe6fp-1, 0x1.84ba3004a50d0p-9},
+  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffd9f78c7524ap-1, 0x1.a024365f771bdp-10}, {0x1.ffe514bbdc197p-1,
+  0x1.2ce898809244ep-10}, {0x1.ffed167b12ac2p-1, 0x1.afc85e0f82e12p-11}, {0x1.fff2cfb0453d9p-1,
+  0x1.3360ccd23db3ap-11}, {0x1.fff6dee89352ep-1, 0x1.b23a5a23e4210p-12}, {0x1.fff9ba420e834p-1,
+  0x1.30538fbb77ecdp-12}, {0x1.fffbb8f1049c6p-1, 0x1.a740684026555p-13}, {0x1.fffd1ac4135f9p-1,
+  0x1.2408e9ba3327fp-13}, {0x1.fffe0e0140857p-1, 0x1.8fdc1b2dcf7b9p-14}, {0x1.fffeb3ebb267bp-1,
+  0x1.0f9e1b4dd36dfp-14}, {0x1.ffff2436a21dcp-1, 0x1.6e2367dc27f95p-15}, {0x1.ffff6f9f67e55p-1,
+  0x1.e9b5e8d00ce77p-16}, {0x1.ffffa1de8c582p-1, 0x1.44f21e49054f2p-16}, {0x1.ffffc316d9ed0p-1,
+  0x1.abe09e9144b5ep-17}, {0x1.ffffd8e1a2f22p-1, 0x1.1783ceac28910p-17}, {0x1.ffffe710d565ep-1,
+  0x1.6a597219a93dap-18}, {0x1.fffff039f9e8fp-1, 0x1.d21397ead99cbp-19}, {0x1.fffff618c3da6p-1,
+  0x1.296a70f414053p-19}, {0x1.fffff9d446cccp-1, 0x1.789fb715aae95p-20}, {0x1.fffffc2f171e3p-1,
+  0x1.d9371e2ff7c35p-21}, {0x1.fffffda86faa9p-1, 0x1.26f9df8519bd7p-21}, {0x1.fffffe92ced93p-1,
+  0x1.6ce1aa3fd7bddp-22}, {0x1.ffffff233ee1dp-1, 0x1.bfd7555a3bd68p-23}};
 // end of constants
 // erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of
-// 1/64; the series in a = c d and u = d^2, with its small terms in float; for c = 0 the conversion gives 2^-127
+// 1/16; the series in a = c d and u = d^2, with its small terms in float. A finer table is slower: lookups of a warp take as
+// long as the lines of 128 bytes that they touch. For c = 0 the conversion gives 2^-127.
 XF_QUICK float xf_first_erf(float x, int *is_unsure) {
-  float size = xf_at_most(fabsf(x), 0x1.fep1f), t = size + 0x1.8p17f, c = t - 0x1.8p17f, d = size - c, a = c * d, u = d * d, q;
-  double2 f = xf_erf_double_table[__float_as_uint(t) & 255u];
-  double w = (double)d, v, g = f.y * w;
-  q = __fmaf_rn(u, -0.4f, __fmaf_rn(a, __fmaf_rn(a, 0x1.111112p-3f, -0x1.555556p-2f), 0x1.555556p-1f));
-  q = __fmaf_rn(a * a, q, u * __fmaf_rn(u, 0.1f, 0.5f * a));
-  v = __fma_rn(-w, __fma_rn(w, 0x1.5555555555555p-2, xf_rough_double(c)), (double)q);
+  float size = xf_at_most(fabsf(x), 0x1.f8p1f), t = size + 0x1.8p19f, c = t - 0x1.8p19f, d = size - c;
+  float a = c * d, u = d * d, square = a * a, p, q;
+  double2 f = xf_erf_double_table[__float_as_uint(t) & 63u];
+  double w = (double)d, n = xf_rough_double(c) * w, v, g = f.y * w;
+  p = __fmaf_rn(u, __fmaf_rn(u, -0x1.861862p-6f, __fmaf_rn(a, -0x1.555556p-3f, 0.1f)), 0.5f * a);
+  q = __fmaf_rn(a, __fmaf_rn(a, -0x1.861862p-4f, 0x1.c71c72p-3f), __fmaf_rn(u, 0x1.24924ap-3f, -0.4f));
+  p = u * __fmaf_rn(square, q, p);
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.a01a02p-7f, -0x1.6c16c2p-5f), 0x1.111112p-3f), -0x1.555556p-2f);
+  q = __fmaf_rn(square * a, q, p);
+  v = __fma_rn(n, __fma_rn(n, 0x1.5555555555555p-1, -1.0), __fma_rn(w * w, -0x1.5555555555555p-2, (double)q));
   return xf_signed(xf_round(__fma_rn(g, v, g) + f.x, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 

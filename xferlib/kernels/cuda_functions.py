@@ -10,9 +10,9 @@ the kernel instead of memory.
 *In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
 devices whose float64 is at half rate.
 
-A float16 result needs less. Functions of one float16 have texts of their own (``NAME_of_half``) in float32, which are right
-for all operands. For others with a float16 result CUDA's own float32 functions are within some units of float32's last
-place, which decide over the rounding to float16 in one of some hundred cases; only these take the exact function.
+A float16 result needs less. Functions of one float16 have texts of their own (``NAME_of_half``) in float32, which are
+right for all operands. For others with a float16 result CUDA's own float32 functions are within some units of float32's
+last place, which decide over the rounding to float16 in one of some hundred cases; only these take the exact function.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def operands_of(name: str) -> tuple[str, str]:
 def join_steps(name: str, given: str, args: str, kind: str = "float", way: str = "pairs") -> str:
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
-    The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` it is
-    what the section defines; else it is the quick step, and knows NaN.
+    The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
+    section defines it; else it is the quick step, and knows NaN.
 
     Args:
         name: Of the steps.
