@@ -10,10 +10,9 @@ the kernel instead of memory.
 *In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
 devices whose float64 is at half rate.
 
-A float16 result needs less. Functions of float16 with a text in ``native_functions.c`` are computed by that: it is
-right for all operands, and in operations that every machine computes alike. For the others CUDA's own float32 functions
-are within some units of float32's last place, which decide over the rounding to float16 in one of some hundred cases;
-only these take the exact function.
+A float16 result needs less. Functions of one float16 have texts of their own (``NAME_of_half``) in float32, which are
+right for all operands. For others with a float16 result CUDA's own float32 functions are within some units of float32's
+last place, which decide over the rounding to float16 in one of some hundred cases; only these take the exact function.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from xferlib.kernels import native_functions
 from xferlib.kernels.formulas import OWN, PAIRS, is_narrow, rebuild
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
@@ -115,7 +113,7 @@ def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
 
 def is_certain(node: Node) -> bool:
     """Whether a node is the call of a function whose operand and result are float16, which needs no second step."""
-    is_half = node.op == "call" and node.dtype == FLOAT16 and node.attr in native_functions.OF_HALF
+    is_half = node.op == "call" and node.dtype == FLOAT16 and f"{node.attr}_of_half" in sections()
     return is_half and node.args[0].op == "cast" and node.args[0].args[0].dtype == FLOAT16
 
 
@@ -127,20 +125,20 @@ def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str
     Args:
         names: The functions.
         halves: Those that ``xf_exact_half_NAME`` computes as well: the exact result, rounded to float16.
-        certain: Those that ``xf_NAME_f16`` computes for operands of float16: what is rounded to the right float16.
+        certain: Those that ``xf_NAME_of_half`` computes for operands of float16: what is rounded to the right float16.
     """
-    halves, certain = set(halves), sorted(certain)
+    halves, certain = set(halves), [f"{each}_of_half" for each in sorted(certain)]
     names = sorted({*names, *halves})
-    base = ["reciprocal"] if certain else []
-    in_pairs, in_double = (collect_sections(sections(), base + sections_of(names, way)) for way in ("pairs", "double"))
+    in_pairs, in_double = (
+        collect_sections(sections(), [*certain, *sections_of(names, way)]) for way in ("pairs", "double")
+    )
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)
     if names:
         parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
-        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
-    parts += [join_steps(each, *operands_of(each)) for each in names]
-    if certain:
-        parts += [_OF_HALF, native_functions.halves_text(certain).replace("static inline", "XF_QUICK")]
+        parts += [join_steps(each, *operands_of(each), way="double") for each in names]
+        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double)]
+        parts += [*(join_steps(each, *operands_of(each)) for each in names), "#endif\n"]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
@@ -162,26 +160,22 @@ def operands_of(name: str) -> tuple[str, str]:
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
+def join_steps(name: str, given: str, args: str, kind: str = "float", way: str = "pairs") -> str:
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
-    The first step is the quick one, but certain of NaN: some arrays, and results of other functions, have many of them.
+    The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
+    section defines it; else it is the quick step, and knows NaN.
 
     Args:
         name: Of the steps.
         given: Their parameters.
         args: The names of these.
         kind: The type of the result.
+        way: That of the quick step.
     """
-    is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
+    first = "" if way == "double" and name not in IN_PAIRS else _know_nan(name, given, args, kind)
     return f"""\
-XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
-  int own = 0;
-  {kind} r = xf_quick_{name}({args}, &own);
-  *is_unsure |= own && !({is_nan});
-  return {found};
-}}
-XF_QUICK {kind} xf_exact_{name}({given}) {{
+{first}XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
   {kind} r = xf_first_{name}({args}, &is_unsure);
   return is_unsure ? xf_careful_{name}({args}) : r;
@@ -190,25 +184,17 @@ XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
 
-_OF_HALF = """\
-#define XF_FUSED 1
-#define __builtin_fmaf __fmaf_rn
-#define xf_abs_f32 fabsf
-#define xf_sqrtf __fsqrt_rn
-#define xf_bits_of_float __float_as_uint
-#define xf_float_of_bits __uint_as_float
-XF_QUICK float xf_limit(float x, float y) { return xf_signed(fminf(fabsf(x), y), x); }
-// The rounded quotient, without what division does for operands of unusual size (P. Markstein, "Computation of
-// elementary functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990)
-XF_QUICK float xf_ratio(float x, float y) {
-  float r = xf_near_reciprocal(y), q;
-  r = __fmaf_rn(__fmaf_rn(-y, r, 1.0f), r, r);
-  q = x * r;
-  return __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
-}
-#define XF_RATIO xf_ratio
+def _know_nan(name: str, given: str, args: str, kind: str) -> str:
+    is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
+    return f"""\
+XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
+  int own = 0;
+  {kind} r = xf_quick_{name}({args}, &own);
+  *is_unsure |= own && !({is_nan});
+  return {found};
+}}
 """
-"""Names of the base of ``native_functions.c`` that its text for float16 needs."""
+
 
 _HALF_WITHIN = """\
 // The float16 to which all numbers round that are within a relative distance e of x; the flag, if they are several.
@@ -234,7 +220,7 @@ def _half(name: str) -> str:
     if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
         exact = f"""\
 is_unsure = 0;
-  r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  r = xf_half_within(xf_first_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
   return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;"""
     ulp = NEAR_ULP[name] + 1
     return f"""\

@@ -298,7 +298,7 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     if is_in_steps(node, math):
         return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
     if math == "exact" and cuda_functions.is_certain(node):
-        return f"xf_half(xf_{name}_f16({args[0]}))"
+        return f"xf_half(xf_{name}_of_half({args[0]}))"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -429,6 +429,7 @@ class Writer:
         update: The statement of an update.
         math: ``"exact"`` or ``"fast"``.
         dialect: The language.
+        unrounded: Gets what is rounded to values of float16, by their names, so that a store need not round twice.
     """
 
     leaf: Callable[[Node], str]
@@ -436,6 +437,7 @@ class Writer:
     update: Update
     math: str
     dialect: Dialect
+    unrounded: dict[str, str] | None = None
 
     def statements(self, nodes: Sequence[Node], names: dict[int, str], prefix: str) -> list[str]:
         """The statements that compute nodes, and their names in ``names``.
@@ -465,6 +467,10 @@ class Writer:
                 else:
                     is_leaf = node.op in LEAVES
                     text = self.leaf(node) if is_leaf else expression(node, args, self.math, self.dialect)
+                if self.unrounded is not None and text.startswith("xf_half("):
+                    lines.append(f"    const float {name}_wide = {text.removeprefix('xf_half')};")
+                    self.unrounded[name] = f"{name}_wide"
+                    text = f"xf_half({name}_wide)"
                 lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
         return lines
 
@@ -534,6 +540,13 @@ __device__ __forceinline__ unsigned short xf_to_half(float f) {
   unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
 __device__ __forceinline__ float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+__device__ __forceinline__ unsigned int xf_two_halves(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned int r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;
+#else
+  return xf_to_half(low) | (unsigned int)xf_to_half(high) << 16;
+#endif
+}
 __device__ __forceinline__ float xf_half_of_double(double d) {
   unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return xf_from_half(h);
 }
@@ -866,6 +879,8 @@ class _ElementwiseWriter:
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
+        self.unrounded: dict[str, str] = {}
+        """Of the values of float16, by their names, what is rounded to them."""
         self.facts = facts(program)
         tile = shape.tile
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
@@ -960,7 +975,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             if self.shape.tile is None or number in self.passed:
                 lines += self._load(number)
         for number in self._outputs():
-            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{self.shape.width}];")
+            held = c_type if self._dtype(number) == FLOAT16 else storage_type
+            lines.append(f"  __align__(16) {held(self._dtype(number))} o{number}[{self.shape.width}];")
         lines += self._element_loop()
         flush = [line for number in self._outputs() for line in self._flush(number)]
         if not self.steps:
@@ -1318,13 +1334,22 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
-        each = self._put(number, f"o{number}[j]")
+        is_half = self._dtype(number) == FLOAT16
+        each = self._put(number, to_memory(f"o{number}[j]", FLOAT16) if is_half else f"o{number}[j]")
         if number in self.passed:
             return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = self._moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
+            moves = self._moves(
+                nbytes, f"{'h' if is_half else 'o'}{number}", self._address(number, "column"), is_load=False
+            )
+            if is_half:
+                moves = (
+                    f"__align__(16) unsigned int h{number}[{width // 2}]; "
+                    f'_Pragma("unroll") for (int j = 0; j < {width // 2}; ++j) '
+                    f"h{number}[j] = xf_two_halves(o{number}[2 * j], o{number}[2 * j + 1]); {moves}"
+                )
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
 
@@ -1352,7 +1377,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
         dialect = replace(CUDA, call=_quick_call) if self.steps else CUDA
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect)
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
             body.insert(0, f"    if (!({self.exists})) continue;")
@@ -1385,9 +1410,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"    const {storage_type(self._dtype(number))} x{number} = {self._element(number, 'again')};")
         lines.append(f"    const xf_results r = xf_again({', '.join(value for _, value in self._again_arguments())});")
         for number in self._outputs():
-            lines.append(
-                f"    o{number}[j] = r.y{number};" if self.is_each else f"    {self._put(number, f'r.y{number}')}"
-            )
+            value = f"r.y{number}"
+            held = to_register(value, FLOAT16) if self._dtype(number) == FLOAT16 else value
+            lines.append(f"    o{number}[j] = {held};" if self.is_each else f"    {self._put(number, value)}")
         return [*lines, "  }"]
 
     def _element(self, number: int, pointer: str) -> str:
@@ -1481,10 +1506,11 @@ __device__ __noinline__ xf_results xf_again({given}) {{
     def _stores(self) -> list[str]:
         lines = []
         for store in self.program.stores:
-            dtype = self._dtype(store.param)
-            value = to_memory(self.names[id(store.value)], dtype)
+            dtype, name = self._dtype(store.param), self.names[id(store.value)]
+            value = to_memory(name, dtype)
             if store.index is None:
-                lines.append(f"    o{store.param}[j] = {value};")
+                held = self.unrounded.get(name, name) if dtype == FLOAT16 else value
+                lines.append(f"    o{store.param}[j] = {held};")
                 continue
             index = self.names[id(store.index)]
             test = f"(unsigned long long){index} < (unsigned long long)g.length{store.param}"

@@ -124,10 +124,3 @@ def text(names: Iterable[str]) -> str:
     """
     sections = _sections()
     return "".join(sections[each][1] for each in collect_sections(sections, names))
-
-
-def halves_text(names: Iterable[str]) -> str:
-    """The functions ``xf_NAME_f16`` alone, without what all of the text is based on."""
-    sections = _sections()
-    wanted = collect_sections(sections, [f"{each}_f16" for each in names])
-    return "".join(sections[each][1] for each in wanted if each not in ("base", "sqrt"))
