@@ -100,6 +100,8 @@ class ReductionKind:
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
     that it takes, or 1."""
+    is_cut: bool
+    """Whether a result has several parts, which the block that is done last combines."""
     is_short: bool
     """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
@@ -216,7 +218,7 @@ class ReductionWriter:
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
         index = "unsigned int" if self.shape.is_short else "long long"
         return (
-            "struct xf_geometry { long long rows, count, parts, size; "
+            "struct xf_geometry { long long rows, count, parts, each; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
             + _offset("kept", kept, index)
@@ -240,7 +242,7 @@ class ReductionWriter:
         """Turn the accumulator of result ``row`` into the outputs and store them."""
         spec, count = self.spec, len(self.dtypes)
         loads = {number: f"a.v{number}" for number in range(count)}
-        loads |= {count: "g.size", count + 1: "g.rows"}
+        loads |= {count: "(g.rows * g.each)", count + 1: "g.rows"}  # of which compilers know the quotient
         lines, results = cuda_source.body(spec.post, loads)
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
@@ -351,7 +353,7 @@ class ReductionWriter:
             self._geometry(),
             self._map(),
             self._post(),
-            self._walk(),
+            self._walk() if self.shape.is_cut else "",
             getattr(self, f"_{self.shape.kernel}")(),
         ]
         return "".join(parts)
@@ -412,7 +414,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters(
   }}
   {ends}
 {self._join_sections(sections * held) if sections * held > 1 else ""}
-{self._join_parts_of_row() if sections * lanes == BLOCK else ""}
+{self._join_parts_of_row() if shape.is_cut else ""}
   {finish}
 }}
 """
@@ -465,7 +467,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
 
     def _join_parts_of_row(self) -> str:
         return f"""\
-  if (g.parts > 1) {{
+  {{
     const long long first = row * g.parts;
     if (threadIdx.x == 0) {{ {self._keep("first + part", "total")} }}
 {self._await_others("row", BLOCK)}
@@ -625,6 +627,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         shape = self.shape
         width, groups, loads = shape.width, shape.threads, shape.loads
         across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
+        index = "unsigned int" if shape.is_short else "long long"
         element = "(start + at + j)"
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
         mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
@@ -641,13 +644,13 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
-  const long long blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - part * blocks) * {across * width} + place;
-  const long long start = (part * {groups} + group) * {shape.steps};
+  const {index} blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const {index} first = (blockIdx.x - part * blocks) * {across * width} + place;
+  const {index} start = (part * {groups} + group) * {shape.steps};
   const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
   xf_acc r[{width}];
   if (first < g.rows && n) {{
-    const long long row = first;
+    const {index} row = first;
     {self._row_pointers()}
     xf_acc counter[{levels + 1}][{width}];
     int turn = 0;
@@ -680,7 +683,22 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
     if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-  if (g.parts > 1) {{
+{self._join_parts_of_columns() if shape.is_cut else ""}\
+  if (group == 0 && first < g.rows) {{
+    #pragma unroll
+    for (int v = 0; v < {width}; ++v) {{
+      const long long row = first + v;
+      {self._finish_call("shared[0][place + v]")}
+    }}
+  }}
+}}
+"""
+
+    def _join_parts_of_columns(self) -> str:
+        width, groups = self.shape.width, self.shape.threads
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        return f"""\
+  {{
     if (group == 0 && first < g.rows) {{
       {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
     }}
@@ -698,14 +716,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
     }}
   }}
-  if (group == 0 && first < g.rows) {{
-    #pragma unroll
-    for (int v = 0; v < {width}; ++v) {{
-      const long long row = first + v;
-      {self._finish_call("shared[0][place + v]")}
-    }}
-  }}
-}}
 """
 
     def _count_on(self, levels: int, weights: str = "") -> str:
@@ -913,7 +923,7 @@ class CudaReduction:
         kept: Extents of the result and, for each array, its byte strides along them: outputs last.
         reduced: The same of the reduced axes; outputs have strides of 0.
         infos: The arrays in that order, for dtypes and alignment.
-        size: The elements of all results, where the arrays hold nodes of several.
+        each: The elements of a result, where the arrays hold nodes of several.
     """
 
     def __init__(
@@ -924,14 +934,14 @@ class CudaReduction:
         kept: CallLayout,
         reduced: CallLayout,
         infos: Sequence[ArrayInfo],
-        size: int | None = None,
+        each: int | None = None,
     ) -> None:
         self._backend = backend
         self._device = device
         self._spec = spec
         self._accumulators = spec.accumulators
         arrays = len(infos) - spec.outputs
-        self._size = size or kept.size * reduced.size
+        self._each = each or reduced.size
         self._rest: CudaReduction | None = None
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
@@ -1028,7 +1038,7 @@ class CudaReduction:
         apart = CallLayout(kept.shape, (*strides, *kept.strides[-len(outputs) :]))
         along = CallLayout((parts,), (*((dtype.itemsize,) for dtype in dtypes), *((0,) for _ in outputs)))
         nodes = [outputs[0]._replace(pointer=0, dtype=dtype) for dtype in dtypes]
-        return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._size)
+        return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._each)
 
     def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread.
@@ -1060,6 +1070,8 @@ class CudaReduction:
         kernel = "groups" if self._rest else self._choose(infos, same)
         make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
+        are_whole = kernel == "rows" and threads * width * loads >= self._count
+        reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
         return ReductionKind(
             kernel=kernel,
@@ -1070,7 +1082,8 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
-            are_whole=kernel == "rows" and threads * width * loads >= self._count,
+            are_whole=are_whole,
+            is_cut=kernel != "groups" and not are_whole and reach < self._count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1168,7 +1181,7 @@ class CudaReduction:
         return width
 
     def _geometry(self, parts: int) -> bytes:
-        values = [self._rows, self._count, parts, self._size, *self._kept.shape, *self._reduced.shape]
+        values = [self._rows, self._count, parts, self._each, *self._kept.shape, *self._reduced.shape]
         for strides in self._kept.strides:
             values += strides
         for strides in self._reduced.strides:

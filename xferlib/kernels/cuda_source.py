@@ -68,7 +68,7 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 
 _INTRINSICS = {
     "add": ("__fadd_rn", "__dadd_rn"), "sub": ("__fsub_rn", "__dsub_rn"), "mul": ("__fmul_rn", "__dmul_rn"),
-    "div": ("__fdiv_rn", "__ddiv_rn"), "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
+    "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
 }  # fmt: skip
 _FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "abs": "fabs", "fmod": "fmod"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -191,6 +191,9 @@ def _float(op: str, dtype: DType, args: list[str]) -> str:
     text = ", ".join(args)
     if op == "neg":
         return f"-{args[0]}"
+    if op == "div":  # no compiler contracts it, and of constants it is one
+        quotient = f"{args[0]} / {args[1]}"
+        return f"xf_half({quotient})" if dtype == FLOAT16 else quotient
     if op in ("min", "max"):
         return f"xf_{op}({text})"
     if op in _FUNCTIONS:
