@@ -241,6 +241,8 @@ def repeat_call(
     given: Sequence[tuple[Any, DType, int | None]],
     new: Sequence[NewOutput],
     places: Sequence[int | None],
+    then: tuple[tuple[Any, int, int], ParameterBlock, Sequence[int]] | None = None,
+    spare: int = 0,
 ) -> Direct | None:
     """A function that makes the outputs of a checked call and launches it, in C; None where Python does it in steps.
 
@@ -252,23 +254,32 @@ def repeat_call(
         given: The arguments of the call: each with its dtype, and with its address if it is an array.
         new: The outputs.
         places: The number of the kernel's argument for each of these, the outputs last; None where it has none.
+        then: A second launch, its arguments, and the numbers of the outputs among them.
+        spare: Of the outputs the last ones, which are memory for the launches.
     """
     fields = []
-    behind = -(-len(block.content) // 8) * 8  # no argument of the kernel
-    offsets = [behind if place is None else block.offsets[place] for place in places]
-    for (value, dtype, address), offset in zip(given, offsets, strict=False):
+    content, launches = block.content, [(*launch, block.offsets)]
+    offsets = [None if place is None else block.offsets[place] for place in places]
+    also = offsets[len(given) :]
+    if then is not None:
+        second, other, outputs = then
+        start = -(-len(content) // 16) * 16
+        content = content.ljust(start, b"\0") + other.content
+        launches.append((*second, tuple(start + each for each in other.offsets)))
+        also = [start + other.offsets[place] for place in outputs]
+    behind = -(-len(content) // 8) * 8  # no argument of a kernel
+    found, again = ([behind if each is None else each for each in some] for some in (offsets, also))
+    for (value, dtype, address), offset in zip(given, found, strict=False):
         code = "N" if address else find_code(dtype, value)
         if code is None or code == HALF:
             return None
         rest = (address or 0) & _ALIGNMENT
         fields.append(LaunchField(type(value), code, offset, _ALIGNMENT if address else 0, None, rest))
     arrays = [value for value, _, address in given if address]
-    outputs = [(*each, at) for each, at in zip(new, offsets[len(fields) :], strict=True)]
-    kernel, blocks, threads = launch
+    made = [(*each, *places) for each, *places in zip(new, found[len(fields) :], again, strict=True)]
     direct: Direct | None = backend.repeat_call(
-        kernel, (blocks, 1, 1), (threads, 1, 1), arrays, tuple(fields), block.content, block.offsets, outputs,
-        device=device
-    )  # fmt: skip
+        launches, arrays, tuple(fields), content, made, spare=spare, device=device
+    )
     return direct
 
 
@@ -299,11 +310,11 @@ def find_scratch(backend: Any, stream: RawStream, nbytes: int, counters: int) ->
     get memory of their own.
     """
     if not shares_scratch(stream, nbytes, counters) or stream.capture is not None or backend.stream_is_recorded(stream):
-        found = backend.zeros_for(nbytes, stream)
+        found = backend.zeros_for(nbytes, stream, counters_nbytes(counters))
         return backend.operands([found])[0], found
     kept = stream.scratch
     if kept is None or kept[0] < nbytes:
-        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream, counters_nbytes(counters))
         kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
     return kept[1], kept[2]
 

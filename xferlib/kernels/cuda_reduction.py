@@ -982,8 +982,8 @@ class CudaReduction:
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
-        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
+        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         first = counters_nbytes(self._counters) if parts > 1 and not self._rest else 0
         self._offsets = [first] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
@@ -1234,19 +1234,26 @@ class CudaReduction:
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None and not stream.handle:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
-        if self._launch is None or self._rest or stream.handle:
+        if self._launch is None or stream.handle:
             return None
-        if not shares_scratch(stream, self._scratch_nbytes, self._counters):
+        (last, spare, then), places = (self, [], None), range(len(pointers) + len(self._accumulators))
+        if self._rest is not None:
+            last, count = self._rest, len(self._accumulators)
+            spare = [((self._rows * last._count,), dtype, None) for dtype in self._accumulators]
+            then = last._launches, last._parameters, [*range(count, count + len(new)), *range(count)]
+        if not shares_scratch(stream, last._scratch_nbytes, last._counters):
             return None
         into = self._nowhere
-        if self._scratch_nbytes:
-            base, self._kept_scratch = self._find_scratch(stream)
-            into = [*(base + offset for offset in self._offsets), base]
-        with self._lock:
-            self._parameters.patch([*pointers, *into])
+        if last._scratch_nbytes:
+            base, self._kept_scratch = last._find_scratch(stream)
+            into = [*(base + offset for offset in last._offsets), base]
+        with last._lock:
+            first = pointers if last is self else [*into[:-1], *pointers[-len(new) :]]
+            last._parameters.patch([*first, *into])
             return repeat_call(
-                self._backend, self._device, self._launches, self._parameters, arguments, new, range(len(pointers))
-            )
+                self._backend, self._device, self._launches, self._parameters, arguments, [*new, *spare],
+                places[: len(pointers) + len(spare)], then, len(spare)
+            )  # fmt: skip
 
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
         """Memory whose counters are 0, and its address."""
