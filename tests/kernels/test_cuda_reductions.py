@@ -66,10 +66,12 @@ def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
     return view.transpose(np.argsort(order)), tuple(sorted(axes))
 
 
-@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays(), st.sampled_from((0, 1, 4096)))
+@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays(), st.sampled_from((0, 1, 4096)), st.booleans())
 @settings(max_examples=12, deadline=None)
-def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]], warps: int) -> None:
-    """Whether few warps take much each, as of a large array, or many take little."""
+def test_random_reductions(
+    name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]], warps: int, is_large: bool
+) -> None:
+    """Whether few warps take much each, as of a large array, or many take little; and in groups, as of a large one."""
     x, axes = drawn
     if name == "argmax" and len(axes) < x.ndim:
         axes = axes[:1]
@@ -77,6 +79,9 @@ def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[i
         x = x.astype("float32")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_reduction, "_LEAST_WARPS", warps)
+        if is_large:
+            patch.setattr(cuda_reduction, "_FULL", 64)
+            patch.setattr(cuda_reduction, "_LEAST_STRETCH", 31 * cuda_reduction.GROUP)
         found, _ = reduce_on_cuda(name, x, axes)
     axis = None if len(axes) == x.ndim else axes if len(axes) > 1 else axes[0]
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axis)))

@@ -91,7 +91,8 @@ class ReductionKind:
     threads: int
     """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two."""
     loads: int
-    """The accesses of a thread that are in flight together: a power of two."""
+    """The accesses of a thread that are in flight together: a power of two. Of ``groups`` the elements in one, where
+    what a block takes is adjacent."""
     steps: int
     """Of ``rows`` the tiles of a section, or where one tile is a whole result, the results of a section in turn; of
     ``columns`` the elements of a thread: a power of two."""
@@ -100,6 +101,8 @@ class ReductionKind:
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
     that it takes, or 1."""
+    order: tuple[int, ...]
+    """Of ``groups`` the reduced axes without the last, that of the least stride first."""
     is_cut: bool
     """Whether a result has several parts, which the block that is done last combines."""
     is_short: bool
@@ -740,54 +743,83 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             return self._groups_of_tile()
         if self.shape.sections > 1:
             return self._groups_of_stretch()
-        rank, steps = self.shape.reduced_rank, self.shape.steps
-        outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
-        across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
+        shape, index = self.shape, "unsigned int" if self.shape.is_short else "long long"
+        steps, last = shape.steps, shape.reduced_rank - 1
+        extent = [f"({index})g.reduced_extent[{axis}]" for axis in range(last + 1)]
+        find = [f"const {index} a{axis} = rest % {extent[axis]}; rest /= {extent[axis]};" for axis in shape.order[:-1]]
+        find.append(f"const {index} a{shape.order[-1]} = rest;")
+        column = "a0"
+        for axis in range(1, last):
+            column = f"({column} * {extent[axis]} + a{axis})"
 
         def stride(k: int, axis: int) -> str:
-            return f"g.reduced_stride[{k}][{axis}]" if axis >= 0 else "0ll"
+            return f"g.reduced_stride[{k}][{axis}]"
 
-        def advance(axis: int, less: str = "0ll") -> str:
-            """Go on along an axis, from the element ``less`` of the one behind it."""
-            behind = axis + 1 if axis + 1 < rank else axis
-            return " ".join(f"w{n} += {stride(k, axis)} - {less} * {stride(k, behind)};" for k, n in self.varying)
-
-        starts = " ".join(
-            f"const char* w{number} = q{number} + o * {stride(k, rank - 3)} + b * {stride(k, rank - 2)} "
-            f"+ c * {stride(k, rank - 1)};"
-            for k, number in self.varying
-        )
+        starts, loads, ends = [], [], []
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
-            dtype = self._dtype(number)
-            values[number] = to_register(fetch(f"w{number}", dtype, self.shape.words[k]), dtype)
+            dtype, terms = self._dtype(number), " + ".join(f"a{axis} * {stride(k, axis)}" for axis in range(last))
+            starts.append(f"const char* w{number} = q{number} + {terms}, *next{number} = w{number};")
+            starts.append(f"{storage_type(dtype)} x{number}[{2 * GROUP}] = {{}};")
+            own, other = f"w{number} + at * {stride(k, last)}", f"next{number} + (at - along) * {stride(k, last)}"
+            loads.append(f"x{number}[to + j] = {fetch(own, dtype, shape.words[k])};")
+            ends.append(f"x{number}[to + j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
+            values[number] = to_register(f"y{number}[j]", dtype)
+        numbers = [number for _, number in self.varying]
+        for axis in reversed(range(last)):
+            steps_on = [f"next{n} += is_end ? -({stride(k, axis)} * a{axis}) : {stride(k, axis)};" for k, n in self.varying]
+            test = f"is_end = a{axis} + 1 == {extent[axis]};"
+            starts.append(f"if (is_end) {{ {test} {' '.join(steps_on)} }}")
+        moved = " ".join(
+            f"{storage_type(self._dtype(n))} y{n}[{2 * GROUP}]; xf_take_group(x{n}, y{n}, skip);" for n in numbers
+        )
+        mapped = f"m[j] = xf_map({self._arguments(values)}, e + j, g.count);"
+        kept = " ".join(f"x{n}[j] = x{n}[{GROUP} + j];" for n in numbers)
+        each = f'_Pragma("unroll") for (int j = 0; j < {GROUP}; ++j)'
+        shifts = " ".join(
+            f'_Pragma("unroll") for (int i = 0; i < {GROUP - 1 + bit}; ++i) y[i] = skip & {bit} ? y[i + {bit}] : y[i];'
+            for bit in reversed(_powers(GROUP))
+        )
+        whole, end = (f"const {index} at = from + to + j; {' '.join(lines)}" for lines in (loads, ends))
+        end = f"if (from + to + j < limit) {{ {end} }}"
+        load = f"if (from + to + {GROUP} <= along) {{ {each} {{ {whole} }} }} else {{ {each} {end} }}"
         return f"""\
+template <typename T> __device__ __forceinline__ void xf_take_group(const T* x, T* y, int skip) {{
+  #pragma unroll
+  for (int i = 0; i < {2 * GROUP}; ++i) y[i] = x[i];
+  {shifts}
+}}
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
-  const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
-  long long at = blockIdx.x / blocks;
-  const long long column = (blockIdx.x - at * blocks) * {BLOCK} + threadIdx.x;
-  const long long chunk = at % chunks; at /= chunks;
-  const long long matrix = at % {outer}, row = at / {outer};
-  if (column >= {across}) return;
-  const long long first = (matrix * {across} + column) * {along}, from = first + chunk * {steps};
-  const long long end = chunk == chunks - 1 ? first + {along} : from + {steps};
-  for (long long e = (from + {GROUP - 1}) / {GROUP} * {GROUP}; e < end; e += {GROUP}) {{
-    long long c = e - first, b = column, o = matrix;
-    {self._row_pointers()}
-    {starts}
-    xf_acc m[{GROUP}];
-    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
-    #pragma unroll
-    for (int j = 0; j < {GROUP}; ++j) {{
-      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
-      {advance(rank - 1)}
-      if (++c == {along}) {{
-        c = 0; {advance(rank - 2, along)}
-        if (++b == {across}) {{ b = 0; ++o; {advance(rank - 3, across)} }}
+  const {index} along = {extent[last]}, columns = ({index})g.count / along;
+  const {index} blocks = (columns + {BLOCK - 1}) / {BLOCK}, chunks = (along + {steps - 1}) / {steps};
+  const {index} block = blockIdx.x / blocks, row = block / chunks;
+  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {BLOCK} + threadIdx.x;
+  if (rest >= columns) return;
+  {" ".join(find)}
+  const {index} first = {column} * along, end = along - from < {steps} ? along : from + {steps};
+  const {index} limit = g.count - first < along + {GROUP - 1} ? ({index})g.count - first : along + {GROUP - 1};
+  {self._row_pointers()}
+  bool is_end = true;
+  {" ".join(starts)}
+  const int skip = (int)(({GROUP} - (first + from) % {GROUP}) % {GROUP});
+  {{ const int to = 0; {load} }}
+  for (; from < end; from += {GROUP}) {{
+    {{ const int to = {GROUP}; {load} }}
+    if (from + skip < end) {{
+      const {index} e = first + from + skip;
+      const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+      {moved}
+      xf_acc m[{GROUP}];
+      if (left == {GROUP}) {{
+        {each} {mapped}
+        {self._join_in_thread("m", GROUP, "")}
+      }} else {{
+        {each} if (j < left) {mapped}
+        {self._join_in_thread("m", GROUP, "{step} < left")}
       }}
+      {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
     }}
-    {self._join_in_thread("m", GROUP, "{step} < left")}
-    {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+    {each} {{ {kept} }}
   }}
 }}
 """
@@ -801,15 +833,23 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
         rows, across, along = self.shape.sections, "(int)g.reduced_extent[0]", "g.reduced_extent[1]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
-        loads = []
+        loads, together, width = [], [], self.shape.loads
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
             place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
             loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
+            moves = self._vector_load(number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})")
+            each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+            together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
             held = f"t{number}[cell + cell / 32]"
             apart = fetch(f"q{number} + (b + 1) * {stride}[0] + (c - {along}) * {stride}[1]", dtype, word)
             values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
+        vectors = f"""\
+const long long start = first * across;
+  #pragma unroll 4
+  for (i *= {width}; i + {width} <= found * across; i += {BLOCK * width}) {{ {" ".join(together)} }}
+  step = 1;  // at most one thread has a part of an access left"""
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   {boards}
@@ -818,8 +858,10 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   const int across = {across};
   const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
   {self._row_pointers()}
+  int i = threadIdx.x, step = {BLOCK};
+  {vectors if width > 1 else ""}
   #pragma unroll 4
-  for (int i = threadIdx.x; i < found * across; i += {BLOCK}) {{
+  for (; i < found * across; i += step) {{
     const int c = i / across, b = i - c * across;
     {" ".join(loads)}
   }}
@@ -898,7 +940,11 @@ _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
+_MOST_STRETCH = 8 * GROUP
+"""Of a column that a thread takes in groups: it reads 15 more, and threads that end together leave the GPU idle."""
 _MOST_STEPS = 8
+_FEW_PARTS = 4
+"""Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -974,11 +1020,10 @@ class CudaReduction:
             grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads * results))
         elif shape.kernel == "groups":
             parts = -(-self._count // GROUP)
-            *outer, across, along = self._reduced.shape
-            stretches = math.prod(outer) * -(-along // shape.steps)
-            grid = self._rows * (-(-across // shape.width) if shape.width > 1 else stretches * -(-across // BLOCK))
-            if shape.sections > 1:
-                grid = self._rows * -(-along // shape.sections)
+            *others, along = self._reduced.shape
+            columns = math.prod(others)
+            blocks = -(-columns // shape.width) if shape.width > 1 else -(-columns // BLOCK) * -(-along // shape.steps)
+            grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
@@ -1014,18 +1059,35 @@ class CudaReduction:
     # --- planning
     def _takes_groups(self, infos: Sequence[ArrayInfo]) -> bool:
         """Whether another reduced axis than the last has the smallest stride, in a reduction that keeps the order."""
-        *_, across, along = (1, *self._reduced.shape)
         varying = [k for k in range(len(infos)) if any(self._reduced.strides[k])]
-        if _is_order_free(self._spec) or len(self._reduced.shape) not in (2, 3) or not varying:
+        if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
             return False
-        is_across = True
+        order = self._order_of_groups(varying[0])
+        is_across, run = True, 1
         for k in varying:
             strides = self._reduced.strides[k]
             least = min(abs(each) for each in (*self._kept.strides[k], *strides) if each)
-            is_across &= abs(strides[-2]) == least < abs(strides[-1])
-        is_plane, is_wide = len(self._reduced.shape) == 2, across >= 32
-        is_long = along >= (GROUP if not is_plane else 2 if is_wide else _LEAST_STRETCH // across)
-        return is_across and is_long and (is_plane or is_wide) and self._rows * self._count >= _FULL
+            is_across &= abs(strides[order[0]]) == least < abs(strides[-1])
+        for axis in order:  # the elements of columns that are adjacent
+            if abs(self._reduced.strides[varying[0]][axis]) != run * abs(self._reduced.strides[varying[0]][order[0]]):
+                break
+            run *= self._reduced.shape[axis]
+        along, is_plane = self._reduced.shape[-1], len(order) == 1
+        if run < 32:
+            is_long = is_plane and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
+        else:
+            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 32)
+        return is_across and is_long and self._rows * self._count >= _FULL
+
+    def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
+        """How often ``count`` elements fit into shared memory."""
+        nbytes = sum(info.dtype.itemsize for info, each in zip(infos, self._reduced.strides, strict=False) if any(each))
+        return TILE_NBYTES // (nbytes * count)
+
+    def _order_of_groups(self, k: int) -> tuple[int, ...]:
+        """The reduced axes without the last, that of the least stride of an array first."""
+        strides = self._reduced.strides[k]
+        return tuple(sorted(range(len(strides) - 1), key=lambda axis: (not strides[axis], abs(strides[axis]))))
 
     def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
         """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
@@ -1043,17 +1105,22 @@ class CudaReduction:
     def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread.
 
-        Of fewer columns than a warp has threads, a block takes as many rows as fit, the last number.
+        Of fewer columns than a warp has threads, a block takes as many rows as fit, the last number, and accesses to
+        them have as many elements as the third number says.
         """
         *outer, across, along = self._reduced.shape
-        nbytes = sum(info.dtype.itemsize for info, is_one in zip(infos, same, strict=True) if not is_one)
-        if across < 32:
-            return 1, 1, 1, 1, max(GROUP, TILE_NBYTES // (nbytes * across) // GROUP * GROUP - GROUP)
-        width = 1 << (max(1, TILE_NBYTES // (nbytes * along) - 1).bit_length() - 1)
+        varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        if across < 32 and not outer:
+            sizes = {k: info.dtype.itemsize for info, k in varying}
+            is_linear = all(self._reduced.strides[k] == (size, across * size) for k, size in sizes.items())
+            aligned = math.gcd(16, *(each for info, k in varying for each in (info.pointer, *self._kept.strides[k])))
+            width = aligned // max(sizes.values()) if is_linear else 1
+            return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
+        width = 1 << (max(1, self._tile_rows(infos, along) - 1).bit_length() - 1)
         if width >= 32 and not outer:
             return min(width, _power(across, 4096)), 1, 1, 1, 1
-        threads = self._rows * math.prod(outer) * across
-        return 1, 1, 1, max(GROUP, -(-along // max(1, -(-_FULL // threads)) // GROUP) * GROUP), 1
+        pieces = max(1, -(-_FULL // (self._rows * math.prod(outer) * across)))
+        return 1, 1, 1, min(_MOST_STRETCH, max(GROUP, -(-along // pieces // GROUP) * GROUP)), 1
 
     def _is_short(self) -> bool:
         """Whether 32 bits count the results, the elements of each, and the parts that threads take."""
@@ -1082,6 +1149,7 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
+            order=self._order_of_groups(same.index(False)) if kernel == "groups" else (),
             are_whole=are_whole,
             is_cut=kernel != "groups" and not are_whole and reach < self._count,
             is_short=self._is_short(),
@@ -1136,6 +1204,8 @@ class CudaReduction:
         full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
+        if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
+            steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
