@@ -25,11 +25,13 @@ ADD_BYTES = elementwise("T x, signed char y", "T z", "z = x + (T)y")
 class Placed:
     """An array in the middle of memory, and a copy of the memory as it was."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, order: tuple[int, ...], gap: int, start: int) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, order: tuple[int, ...], gap: int, start: int, step: int = 1
+    ) -> None:
         extents = [shape[axis] for axis in order]
-        extents[-1] += gap
+        extents[-1] = (extents[-1] - 1) * abs(step) + 1 + gap
         self.memory = (np.arange(math.prod(extents) + start + 8) % 50).astype(dtype)
-        inner = self.memory[start : start + math.prod(extents)].reshape(extents)[..., : extents[-1] - gap]
+        inner = self.memory[start : start + math.prod(extents)].reshape(extents)[..., : extents[-1] - gap][..., ::step]
         self.array = inner.transpose(np.argsort(order))
         self.before = self.memory.copy()
 
@@ -53,7 +55,8 @@ def operands(draw: st.DrawFn) -> tuple[Any, Placed, Placed, Placed]:
 
     def place(of: str, without: set[int] | None = None) -> Placed:
         own = tuple(1 if axis in (without or ()) else extent for axis, extent in enumerate(shape))
-        found = Placed(own, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)))
+        step = draw(st.sampled_from((1, 1, 1, 2, 3, -1, -2)))
+        found = Placed(own, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)), step)
         found.array = np.broadcast_to(found.array, shape) if without else found.array
         return found
 

@@ -35,6 +35,7 @@ from xferlib.kernels.cuda_source import (
     OperandAccess,
     SharedTile,
     elementwise_source,
+    step_pieces,
 )
 from xferlib.kernels.ir import FLOAT64, CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
@@ -494,8 +495,11 @@ def _kind(
         info = infos[number]
         word = word_of(info.pointer, every, info.dtype.itemsize)
         behind = None if leader is None else (infos[elements[leader]], rows.strides[leader])
-        access = _access(info, strides, width, rows.shape, behind, is_read=number not in program.writes)
-        accesses.append(OperandAccess(access, is_restrict, word))
+        is_read = number not in program.writes
+        access, step = _access(info, strides, width, rows.shape, behind, is_read=is_read), 0
+        if access == "strided" and is_read and word == info.dtype.itemsize and rows.shape[-1] >= width:
+            step = _find_step(strides[-1], width, word)
+        accesses.append(OperandAccess("stepped" if step else access, is_restrict, word, step))
     return CallKind(
         rank=len(layout.shape),
         width=width,
@@ -712,6 +716,12 @@ def _access(
     if is_aligned and shape[-1] >= width:
         return "vector"
     return "shifted" if leader is not None and is_read and width * itemsize in SHIFTED else "unit"
+
+
+def _find_step(stride: int, width: int, size: int) -> int:
+    """The elements from one to the next of a vector, if it is read by fewer accesses in larger words; else 0."""
+    step = stride // size
+    return step if stride % size == 0 and 2 * len(step_pieces(width, step, size)) < width else 0
 
 
 def _is_wide(layout: CallLayout) -> bool:
