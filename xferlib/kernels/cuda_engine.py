@@ -151,7 +151,7 @@ USUAL_SHARED_NBYTES = 48 << 10
 UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
-_LEAST_LED = 4
+_LEAST_LED = 2
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
 _SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 8, 8
 """Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin

@@ -59,6 +59,7 @@ from xferlib.kernels.cuda_source import (
     write_unaligned_load,
 )
 from xferlib.kernels.ir import (
+    BOOL,
     Builder,
     CallLayout,
     DType,
@@ -66,6 +67,7 @@ from xferlib.kernels.ir import (
     Program,
     ReductionSpec,
     collapse,
+    is_float,
     is_order_free,
     program_of_few,
     store_all,
@@ -175,6 +177,9 @@ class ReductionWriter:
         """Of one value for all elements of a result, which is loaded once."""
         self.counting = _find_counting(spec)
         self.is_free = _is_order_free(spec)
+        neutral = _find_neutral(spec)
+        self.neutral = "" if neutral is None else f"xf_acc{{{cuda_source.constant(neutral, self.dtypes[0])}}}"
+        """The accumulator that changes no other one, which stands for elements beyond the last; empty: there is none."""
         self.places = _find_places(spec) if shape.is_short else frozenset[int]()
         """The accumulators that are places of elements, for which 32 bits do."""
 
@@ -297,15 +302,6 @@ class ReductionWriter:
             return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
         return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
 
-    def _map_element(self, element: str) -> str:
-        """The accumulator of one element, which is loaded singly."""
-        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
-        for k, number in self.varying:
-            dtype = self._dtype(number)
-            place = self._place(k, number, element)
-            values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
-        return f"xf_map({self._arguments(values)}, {element}, g.count)"
-
     def _keep(self, at: str, value: str) -> str:
         stores = [
             f"(({storage_type(dtype)}*)to{number})[{at}] = {to_memory(f'{value}.v{number}', dtype)};"
@@ -317,22 +313,28 @@ class ReductionWriter:
         outputs = ", ".join(f"o{number}" for number in range(self.spec.outputs))
         return f"xf_finish({value}, row, {outputs}, g);"
 
-    def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
+    def _vector_load(self, number: int, memory: str, width: int, place: str, *, checks: bool = False) -> str:
         if width == 1:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
         if self.shape.shifts:
-            return f"__align__(16) {memory} l{number}[{width}]; xf_load_shifted_16(l{number}, {place}, shift{number});"
+            size = self._dtype(number).itemsize
+            wanted = f", 0, (left - at) * {size}" if checks else ""
+            load = f"xf_load_shifted_16(l{number}, {place}, shift{number}{wanted});"
+            return f"__align__(16) {memory} l{number}[{width}]; {load}"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
         return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
 
-    def _loads(self) -> str:
+    def _loads(self, *, checks: bool = False) -> str:
         """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
+        width = self.shape.width
         return " ".join(
-            self._vector_load(number, storage_type(self._dtype(number)), self.shape.width, self._place(k, number, "k"))
+            self._vector_load(
+                number, storage_type(self._dtype(number)), width, self._place(k, number, "k"), checks=checks
+            )
             for k, number in self.varying
         )
 
@@ -379,8 +381,7 @@ class ReductionWriter:
         start = f"""\
 const {index} row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
   {self._row_pointers()}
-  xf_acc total, r[{shape.loads}];
-  {"bool has = false;" if self.is_free else ""}"""
+  xf_acc {f"total = {self.neutral}" if self.is_free else "total"}, r[{shape.loads}];"""
         finish = f"if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call('total')} }}"
         head = f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
@@ -524,54 +525,47 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
   }}"""
 
     def _load_tile(self, *, checks: bool) -> str:
-        """From element ``start``: this lane's nodes of each access, in ``r``; ``checks`` finds what exists."""
+        """From element ``start``: this lane's nodes of each access, in ``r``; ``checks`` finds what exists.
+
+        An access may reach beyond the row: its memory's aligned bytes have an element of it.
+        """
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        lines = []
+        mapped = f"xf_map({self._vector_arguments()}, k + v, g.count)"
+        exists, first, lines = "", "", []
         if checks:
             tile = lanes * width * count
             lines.append(f"        const int left = g.count - start < {tile} ? (int)(g.count - start) : {tile};")
-        mapped = f"m[v] = xf_map({self._vector_arguments()}, k + v, g.count);"
-        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        access = f"{self._loads()} {each} {mapped}"
-        if checks:  # an access that reaches beyond the row, at most one, is made element by element
-            single = f"{each} if (at + v < left) m[v] = {self._map_element('(k + v)')};"
-            access = f"if (at + {width} <= left) {{ {access} }} else {{ {single} }}" if width > 1 else single
+            exists = "" if self.neutral else "at + {step} < left"
+            first = "if (at < left)"
+        store = f"m[v] = {mapped};"
+        if checks and width > 1:
+            store = f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
         lines.append(f"""\
         #pragma unroll
         for (int j = 0; j < {count}; ++j) {{
           const int at = (j * {lanes} + lane) * {width};
           const long long k = start + at;
-          xf_acc m[{width}];
-          {access}
-          {self._join_in_thread("m", width, "at + {step} < left" if checks else "")}
-          r[j] = m[0];
+          {f"r[j] = {self.neutral};" if checks and self.neutral else ""}
+          {first} {{
+            {self._loads(checks=checks)} xf_acc m[{width}];
+            _Pragma("unroll") for (int v = 0; v < {width}; ++v) {store}
+            {self._join_in_thread("m", width, exists)}
+            r[j] = m[0];
+          }}
         }}""")
         return "\n".join(lines)
 
     def _free_tile(self, *, checks: bool) -> str:
         """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
-        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        take = "total = has ? xf_combine(total, {now}) : {now}; has = true;"
-        if checks:
-            ends = f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j)
-          if ((j * {lanes} + lane) * {width} < left) {{ {take.format(now="r[j]")} }}"""
-        else:
-            ends = f"        {self._join_in_thread('r', count, '')}\n        {take.format(now='r[0]')}"
-        return f"{self._load_tile(checks=checks)}\n{ends}"
+        joined = self._join_in_thread("r", self.shape.loads, "")
+        return f"{self._load_tile(checks=checks)}\n        {joined} total = xf_combine(total, r[0]);"
 
     def _join_free_lanes(self) -> str:
         """Combine what the lanes of a tile have, in any order."""
+        lanes = self.shape.threads
         return f"""\
 #pragma unroll
-    for (int step = 1; step < {self.shape.threads}; step *= 2) {{
-      const xf_acc other = xf_swap(total, step);
-      if (__shfl_xor_sync(0xffffffffu, has, step)) {{
-        total = has ? xf_combine(total, other) : other;
-        has = true;
-      }}
-    }}"""
+    for (int step = 1; step < {lanes}; step *= 2) total = xf_combine(total, xf_swap(total, step));"""
 
     def _tile(self, *, checks: bool) -> str:
         """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
@@ -581,6 +575,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
         levels = lanes.bit_length() - 1
         lines = [self._load_tile(checks=checks)]
+        checks = checks and not self.neutral
         swap = "xf_swap" if checks else "xf_swap_whole"
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
         for level in range(levels):
@@ -1341,6 +1336,22 @@ class CudaReduction:
             plan.launch(stream.handle)
         finally:
             self._release()
+
+
+def _find_neutral(spec: ReductionSpec) -> Any:
+    """The value of the one accumulator with which combining changes no bit of another; None if none is known."""
+    if len(spec.combine.stores) > 1:
+        return None
+    node = spec.combine.stores[0].value
+    if sorted(each.attr for each in node.args if each.op == "load") != [0, 1]:
+        return None
+    dtype = node.dtype
+    if is_float(dtype):
+        return {"add": -0.0, "mul": 1.0, "min": np.inf, "max": -np.inf}.get(node.op)
+    if dtype.kind not in "biu":
+        return None
+    least, most = (0, 1) if dtype == BOOL else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return {"add": 0, "or": 0, "xor": 0, "mul": 1, "and": -1, "min": most, "max": least}.get(node.op)
 
 
 def _find_counting(spec: ReductionSpec) -> dict[int, str]:
