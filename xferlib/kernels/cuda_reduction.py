@@ -112,7 +112,8 @@ class ReductionKind:
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     shifts: bool
-    """Whether the rows of ``rows`` start at any address, and accesses are made of two aligned ones."""
+    """Whether the rows of ``rows``, or of memory within one, start at any address, and accesses are made of two aligned
+    ones."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
 
@@ -284,7 +285,7 @@ class ReductionWriter:
             f"const char* q{number} = p{self.spec.sources[number]} + xf_kept_offset(g, {k}, row);"
             for k, number in enumerate(self.arrays)
         ]
-        if self.shape.shifts:
+        if self.shape.shifts and self.shape.reduced_rank == 1:
             lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for _, number in self.varying]
         for k, number in self.constant:
             memory = storage_type(self._dtype(number))
@@ -320,8 +321,19 @@ class ReductionWriter:
         if self.shape.shifts:
             size = self._dtype(number).itemsize
             wanted = f", 0, (left - at) * {size}" if checks else ""
-            load = f"xf_load_shifted_16(l{number}, {place}, shift{number}{wanted});"
-            return f"__align__(16) {memory} l{number}[{width}]; {load}"
+            shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
+            load = f"const char* from = {place}; xf_load_shifted_16(l{number}, from, {shift}{wanted});"
+            if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
+                index = "unsigned int" if self.shape.is_short else "long long"
+                inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
+                k = self.arrays.index(number)
+                single = fetch(self._place(k, number, "(k + v)"), self._dtype(number), self.shape.words[k])
+                exists = "if (at + v < left) " if checks else ""
+                load = (
+                    f"if (({index})k % {inner} + {width} <= {inner}) {{ {load} }} else {{ "
+                    f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {exists}l{number}[v] = {single}; }}'
+                )
+            return f"__align__(16) {memory} l{number}[{width}]; {{ {load} }}"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
@@ -938,6 +950,8 @@ _LEAST_STRETCH = 4096
 _MOST_STRETCH = 8 * GROUP
 """Of a column that a thread takes in groups: it reads 15 more, and threads that end together leave the GPU idle."""
 _MOST_STEPS = 8
+_LEAST_SHIFTED = 4
+"""Accesses of a row, of several that belong to one result, for which it is worth that those at its end are singles."""
 _FEW_PARTS = 4
 """Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
 _MOST_HELD_NBYTES = 128
@@ -1216,12 +1230,13 @@ class CudaReduction:
         """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {info.dtype.itemsize for info, _ in varying}
-        strides = {each for _, k in varying for each in self._reduced.strides[k]}
-        is_aligned = all(math.gcd(info.pointer, 16, *self._kept.strides[k]) == 16 for info, k in varying)
-        if is_aligned or len(sizes) > 1 or strides != sizes or len(self._reduced.shape) > 1:
+        if len(sizes) > 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
             return None
-        width = 16 // sizes.pop()
-        return width if 1 < width <= self._count else None
+        width, (*outer, inner) = 16 // sizes.pop(), self._reduced.shape
+        addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
+        if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):
+            return None
+        return width if 1 < width <= (inner // _LEAST_SHIFTED if outer else inner) else None
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
