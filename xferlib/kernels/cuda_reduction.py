@@ -180,7 +180,7 @@ class ReductionWriter:
         self.is_free = _is_order_free(spec)
         neutral = _find_neutral(spec)
         self.neutral = "" if neutral is None else f"xf_acc{{{cuda_source.constant(neutral, self.dtypes[0])}}}"
-        """The accumulator that changes no other one, which stands for elements beyond the last; empty: there is none."""
+        """The accumulator that changes no other one: it stands for elements beyond the last; empty: there is none."""
         self.places = _find_places(spec) if shape.is_short else frozenset[int]()
         """The accumulators that are places of elements, for which 32 bits do."""
 
@@ -551,7 +551,9 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
             first = "if (at < left)"
         store = f"m[v] = {mapped};"
         if checks and width > 1:
-            store = f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
+            store = (
+                f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
+            )
         lines.append(f"""\
         #pragma unroll
         for (int j = 0; j < {count}; ++j) {{
@@ -774,7 +776,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             values[number] = to_register(f"y{number}[j]", dtype)
         numbers = [number for _, number in self.varying]
         for axis in reversed(range(last)):
-            steps_on = [f"next{n} += is_end ? -({stride(k, axis)} * a{axis}) : {stride(k, axis)};" for k, n in self.varying]
+            steps_on = [
+                f"next{n} += is_end ? -({stride(k, axis)} * a{axis}) : {stride(k, axis)};" for k, n in self.varying
+            ]
             test = f"is_end = a{axis} + 1 == {extent[axis]};"
             starts.append(f"if (is_end) {{ {test} {' '.join(steps_on)} }}")
         moved = " ".join(
@@ -846,7 +850,9 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
             place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
             loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
-            moves = self._vector_load(number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})")
+            moves = self._vector_load(
+                number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})"
+            )
             each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
             together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
             held = f"t{number}[cell + cell / 32]"

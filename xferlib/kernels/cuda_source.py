@@ -1323,7 +1323,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
         elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
             moves = self._moves(self._nbytes(number), name, place, is_load=True)
-            lines.append(f"  {moves}" if self.shape.parts == 1 else f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+            lines.append(
+                f"  {moves}" if self.shape.parts == 1 else f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"
+            )
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
@@ -1340,8 +1342,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         low = self._address(number, "column" if step > 0 else f"column + {width - 1}")
         lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
         for k, (start, _) in enumerate(pieces):
-            at = f"low + {start}"
-            lines.append(f"xf_load_shifted_{nbytes}(s[{k}], {at}, (int)((size_t)({at}) % {nbytes}));")
+            first = f"low + {start}"
+            lines.append(f"xf_load_shifted_{nbytes}(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));")
         memory = storage_type(self._dtype(number))
         for j in range(width):
             at = (j if step > 0 else width - 1 - j) * abs(step) * size

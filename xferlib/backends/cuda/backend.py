@@ -1045,7 +1045,9 @@ class CudaBackend(Backend, FastPath):
         """A whole call in one step, bound in C: see `xferlib._native.bind_new_launch`."""
         if self.address is None:
             return None
-        makers = tuple([(self._maker(*what, device), at, also) for *what, at, also in outputs])
+        makers = tuple(
+            [(self._maker(shape, dtype, order, device), at, also) for shape, dtype, order, at, also in outputs]
+        )
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
             (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), 0, None)), offsets)
