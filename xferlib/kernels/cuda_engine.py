@@ -153,7 +153,7 @@ _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _LEAST_LED = 2
 """Vectors of a row from which on it is worth that the first and the last are not whole."""
-_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 8, 8
+_SHIFTED_IN_TILE_NBYTES, _SHIFTED_BELOW_NBYTES, _LED_IN_TILE_NBYTES = 8, 4, 8
 """Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin
 where memory is aligned, along its rows."""
 _RUNS = (8, 16, 32, 64, 128, 512)
@@ -659,7 +659,7 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         aligned = math.gcd(infos[number].pointer, 16, *apart)
         most = 1 << (math.prod(sides[axis] for axis in run).bit_length() - 1) if is_passed else 0
         least = _SHIFTED_IN_TILE_NBYTES // size
-        shifts.append(number not in written and size <= aligned < 4 and least <= most)
+        shifts.append(number not in written and size <= aligned < _SHIFTED_BELOW_NBYTES and least <= most)
         widths.append(min(least if shifts[-1] else aligned // size or 1, most))
     direct = [strides for strides, is_passed in zip(layout.strides, passes, strict=True) if not is_passed]
     crossed = 1
