@@ -1186,8 +1186,10 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if width > 1:
             together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
             if tile.shifts[k]:
-                together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
-            moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
+                shift = f"(int)((size_t)from % {width * size})"
+                together = f"xf_load_shifted_{width * size}(w[u][i], from, {shift}, 0, (limit - h) * {size});"
+            # A load may reach beyond the run: its memory's aligned bytes have an element of it.
+            moves = together if is_load else f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
         exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
         place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
         return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
