@@ -146,3 +146,20 @@ def test_places_of_elements_take_32_bits_where_they_suffice() -> None:
     assert found.dtype == np.int64
     assert np.array_equal(found, x.argmax(1))
     assert "int v0;" not in reduce_on_cuda("sum", x.astype("int64"), (1,))[1].source
+
+
+def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -> None:
+    x = np.random.default_rng(6).normal(size=(70, 4000)).astype("float32").T
+    found, plan = reduce_on_cuda("sum", x, (0, 1))
+    assert same_bits(found, np.asarray(reductions.sum(x)))
+    calls: list[Any] = []
+    vars(plan._backend)["repeat_call"] = lambda *given, **options: calls.append((*given, options))
+    plan.repeat([x], [x.ctypes.data, found.ctypes.data], (), None, RawStream(0, None))
+    ((launches, _, _, block, outputs, options),) = calls
+    (_, _, _, first), (_, _, _, second) = launches
+    (_, _, _, *result), ((nodes,), _, _, *places) = outputs
+    assert options["spare"] == 1
+    assert nodes == -(-x.size // cuda_reduction.GROUP)
+    assert result[1] == second[1]
+    assert places == [first[2], second[0]]
+    assert len(block) >= second[-1]
