@@ -14,14 +14,15 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
-  result's order. The threads of a warp take adjacent elements of the same columns, so that they share lines, or find
-  them in shared memory where columns or rows are short, and leave the groups' nodes in scratch memory in order, for
-  ``xf_rows``.
+  result's order. The threads of a warp take adjacent columns and read whole lines, and each moves its elements in
+  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave the
+  groups' nodes in memory in order, for ``xf_rows``: a second launch.
 
 Results of one element each are an element-wise kernel.
 
 A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
 memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
+Elements beyond the last one are the neutral element, where one is known: so the code for the end of a row is the same.
 """
 
 from __future__ import annotations
@@ -968,6 +969,8 @@ _MOST_STRETCH = 8 * GROUP
 _MOST_STEPS = 8
 _LEAST_SHIFTED = 4
 """Accesses of a row, of several that belong to one result, for which it is worth that those at its end are singles."""
+_NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
+"""Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
 _FEW_PARTS = 4
 """Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
 _MOST_HELD_NBYTES = 128
@@ -1229,6 +1232,8 @@ class CudaReduction:
         full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
+        if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
+            steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
