@@ -68,7 +68,7 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 
 _INTRINSICS = {
     "add": ("__fadd_rn", "__dadd_rn"), "sub": ("__fsub_rn", "__dsub_rn"), "mul": ("__fmul_rn", "__dmul_rn"),
-    "div": ("__fdiv_rn", "__ddiv_rn"), "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
+    "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
 }  # fmt: skip
 _FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "abs": "fabs", "fmod": "fmod"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -191,6 +191,9 @@ def _float(op: str, dtype: DType, args: list[str]) -> str:
     text = ", ".join(args)
     if op == "neg":
         return f"-{args[0]}"
+    if op == "div":  # no compiler contracts it, and of constants it is one
+        quotient = f"{args[0]} / {args[1]}"
+        return f"xf_half({quotient})" if dtype == FLOAT16 else quotient
     if op in ("min", "max"):
         return f"xf_{op}({text})"
     if op in _FUNCTIONS:
@@ -741,8 +744,9 @@ SHIFTED = (4, 8, 16)
 def write_unaligned_load(nbytes: int) -> str:
     """The device function ``xf_load_shifted_N``: load N bytes from ``shift`` bytes behind a multiple of N.
 
-    Both accesses have a byte that is wanted, so that none leaves the memory's aligned N bytes. The shift is often that
-    of a row, one for all its accesses: then the branch is the same for a whole warp.
+    Of these the bytes from ``begin`` to ``end`` are wanted: an access without any is not made, so that none leaves the
+    memory's aligned N bytes. The shift is often that of a row, one for all its accesses: then the branch is the same
+    for a whole warp.
     """
     count, mask = nbytes // 4, nbytes // 2 - 1
     word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
@@ -751,10 +755,11 @@ def write_unaligned_load(nbytes: int) -> str:
     if nbytes == 8:  # two ways: cheaper than a branch where the threads of a warp differ
         choose = "if (shift & 4) { w[0] = w[1]; w[1] = w[2]; w[2] = w[3]; } XF_WORDS(0);"
     return f"""\
-__device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* from, int shift) {{
-  __align__({nbytes}) unsigned int w[{2 * count}];
-  (({word}*)w)[0] = *(const {word}*)(from - shift);
-  (({word}*)w)[1] = shift ? *(const {word}*)(from - shift + {nbytes}) : (({word}*)w)[0];  // else beyond the memory
+__device__ __forceinline__ void xf_load_shifted_{nbytes}(
+    void* to, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
+  __align__({nbytes}) unsigned int w[{2 * count}] = {{}};
+  if (begin < {nbytes} - shift) (({word}*)w)[0] = *(const {word}*)(from - shift);
+  if (end > {nbytes} - shift) (({word}*)w)[1] = *(const {word}*)(from - shift + {nbytes});
   unsigned int* r = (unsigned int*)to;
   const int bits = 8 * (shift & 3);
   #define XF_WORDS(k) \\
@@ -763,6 +768,17 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
   #undef XF_WORDS
 }}
 """
+
+
+def step_pieces(width: int, step: int, size: int) -> list[tuple[int, int]]:
+    """The parts, of 16 bytes or fewer, in which a vector is read whose elements are ``step`` apart.
+
+    They overlap, so that each begins and ends within the bytes from the first element to the last.
+    """
+    span = ((width - 1) * abs(step) + 1) * size
+    nbytes = max((each for each in SHIFTED if each <= span), default=span)
+    starts = [*range(0, span - nbytes, nbytes), span - nbytes]
+    return [(start, start + nbytes) for start in starts]
 
 
 _BATCH_NBYTES = 32
@@ -793,15 +809,19 @@ ENTRY = "xf_kernel"
 
 @dataclass(frozen=True, slots=True)
 class OperandAccess:
-    """How an operand's elements are addressed: ``vector``, ``shifted``, ``unit``, ``strided``, or ``same`` for the row.
+    """How an operand's elements are addressed: ``vector``, ``shifted``, ``unit``, ``stepped``, ``strided``, or ``same``
+    for the row.
 
-    A ``shifted`` one is contiguous, and its vectors begin anywhere: each is made of two aligned accesses.
+    A ``shifted`` one is contiguous, and its vectors begin anywhere: each is made of two aligned accesses. The elements
+    of a ``stepped`` one are few apart, or in the reverse order.
     """
 
     kind: str
     is_restrict: bool
     word: int
     """Bytes of the widest access to an element: see `xferlib.kernels.ir.word_of`."""
+    step: int = 0
+    """Of ``stepped``: from an element to the next, in elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -907,6 +927,10 @@ class _ElementwiseWriter:
     def write_unaligned_loads(self) -> str:
         """The functions that load shifted operands."""
         found = {self._nbytes(number) for number, access in self.access.items() if access.kind == "shifted"}
+        for number, access in self.access.items():
+            if access.kind == "stepped":
+                start, end = step_pieces(self.shape.width, access.step, self._size(number))[0]
+                found.add(end - start)
         if (tile := self.shape.tile) is not None:
             found |= {
                 width * self._size(n)
@@ -1178,8 +1202,10 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if width > 1:
             together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
             if tile.shifts[k]:
-                together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
-            moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
+                shift = f"(int)((size_t)from % {width * size})"
+                together = f"xf_load_shifted_{width * size}(w[u][i], from, {shift}, 0, (limit - h) * {size});"
+            # A load may reach beyond the run: its memory's aligned bytes have an element of it.
+            moves = together if is_load else f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
         exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
         place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
         return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
@@ -1245,6 +1271,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             return []
         return [
             f"  {{ const int skip = {self._skip('0')}; column -= skip; first -= skip; left += skip; }}",
+            "  if (left <= 0) return;",
             f"  const {self.index} lead = -column;",
         ]
 
@@ -1275,7 +1302,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         start = f"{pointer}{number} + f{number}"
         if kind == "same":
             return start
-        step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind == "strided" else f"{size}"
+        step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind in ("strided", "stepped") else f"{size}"
         return f"{start} + ({element}) * {step}"
 
     def _load(self, number: int) -> list[str]:
@@ -1304,14 +1331,19 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines: list[str] = []
         each = self._element(number, "p")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
-        if self.access[number].kind == "shifted":
-            nbytes, place = self._nbytes(number), self._address(number, "column")
-            moves = f"const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, (int)((size_t)at % {nbytes}));"
-            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
-        elif self.access[number].kind == "vector" and width > 1:
-            nbytes = width * self._dtype(number).itemsize
-            moves = self._moves(nbytes, name, self._address(number, "column"), is_load=True)
-            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+        kind, place = self.access[number].kind, self._address(number, "column")
+        if kind == "shifted":
+            nbytes, size = self._nbytes(number), self._size(number)
+            wanted = f"lead > 0 ? lead * {size} : 0, is_full ? {nbytes} : left * {size}"
+            shift = f"(int)((size_t)at % {nbytes})"
+            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, {shift}, {wanted}); }}")
+        elif kind == "stepped":
+            lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
+        elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
+            moves = self._moves(self._nbytes(number), name, place, is_load=True)
+            lines.append(
+                f"  {moves}" if self.shape.parts == 1 else f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"
+            )
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
@@ -1319,6 +1351,23 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         else:
             lines.append(f"  {{\n    {loop}\n  }}")
         return lines
+
+    def _load_stepped(self, number: int, name: str) -> str:
+        """Load a vector whose elements are some apart, from the words that they are in."""
+        width, size, step = self.shape.width, self._size(number), self.access[number].step
+        pieces = step_pieces(width, step, size)
+        nbytes = pieces[0][1]
+        low = self._address(number, "column" if step > 0 else f"column + {width - 1}")
+        lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
+        for k, (start, _) in enumerate(pieces):
+            first = f"low + {start}"
+            lines.append(f"xf_load_shifted_{nbytes}(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));")
+        memory = storage_type(self._dtype(number))
+        for j in range(width):
+            at = (j if step > 0 else width - 1 - j) * abs(step) * size
+            k, start = next((k, start) for k, (start, end) in enumerate(pieces) if at + size <= end)
+            lines.append(f"{name}[{j}] = *(const {memory}*)(s[{k}] + {at - start});")
+        return " ".join(lines)
 
     def _cell(self, number: int) -> str:
         """The element ``j`` of the vector in the box."""

@@ -421,11 +421,11 @@ class CudaBackend(Backend, FastPath):
         make = functools.partial(self._empty, shape, dtype, device)
         return self._make_on(stream, self.stream_current(device), make)
 
-    def zeros_for(self, nbytes: int, stream: RawStream) -> Array:
-        """Bytes of 0 for work in the order of the stream, in which they are set."""
+    def zeros_for(self, nbytes: int, stream: RawStream, zeros_nbytes: int | None = None) -> Array:
+        """Bytes for work in the order of the stream, in which the first ones, or all, are set to 0."""
         array = self.empty((nbytes,), np.dtype(np.uint8), device=stream.device, stream=stream)
         (pointer,) = self.operands([array])
-        result = self._inside(stream.device, driver_module.set_bytes, pointer, 0, nbytes, stream.handle)
+        result = self._inside(stream.device, driver_module.set_bytes, pointer, 0, zeros_nbytes or nbytes, stream.handle)
         check(result, f"clearing memory of {stream.device}")
         return array
 
@@ -1033,29 +1033,28 @@ class CudaBackend(Backend, FastPath):
 
     def repeat_call(
         self,
-        kernel: LoadedKernel,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
+        launches: Sequence[tuple[LoadedKernel, int, int, tuple[int, ...]]],
         arrays: Sequence[Any],
         fields: tuple[LaunchField, ...],
         arguments: bytes,
-        offsets: tuple[int, ...],
-        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int]],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int, int]],
         *,
         device: Device,
+        spare: int = 0,
     ) -> Callable[[tuple[Any, ...], None], Any] | None:
-        """A whole call of a kernel in one step, bound in C: see `xferlib._native.bind_new_launch`.
-
-        Each output is given by its shape, its dtype, the order of its axes, and its offset in ``arguments``.
-        """
+        """A whole call in one step, bound in C: see `xferlib._native.bind_new_launch`."""
         if self.address is None:
             return None
-        makers = tuple([(self._maker(shape, dtype, order, device), at) for shape, dtype, order, at in outputs])
+        makers = tuple(
+            [(self._maker(shape, dtype, order, device), at, also) for shape, dtype, order, at, also in outputs]
+        )
         is_current = None if len(self._devices) == 1 else self._is_ready
-        config = bytes(self._config(grid, block, 0, None))
-        matches = self.matcher(arrays)
+        steps = tuple([
+            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), 0, None)), offsets)
+            for kernel, blocks, threads, offsets in launches
+        ])  # fmt: skip
         return driver_module.bind_new_launch(
-            kernel.handle, config, matches, self.address, fields, arguments, offsets, makers, self, self.stream_handle,
+            steps, self.matcher(arrays), self.address, fields, arguments, makers, spare, self, self.stream_handle,
             device, is_current
         )  # fmt: skip
 
