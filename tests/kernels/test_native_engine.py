@@ -790,10 +790,8 @@ def test_the_exit_ends_the_compiler_and_what_it_has_started(tmp_path: Path) -> N
         assert Path("/proc", started.read_text().strip(), "stat").read_text().split()[2] == "Z"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path) -> None:
-    text = """
-assert run()
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+FORK = """
 child = os.fork()
 assert run()
 native_engine.wait_until_idle()
@@ -803,7 +801,70 @@ assert all(native_engine.engine_of(program) == "native" for program in made)
 if child:
     print("status", os.waitpid(child, 0)[1])
 """
+
+
+@needs_fork
+@pytest.mark.parametrize("module", [None, "selectors", "_lzma"])
+def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path, module: str | None) -> None:
+    """Though the fork comes while the parent's thread imports a module of one that it needs, `subprocess` or `tempfile`."""
+    importing = f"""
+import sys, threading
+has_begun, goes_on = threading.Event(), threading.Event()
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            has_begun.set()
+            goes_on.wait()
+for name in ("subprocess", "selectors", "tempfile", "shutil", "lzma", "_lzma"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Finder())
+assert run()
+has_begun.wait()
+os.register_at_fork(before=goes_on.set)  # what is registered last comes first
+"""
+    text = ("assert run()" if module is None else importing) + FORK
     assert _run_program(text, XFERLIB_CPU="auto", XFERLIB_CACHE_DIR=str(tmp_path)) == "status 0\n"
+
+
+@needs_fork
+def test_a_child_compiles_the_scans_and_reductions_of_its_parent(tmp_path: Path) -> None:
+    text = """
+scan = xl.scan("a * b + a")
+total = xl.reduction("T x", "T y", map_expr="x * x", reduce_expr="a + b")
+def call():
+    return [scan(np.ones(9)).tolist(), float(total(np.arange(9.0)))]
+expected = call()
+assert [call(), call()] == [expected, expected]
+child = os.fork()
+assert [call(), call()] == [expected, expected]
+native_engine.wait_until_idle()
+assert call() == expected
+assert [kernel.function is not None for kernel in native_engine._made] == [True, True]
+if child:
+    print("status", os.waitpid(child, 0)[1])
+"""
+    assert _run_program(text, XFERLIB_CPU="auto", XFERLIB_CACHE_DIR=str(tmp_path)) == "status 0\n"
+
+
+@needs_fork
+def test_a_child_that_ends_leaves_its_parent_the_folder_of_the_compiler(tmp_path: Path) -> None:
+    compiler, started, fifo = tmp_path / "cc", tmp_path / "started", tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waits = f'case "$*" in *-shared*) [ -e {started} ] || {{ : > {started}; read line < {fifo}; }};; esac'
+    compiler.write_text(f'#!/bin/sh\n{waits}\nexec {host_compiler.find_compiler().command[0]} "$@"\n')  # type: ignore[union-attr]
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    text = f"""
+assert run()
+while not os.path.exists({str(started)!r}): pass
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    open({str(fifo)!r}, "w").close()
+    native_engine.wait_until_idle()
+    print(native_engine._compiler.problem)
+"""
+    variables = {"CC": str(compiler), "XFERLIB_CPU": "auto", "XFERLIB_CACHE_DIR": str(tmp_path / "cache")}
+    assert _run_program(text, **variables) == "\n"
 
 
 def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
@@ -816,7 +877,7 @@ def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system has no signals of threads")
 def test_a_long_call_in_c_hears_ctrl_c() -> None:
     kernel = elementwise(
-        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 2000) { i = i + 1; v = v * 3 + i; } y = v"
+        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 40000) { i = i + 1; v = v * 3 + i; } y = v"
     )
     out = np.zeros(1_000_000, np.int64)
 
