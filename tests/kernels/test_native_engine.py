@@ -271,6 +271,29 @@ def test_indexed_arrays_and_their_errors() -> None:
     compare(cases)
 
 
+_NEIGHBOURS = (
+    "i", "i - 1", "i + 1", "i - w", "i + w", "w + i", "i - w - 1", "i + (w + 1)", "i / w * w + i % w", "i + w - i % w",
+)  # fmt: skip
+
+
+def stencil_case(seed: int) -> Case:
+    """Products and sums of an element's neighbours, inside the edge of a matrix."""
+    rng = random.Random(seed)
+    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20)])
+    terms = [f"{rng.choice(['', '0.25f * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]" for _ in range(rng.randint(2, 6))]
+    inner = "r > 0 && r < h - 1 && c > 0 && c < w - 1"
+    text = f"int r = i / w, c = i % w; o = {inner} ? u[i] + 3 * ({' - '.join(terms)}) : 0.5f * (i + w) + i * w;"
+    kernel = elementwise("raw float32 u, int32 w, int32 h", "float32 o", text)
+    kinds = (np.dtype("f4"), int, int, np.dtype("f4"))
+    program = kernel.definition.specialize(kinds, frozenset({1, 2})).program
+    u = np.random.default_rng(seed).random(height * width, np.float32)
+    return program, u.shape, [u, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)], f"{text} w {width}"
+
+
+def test_stencils() -> None:
+    compare([stencil_case(seed) for seed in range(20)])
+
+
 def test_a_row_that_32_bits_cut() -> None:
     kernel = elementwise(
         "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"

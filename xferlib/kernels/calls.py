@@ -443,9 +443,9 @@ class HostCall(Prepared):
             return self._run_converted(given, values, is_aliased=is_aliased)
         if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
             plan.run(values)
-            self._bind_direct(plan, given)
         else:
             self._compute(is_aliased, values)
+        self._bind_direct(self._plans[is_aliased], given)
         return self._pick_result(given) if self._only is None else given[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
@@ -1246,11 +1246,14 @@ class Dispatch:
         if tracking.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
         run, values_given, values = self._caller.prepare(arguments, size)
-        if key is not None and not tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
-            known = self._runs.get(key)
-            is_another = isinstance(run, Variants) and isinstance(known, Variants)
-            self._runs.keep(key, Variants.join(run, known) if is_another else run)
-        return run(values_given, values)
+        if key is None or tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
+            return run(values_given, values)
+        known = self._runs.get(key)
+        is_another = isinstance(run, Variants) and isinstance(known, Variants)
+        self._runs.keep(key, Variants.join(run, known) if is_another else run)
+        found = run(values_given, values)
+        self._keep_direct(run)  # even where no shape comes twice
+        return found
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""

@@ -471,7 +471,7 @@ class _NativeWriter:
             return expression(node, args, math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
-        if (id(node.args[0]), id(node.args[-1])) in self.rows:
+        if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
         return expression(node, args, math, self.fast)
 
