@@ -829,7 +829,7 @@ if child:
 @needs_fork
 @pytest.mark.parametrize("module", [None, "selectors", "_lzma"])
 def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path, module: str | None) -> None:
-    """Though the fork comes while the parent's thread imports a module of one that it needs, `subprocess` or `tempfile`."""
+    """Though the fork comes while the parent's thread imports `subprocess` or `tempfile`, here a module of these."""
     importing = f"""
 import sys, threading
 has_begun, goes_on = threading.Event(), threading.Event()

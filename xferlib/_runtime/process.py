@@ -375,8 +375,10 @@ def _check_value(setting: Field[Any], value: Any) -> Any:
 # A fork while other threads of the library run: what must be whole, and the steps that a child takes first.
 
 fork_lock = threading.RLock()
-"""Held where a thread imports, or has a lock, a pipe or a file of another module open: a fork waits for its end. The child
-would find half of a module, a lock that no thread opens, or hold open what another process reads to its end."""
+"""Held where a thread imports, or has a lock or a pipe of another module open: a fork waits for its end.
+
+The child would find half of a module or a lock that no thread opens, or keep a pipe open that is read to its end."""
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=fork_lock.acquire, after_in_parent=fork_lock.release, after_in_child=fork_lock.release)
 
