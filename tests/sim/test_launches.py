@@ -297,7 +297,7 @@ _VALUES = st.one_of(
 _KEYS = st.sampled_from([1, slice(1, 3), slice(2, 2), ..., [], [0, 2], [True, False, False, True], [False] * 4])
 
 
-def _outcome(value: Any, dtype: str, key: Any, *, is_on_device: bool) -> Any:
+def _assign_anew(value: Any, dtype: str, key: Any, *, is_on_device: bool) -> Any:
     """The elements after an assignment, or the class of its error."""
     x = np.zeros(4, dtype)
     if isinstance(key, list):
@@ -319,9 +319,10 @@ def _outcome(value: Any, dtype: str, key: Any, *, is_on_device: bool) -> Any:
     st.lists(_VALUES, min_size=3, max_size=9),
 )
 def test_numbers_that_are_assigned_again_and_again_are_converted_or_refused_as_by_numpy(dtype, key, values):
-    """To no element too; and of NumPy's own numbers as of Python's, of which NumPy wraps some."""
+    """To no element too; and of NumPy's own numbers, for signed integers, as of Python's, of which NumPy cuts some."""
     with np.errstate(all="ignore"):
         for value in [each for each in values for _ in range(3)]:  # a call is made in C from the third time on
-            plain = value.item() if isinstance(value, np.generic) and np.dtype(dtype).kind in "iu" else value
-            expected = _outcome(plain, dtype, key, is_on_device=False)
-            assert _outcome(value, dtype, key, is_on_device=True) == expected, (value, key)
+            kinds = "iu" if isinstance(value, np.floating) else "i"
+            plain = value.item() if isinstance(value, np.generic) and np.dtype(dtype).kind in kinds else value
+            expected = _assign_anew(plain, dtype, key, is_on_device=False)
+            assert _assign_anew(value, dtype, key, is_on_device=True) == expected, (value, key)

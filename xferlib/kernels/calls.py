@@ -343,6 +343,8 @@ class Prepared:
         self._order = order_of_result(shape, read) if self._omitted else None
         self.direct: Direct | None = None
         """Runs plain calls of the same dtypes and any shape, once it is there."""
+        self.numbers: frozenset[int] = frozenset()
+        """The scalars that are computed from Python numbers, which C takes as these."""
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
@@ -498,7 +500,8 @@ class HostCall(Prepared):
         """Have C run calls like this one, once the program is compiled."""
         if self._wants_direct and plan.native is not None:
             self._wants_direct = False
-            kinds = {number: type(given[number]) for number in self._scalars}
+            plain = {number: given[number] for number in self._scalars}
+            kinds = {n: type(each.item() if n in self.numbers else each) for n, each in plain.items()}
             self.direct = bind_direct(
                 plan.native.kernel,
                 [each.dtype for each in self.program.params],
@@ -895,7 +898,9 @@ class Caller:
         call = self._make_call(
             special, backend, device, expanded, {numbers.parameter_of(n): infos[n] for n in infos}, size
         )
-        return numbers.wrap(_resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
+        call.numbers = numbers.parameters
+        run = _resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])
+        return numbers.wrap(run, given), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -1119,6 +1124,10 @@ class Dispatch:
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
+            if size is None and observe.active is None and not process.scopes:
+                for direct in self._known[0]:  # of whose calls C has seen positional arguments alone
+                    if (found := direct(tuple(given), None)) is not NotImplemented:
+                        return found
         else:
             given = args if out is None else (*args, *out) if type(out) is tuple else (*args, out)
         last = self._last
