@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib
@@ -32,6 +32,7 @@ from tests.kernels.test_differential import A, K, X, _outputs
 from xferlib.errors import KernelCompileError, KernelError, KernelSyntaxError, KernelTypeError, LayoutError, XferWarning
 from xferlib.kernels import elementwise, formulas, host_compiler, native_engine, native_source
 from xferlib.kernels.c_frontend.functions import FLOAT_FUNCTIONS
+from xferlib.kernels.calls import Caller
 from xferlib.kernels.formulas import PAIRS
 from xferlib.kernels.functions import CALLS, TABLE
 from xferlib.kernels.ir import Program
@@ -349,6 +350,71 @@ def both() -> Any:
         for _ in range(3):
             kernel(np.ones(3), np.ones(3), s=2.0)
     return kernel
+
+
+_NUMBERS = [
+    2,
+    -3,
+    0,
+    2.5,
+    -0.0,
+    float("nan"),
+    1e300,
+    True,
+    2**40,
+    300,
+    np.float32(2.5),
+    np.float64(1e-3),
+    np.int8(-7),
+    1j,
+]
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["f4", "f8", "i1", "u2", "f2", "c8"]), st.booleans(), st.booleans(),
+    st.lists(st.tuples(*[st.sampled_from(_NUMBERS)] * 2, st.integers(0, 9)), min_size=3, max_size=5),
+)  # fmt: skip
+def test_numbers_of_any_kind_in_turn(dtype: str, has_keyword: bool, has_out: bool, calls: list[Any]) -> None:
+    """A kernel that C has taken for some numbers gives for others what a new one gives, on arrays of any shape."""
+
+    def make() -> Any:
+        if has_keyword:
+            return elementwise(lambda x, t, *, s: x * s + (s * t + x))
+        return elementwise(lambda x, t, s: x * s + (s * t + x))
+
+    def outcome(kernel: Any, t: Any, s: Any, count: int) -> Any:
+        x = np.arange(count).astype(dtype)
+        out = {"out": np.zeros(count, dtype)} if has_out else {}
+        try:
+            found = kernel(x, t, s=s, **out) if has_keyword else kernel(x, t, s, **out)
+        except Exception as error:
+            return type(error), str(error)
+        return found.dtype, found.tobytes()
+
+    kernel = make()
+    with np.errstate(all="ignore"):
+        for t, s, count in [each for each in calls for _ in range(2)]:
+            with configured(cpu="numpy"):
+                expected = outcome(make(), t, s, count)
+            with configured(cpu="native"):
+                assert outcome(kernel, t, s, count) == expected
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_shapes_that_never_come_twice_are_not_prepared(
+    has_numbers: bool, is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = elementwise(lambda x, s: x * s + 1) if has_numbers else elementwise(lambda x: x * 2.5 + 1)
+    numbers = (2.5,) if has_numbers else ()
+    with configured(cpu="native"):
+        for count in range(1, 12):
+            if count == 3:
+                monkeypatch.setattr(Caller, "prepare", lambda *_: pytest.fail("it is prepared"))
+            x = np.arange(count, dtype="f4")
+            out = (np.zeros(count, "f4"),) if is_plain else ()
+            assert same_bits(kernel(x, *numbers, *out), x * np.float32(2.5) + np.float32(1))
 
 
 LAYOUTS = ("c", "f", "step", "back", "row", "column", "scalar", "shifted")

@@ -168,7 +168,7 @@ class HostNumbers:
 
     @property
     def parameters(self) -> frozenset[int]:
-        """The parameters that are numbers of this: those given, which the kernel does not read, and the computed ones."""
+        """The parameters for numbers: those given, which the kernel does not read, and those computed."""
         return frozenset(self.sources) | frozenset(range(self.first, self.first + len(self.uses)))
 
     def wrap(self, run: Run, given: Sequence[Any]) -> Run:
