@@ -420,6 +420,8 @@ class HostCall(Prepared):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         infos: dict[int, ArrayInfo] = args[-1]
+        special: Specialization = args[3]
+        self._in_c = special.in_c
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, HostPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
@@ -502,13 +504,12 @@ class HostCall(Prepared):
             self._wants_direct = False
             plain = {number: given[number] for number in self._scalars}
             kinds = {n: type(each.item() if n in self.numbers else each) for n, each in plain.items()}
-            self.direct = bind_direct(
-                plan.native.kernel,
-                [each.dtype for each in self.program.params],
-                self._outputs,
-                kinds,
-                None if self._is_numpy else self.backend,
-            )
+            key = self.backend.name, *kinds.values()
+            if key not in self._in_c:
+                dtypes = [each.dtype for each in self.program.params]
+                library = None if self._is_numpy else self.backend
+                self._in_c[key] = bind_direct(plan.native.kernel, dtypes, self._outputs, kinds, library)
+            self.direct = self._in_c[key]
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
