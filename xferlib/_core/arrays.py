@@ -956,13 +956,15 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     """A number as one of a dtype: as NumPy assigns it to an element.
 
     Raises:
-        OverflowError: A Python integer that the dtype does not hold.
+        OverflowError: An integer that the dtype does not hold, but for NumPy's own and an unsigned dtype, which NumPy
+            cuts; or an infinity for an integer.
+        ValueError: A NaN for an integer.
         UnsupportedDTypeError: A complex number would lose its imaginary part.
     """
     if isinstance(value, (complex, np.complexfloating)):
         check_conversion(np.result_type(value), dtype)
-    if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
-        value = value.item()
+    if (isinstance(value, np.floating) and dtype.kind in "iu") or (isinstance(value, np.integer) and dtype.kind == "i"):
+        value = value.item()  # astype would give whatever the processor does, or cut bits off
     if dtypes.small_float(dtype) is not None:
         made: Any = np.empty((), dtype)
         copy_into(made, np.asarray(value))
