@@ -798,3 +798,28 @@ def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() ->
         with pytest.raises(OverflowError):
             front.add_device(object(), -1, 0, 0, {}, {"send": -1}, 0)
         assert front.add_device(object(), -1, 0, 0, {}, {}, 0) == before + 1
+
+
+@compiled
+@pytest.mark.parametrize("failing", ["", "before", "function", "after", "before after", "function after"])
+def test_what_follows_a_call_follows_it_whatever_fails(failing: str) -> None:
+    done: list[str] = []
+
+    def step(name: str) -> Callable[[], str]:
+        def run() -> str:
+            done.append(name)
+            if name in failing.split() and done.count(name) == 1:
+                raise KeyboardInterrupt(name)
+            return name
+
+        return run
+
+    steps = [step(name) for name in ("before", "function", "after")]
+    calls: Any = driver_calls.find_calls()
+    if failing:
+        with pytest.raises(KeyboardInterrupt, match=failing.split(maxsplit=1)[0]):
+            calls.call_between(*steps)
+    else:
+        assert calls.call_between(*steps) == "function"
+    assert done.count("after") == 1 + ("after" in failing)
+    assert ("function" in done) == ("before" not in failing)

@@ -53,8 +53,8 @@ def to_device(
         tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; in subclasses of
             these, other mappings and sequences, objects of attrs and pydantic, and namespaces. NumPy's scalars are
             arrays without axes, and Python's numbers other leaves.
-        backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
-            device allocation, which lives as long as any of them.
+        backend, device, dtype, stream: As for `xferlib.to_device`. Leaves of up to 2 MiB of one call may
+            share a device allocation, which lives as long as any of them.
         copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
             arrays do, or nothing is copied.
 

@@ -243,6 +243,9 @@ class Backend(ABC):
             for number in range(run.length)
         ]
 
+    cuts_late = False
+    """Whether `cutter`'s function takes longer after a pause than to make some arrays."""
+
     def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[Array]]:
         """A function that makes such arrays in one slab after the other."""
         return lambda slab: self.subarrays(slab, runs)

@@ -143,6 +143,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
         ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_is_crowded", size),
+        ("xf_rouse", None, number, number),
         ("xf_collect", None, pointer, number, number, pointer),
         ("xf_host_copy", None, layout, pointer, pointer, number, size, *[number] * 4),
         ("xf_fill", None, *filling),
@@ -263,6 +264,7 @@ def find_calls() -> Any:
     - ``locate(arrays, offsets, address)``: how many of them are not plain bytes in C order; the `Part` at the address
       of each of the others is written.
     - ``address(array)``: where it lies; 0 if not in C order.
+    - ``call_between(before, function, after)``: the function's result; ``after`` is called whatever fails, Ctrl-C too.
     - ``lend(type, free, dead)``: a lease, of a subclass of `lease_type`, of the last of the free blocks, or None. It is
       a buffer over the block's memory. Its death puts the block into the list, or into the queue of dead ones if the
       block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and ``user``, which becomes a

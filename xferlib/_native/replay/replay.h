@@ -145,6 +145,7 @@ typedef struct device_entry {
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
     int (*is_crowded)(void);
+    void (*rouse)(int64_t, int64_t);                                            /* xf_rouse() */
     /* What calls have found out. */
     unsigned in_vain, behind_in_vain; /* uploads since a wait for the stream, before or behind one, was in vain; 0: none was */
     struct prepared *ways[WAYS_KEPT]; /* by the form's hash */
