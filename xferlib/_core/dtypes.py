@@ -166,6 +166,12 @@ def refuse_saturation(dtype: DType) -> None:
         )
 
 
+def saturates_itself(dtype: DType) -> bool:
+    """Whether a float8 has numbers that a conversion to itself with ``saturate=True`` changes: its infinities."""
+    form = small_float(dtype)
+    return form is not None and form.beyond != form.nan
+
+
 def float_info(dtype: DType) -> Any:
     """``numpy.finfo``, or that of ml_dtypes, of a float or complex dtype."""
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
