@@ -325,6 +325,35 @@ def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
         assert_same(out, expected, seed)
 
 
+OWN: dict[str, Callable[[Any], Any]] = {
+    **{each.__name__: each for each in (np.exp, np.expm1, np.tanh, np.log, np.log1p, np.sin, np.cos, np.arctan)},
+    **{each.__name__: each for each in (np.arcsin, np.arccos, np.arctanh)},
+    "rsqrt": lambda x: 1 / np.sqrt(x), "signs": lambda x: -abs(x), "both": lambda x: np.exp(-abs(x)) * np.sin(-x),
+}  # fmt: skip
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("name", OWN)
+def test_a_function_of_all_numbers_in_cuda_source(name: str) -> None:
+    x, function = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16), OWN[name]
+    kernel = elementwise(lambda x: function(x))
+    with configured(cpu="numpy"):
+        expected = np.asarray(kernel(x))
+    program = store_bits(kernel.definition.specialize((BFLOAT16,), frozenset()).program)
+    found = np.zeros(x.shape, np.uint16)
+    emulated.run_on_cuda(program, x.shape, {0: view_bits(x).copy(), 1: found})
+    assert_same(found.view(BFLOAT16), expected)
+
+
+def test_signs_need_no_conversion() -> None:
+    """A GPU converts at a quarter of the rate of other operations, or less."""
+    kernel = elementwise(lambda x: -abs(x))
+    program = store_bits(kernel.definition.specialize((BFLOAT16,), frozenset()).program)
+    assert not {"narrow", "abs", "neg"} & {node.op for node in program.nodes}
+    x = np.array([1, -2, 0, -0.0, np.inf, np.nan], BFLOAT16)
+    assert_same(np.asarray(kernel(x)), np.array([-1, -2, -0.0, -0.0, -np.inf, np.nan], BFLOAT16))
+
+
 @needs_compiler
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("library", ["numpy", "torch"])

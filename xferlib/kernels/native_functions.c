@@ -1306,3 +1306,15 @@ static inline float xf_cos_bf16(float x, int *flag) {
 
 //: arctan_bf16: arctan_f16
 static inline float xf_arctan_bf16(float x) { return xf_arctan_f16(x); }
+
+//: arcsin_bf16: arcsin_f16
+static inline float xf_arcsin_bf16(float x) { return xf_arcsin_f16(x); }
+
+//: arccos_bf16: arccos_f16
+static inline float xf_arccos_bf16(float x) { return xf_arccos_f16(x); }
+
+//: arctanh_bf16: arctanh_f16
+static inline float xf_arctanh_bf16(float x) { return xf_arctanh_f16(x); }
+
+//: rsqrt_bf16: rsqrt_f16
+static inline float xf_rsqrt_bf16(float x) { return xf_rsqrt_f16(x); }

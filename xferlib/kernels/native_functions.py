@@ -23,10 +23,12 @@ from xferlib.kernels.small_floats import is_bfloat16
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
-OF_BFLOAT16 = frozenset({"exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan"})
+OF_BFLOAT16 = frozenset({
+    "exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan", "arcsin", "arccos", "arctanh", "rsqrt",
+})  # fmt: skip
 """Those that have a text for operands of bfloat16 too."""
 OF_HALF = OF_BFLOAT16 | {
-    "exp2", "sinh", "cosh", "log2", "log10", "arccosh", "arctanh", "arcsin", "arccos", "cbrt", "rsqrt", "erf",
+    "exp2", "sinh", "cosh", "log2", "log10", "arccosh", "cbrt", "erf",
 }  # fmt: skip
 """Those that have one for operands of float16."""
 _ENDING = "_bf16"
@@ -68,18 +70,14 @@ def expand(program: Program) -> Program:
     Their operands are float32, which hold numbers of float16. Likewise of bfloat16, whose numbers are integers here.
     """
     program = formulas.expand(program)
-    if not any(_is_of_half(node) or _is_of_bfloat16(node) for node in program.nodes):
+    if not any(_is_of_half(node) or is_of_bfloat16(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
         if _is_of_half(node):
             call = node.args[0]
             return b.emit("call", FLOAT16, (b.cast(copies[id(call.args[0].args[0])], FLOAT32),), call.attr)
-        if _is_of_bfloat16(node):
-            call = node.args[0]
-            own = b.emit("call", FLOAT32, (copies[id(call.args[0])],), call.attr + _ENDING)
-            return b.emit(node.op, node.dtype, (own,))
-        return None
+        return call_of_bfloat16(b, node, copies) if is_of_bfloat16(node) else None
 
     return formulas.rebuild(program, replacement)
 
@@ -92,12 +90,20 @@ def _is_of_half(node: Node) -> bool:
     return is_own and call.args[0].op == "cast" and call.args[0].args[0].dtype == FLOAT16
 
 
-def _is_of_bfloat16(node: Node) -> bool:
+def is_of_bfloat16(node: Node) -> bool:
+    """Whether a node is a call of a function with a text for bfloat16, rounded to that, and so is its operand."""
     if node.op != "narrow":
         return False
     call = node.args[0]
     is_own = call.op == "call" and call.dtype == FLOAT32 and call.attr in OF_BFLOAT16
     return is_own and is_bfloat16(call.args[0])
+
+
+def call_of_bfloat16(b: Builder, node: Node, copies: dict[int, Node]) -> Node:
+    """Such a node by that text."""
+    call = node.args[0]
+    own = b.emit("call", FLOAT32, (copies[id(call.args[0])],), call.attr + _ENDING)
+    return b.emit(node.op, node.dtype, (own,))
 
 
 def split_call(node: Node) -> tuple[str, str]:
@@ -127,7 +133,7 @@ def text(names: Iterable[str]) -> str:
 
 
 def halves_text(names: Iterable[str]) -> str:
-    """The functions ``xf_NAME_f16`` alone, without what all of the text is based on."""
-    sections = _sections()
-    wanted = collect_sections(sections, [f"{each}_f16" for each in names])
-    return "".join(sections[each][1] for each in wanted if each not in ("base", "sqrt"))
+    """Functions of float16 and bfloat16 by the names of their sections, without those of float32 and the base of all."""
+    base = {"base", "sqrt", *NAMES}
+    sections = {each: (tuple(set(needs) - base), body) for each, (needs, body) in _sections().items()}
+    return "".join(sections[each][1] for each in collect_sections(sections, names))
