@@ -177,6 +177,15 @@ def float_info(dtype: DType) -> Any:
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
 
 
+def ask_isdtype(dtype: Any, kind: Any, otherwise: Callable[[Any, Any], Any]) -> bool:
+    """The Array API's ``isdtype`` of dtypes that NumPy has not; of others by a library's function."""
+    if not isinstance(dtype, np.dtype) or not (is_foreign(dtype) or not is_numpys(dtype)):
+        return bool(otherwise(dtype, kind))
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    of_floats = ("real floating", "numeric") if kind_of(dtype) == "f" else ()
+    return any(each in of_floats if isinstance(each, str) else dtype == each for each in kinds)
+
+
 def is_stored(dtype: DType) -> bool:
     """Whether a dtype only moves."""
     return _names.get(dtype, "") in STORED

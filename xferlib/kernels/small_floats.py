@@ -152,7 +152,7 @@ def _fit_double(b: Builder, x: Node) -> Node:
 
 
 _OF_SIGNS = {"abs": ("and", 0x7FFF), "neg": ("xor", 0x8000)}
-"""What only changes the sign of a bfloat16, which needs no conversions: they take longer than all else in short kernels."""
+"""Changes of the sign of a bfloat16, which need no conversions: those take longer than all else in short kernels."""
 
 
 def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
