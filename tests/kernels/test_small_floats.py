@@ -327,22 +327,27 @@ def test_random_expressions_are_the_same_in_cuda_source(seeds: range) -> None:
 
 OWN: dict[str, Callable[[Any], Any]] = {
     **{each.__name__: each for each in (np.exp, np.expm1, np.tanh, np.log, np.log1p, np.sin, np.cos, np.arctan)},
-    **{each.__name__: each for each in (np.arcsin, np.arccos, np.arctanh)},
-    "rsqrt": lambda x: 1 / np.sqrt(x), "signs": lambda x: -abs(x), "both": lambda x: np.exp(-abs(x)) * np.sin(-x),
+    **{each.__name__: each for each in (np.arcsin, np.arccos, np.arctanh, np.exp2, np.log2, np.log10)},
+    "signs": lambda x: -abs(x), "both": lambda x: np.exp(-abs(x)) * np.sin(-x),
 }  # fmt: skip
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("name", OWN)
-def test_a_function_of_all_numbers_in_cuda_source(name: str) -> None:
-    x, function = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16), OWN[name]
-    kernel = elementwise(lambda x: function(x))
+@needs_compiler
+@pytest.mark.parametrize("name", [*OWN, "erf", "rsqrt"])
+def test_a_function_of_all_numbers_in_cuda_source_and_c(name: str) -> None:
+    x, function = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16), OWN.get(name)
+    snippet = f"y = {name}(x)"
+    kernel = elementwise(lambda x: function(x)) if function else elementwise("bfloat16 x", "bfloat16 y", snippet)
     with configured(cpu="numpy"):
         expected = np.asarray(kernel(x))
-    program = store_bits(kernel.definition.specialize((BFLOAT16,), frozenset()).program)
+    dtypes_ = (BFLOAT16,) * (1 if function else 2)
+    program = store_bits(kernel.definition.specialize(dtypes_, frozenset()).program)
     found = np.zeros(x.shape, np.uint16)
     emulated.run_on_cuda(program, x.shape, {0: view_bits(x).copy(), 1: found})
     assert_same(found.view(BFLOAT16), expected)
+    with configured(cpu="native"):
+        assert_same(np.asarray(kernel(x)), expected)
 
 
 def test_signs_need_no_conversion() -> None:

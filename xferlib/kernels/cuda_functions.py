@@ -65,7 +65,7 @@ def narrow_calls(program: Program) -> Program:
     find = _find_rounded if program.math == "exact" else _find_special
 
     def has_own(node: Node) -> bool:
-        return program.math == "exact" and native_functions.is_of_bfloat16(node)
+        return program.math == "exact" and native_functions.find_bfloat16(node) is not None
 
     if not any(find(node) or has_own(node) for node in program.nodes):
         return program
