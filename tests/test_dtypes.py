@@ -285,7 +285,8 @@ def test_what_cannot_saturate_on_the_way_is_refused() -> None:
             call(x, dtype="int8", saturate=True, copy=False)
         with pytest.raises(ArgumentError, match="copy='bad'"):
             call(x, dtype="float8_e5m2", saturate=True, copy="bad")
-    with pytest.raises(UnsupportedDTypeError, match=r"tree\['b'\]\[0\] \(ndarray\): saturate=True with dtype='float32'"):
+    where = r"tree\['b'\]\[0\] \(ndarray\): saturate=True with dtype='float32'"
+    with pytest.raises(UnsupportedDTypeError, match=where):
         xl.tree.to_device({"a": x.astype("float8_e5m2"), "b": [x]}, saturate=True)
     loops: list[Any] = [xl.prefetch, lambda x, **words: xl.stream_map(np.abs, x, chunk_rows=1, **words)]
     for call in loops:

@@ -868,7 +868,7 @@ def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
 
 
 def ask_finfo(of: Any, otherwise: Callable[[Any], Any]) -> Any:
-    """The Array API's ``finfo`` of a small float, or of an array or the name of one; of others by a library's function."""
+    """The Array API's ``finfo`` of a small float, an array of one, or its name; of others by a library's function."""
     found = getattr(of, "dtype", of)
     if isinstance(found, str):
         found = dtypes.find(found)
