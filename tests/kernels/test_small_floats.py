@@ -13,6 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels import compiled, emulated, targets
+from xferlib._transfer.on_device import plan_conversion
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
 from xferlib.kernels.elementwise import cast_into
@@ -127,6 +128,33 @@ def test_a_conversion_on_a_device_has_the_bits_of_the_hosts(engine: targets.Targ
         assert_same(found, expected)
     else:
         np.testing.assert_array_equal(bits_of(found), bits_of(expected))
+
+
+OF_TRANSFERS = [
+    (one, two)
+    for small in ("bfloat16", "float8_e4m3fn", "float8_e5m2fnuz")
+    for other in ("float64", "float16", "int64", "uint64", "int8", "bool", "float8_e5m2")
+    for one, two in ((small, other), (other, small))
+    if one != "bool"
+]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("given", "wanted"), OF_TRANSFERS)
+def test_the_kernel_of_a_transfer_converts_as_the_host_does(given: str, wanted: str) -> None:
+    """The kernel that C launches for a transfer which comes again, run on the CPU."""
+    x, dtype = patterns(given, np.random.default_rng(3)), promotion.check_dtype(wanted)
+    expected = np.empty(x.shape, dtype)
+    promotion.copy_into(expected, x)
+    launch = plan_conversion(x.shape, (dtype.itemsize,), (x.itemsize,), x.dtype, dtype)
+    assert launch is not None
+    found = np.zeros(expected.nbytes, np.int8)
+    kernel = xl.raw_module(launch.source).get_function(launch.name)
+    kernel((launch.blocks,), launch.block, (found, x.view(np.int8).copy(), *map(np.int64, launch.args)))
+    if dtype.kind in "iub":
+        np.testing.assert_array_equal(found.view(dtype), expected)
+    else:
+        assert_same(found.view(dtype), expected)
 
 
 @pytest.mark.parametrize("wanted", [name for name, dtype in SMALL.items() if dtype.itemsize == 1])

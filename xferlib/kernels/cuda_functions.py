@@ -121,7 +121,7 @@ def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
 
 
 def section_of(node: Node) -> str:
-    """The section of ``native_functions.c`` for a call with float16 or bfloat16 as operand and result; empty if none."""
+    """The section of ``native_functions.c`` for a call with float16 or bfloat16 as operand and result; or empty."""
     name, kind = native_functions.split_call(node)
     if kind == "bfloat16":
         return f"{name}_bf16"

@@ -147,7 +147,7 @@ def text(names: Iterable[str]) -> str:
 
 
 def halves_text(names: Iterable[str]) -> str:
-    """Functions of float16 and bfloat16 by the names of their sections, without those of float32 and the base of all."""
+    """Functions of float16 and bfloat16 by the names of their sections, without those of float32 and their base."""
     base = {"base", "sqrt", *NAMES}
     sections = {each: (tuple(set(needs) - base), body) for each, (needs, body) in _sections().items()}
     return "".join(sections[each][1] for each in collect_sections(sections, names))
