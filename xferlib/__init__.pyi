@@ -596,7 +596,14 @@ def to_device(
 ) -> DeviceArray: ...
 @overload
 def to_device_async(
-    x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None, out: _A
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: _A,
+    saturate: bool = False,
 ) -> Transfer[_A]: ...
 @overload
 def to_device_async(
@@ -607,6 +614,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[_HostArray]: ...
 @overload
 def to_device_async(
@@ -617,6 +625,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[torch.Tensor]: ...
 @overload
 def to_device_async(
@@ -627,6 +636,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[cupy.ndarray]: ...
 @overload
 def to_device_async(
@@ -637,6 +647,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[GPUArray]: ...
 @overload
 def to_device_async(
@@ -647,6 +658,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[sim.SimArray]: ...
 @overload
 def to_device_async(
@@ -657,6 +669,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[DeviceArray]: ...
 @overload
 def zeros(

@@ -867,6 +867,15 @@ def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
     return FloatLimits(info.bits, eps, most, least, normal, dtype)
 
 
+def ask_finfo(of: Any, otherwise: Callable[[Any], Any]) -> Any:
+    """The Array API's ``finfo`` of a small float, an array of one, or its name; of others by a library's function."""
+    found = getattr(of, "dtype", of)
+    if isinstance(found, str):
+        found = dtypes.find(found)
+    is_small = isinstance(found, np.dtype) and (dtypes.is_foreign(found) or not dtypes.is_numpys(found))
+    return float_limits(found) if is_small else otherwise(of)
+
+
 class UniqueAll(NamedTuple):
     """The result of ``unique_all``."""
 

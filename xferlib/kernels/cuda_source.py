@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import cuda_functions
+from xferlib.kernels import cuda_functions, native_functions
 from xferlib.kernels.float64_functions import Float64Function, float64_function, is_own
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES
@@ -291,6 +291,9 @@ def is_in_steps(node: Node, math: str) -> bool:
 
 def steps_name(node: Node) -> str:
     """The end of the names of a call's steps."""
+    name, kind = native_functions.split_call(node)
+    if kind == "bfloat16":
+        return f"bf16_{name}"
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
@@ -301,7 +304,8 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     if is_in_steps(node, math):
         return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
     if math == "exact" and cuda_functions.is_certain(node):
-        return f"xf_half(xf_{name}_of_half({args[0]}))"
+        found = f"xf_{cuda_functions.section_of(node)}({args[0]})"
+        return found if node.dtype == FLOAT32 else f"xf_half({found})"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -674,10 +678,10 @@ def _needs_integer(node: Node) -> bool:
 def _exact_functions(programs: Iterable[Program]) -> str:
     """The text of the float32 functions that the programs need correctly rounded."""
     calls = [node for each in programs if each.math == "exact" for node in each.nodes if node.op == "call"]
-    names = {str(node.attr) for node in calls if node.dtype == FLOAT32}
-    certain = {str(node.attr) for node in calls if cuda_functions.is_certain(node)}
-    halves = {str(node.attr) for node in calls if node.dtype == FLOAT16 and not cuda_functions.is_certain(node)}
-    return cuda_functions.text(names, halves, certain)
+    small = {section for node in calls if (section := cuda_functions.section_of(node))}
+    others = [node for node in calls if not cuda_functions.section_of(node)]
+    names, halves = ({str(node.attr) for node in others if node.dtype == each} for each in (FLOAT32, FLOAT16))
+    return cuda_functions.text(names, halves, small)
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
