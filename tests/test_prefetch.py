@@ -445,7 +445,7 @@ def test_a_torch_data_loader_is_a_source() -> None:
 # --- the end
 
 
-def ends(prefetcher: xl.Prefetcher) -> None:
+def ends(prefetcher: xl.Prefetcher[Any]) -> None:
     """The thread that reads for a prefetcher ends."""
     feed: Any = prefetcher._feed
     thread = feed.thread
@@ -896,15 +896,90 @@ def test_rows_that_cannot_be_cut_and_workers_without_numbers_are_refused() -> No
     for size in (0, -1, 1.5, "2"):
         with pytest.raises(e.ArgumentError, match="batch_size="):
             xl.prefetch(x, batch_size=size)  # type: ignore[arg-type]
-    with pytest.raises(e.UnsupportedArrayError, match="there is float"):
-        xl.prefetch([x, 2.0], batch_size=2)
+    for alone in (2.0, "ab", (x, 2.0)):
+        with pytest.raises(e.UnsupportedArrayError, match="there is (float|str)"):
+            xl.prefetch(alone, batch_size=2)  # type: ignore[arg-type]
     with pytest.raises(e.LayoutError, match=r"arrays of \[4, 3\] rows"):
-        xl.prefetch([x, x[:3]], batch_size=2)
+        xl.prefetch((x, x[:3]), batch_size=2)
     for count in (0, 1.5, 1 << 20):
         with pytest.raises(e.ArgumentError, match="workers="):
             xl.prefetch([x], workers=count)  # type: ignore[arg-type]
     with pytest.raises(e.ArgumentError, match="which generator has not"):
         xl.prefetch((each for each in [x]), workers=2)
+    with pytest.raises(e.ArgumentError, match="which generator has not"):
+        xl.prefetch((each for each in [x]), batch_size=2, workers=2)
+
+
+LEAF = st.tuples(
+    st.sampled_from(["float32", "int16", "bool", "number", "text"]), st.lists(st.integers(0, 3), max_size=2)
+)
+
+
+def item_of(leaves: list[tuple[str, list[int]]], number: int, memory: list[Any]) -> Any:
+    """The item of a number: a dict of arrays, which lie in ``memory`` where that is not empty, of numbers and texts."""
+    item: dict[str, Any] = {}
+    for place, (kind, shape) in enumerate(leaves):
+        if kind in ("number", "text"):
+            item[str(place)] = [number / 2, f"{number}"][kind == "text"]
+            continue
+        value = np.arange(np.prod(shape)).reshape(shape) + number + place
+        if len(memory) <= place:
+            memory += [np.empty(0)] * (place + 1 - len(memory))
+        if memory[place].shape != value.shape or memory[place].dtype != kind:
+            memory[place] = np.empty(shape, kind)
+        memory[place][...] = value
+        item[str(place)] = memory[place]
+    return item
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(LEAF, min_size=1, max_size=3), st.integers(0, 12), st.integers(1, 5),
+    st.sampled_from(["a list", "a data set", "a generator", "a set of workers"]),
+)  # fmt: skip
+def test_items_are_stacked_into_batches(
+    leaves: list[tuple[str, list[int]]], count: int, size: int, source: str
+) -> None:
+    """As by NumPy's stack, also where the source fills the same arrays again; of a text a batch has a list."""
+    items = [item_of(leaves, number, []) for number in range(count)]
+    memory: list[Any] = []
+    given: Any = {
+        "a list": items,
+        "a data set": Items(count, lambda number: item_of(leaves, number, memory)),
+        "a generator": (item_of(leaves, number, memory) for number in range(count)),
+        "a set of workers": Items(count, lambda number: items[number]),
+    }[source]
+    with xl.prefetch(given, batch_size=size, workers=3 if source == "a set of workers" else None) as batches:
+        found = list(batches)
+        if source != "a generator":
+            assert len(batches) == len(found) == len([*batches])
+    assert len(found) == -(-count // size)
+    for number, batch in enumerate(found):
+        chosen = items[number * size : (number + 1) * size]
+        assert batch.keys() == chosen[0].keys()
+        for place, (kind, _) in enumerate(leaves):
+            column = [item[str(place)] for item in chosen]
+            if kind == "text":
+                assert batch[str(place)] == column
+            else:
+                assert_same_bits(xl.to_host(batch[str(place)]), np.stack(column))
+
+
+def test_items_that_differ_are_refused_in_their_place() -> None:
+    """Columns in a list among them, which are no items."""
+    x, y = np.zeros((4, 2)), np.zeros(4, "int64")
+    for items, match in (
+        ([x, x, x[:3]], r"item is an array of shape \(3, 2\).*batch_size stacks items that are alike"),
+        ([x, y], r"columns of a data set are a tuple, \(X, y\)"),
+        ([{"a": x}, {"b": x}], r"consists of item\['b'\], and those before of item\['a'\]"),
+        ([x, "text"], "item is str in one item of a batch, and an array in others"),
+        ([("text", x), (x, x)], r"item\[0\] is ndarray in one item|item\[0\] is an? .*array"),
+    ):
+        with pytest.raises(e.LayoutError, match=match):
+            list(xl.prefetch(items, batch_size=3))
+    if xl.get_device().kind != "cpu":
+        with pytest.raises(e.UnsupportedArrayError, match="batch_size stacks items on the host"):
+            list(xl.prefetch([xl.zeros(3)], batch_size=3))
 
 
 @pytest.mark.parametrize("workers", [None, 2])

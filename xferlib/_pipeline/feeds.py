@@ -31,7 +31,7 @@ from xferlib._pipeline.batches import READ_HERE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
-from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
+from xferlib._runtime.threads import PATIENCE_S, Handed, OwnThread, deferred, is_followed
 from xferlib._transfer import replay
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
@@ -486,7 +486,7 @@ class ThreadedFeed(Feed):
         """Return the oldest batch that has not been handed out."""
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
-                self._changed.wait()
+                self._changed.wait(PATIENCE_S)  # Ctrl-C just before CPython blocks is seen only after it
             if self._is_closed:
                 self._refuse_closed()
             if self._ready:

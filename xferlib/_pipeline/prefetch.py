@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
 from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
-from xferlib._pipeline.readers import Readers, count_workers, cut_batches
+from xferlib._pipeline.readers import Readers, count_workers, make_batches
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
@@ -32,15 +32,19 @@ from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, qu
 if TYPE_CHECKING:
     from typing import Never
 
+    from xferlib._api.device_array import DeviceArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
     from xferlib._pipeline.feeds import Feed
 
 
+Batch_co = TypeVar("Batch_co", covariant=True)
+R = TypeVar("R")
+
 # `Prefetcher`: the iterator that `prefetch` makes, over one feed for each iteration.
 
 
-class Prefetcher(ProcessBound, Iterator[Any]):
+class Prefetcher(ProcessBound, Iterator[Batch_co]):
     """Batches on a device, made by `prefetch`: an iterator and a context manager.
 
     Over a list, or anything else that gives its items again, each ``for`` but the first begins anew, and drops what the
@@ -66,7 +70,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._finalizer.atexit = False
         feed.start()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch_co]:
         if self._again is None:
             if self._has_ended:
                 raise ClosedError(
@@ -85,7 +89,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         calls = replay.batch_calls()
         return iteration if reader is None or calls is None else calls.iterate(reader, iteration.__next__)
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Batch_co]:
         return iterate(self)
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
@@ -94,10 +98,12 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._has_ended = False
         self._use(begin())
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Batch_co:
+        batch: Batch_co
         reader = self._feed.reader
         if reader is not None and (sent := reader.take_in_turn()) is not None:
-            return sent
+            batch = sent
+            return batch
         try:
             batch = self._feed.next()
         except BaseException as error:
@@ -130,7 +136,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._is_closed = True
         self._feed.close(waits=True)
 
-    def __enter__(self) -> Prefetcher:
+    def __enter__(self) -> Prefetcher[Batch_co]:
         return self
 
     def __exit__(
@@ -150,7 +156,7 @@ class _Iteration(Iterator[Any]):
 
     __slots__ = ("_feed", "_prefetcher")
 
-    def __init__(self, prefetcher: Prefetcher, feed: Feed | Rotation) -> None:
+    def __init__(self, prefetcher: Prefetcher[Any], feed: Feed | Rotation) -> None:
         self._prefetcher = prefetcher
         self._feed = feed
 
@@ -305,8 +311,32 @@ class Numbered(Protocol):
     def __getitem__(self, number: Any, /) -> Any: ...
 
 
+@overload
 def prefetch(
-    batches: Iterable[Any] | Numbered,
+    batches: Iterable[Any] | Numbered, *, depth: int = 2, device: DeviceSpec = None,
+    transform: Callable[[Any], R], stream: Any = None, devices: Any = None,
+    batch_size: int | None = None, workers: int | None = None,
+) -> Prefetcher[R]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: DeviceArray, *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int, workers: int | None = None,
+) -> Prefetcher[DeviceArray]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: tuple[DeviceArray, DeviceArray], *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int, workers: int | None = None,
+) -> Prefetcher[tuple[DeviceArray, DeviceArray]]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: Iterable[Any] | Numbered, *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int | None = None, workers: int | None = None,
+) -> Prefetcher[Any]: ...  # fmt: skip
+def prefetch(
+    batches: Any,
     *,
     depth: int = 2,
     device: DeviceSpec = None,
@@ -316,7 +346,7 @@ def prefetch(
     batch_size: int | None = None,
     workers: int | None = None,
     **unknown: Never,
-) -> Prefetcher:
+) -> Prefetcher[Any]:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
 
     Each batch is ordered on the stream that is current when it is taken: that stream waits for the
@@ -350,8 +380,11 @@ def prefetch(
             the stream of the copies and in the thread that reads, where the library's operations follow a
             stream; on PyCUDA it runs when the batch is handed out. For work on the host give
             ``map(function, batches)``.
-        batch_size: ``batches`` are rows to be cut: an array, a memory map, a zarr or h5py array, or a tree of them with
-            as many rows each, such as ``(X, y)``. Batch n has the rows from ``n * batch_size`` on.
+        batch_size: Makes batches of rows or of items: batch n has those from ``n * batch_size`` on. The rows of an
+            array, a memory map, a zarr or h5py array, or a tree of them with as many rows each, such as ``(X, y)``, are
+            cut. The items of a list, of an object with ``[]`` and ``len()``, such as a torch ``Dataset``, or of any
+            other iterable are stacked on the host: arrays, numbers, or trees of them, which are alike; of other leaves
+            a batch has a list.
         workers: Threads that read items by their numbers, several at a time, of a data set whose ``[]`` decodes a
             picture, or of rows that are cut from files. Items come in their order, ``depth + workers`` of them are
             ahead on the host, and an error is raised in its item's place. One thread reads if omitted.
@@ -378,12 +411,13 @@ def prefetch(
         )
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
+    given_batches: Any = batches
     if batch_size is not None:
-        batches = cut_batches(batches, batch_size)
+        batches = make_batches(batches, batch_size)
     else:
         _refuse_single(batches)
         _refuse_columns(batches)
-    threads = count_workers(workers, batches)
+    threads = count_workers(workers, batches, given_batches)
     targets = _targets(device, devices, stream)
     for target in targets:
         registry.part_of(target).attach(target)

@@ -257,7 +257,7 @@ reset_in_child(deferred._reset)
 # `_lock` protects the count of threads inside, whether one found nothing more to do, and whether the job is over. It is
 # held for a few assignments, never during a step or `finish`. `take` needs no lock: advancing the counter is atomic.
 
-_PATIENCE_S = 0.05
+PATIENCE_S = 0.05
 """The longest time in seconds for which a wait may put off Ctrl-C."""
 
 
@@ -414,7 +414,7 @@ class Job(Handed):
         while not self.is_over:
             left_s = until_s - time.monotonic()
             with deferred:  # or the latch might be acquired without being known to be
-                if self._latch.acquire(timeout=min(max(left_s, 0.0), _PATIENCE_S)):
+                if self._latch.acquire(timeout=min(max(left_s, 0.0), PATIENCE_S)):
                     self._latch.release()
                     return True
             if left_s <= 0:
