@@ -46,6 +46,7 @@ from xferlib.testing import (
     assert_same_bits,
     batches_read_by,
     configured,
+    cores,
     forced,
     fresh_registry,
     in_python,
@@ -1048,6 +1049,53 @@ def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_th
         direct.machine.progresses_on_query = True
     for one, other in zip(found, expected, strict=True):
         assert_same_bits(to_host(one), other)
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_their_copies(
+    direct: Any, data: Any
+) -> None:
+    """The source of a generator may be changed as soon as the next is asked for, that of a list once all are there."""
+    counts = data.draw(st.lists(st.sampled_from([1, 100, 9_000, 60_000, 200_000, 262_144, 300_000]), max_size=12))
+    is_list, core_count = data.draw(st.booleans(), "list"), data.draw(st.sampled_from([2, 16]), "cores")
+    taken = data.draw(st.integers(0, len(counts)), "taken")
+    end = data.draw(st.sampled_from(["none", "close", "drop"]))
+    is_late = data.draw(st.booleans(), "late")
+    streams = [direct._here(), direct.stream_create(direct.devices()[0], non_blocking=True, priority=0)]
+    items = [np.full(count, number, np.float32) for number, count in enumerate(counts)]
+
+    def source() -> Any:
+        for item in items:
+            yield item
+            item[:] = -1
+
+    with pytest.MonkeyPatch.context() as patched, cores(core_count), batches_read_by("consumer"):
+        _forget_simulator(patched)
+        ahead = xl.prefetch(items if is_list else source(), device=HERE)
+        direct.machine.progresses_on_query = not is_late
+        direct.seen.clear()
+        try:
+            found = []
+            for _ in range(taken):
+                direct.stream_use(data.draw(st.sampled_from(streams)))
+                found.append(next(ahead))
+            if end == "close":
+                ahead.close()
+            elif end == "drop":
+                del ahead
+            if end != "none":
+                for item in items:
+                    item[:] = 77  # no thread reads it, nor its copy
+        finally:
+            direct.machine.progresses_on_query = True
+            direct.stream_use(streams[0])
+        if not is_list or 300_000 not in counts:  # which Python sends ahead, and what comes behind it
+            assert not direct.seen  # the driver's own copies of ordinary memory
+        for stream in streams:
+            direct.stream_synchronize(stream)
+        for number, batch in enumerate(found):
+            assert_same_bits(to_host(batch), np.full(counts[number], number, np.float32))
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:
