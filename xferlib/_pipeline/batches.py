@@ -180,7 +180,7 @@ class SideStreamUploader:
         calls = staging.calls_of(backend, stream)
         if calls is None or not calls.query or plan.forced() is not None:
             return None
-        size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)
+        size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)  # few steps for arrays that grow
         count = min(self._depth, _MOST_BUFFERS)
         try:
             memory = self._pool._lend((count * size,), np.dtype(np.uint8))

@@ -684,7 +684,7 @@ class ListFeed(Feed):
         self._items = items
         self._stream: RawStream | None = None
         """On which pinned sources are read that no event follows yet."""
-        self.reader = self._new_reader(items, None, None, [], DIRECT_MOST)
+        self.reader = self._new_reader(items, None, None, [], 4 * DIRECT_MOST)
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:

@@ -36,6 +36,7 @@ typedef struct {
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, most, followed; /* batches handed out; bytes of the largest array; pinned sources that may be without an event */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
+    Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
 } Reader;
 
@@ -43,6 +44,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *reader, *fallback;
 } Iteration;
+
+enum { HIDDEN = 3 }; /* a thread pays once it would have for 3 batches in turn: any one may be late by chance, as the first is */
 
 static PyObject *reader_type, *iteration_type;
 
@@ -183,6 +186,8 @@ static int have_buffers(Reader *r, PyObject *item)
     if (found.count && !PyErr_Occurred()) {
         PyObject *before = l->kept;
         Py_INCREF(found.kept);
+        found.is_behind = l->is_behind;
+        found.patience_ns = r->hidden_ns;
         *l = found;
         Py_XDECREF(before);
     }
@@ -197,7 +202,7 @@ static void fill_ahead(Reader *r)
     PyObject *item;
     description d;
     int status;
-    if (!l->is_in_use || !r->items || l->filling || !(item = read_item(r)))
+    if (!l->is_in_use || l->is_behind || !r->items || l->filling || !(item = read_item(r)))
         return;
     if (is_of(item, replay.ndarray) && xf_describe_host(item, &d) && d.is_c && !d.is_swapped && d.nbytes > l->shared_from &&
         d.nbytes <= l->nbytes && !xf_is_lent(item)) {
@@ -217,6 +222,7 @@ int xf_send_through(const device_copy *c)
     const description *host = c->host;
     char *memory = l->at[l->next].memory;
     void *event = l->at[l->next].event, *filling, *stream = c->on->handle;
+    long long begun;
     int error;
     if (l->source != c->source)
         end_filling(l);
@@ -224,7 +230,9 @@ int xf_send_through(const device_copy *c)
     l->filling = NULL;
     l->next = (l->next + 1) % l->count;
     Py_BEGIN_ALLOW_THREADS
+    begun = now_ns();
     error = filling ? 0 : l->wait(event);
+    l->is_behind |= now_ns() - begun > l->patience_ns;
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
@@ -257,7 +265,10 @@ static PyObject *take(Reader *r)
         long long rest;
         begun = now_ns();
         rest = begun - r->left_ns;
-        r->is_hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns;
+        if (r->number != r->judged)
+            r->hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns ? r->hidden + 1 : 0;
+        r->judged = r->number;
+        r->is_hidden = r->hidden >= HIDDEN;
         if (r->is_hidden)
             return NULL;
     }
@@ -438,6 +449,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->followed = followed;
     r->hidden_ns = hidden_ns;
     r->is_open = 1;
+    r->judged = -1;
     return (PyObject *)r;
 }
 

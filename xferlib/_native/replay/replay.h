@@ -162,7 +162,7 @@ typedef struct {
 
 enum { MOST_BUFFERS = 4 };
 
-typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python fills in all but the last five */
+typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `shared_from` */
     PyObject *kept; /* what the addresses are of; NULL: there is none */
     Py_ssize_t nbytes; /* of each buffer */
     int count;
@@ -178,6 +178,8 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
     Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
     int next; /* buffer */
     int is_in_use;     /* the last array has passed */
+    int is_behind;     /* the device once was, by more than the patience: the host has time for what lets copies run beside its work */
+    long long patience_ns;
     PyObject *source;  /* of the filling that has begun ahead; NULL: there is none */
     void *filling;
 } loop_buffers;
