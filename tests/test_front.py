@@ -1068,7 +1068,7 @@ def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_th
 def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_their_copies(
     direct: Any, counts: list[int], kind: str, core_count: int, left: int, end: str, is_late: bool, seed: int
 ) -> None:
-    """A generator may change an item when the next is asked for; a list's may be renewed in its place before its turn."""
+    """A generator may change an item when the next is asked for; a list may be given another one before its turn."""
     streams = [direct._here(), direct.stream_create(direct.devices()[0], non_blocking=True, priority=0)]
     items = [np.full(count, number, np.float32) for number, count in enumerate(counts)]
     chance = np.random.default_rng(seed)
