@@ -679,6 +679,72 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
     assert feed() is None
 
 
+def fail(batch: Any) -> Any:
+    raise ZeroDivisionError("not this one")
+
+
+BAD: dict[str, tuple[Any, Callable[[Any], Any] | None]] = {
+    "small": (np.array([{}]), None),
+    "small tree": ({"x": array(1), "t": np.array(["text"])}, None),
+    "medium": (np.array(["text"] * 100_000), None),
+    "medium tree": ((array(1, (600, 1000)), np.array(["text"])), None),
+    "large": ((array(1, (2300, 1000)), np.array(["text"])), None),
+    "large transform": (array(1, (2300, 1000)), fail),
+    "small transform": (array(1), fail),
+}
+"""Batches that raise an error in their turn, and a transform that does."""
+
+
+@pytest.mark.parametrize("form", BAD)
+@pytest.mark.parametrize("again", [0, 2])
+def test_a_prefetcher_that_is_dropped_behind_an_error_ends_its_thread_at_once(
+    form: str, again: int, reader: str
+) -> None:
+    """Not at some later collection of garbage: until then the thread would hold batches, and read on."""
+    bad, transform = BAD[form]
+    others = {*threading.enumerate()}
+
+    def consume() -> None:
+        prefetcher = xl.prefetch((each for each in [bad, *map(array, range(9))]), transform=transform)
+        for _ in range(1 + again):
+            try:
+                next(prefetcher)
+            except (e.XferError, ZeroDivisionError):
+                pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        consume()
+        for thread in {*threading.enumerate()} - others:
+            if thread.name == "xferlib-feed":
+                thread.join(60)
+                assert not thread.is_alive()
+    finally:
+        gc.enable()
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another start is tried at the next ``next``, and no item is lost."""
+    start, failures = threading.Thread.start, [True, True]
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "xferlib-feed" and failures:
+            failures.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with batches_read_by("consumer", hidden_ns=0):
+        prefetcher = xl.prefetch(map(array, range(5)))
+        found = [xl.to_host(next(prefetcher)) for _ in range(3)]
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                next(prefetcher)
+        found += [xl.to_host(batch) for batch in prefetcher]
+    same(found, [array(number) for number in range(5)])
+
+
 @pytest.mark.usefixtures("thread")
 def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
     place = xl.get_device()
@@ -727,7 +793,7 @@ def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumer
             yield array(number)
 
     here = threading.current_thread().name
-    for threshold, expected in ((1 << 62, [here] * 6), (0, [here] + ["xferlib-feed"] * 5)):
+    for threshold, expected in ((1 << 62, [here] * 6), (0, [here] * 3 + ["xferlib-feed"] * 3)):
         readers.clear()
         with batches_read_by("consumer", hidden_ns=threshold):
             same([xl.to_host(batch) for batch in xl.prefetch(source())], [array(number) for number in range(6)])

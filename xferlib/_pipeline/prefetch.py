@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
-import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
@@ -18,7 +16,7 @@ from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
-from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
+from xferlib._pipeline.feeds import CopyStreams, ListFeed, ThreadedFeed, targets_of
 from xferlib._pipeline.readers import Readers, count_workers, make_batches
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
@@ -66,9 +64,11 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
 
     def _use(self, feed: Feed | Rotation) -> None:
         self._feed = feed
-        self._finalizer = weakref.finalize(self, feed.close, waits=False)
-        self._finalizer.atexit = False
         feed.start()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_feed"):  # else it was never made
+            self._feed.close(waits=False)
 
     def __iter__(self) -> Iterator[Batch_co]:
         if self._again is None:
@@ -94,7 +94,6 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
-        self._finalizer.detach()
         self._has_ended = False
         self._use(begin())
 
@@ -108,8 +107,6 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
             batch = self._feed.next()
         except BaseException as error:
             self._has_ended = isinstance(error, StopIteration)
-            if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
-                self._finalizer.detach()
             del self, reader  # the error may be part of a cycle, and its traceback keeps this frame
             raise
         return batch
@@ -361,9 +358,10 @@ def prefetch(
     ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
     strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
     1 MiB, those of a generator of up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
-    comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
-    on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
-    memory that belongs to yours.
+    comes, since that takes less time than ordering two streams; the next array of a list is brought into pinned memory
+    while you work, and one of up to 4 MiB is copied so as long as the device keeps up. Up to three larger arrays of up
+    to 2 MiB each, 8 MiB on a host with eight cores and more, and pinned ones of any size up to that, are copied on
+    another stream into memory that belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,
@@ -472,7 +470,7 @@ def _feed_of(
     """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
     backend = registry.part_of(target)
     count = ahead + 1
-    streams = functools.cache(lambda: [given] * count if given is not None else copy_streams(backend, target, count))
+    streams = CopyStreams(backend, target, count, given)
     uploader = SideStreamUploader(backend, target, streams, count) if given is None else None
     router = Router(backend, target, transform, uploader)
     if is_list and not _needs_thread(source, backend, target):
@@ -522,7 +520,9 @@ def _refuse_columns(batches: Any) -> None:
 def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
     """Whether beginning a batch takes Python so long that a thread of its own pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
-        return any(_takes_long(leaf, backend, device) for leaf in flatten(batches[0])[0])
+        first = batches[0]
+        leaves = [first] if type(first) is np.ndarray else flatten(first)[0]
+        return any(_takes_long(leaf, backend, device) for leaf in leaves)
     return False
 
 

@@ -192,8 +192,24 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     """The arguments of ``xf_fill``."""
+    return pinned, host, nbytes, *fill_crew()
+
+
+@functools.cache
+def fill_addresses() -> tuple[int, int, int]:
+    """The addresses of the C functions that fill pinned memory, begin to, and end that."""
+    library = _native.load_library()
+    fill, begin, end = (
+        ctypes.cast(each, ctypes.c_void_p).value or 0
+        for each in (library.xf_fill, library.xf_fill_begin, library.xf_fill_end)
+    )
+    return fill, begin, end
+
+
+def fill_crew() -> tuple[int, int, int, int]:
+    """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
-    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+    return budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
 
 
 class Filling:

@@ -378,7 +378,7 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     for (Py_ssize_t i = 0; made && i < PyList_Size(leaves); ++i) {
         PyObject *array = Py_NewRef(PyList_GetItem(leaves, i)), *sent = NULL;
         if (is_of(array, replay.ndarray) && xf_is_lent(array))
-            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0);
+            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0, NULL);
         if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
             Py_CLEAR(made);
         Py_XDECREF(sent);
