@@ -299,7 +299,7 @@ _KEYS = st.sampled_from([1, slice(1, 3), slice(2, 2), ..., [], [0, 2], [True, Fa
 
 def _assign_anew(value: Any, dtype: str, key: Any, *, is_on_device: bool) -> Any:
     """The elements after an assignment, or the class of its error."""
-    x = np.zeros(4, dtype)
+    x: Any = np.zeros(4, dtype)
     if isinstance(key, list):
         key = np.array(key, bool if len(key) == len(x) else int)
     try:

@@ -13,8 +13,8 @@ devices whose float64 is at half rate.
 A result of float16 or bfloat16 needs less. Functions of one float16 have texts of their own (``NAME_of_half``) in
 float32, which are right for all operands; those of one bfloat16 have the text of ``native_functions.c``, which is right
 for all but large angles, in operations that every machine computes alike. For others with a float16 result CUDA's own
-float32 functions are within some units of float32's last place, which decide over the rounding to float16 in one of some
-hundred cases; only these take the exact function.
+float32 functions are within some units of float32's last place, which decide over the rounding to float16 in one of
+some hundred cases; only these take the exact function.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
+from xferlib.kernels import native_functions
 from xferlib.kernels.formulas import OWN, PAIRS, is_narrow, rebuild
 from xferlib.kernels.functions import CALL_NAMES
 from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
@@ -143,8 +144,8 @@ def text(names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] 
     Args:
         names: The functions.
         halves: Those that ``xf_exact_half_NAME`` computes as well: the exact result, rounded to float16.
-        small: The sections of functions that ``xf_NAME_of_half`` and ``xf_NAME_bf16`` compute for operands of these dtypes:
-            what is rounded to the right result. Those of bfloat16 that are not certain of it are steps too.
+        small: The sections of functions that ``xf_NAME_of_half`` and ``xf_NAME_bf16`` compute for operands of these
+            dtypes: what is rounded to the right result. Those of bfloat16 that are not certain of it are steps too.
     """
     halves, small = set(halves), set(small)
     of_bfloat16 = sorted(each for each in small if each.endswith("_bf16"))

@@ -15,8 +15,8 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
   result's order. The threads of a warp take adjacent columns and read whole lines, and each moves its elements in
-  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave the
-  groups' nodes in memory in order, for ``xf_rows``: a second launch.
+  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave
+  the groups' nodes in memory in order, for ``xf_rows``: a second launch.
 
 Results of one element each are an element-wise kernel.
 
