@@ -19,15 +19,15 @@ from xferlib.testing import assert_same_bits, fresh_registry, in_flight_count, l
 from xferlib.testing.strategies import bits_of
 from xferlib.testing.tools import load_backend
 
-HERE = "direct:cuda:0"
+HERE = "late:cuda:0"
 pytestmark = pytest.mark.skipif(not native().is_on, reason=native().why_no_staging or "native=off")
 DTYPES = ("float32", "float64", "uint8", "bool", "int16", "complex128", "float16", "int64")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def backend() -> Iterator[Any]:
-    with fresh_registry(direct=DirectBackend):
-        yield load_backend("direct")
+    with fresh_registry(late=DirectBackend):
+        yield load_backend("late")
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def make_tree(form: list[tuple[tuple[int, ...], str, bool]], seed: int) -> list[
     for number, (shape, dtype, is_pinned) in enumerate(form):
         nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         leaf = np.asarray(bits_of(nbytes, np.dtype(dtype), seed=seed + number)).reshape(shape)
-        leaves.append(xl.pinned_array(leaf, backend="direct") if is_pinned else leaf)
+        leaves.append(xl.pinned_array(leaf, backend="late") if is_pinned else leaf)
     return [*leaves, "text"]
 
 

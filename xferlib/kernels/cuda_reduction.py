@@ -1251,7 +1251,7 @@ class CudaReduction:
         """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {info.dtype.itemsize for info, _ in varying}
-        if len(sizes) > 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
+        if len(sizes) != 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
             return None
         width, (*outer, inner) = 16 // sizes.pop(), self._reduced.shape
         addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
