@@ -1,6 +1,6 @@
 """A library whose copies C makes by itself, as those of CUDA's libraries: `FakeBackend` with functions of a driver.
 
-Its device is ``late:cuda:0``. Its streams run late, as the fake's: what C gives up too early is found by its bits.
+Its device is ``delayed:cuda:0``. Its streams run late, as the fake's: what C gives up too early is found by its bits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Piece(ctypes.Structure):
 
 
 class DirectBackend(FakeBackend):
-    """One device, ``late:cuda:0``.
+    """One device, ``delayed:cuda:0``.
 
     Attributes:
         calls: The names of the driver's functions that C has called.
@@ -52,10 +52,10 @@ class DirectBackend(FakeBackend):
         sources: Of the kernels that were compiled.
     """
 
-    name = "late"
+    name = "delayed"
     array_class = DirectArray
     array_types = (f"{__name__}.DirectArray",)
-    pinned_domain = "late"
+    pinned_domain = "delayed"
     plain_arrays = PlainArrays(DirectArray)
     cuts_late = True
 

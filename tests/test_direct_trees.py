@@ -19,15 +19,15 @@ from xferlib.testing import assert_same_bits, fresh_registry, in_flight_count, l
 from xferlib.testing.strategies import bits_of
 from xferlib.testing.tools import load_backend
 
-HERE = "late:cuda:0"
+HERE = "delayed:cuda:0"
 pytestmark = pytest.mark.skipif(not native().is_on, reason=native().why_no_staging or "native=off")
 DTYPES = ("float32", "float64", "uint8", "bool", "int16", "complex128", "float16", "int64")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def backend() -> Iterator[Any]:
-    with fresh_registry(late=DirectBackend):
-        yield load_backend("late")
+    with fresh_registry(delayed=DirectBackend):
+        yield load_backend("delayed")
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def make_tree(form: list[tuple[tuple[int, ...], str, bool]], seed: int) -> list[
     for number, (shape, dtype, is_pinned) in enumerate(form):
         nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
         leaf = np.asarray(bits_of(nbytes, np.dtype(dtype), seed=seed + number)).reshape(shape)
-        leaves.append(xl.pinned_array(leaf, backend="late") if is_pinned else leaf)
+        leaves.append(xl.pinned_array(leaf, backend="delayed") if is_pinned else leaf)
     return [*leaves, "text"]
 
 
@@ -93,6 +93,7 @@ def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
     backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str
 ) -> None:
     tree = {str(number): np.arange(size, dtype=np.float32) + number for number, size in enumerate(sizes)}
+    before = in_flight_count()
     for _ in range(2):
         there = xl.tree.to_device(tree, device=HERE)
         xl.tree.to_host(there, pinned=is_pinned)
@@ -104,10 +105,12 @@ def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
         assert_same_bits(found[name], leaf)
     assert_same_bits(xl.tree.to_host(again)["0"], tree["0"])
     xl.synchronize(HERE)
-    assert in_flight_count() == 0
+    assert in_flight_count() <= before
 
 
-def test_a_known_form_is_sent_and_fetched_by_c_alone(backend: Any) -> None:
+def test_a_known_form_is_sent_and_fetched_by_c_alone(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_runtime.happens_before", "_core.observe"):
+        monkeypatch.setattr(f"xferlib.{name}.listener", None)  # of the simulator, if an earlier test has used it
     tree = {"a": np.arange(100, dtype=np.float32), "b": np.arange(20_000), "c": np.ones(7), "d": np.zeros(5)}
     for _ in range(2):
         backend.calls.clear()

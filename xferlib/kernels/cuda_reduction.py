@@ -966,7 +966,7 @@ _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
 _MOST_STRETCH = 8 * GROUP
 """Of a column that a thread takes in groups: it reads 15 more, and threads that end together leave the GPU idle."""
-_MOST_STEPS = 8
+_MOST_COLUMN_STEPS = 8
 _LEAST_SHIFTED = 4
 """Accesses of a row, of several that belong to one result, for which it is worth that those at its end are singles."""
 _NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
@@ -1203,8 +1203,8 @@ class CudaReduction:
         tiles = -(-count // (threads * width * loads))
         # To begin takes a warp longer than a tile, so it takes several, or several results; but all have to end
         # together, which many do more evenly, as far as no parts are left to join.
-        is_cut = tiles > BLOCK // 32 * _MOST_STEPS
-        most, least = (4 * _MOST_STEPS, _LEAST_WARPS) if is_cut else (_MOST_STEPS, 4 * _LEAST_WARPS)
+        is_cut = tiles > BLOCK // 32 * _MOST_COLUMN_STEPS
+        most, least = (4 * _MOST_COLUMN_STEPS, _LEAST_WARPS) if is_cut else (_MOST_COLUMN_STEPS, 4 * _LEAST_WARPS)
         steps = 1
         while steps < most and (tiles == 1 or steps < tiles):
             pieces = self._rows * threads // 32 // (2 * steps) if tiles == 1 else self._rows * -(-tiles // (2 * steps))

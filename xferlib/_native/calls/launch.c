@@ -248,7 +248,7 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
 
 /* --- launches that make their outputs: a whole call on the default stream, of one kernel or of two in order */
 
-enum { MOST_STEPS = 2 };
+enum { MOST_LAUNCHES = 2 };
 
 typedef struct {
     void *kernel;
@@ -265,7 +265,7 @@ typedef struct {
     const char *block; /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
     int count;
-    step steps[MOST_STEPS];
+    step steps[MOST_LAUNCHES];
 } maker;
 
 static void free_maker(PyObject *capsule)
@@ -361,7 +361,7 @@ static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))
 /* Read the launches: whether their arguments lie in the block. */
 static int are_read(maker *m, PyObject *steps)
 {
-    for (; m->count < MOST_STEPS && m->count < PyTuple_Size(steps); ++m->count) {
+    for (; m->count < MOST_LAUNCHES && m->count < PyTuple_Size(steps); ++m->count) {
         step *s = &m->steps[m->count];
         unsigned long long kernel;
         PyObject *offsets;
