@@ -109,7 +109,7 @@ def fake(plugins: Path) -> Iterator[Any]:
     """The fake accelerator; the test fails if anything was done that a GPU would not forgive."""
     backend: Any = load_backend("fake")
     yield backend
-    _refuse_violations(backend.machine)
+    refuse_violations(backend.machine)
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def pair() -> Iterator[None]:
     with fresh_registry(left=Left, right=Right):
         left: Any = load_backend("left")
         yield
-        _refuse_violations(left.machine)
+        refuse_violations(left.machine)
 
 
-def _refuse_violations(machine: Any) -> None:
+def refuse_violations(machine: Any) -> None:
     machine.finish()
     violations, machine.violations = machine.violations, []
     assert not violations, violations
@@ -136,7 +136,7 @@ def backend(request: pytest.FixtureRequest, plugins: object) -> Iterator[str]:
         yield name
     if name == "fake":
         made: Any = load_backend(name)
-        _refuse_violations(made.machine)
+        refuse_violations(made.machine)
 
 
 @pytest.fixture

@@ -217,9 +217,10 @@ class _Staging:
                 guarded(lambda e, s: backend.event_record(stream(s), timing=False, event=backend.events[e]))
             ),
             ctypes.CFUNCTYPE(ctypes.c_int, pointer)(guarded(lambda e: backend.event_synchronize(backend.events[e]))),
+            ctypes.CFUNCTYPE(ctypes.c_int, pointer)(lambda e: int(not backend.event_done(backend.events[e]))),
         )
-        copy, record, wait = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
-        self.calls = StagingCalls(copy, record, wait, failure=self._raise)
+        copy, record, wait, query = (ctypes.cast(each, ctypes.c_void_p).value or 0 for each in self._functions)
+        self.calls = StagingCalls(copy, record, wait, query, failure=self._raise)
 
     def _raise(self, code: int, stream: RawStream) -> BaseException:
         failure, self.failure = self.failure, None

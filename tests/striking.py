@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dis
+import functools
 import gc
 import inspect
+import itertools
 import signal
 import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import xferlib as xl
@@ -51,7 +54,8 @@ class Strike:
 
     In the calling thread, in the library's own code. Python ignores what is raised in a ``__del__``, in the callback of
     a weak reference and in a generator that is closed, and leaves out an ``__exit__`` that is struck as it is entered
-    (bpo-29988): there it strikes at the next place.
+    (bpo-29988): there it strikes at the next place. So it does where CPython 3.14 looks for signals between the
+    ``__enter__`` of a lock and the block that releases it: each of its ``with lock:`` may stay locked, in any program.
     """
 
     def __init__(self, at: int) -> None:
@@ -85,11 +89,24 @@ def _is_ignored(frame: FrameType | None, event: str) -> bool:
     if frame is not None and event == "call":  # a generator is entered when it is closed, too
         if frame.f_code.co_name == "__exit__" or frame.f_code.co_flags & inspect.CO_GENERATOR:
             return True
+    if frame is not None and event == "c_return" and frame.f_lasti in _unguarded(frame.f_code):
+        return True
     while frame is not None:
         if frame.f_code.co_name in ("__del__", "<genexpr>", "died") or frame.f_code.co_filename == weakref.__file__:
             return True
         frame = frame.f_back
     return False
+
+
+@functools.cache
+def _unguarded(code: CodeType) -> frozenset[int]:
+    """The calls of an ``__enter__`` from which no exception reaches the ``__exit__``: those of CPython 3.14."""
+    if sys.version_info[:2] != (3, 14):
+        return frozenset()
+    steps = list(itertools.pairwise(dis.get_instructions(code)))
+    return frozenset(
+        call.offset for load, call in steps if (load.opname, load.argrepr) == ("LOAD_SPECIAL", "__enter__")
+    )
 
 
 def held() -> list[Any]:

@@ -164,7 +164,7 @@ def function():
 
 
 _VIEWS = frozenset({"frombuffer", "from_buffer"})
-"""What returns an object over memory that something else holds."""
+"""Functions whose result lies over memory that something else holds."""
 
 
 def _addresses_of_nothing(tree: ast.AST) -> Iterator[int]:
@@ -185,7 +185,9 @@ def _addresses_of_nothing(tree: ast.AST) -> Iterator[int]:
 
 
 def test_no_address_is_taken_of_an_array_that_nothing_holds() -> None:
-    found = [(name, line) for name, path in MODULES.items() for line in _addresses_of_nothing(ast.parse(path.read_text()))]
+    found = [
+        (name, line) for name, path in MODULES.items() for line in _addresses_of_nothing(ast.parse(path.read_text()))
+    ]
     assert not found
 
 

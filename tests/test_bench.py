@@ -111,7 +111,7 @@ def test_the_usual_transfers_are_printed_and_written(tmp_path: Path, capsys: pyt
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    send, define, ahead, send_tree = xl.to_device, xl.elementwise, xl.prefetch, xl.tree.to_device
+    send, fetch, define, ahead, send_tree = xl.to_device, xl.to_host, xl.elementwise, xl.prefetch, xl.tree.to_device
 
     def wrong(*args: Any, **options: Any) -> Any:
         kernel = define(*args, **options)
@@ -124,7 +124,7 @@ def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys:
         return run
 
     if kind == "reduction":
-        monkeypatch.setattr(xl, "to_host", lambda x: np.asarray(x) == 0)
+        monkeypatch.setattr(xl, "to_host", lambda x: fetch(x) == 0)
     elif kind == "transfer":
         monkeypatch.setattr(xl, "to_device", lambda x, **options: send(np.zeros(x.shape, x.dtype), **options))
     elif kind == "prefetch":

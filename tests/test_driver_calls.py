@@ -392,7 +392,8 @@ class Owned:
 class Launcher:
     """Notes what it is launched with."""
 
-    def __init__(self, sizes: list[int], result: int = 0) -> None:
+    def __init__(self, sizes: list[int], *results: int) -> None:
+        results = results or (0,)
         self.seen: list[tuple[bytes, int, list[bytes]]] = []
         words = ctypes.POINTER(ctypes.c_void_p)
 
@@ -400,7 +401,7 @@ class Launcher:
         def launch(config: int, kernel: int, arguments: Any, _: Any) -> int:
             values = [ctypes.string_at(arguments[n], size) for n, size in enumerate(sizes)]
             self.seen.append((ctypes.string_at(config, len(CONFIG)), kernel, values))
-            return result
+            return results[min(len(self.seen), len(results)) - 1]
 
         self._kept = launch
         self.address = ctypes.cast(launch, ctypes.c_void_p).value or 0
@@ -416,7 +417,7 @@ def bound(driver: Launcher, fields: tuple[Field, ...], **options: Any) -> Any:
 
 @compiled
 def test_arguments_stream_and_result_arrive() -> None:
-    driver = Launcher([8, 4, 8], result=719)
+    driver = Launcher([8, 4, 8], 719)
     fields = (
         Field(Owned, "A", 0, 3),
         Field(int, "i", 8),
@@ -642,9 +643,9 @@ def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], output
     offsets = tuple(range(0, 8 * (len(fields) + outputs + 1), 8))
     block = b"x" * (offsets[-1] + 8)
     run = driver_calls.bind_new_launch(
-        driver.address, 77, CONFIG, options.get("matches", lambda *arrays: True),
-        driver_calls.ArrayAddress(("data", "ptr")), fields, block, offsets,
-        tuple((options.get("make", owner.make), at) for at in offsets[len(fields) : -1]), owner,
+        driver.address, ((77, CONFIG, offsets),), options.get("matches", lambda *arrays: True),
+        driver_calls.ArrayAddress(("data", "ptr")), fields, block,
+        tuple((options.get("make", owner.make), at, at) for at in offsets[len(fields) : -1]), 0, owner,
         lambda device: owner.handle, "device", options.get("is_current")
     )  # fmt: skip
     assert run is not None
@@ -673,7 +674,7 @@ def test_a_whole_call_makes_its_outputs_and_launches_with_what_is_the_kernels_ow
 )
 def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
     owner = Owner()
-    driver = Launcher([8, 8, 8], result=2 if change == "refused" else 0)
+    driver = Launcher([8, 8, 8], 2 if change == "refused" else 0)
     run = whole_call(
         driver, owner, (Field(Owned, "N", 0, 15, None, 4),),
         matches=lambda *arrays: change != "other arrays", is_current=lambda device: change != "device",
@@ -716,10 +717,28 @@ def test_what_a_whole_call_holds_dies_with_it() -> None:
 
 
 @compiled
+@pytest.mark.parametrize("refused", [None, 0, 1])
+def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
+    owner, others = Owner(), CONFIG[::-1]
+    driver = Launcher([8, 8], *(2 * (number == refused) for number in range(2)))
+    run = driver_calls.bind_new_launch(
+        driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), lambda *arrays: True,
+        driver_calls.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
+        ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, lambda device: 0, "device", None
+    )  # fmt: skip
+    assert run is not None
+    found = run((Owned(64),), None)
+    result, nodes = (struct.pack("Q", each.data.ptr) for each in owner.made)
+    seen = [(CONFIG, 77, [struct.pack("Q", 64), nodes]), (others, 78, [nodes, result])]
+    assert driver.seen == (seen[:1] if refused == 0 else seen)
+    assert found is (owner.made[0] if refused is None else NotImplemented)
+
+
+@compiled
 def test_parameters_beyond_the_block_are_refused() -> None:
     owner, address = Owner(), driver_calls.ArrayAddress(("data", "ptr"))
     bind = lambda offsets: driver_calls.bind_new_launch(
-        1, 0, b"", bool, address, (), b"x" * 8, offsets, (), owner, int, "device", None
+        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, int, "device", None
     )
     assert bind((0,) * 65) is None
     with pytest.raises(ValueError, match="in a block of 8 bytes"):
@@ -779,3 +798,28 @@ def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() ->
         with pytest.raises(OverflowError):
             front.add_device(object(), -1, 0, 0, {}, {"send": -1}, 0)
         assert front.add_device(object(), -1, 0, 0, {}, {}, 0) == before + 1
+
+
+@compiled
+@pytest.mark.parametrize("failing", ["", "before", "function", "after", "before after", "function after"])
+def test_what_follows_a_call_follows_it_whatever_fails(failing: str) -> None:
+    done: list[str] = []
+
+    def step(name: str) -> Callable[[], str]:
+        def run() -> str:
+            done.append(name)
+            if name in failing.split() and done.count(name) == 1:
+                raise KeyboardInterrupt(name)
+            return name
+
+        return run
+
+    steps = [step(name) for name in ("before", "function", "after")]
+    calls: Any = driver_calls.find_calls()
+    if failing:
+        with pytest.raises(KeyboardInterrupt, match=failing.split(maxsplit=1)[0]):
+            calls.call_between(*steps)
+    else:
+        assert calls.call_between(*steps) == "function"
+    assert done.count("after") == 1 + ("after" in failing)
+    assert ("function" in done) == ("before" not in failing)

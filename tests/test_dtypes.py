@@ -196,7 +196,7 @@ EIGHT = tuple(name for name, form in dtypes.SMALL_FLOATS.items() if form.itemsiz
 
 @pytest.mark.parametrize("wanted", EIGHT)
 @pytest.mark.parametrize("source", ["float32", "float64", "int16", "bfloat16", "float8_e5m2"])
-def test_saturated_on_the_way(library: str, source: str, wanted: str) -> None:
+def test_saturated_on_the_way(library: str, source: str, wanted: str, tmp_path: Path) -> None:
     """By each verb, of any layout, on any stream, as `astype` does where the array is."""
     x = host_array(source, (6, 40), 3)[::-2, 1::3].T
     with np.errstate(all="ignore"):
@@ -212,7 +212,20 @@ def test_saturated_on_the_way(library: str, source: str, wanted: str) -> None:
         xl.copy_to(there, here, dtype=wanted, saturate=True),
         xl.to_host(there, dtype=wanted, saturate=True), xl.to_host(x, dtype=wanted, saturate=True, copy=None),
         xl.to_host(there, dtype=wanted, saturate=True, out=np.empty(x.shape, expected.dtype)),
+        xl.to_device_async(x, dtype=wanted, saturate=True).result(),
+        xl.to_device_async(there, dtype=wanted, saturate=True, out=xl.empty(x.shape, wanted)).result(),
+        xl.to_host_async(there, dtype=wanted, saturate=True).result(),
     ]  # fmt: skip
+    tied = {"x": x, "there": [there, 2.5], "again": x}
+    sent = xl.tree.to_device(tied, dtype=wanted, saturate=True)
+    fetched = xl.tree.to_host(tied, dtype=wanted, saturate=True)
+    kept = xl.tree.to_device(sent, dtype=wanted, copy=None)
+    assert (sent["x"] is sent["again"], sent["there"][1], kept["x"] is sent["x"]) == (True, 2.5, True)
+    found += [sent["x"], sent["there"][0], fetched["x"], fetched["there"][0], next(xl.prefetch([sent]))["x"]]
+    xl.save(tmp_path / "x.npz", [np.ascontiguousarray(x).astype(np.float64)])
+    (loaded,) = xl.load(tmp_path / "x.npz", dtype=wanted, saturate=True)
+    found += [loaded, xl.stream_map(lambda rows: xl.astype(rows, wanted, saturate=True), x, chunk_rows=2)]
+    found += xl.prefetch([x], transform=lambda batch: xl.astype(batch, wanted, saturate=True))
     with stream:
         on_stream = xl.to_device(x)
     found += [
@@ -239,26 +252,46 @@ def test_a_view_has_the_dtype(library: str, name: str) -> None:
 def test_what_saturates_is_no_copy_where_none_is_needed() -> None:
     x = host_array("float8_e4m3fn")
     assert xl.to_device(x, dtype=x.dtype, saturate=True, copy=None, backend="numpy") is x
+    assert xl.tree.to_device([x], dtype=x.dtype, saturate=True, copy=None, backend="numpy")[0] is x
+    assert xl.tree.to_host([x], dtype=x.dtype, saturate=True, copy=False)[0] is x
     assert xl.to_device(x, dtype=x.dtype, saturate=True, backend="numpy") is not x
     with pytest.raises(LayoutError, match="has dtype float32, not float8_e4m3fn"):
         xl.to_device(np.ones(3, np.float32), dtype=x.dtype, saturate=True, copy=False, backend="numpy")
 
 
+def test_infinities_of_a_float8_saturate_to_its_own_dtype_too() -> None:
+    x = np.array([np.inf, -np.inf, 3, np.nan], ml_dtypes.float8_e5m2)
+    for found in (
+        xl.to_device(x, dtype=x.dtype, saturate=True, copy=None, backend="numpy"), xl.astype(x, x.dtype, saturate=True),
+        xl.to_host(x, dtype="float8_e5m2", saturate=True), xl.to_host(x, saturate=True),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(np.asarray(found, np.float32), [57344, -57344, 3, np.nan])
+    with pytest.raises(LayoutError, match="has dtype float8_e5m2, not float8_e5m2 saturated"):
+        xl.to_device(x, dtype=x.dtype, saturate=True, copy=False, backend="numpy")
+
+
 def test_what_cannot_saturate_on_the_way_is_refused() -> None:
     x = np.ones(3, np.float32)
-    calls: list[Any] = [xl.to_device, xl.to_host]
+    with_copy: list[Any] = [xl.to_device, xl.to_host, xl.tree.to_device, xl.tree.to_host]
+    calls: list[Any] = [*with_copy, xl.to_device_async, xl.to_host_async]
     for call in calls:
         for dtype in (None, "float32", "bfloat16", "int8"):
             with pytest.raises(UnsupportedDTypeError, match=r"saturate=True with dtype='.*', but it is for float8"):
                 call(x, dtype=dtype, saturate=True)
-            with pytest.raises(UnsupportedDTypeError, match="but it is for float8"):
-                call(x, dtype=dtype, saturate=True, copy=False)
-        with pytest.raises(ArgumentError, match="copy='bad'"):
-            call(x, dtype="float8_e5m2", saturate=True, copy="bad")
         with pytest.raises(ArgumentError, match="saturate=1 is neither True nor False"):
             call(x, dtype="float8_e5m2", saturate=1)
-    with pytest.raises(TypeError, match=r"'saturate'; xferlib.astype\(x, dtype, saturate=True\) converts first"):
-        xl.to_device_async(x, dtype="float8_e5m2", saturate=True)  # type: ignore[call-overload]
+    for call in with_copy:
+        with pytest.raises(UnsupportedDTypeError, match="but it is for float8"):
+            call(x, dtype="int8", saturate=True, copy=False)
+        with pytest.raises(ArgumentError, match="copy='bad'"):
+            call(x, dtype="float8_e5m2", saturate=True, copy="bad")
+    where = r"tree\['b'\]\[0\] \(ndarray\): saturate=True with dtype='float32'"
+    with pytest.raises(UnsupportedDTypeError, match=where):
+        xl.tree.to_device({"a": x.astype("float8_e5m2"), "b": [x]}, saturate=True)
+    loops: list[Any] = [xl.prefetch, lambda x, **words: xl.stream_map(np.abs, x, chunk_rows=1, **words)]
+    for call in loops:
+        with pytest.raises(TypeError, match=r"'saturate'; xferlib.astype\(x, dtype, saturate=True\) converts on the"):
+            call([x], saturate=True)
 
 
 @pytest.mark.parametrize("name", dtypes.SMALL_FLOATS)

@@ -16,7 +16,8 @@ from xferlib.errors import MixedBackendsError, UnsupportedArrayError
 BACKENDS = [name for name in ("torch", "sim", "cupy", "pycuda") if xl.available_backends()[name].is_available]
 EXACT = xl.get_exact_module()
 FUNCTIONS = [each for each in dir(EXACT) if each[0] != "_" and inspect.isfunction(getattr(EXACT, each))]
-FUNCTIONS = [name for name in FUNCTIONS if getattr(EXACT, name) is not getattr(np, name)] + ["linalg.vector_norm"]
+FUNCTIONS = [name for name in FUNCTIONS if getattr(EXACT, name) is not getattr(np, name) and name != "astype"]
+FUNCTIONS.append("linalg.vector_norm")
 
 
 def find(xp, name):

@@ -128,6 +128,21 @@ def test_an_end_without_threads_costs_no_wait() -> None:
 # --- what outlives the interpreter
 
 
+OUTLIVING = """
+import threading
+import xferlib as xl
+
+xl.use_backend("sim")
+x = xl.ones(3)
+held = [xl.pinned_empty(1000, "uint8"), x, xl.to_device_async(x), xl.Stream(), xl.prefetch([x])]
+threading.current_thread().held = held
+"""
+
+
+def test_arrays_that_die_behind_the_library_die_in_silence() -> None:
+    end_quietly("-c", OUTLIVING)
+
+
 KEPT = """
 import builtins, os, sys
 from xferlib._runtime import process as _immortal

@@ -46,6 +46,7 @@ from xferlib.testing import (
     assert_same_bits,
     batches_read_by,
     configured,
+    cores,
     forced,
     fresh_registry,
     in_python,
@@ -1048,6 +1049,67 @@ def test_pinned_batches_are_only_enqueued_and_their_memory_is_not_lent_before_th
         direct.machine.progresses_on_query = True
     for one, other in zip(found, expected, strict=True):
         assert_same_bits(to_host(one), other)
+
+
+@given(
+    counts=st.lists(st.sampled_from([1, 100, 9_000, 60_000, 200_000, 300_000, 1 << 20]), max_size=12),
+    kind=st.sampled_from(["list", "renewed list", "generator"]),
+    core_count=st.sampled_from([2, 16]),
+    left=st.integers(0, 3),
+    end=st.sampled_from(["none", "close", "drop"]),
+    is_late=st.booleans(),
+    seed=st.integers(0, 9),
+)
+@example(counts=[200_000] * 9, kind="list", core_count=16, left=0, end="none", is_late=True, seed=0)
+@example(counts=[200_000] * 9, kind="renewed list", core_count=16, left=0, end="none", is_late=False, seed=0)
+@example(counts=[200_000] * 9, kind="list", core_count=16, left=3, end="drop", is_late=False, seed=1)
+@example(counts=[60_000] * 9, kind="generator", core_count=2, left=3, end="close", is_late=True, seed=1)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_their_copies(
+    direct: Any, counts: list[int], kind: str, core_count: int, left: int, end: str, is_late: bool, seed: int
+) -> None:
+    """A generator may change an item when the next is asked for; a list may be given another one before its turn."""
+    streams = [direct._here(), direct.stream_create(direct.devices()[0], non_blocking=True, priority=0)]
+    items = [np.full(count, number, np.float32) for number, count in enumerate(counts)]
+    chance = np.random.default_rng(seed)
+    is_large = max(counts, default=0) >= 300_000
+    goes_beside = is_large and kind != "generator" and core_count == 2  # Python sends it ahead, and what follows
+
+    def source() -> Any:
+        for item in items:
+            yield item
+            item[:] = -1
+
+    with pytest.MonkeyPatch.context() as patched, cores(core_count), batches_read_by("consumer"):
+        _forget_simulator(patched)
+        ahead = xl.prefetch(source() if kind == "generator" else items, device=HERE)
+        direct.machine.progresses_on_query = not is_late
+        direct.seen.clear()
+        try:
+            found = []
+            for number in range(len(counts) - min(left, len(counts))):
+                direct.stream_use(streams[chance.integers(2)])
+                found.append(next(ahead))
+                if kind == "renewed list" and number + 1 < len(items) and not goes_beside:
+                    old = items[number + 1]
+                    items[number + 1] = old + 0
+                    if end == "none":
+                        old[:] = 55
+            if end == "close":
+                ahead.close()
+            elif end == "drop":
+                del ahead
+            if end != "none":
+                for item in items:
+                    item[:] = 77  # no thread reads it, nor its copy
+        finally:
+            direct.machine.progresses_on_query = True
+            direct.stream_use(streams[0])
+        assert goes_beside or not direct.seen  # the driver's own copies of ordinary memory
+        for stream in streams:
+            direct.stream_synchronize(stream)
+        for number, batch in enumerate(found):
+            assert_same_bits(to_host(batch), np.full(counts[number], number, np.float32))
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:

@@ -445,7 +445,7 @@ def test_a_torch_data_loader_is_a_source() -> None:
 # --- the end
 
 
-def ends(prefetcher: xl.Prefetcher) -> None:
+def ends(prefetcher: xl.Prefetcher[Any]) -> None:
     """The thread that reads for a prefetcher ends."""
     feed: Any = prefetcher._feed
     thread = feed.thread
@@ -679,6 +679,72 @@ def test_a_prefetcher_whose_source_has_ended_is_freed_with_its_streams(kind: str
     assert feed() is None
 
 
+def fail(batch: Any) -> Any:
+    raise ZeroDivisionError("not this one")
+
+
+BAD: dict[str, tuple[Any, Callable[[Any], Any] | None]] = {
+    "small": (np.array([{}]), None),
+    "small tree": ({"x": array(1), "t": np.array(["text"])}, None),
+    "medium": (np.array(["text"] * 100_000), None),
+    "medium tree": ((array(1, (600, 1000)), np.array(["text"])), None),
+    "large": ((array(1, (2300, 1000)), np.array(["text"])), None),
+    "large transform": (array(1, (2300, 1000)), fail),
+    "small transform": (array(1), fail),
+}
+"""Batches that raise an error in their turn, and a transform that does."""
+
+
+@pytest.mark.parametrize("form", BAD)
+@pytest.mark.parametrize("again", [0, 2])
+def test_a_prefetcher_that_is_dropped_behind_an_error_ends_its_thread_at_once(
+    form: str, again: int, reader: str
+) -> None:
+    """Not at some later collection of garbage: until then the thread would hold batches, and read on."""
+    bad, transform = BAD[form]
+    others = {*threading.enumerate()}
+
+    def consume() -> None:
+        prefetcher = xl.prefetch((each for each in [bad, *map(array, range(9))]), transform=transform)
+        for _ in range(1 + again):
+            try:
+                next(prefetcher)
+            except (e.XferError, ZeroDivisionError):
+                pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        consume()
+        for thread in {*threading.enumerate()} - others:
+            if thread.name == "xferlib-feed":
+                thread.join(60)
+                assert not thread.is_alive()
+    finally:
+        gc.enable()
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another start is tried at the next ``next``, and no item is lost."""
+    start, failures = threading.Thread.start, [True, True]
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "xferlib-feed" and failures:
+            failures.pop()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with batches_read_by("consumer", hidden_ns=0):
+        prefetcher = xl.prefetch(map(array, range(5)))
+        found = [xl.to_host(next(prefetcher)) for _ in range(3)]
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                next(prefetcher)
+        found += [xl.to_host(batch) for batch in prefetcher]
+    same(found, [array(number) for number in range(5)])
+
+
 @pytest.mark.usefixtures("thread")
 def test_small_batches_of_a_generator_travel_on_the_consumers_stream() -> None:
     place = xl.get_device()
@@ -727,7 +793,7 @@ def test_a_thread_reads_a_generator_once_that_hides_its_work_behind_the_consumer
             yield array(number)
 
     here = threading.current_thread().name
-    for threshold, expected in ((1 << 62, [here] * 6), (0, [here] + ["xferlib-feed"] * 5)):
+    for threshold, expected in ((1 << 62, [here] * 6), (0, [here] * 3 + ["xferlib-feed"] * 3)):
         readers.clear()
         with batches_read_by("consumer", hidden_ns=threshold):
             same([xl.to_host(batch) for batch in xl.prefetch(source())], [array(number) for number in range(6)])
@@ -896,15 +962,90 @@ def test_rows_that_cannot_be_cut_and_workers_without_numbers_are_refused() -> No
     for size in (0, -1, 1.5, "2"):
         with pytest.raises(e.ArgumentError, match="batch_size="):
             xl.prefetch(x, batch_size=size)  # type: ignore[arg-type]
-    with pytest.raises(e.UnsupportedArrayError, match="there is float"):
-        xl.prefetch([x, 2.0], batch_size=2)
+    for alone in (2.0, "ab", (x, 2.0)):
+        with pytest.raises(e.UnsupportedArrayError, match="there is (float|str)"):
+            xl.prefetch(alone, batch_size=2)  # type: ignore[arg-type]
     with pytest.raises(e.LayoutError, match=r"arrays of \[4, 3\] rows"):
-        xl.prefetch([x, x[:3]], batch_size=2)
+        xl.prefetch((x, x[:3]), batch_size=2)
     for count in (0, 1.5, 1 << 20):
         with pytest.raises(e.ArgumentError, match="workers="):
             xl.prefetch([x], workers=count)  # type: ignore[arg-type]
     with pytest.raises(e.ArgumentError, match="which generator has not"):
         xl.prefetch((each for each in [x]), workers=2)
+    with pytest.raises(e.ArgumentError, match="which generator has not"):
+        xl.prefetch((each for each in [x]), batch_size=2, workers=2)
+
+
+LEAF = st.tuples(
+    st.sampled_from(["float32", "int16", "bool", "number", "text"]), st.lists(st.integers(0, 3), max_size=2)
+)
+
+
+def item_of(leaves: list[tuple[str, list[int]]], number: int, memory: list[Any]) -> Any:
+    """The item of a number: a dict of arrays, which lie in ``memory`` where that is not empty, of numbers and texts."""
+    item: dict[str, Any] = {}
+    for place, (kind, shape) in enumerate(leaves):
+        if kind in ("number", "text"):
+            item[str(place)] = [number / 2, f"{number}"][kind == "text"]
+            continue
+        value = np.arange(np.prod(shape)).reshape(shape) + number + place
+        if len(memory) <= place:
+            memory += [np.empty(0)] * (place + 1 - len(memory))
+        if memory[place].shape != value.shape or memory[place].dtype != kind:
+            memory[place] = np.empty(shape, kind)
+        memory[place][...] = value
+        item[str(place)] = memory[place]
+    return item
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(LEAF, min_size=1, max_size=3), st.integers(0, 12), st.integers(1, 5),
+    st.sampled_from(["a list", "a data set", "a generator", "a set of workers"]),
+)  # fmt: skip
+def test_items_are_stacked_into_batches(
+    leaves: list[tuple[str, list[int]]], count: int, size: int, source: str
+) -> None:
+    """As by NumPy's stack, also where the source fills the same arrays again; of a text a batch has a list."""
+    items = [item_of(leaves, number, []) for number in range(count)]
+    memory: list[Any] = []
+    given: Any = {
+        "a list": items,
+        "a data set": Items(count, lambda number: item_of(leaves, number, memory)),
+        "a generator": (item_of(leaves, number, memory) for number in range(count)),
+        "a set of workers": Items(count, lambda number: items[number]),
+    }[source]
+    with xl.prefetch(given, batch_size=size, workers=3 if source == "a set of workers" else None) as batches:
+        found = list(batches)
+        if source != "a generator":
+            assert len(batches) == len(found) == len([*batches])
+    assert len(found) == -(-count // size)
+    for number, batch in enumerate(found):
+        chosen = items[number * size : (number + 1) * size]
+        assert batch.keys() == chosen[0].keys()
+        for place, (kind, _) in enumerate(leaves):
+            column = [item[str(place)] for item in chosen]
+            if kind == "text":
+                assert batch[str(place)] == column
+            else:
+                assert_same_bits(xl.to_host(batch[str(place)]), np.stack(column))
+
+
+def test_items_that_differ_are_refused_in_their_place() -> None:
+    """Columns in a list among them, which are no items."""
+    x, y = np.zeros((4, 2)), np.zeros(4, "int64")
+    for items, match in (
+        ([x, x, x[:3]], r"item is an array of shape \(3, 2\).*batch_size stacks items that are alike"),
+        ([x, y], r"columns of a data set are a tuple, \(X, y\)"),
+        ([{"a": x}, {"b": x}], r"consists of item\['b'\], and those before of item\['a'\]"),
+        ([x, "text"], "item is str in one item of a batch, and an array in others"),
+        ([("text", x), (x, x)], r"item\[0\] is ndarray in one item|item\[0\] is an? .*array"),
+    ):
+        with pytest.raises(e.LayoutError, match=match):
+            list(xl.prefetch(items, batch_size=3))
+    if xl.get_device().kind != "cpu":
+        with pytest.raises(e.UnsupportedArrayError, match="batch_size stacks items on the host"):
+            list(xl.prefetch([xl.zeros(3)], batch_size=3))
 
 
 @pytest.mark.parametrize("workers", [None, 2])

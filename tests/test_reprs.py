@@ -26,12 +26,12 @@ def on_sim() -> Iterator[None]:
         yield
 
 
-def begun(loader: xl.Prefetcher) -> xl.Prefetcher:
+def begun(loader: xl.Prefetcher[Any]) -> xl.Prefetcher[Any]:
     next(loader)
     return loader
 
 
-def closed(loader: xl.Prefetcher) -> xl.Prefetcher:
+def closed(loader: xl.Prefetcher[Any]) -> xl.Prefetcher[Any]:
     loader.close()
     return loader
 

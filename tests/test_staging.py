@@ -648,3 +648,16 @@ def test_memory_is_filled_while_the_caller_does_something_else(
     assert_same_bits(found[offset : offset + nbytes], source)
     assert (found[:offset] == 0xA5).all()
     assert (found[offset + nbytes :] == 0xA5).all()
+
+
+def test_threads_that_are_woken_for_a_transfer_that_does_not_come_sleep_again() -> None:
+    """And for one that comes they copy the same bits."""
+    library = _native.load_library()
+    source = np.random.default_rng(1).integers(0, 256, 3 << 20, np.uint8)
+    for number in range(20):
+        target = np.zeros_like(source)
+        library.xf_rouse(number % 4, 50_000)
+        if number % 2:
+            addresses = source.ctypes.data, target.ctypes.data
+            library.xf_host_copy(None, *addresses, source.nbytes, 1, 1 << 16, 3, 4, 50_000)
+            np.testing.assert_array_equal(target, source)

@@ -146,8 +146,8 @@ def test_the_simulators_own_operations_are_in_it() -> None:
 
 def test_the_copies_of_a_prefetcher_belong_to_the_line_that_made_it() -> None:
     with xl.use_backend("sim"), xl.trace() as t:
-        batches = (np.full(9_000_000, value, np.float32) for value in range(3))  # all of it by the thread that reads
-        prefetcher = xl.prefetch(batches)
+        batches = [np.full(9_000_000, value, np.float32) for value in range(3)]
+        prefetcher = xl.prefetch(batches, workers=1)  # a thread reads and stages each
         line = sys._getframe().f_lineno - 1
         for batch in prefetcher:
             del batch

@@ -43,8 +43,17 @@ def standardized(a: xl.DeviceArray, np: xl.ArrayModule) -> xl.DeviceArray:
 standardized(x, xp)
 standardized(xl.zeros(3, backend="sim"), xl.namespace())
 
-if isinstance(x, xl.DeviceArray):
-    scaled(x)
+
+def first(thing: object) -> xl.DeviceArray | None:
+    return thing[0] if isinstance(thing, xl.DeviceArray) else None
+
+
+for batch in xl.prefetch(x, batch_size=2):
+    reveal_type(batch)  # is xferlib._api.device_array.DeviceArray
+for both in xl.prefetch((x, x), batch_size=2):
+    reveal_type(both)  # is tuple[xferlib._api.device_array.DeviceArray, xferlib._api.device_array.DeviceArray]
+with xl.prefetch([x, x], transform=lambda batch: str(batch)) as texts:
+    reveal_type(next(texts))  # is str
 xl.to_devcie(x)  # error: attr-defined
 xl.sim.checked()  # error: attr-defined
 xl.zeros(3, device=1.5)  # error: call-overload

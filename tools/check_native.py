@@ -2,8 +2,11 @@
 and CUDA C of several threads.
 
     python tools/check_native.py [--cases 3000] [--warnings] [--deep]
+    python tools/check_native.py --tests tests/kernels/test_reductions.py ...
 
 ``--warnings`` compiles only. ``--deep`` lets the analyzer follow each path through every call, also in strided.c.
+``--tests`` runs tests with all memory of Python and NumPy watched, in C and in compiled kernels: what these are given
+the address of, they may only use while it is theirs.
 Without a C compiler, or without its sanitizers, it says so and passes.
 """
 
@@ -83,6 +86,38 @@ def sanitized(compiler: str, cases: int) -> int:
     return int(done.returncode != 0)
 
 
+def watched(compiler: str, arguments: list[str]) -> int:
+    """Run tests by a copy whose C parts and kernels have the address sanitizer; 1 if it finds a fault.
+
+    A test may fail for another reason here, such as a bound on time: only what the sanitizer reports counts.
+    """
+    runtimes = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libstdc++.so")]
+    if not all(Path(each).is_absolute() for each in runtimes):
+        print("no sanitizers beside this compiler: not run")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        tree, reports = Path(folder, "tree"), Path(folder, "report")
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "*.so", "site", "docs"))
+        emulator, build = tree / "xferlib" / "_native" / "emulator.so", (sys.executable, "-m", "xferlib._native.build")
+        instrumented = f"{compiler} -fsanitize=address -fsanitize-recover=address -fno-omit-frame-pointer -O1 -g"
+        settings = {"PYTHONPATH": str(tree), "XFERLIB_CACHE_DIR": str(Path(folder, "cache"))}
+        run(*build, cwd=tree, **settings)
+        plain = emulator.read_bytes()  # it has stacks of its own, which the sanitizer does not know
+        done = run(*build, cwd=tree, **settings, CC=instrumented)
+        emulator.write_bytes(plain)
+        options = "detect_leaks=0:halt_on_error=0:handle_segv=0:allocator_may_return_null=1:verify_asan_link_order=0"
+        if done.returncode == 0:
+            done = run(
+                sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, cwd=tree, **settings,
+                CC=instrumented, LD_PRELOAD=":".join(runtimes), PYTHONMALLOC="malloc",
+                ASAN_OPTIONS=f"{options}:log_path={reports}",
+            )  # fmt: skip
+        print(done.stdout[-2000:], done.stderr[-2000:])
+        found = sorted(Path(folder).glob("report.*"))
+        print(*(each.read_text() for each in found), sep="\n")
+    return int(bool(found) or " passed" not in done.stdout)
+
+
 def stressed(compiler: str) -> int:
     """Run transfers, and CUDA C, from several threads under each sanitizer; 1 if one finds a fault."""
     failed = 0
@@ -132,11 +167,14 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--warnings", action="store_true", help="compile only")
     parser.add_argument("--deep", action="store_true", help="let the analyzer follow each path through every call")
+    parser.add_argument("--tests", nargs=argparse.REMAINDER, help="of pytest: run these tests under a sanitizer")
     given = parser.parse_args()
     compiler = shutil.which(os.environ.get("CC", "")) or shutil.which("cc")
     if compiler is None:
         print("no C compiler: not checked")
         return 0
+    if given.tests:
+        return watched(compiler, given.tests)
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(warnings, compiler, is_deep=given.deep)]
         if not given.warnings:

@@ -22,6 +22,7 @@ from tools.kernel_polynomials import Fit, mp, run
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "cuda_functions.cu"
 _LN2 = mp.log(2)
+_SMALL = mp.mpf(10) ** -12
 
 
 def single(value: Any, bits: int = 24) -> Any:
@@ -221,6 +222,7 @@ def exp_double() -> str:
     square = step * step
     return (
         double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
+        + define(LOG_OF_LEAST_NORMAL=-single(126 * _LN2, 24))
         + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
         + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
         + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
@@ -233,29 +235,27 @@ def exp_double() -> str:
     )
 
 
-def _log_of_square(unit: Any, u: Any) -> Any:
-    return 2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) / unit
-
-
 def log_double() -> str:
-    """log((1 + s) / (1 - s)) / s, for quotients from the root of 1/2 to that of 2."""
-    square = (1 - mp.sqrt(0.5)) ** 2 / (1 + mp.sqrt(0.5)) ** 2 * (1 + mp.mpf(2) ** -16)
-    result = ""
-    for name, unit in (("LOG", mp.mpf(1)), ("LOG2", _LN2), ("LOG10", mp.log(10))):
-        result += "// times 2^-23\n" + double_define(**{f"{name}_OF_2": _LN2 / unit / 2**23})
-        result += series(f"{name}_SERIES", "u", functools.partial(_log_of_square, unit), 0, square, 5)
-    return result
+    """(log(1 + z) - z) / z^2, and the logarithms of short reciprocals, less what the integer of their bits adds."""
+    bound = mp.mpf(2) ** -8 * (1 + mp.mpf(2) ** -10)
+    places = [mp.mpf(k) / 128 for k in range(128)]
+    return (
+        "// times -2^-20\n"
+        + double_define(LOG_OF_2=-mp.ldexp(_LN2, -20))
+        + double_define(LOG2E_OF_DOUBLE=1 / _LN2, LOG10E_OF_DOUBLE=1 / mp.log(10))
+        + series("LOG_SERIES", "z", lambda z: (mp.log1p(z) - z) / z**2, -bound, bound, 3)
+        + double_column("x ln 2 - log(1 + x)", "log_double", [x * _LN2 - mp.log1p(x) for x in places])
+    )
 
 
 def angle_double() -> str:
     step = mp.pi / 32
     high = mp.mpf(float(step))
     square = (step / 2 * (1 + mp.mpf(2) ** -20)) ** 2
-    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(64)]
+    rows = [(_clean(mp.sin(step * k)), _clean(mp.cos(step * k))) for k in range(32)]
     return (
         double_define(**{"32_OVER_PI": 1 / step, "PI_32": high, "PI_32_LOW": step - high})
-        + series("SINE_SERIES", "u", even(lambda r: (mp.sin(r) / r - 1) / r**2), 0, square, 1)
-        + series("COSINE_SERIES", "u", even(lambda r: (mp.cos(r) - 1) / r**2), 0, square, 2)
+        + series("TANGENT_SERIES", "u", even(lambda r: (mp.tan(r) / r - 1) / r**2), 0, square, 2)
         + double_table("The sine and cosine of k pi / 32", "angle_double", rows)
     )
 
@@ -279,14 +279,83 @@ def arctan_double() -> str:
 
 
 def erf_double() -> str:
-    places = [mp.mpf(k) / 8 for k in range(33)]
+    places = [mp.mpf(k) / 16 for k in range(64)]
     return double_table(
-        "erf of multiples of 1/8, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
+        "erf of multiples of 1/16, and the slope", "erf_double", [(mp.erf(c), _erf_slope(c)) for c in places]
     )
 
 
 def arcsine_double() -> str:
     return series("ARCSINE_SERIES", "u", even(lambda z: mp.asin(z) / z), 0, 0.25, 9)
+
+
+# The functions of float16.
+
+
+def half_series(
+    name: str, variable: str, function: Callable[[Any], Any], low: Any, high: Any, moved: Sequence[int]
+) -> str:
+    """A macro for a polynomial of floats, the first coefficient is that of the highest power.
+
+    Each is rounded, and the lower ones are fitted again.
+
+    Args:
+        name: Of the macro.
+        variable: Its parameter.
+        function: What the polynomial is near.
+        low: The least argument.
+        high: The largest one.
+        moved: For each coefficient the units of its last place that are added, so that all operands come out right:
+            found by trial.
+    """
+    rest, text = function, ""
+    for degree, units in zip(range(len(moved) - 1, -1, -1), moved, strict=True):
+        coefficients, _ = kernel_polynomials.fit(Fit(rest, low, high, degree, name))
+        top = np.float32(coefficients[-1])
+        rest = functools.partial(_less, rest, mp.mpf(float(top)), degree)
+        each = literal(float((top.view(np.int32) + np.int32(units)).view(np.float32)))
+        text = f"__fmaf_rn({variable}, {text}, {each})" if text else each
+    lines = textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
+    return f"#define XF_{name}({variable}) \\\n" + " \\\n".join(lines) + "\n"
+
+
+def _less(function: Callable[[Any], Any], coefficient: Any, degree: int, u: Any) -> Any:
+    return function(u) - coefficient * u**degree
+
+
+def _beyond_first(function: Callable[[Any], Any], power: int) -> Callable[[Any], Any]:
+    """``(f(x) - x) / x^power`` of x, or for power 3 of its square; near 0, where it says nothing, of a small number."""
+
+    def of(u: Any) -> Any:
+        x = u if abs(u) > _SMALL else _SMALL
+        x = mp.sqrt(x) if power == 3 else x
+        return (function(x) - x) / x**power
+
+    return of
+
+
+def _erf_beyond_first(v: Any) -> Any:
+    x = mp.sqrt(max(v + mp.mpf(3.75), _SMALL))
+    return mp.erf(x) / x - 1
+
+
+def half_tables() -> dict[str, str]:
+    step, root = _LN2 / 2 * (1 + mp.mpf(2) ** -10), mp.sqrt(2)
+    turn = (mp.pi / 2 * (1 + mp.mpf(2) ** -8)) ** 2
+    return {
+        "half_exp": half_series("HALF_EXP", "r", _beyond_first(mp.expm1, 2), -step, step, [0] * 5),
+        "half_log": half_series(
+            "HALF_LOG", "r", _beyond_first(mp.log1p, 2), 1 / root - 1, (root - 1) * (1 + mp.mpf(2) ** -10), [0] * 8
+        ),
+        "half_sin": half_series("HALF_SIN", "u", _beyond_first(mp.sin, 3), 0, turn, [0, 0, 7, 0]),
+        "half_atan": half_series(
+            "HALF_ATAN", "u", _beyond_first(mp.atan, 3), 0, 1, [-62, -2, 128, -75, -71, -6, 25, 21]
+        ),
+        "half_asin": half_series("HALF_ASIN", "u", _beyond_first(mp.asin, 3), 0, 0.25, [0, 0, -17, -5, 8]),
+        "half_erf": half_series(
+            "HALF_ERF", "v", _erf_beyond_first, -3.75, 2.75**2 - 3.75, [0, 0, 0, 0, 29, -62, 14, -27, 11, 1, 2, -5]
+        ),
+    }
 
 
 def wide(name: str, x: Any, unit: int) -> str:
@@ -320,6 +389,7 @@ def tables() -> dict[str, str]:
         "arctan_double": arctan_double(),
         "half_pi_double": double_define(HALF_PI_OF_DOUBLE=mp.pi / 2),
         "arcsine_double": arcsine_double(),
+        **half_tables(),
         "wide": wide("WIDE_HALF_PI", mp.pi / 2, -127) + wide("WIDE_LN2", mp.ln(2), -120),
         "half_pi": f"#define XF_HALF_PI {whole(mp.pi / 2, -63)}  // in units of 2^-63\n",
     }

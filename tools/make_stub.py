@@ -42,6 +42,10 @@ from pycuda.gpuarray import GPUArray
 _HostArray = np.ndarray[Any, Any]
 _A = TypeVar("_A")
 
+class _TorchTensor(torch.Tensor): ...  # type: ignore[misc, unused-ignore]
+class _CupyArray(cupy.ndarray): ...  # type: ignore[misc, unused-ignore]
+class _PycudaArray(GPUArray): ...  # type: ignore[misc, unused-ignore]
+
 __version__: str
 
 __all__ = [
@@ -50,12 +54,15 @@ __all__ = [
 """
 CLASSES = {
     "numpy": "_HostArray",
-    "torch": "torch.Tensor",
-    "cupy": "cupy.ndarray",
-    "pycuda": "GPUArray",
+    "torch": "_TorchTensor",
+    "cupy": "_CupyArray",
+    "pycuda": "_PycudaArray",
     "sim": "sim.SimArray",
 }
-"""The class of a backend's arrays; a test holds the names against the registry."""
+"""The class of a backend's arrays; a test holds the names against the registry.
+
+A name that cannot be imported is unknown to a type checker, and with it, to pyright's strict mode, each function that
+may return it. A subclass of it is known, and is a whole `torch.Tensor` where PyTorch is installed."""
 
 
 def imported() -> dict[str, str]:

@@ -95,6 +95,9 @@ static inline long long __mul64hi(long long x, long long y) { return (long long)
 #define exp2f __builtin_exp2f
 #define log2f __builtin_log2f
 #define rsqrtf(x) (1.0f / __builtin_sqrtf(x))
+#ifndef XF_OFF
+#define XF_OFF 0x1p-22  // by which approximations of the hardware are off
+#endif
 """
 
 _SWEEP_CUDA = """
@@ -139,7 +142,7 @@ def cuda_library(names: Iterable[str], way: str = "pairs") -> ctypes.CDLL:
     source = _AS_C + "static _Thread_local unsigned long long xf_careful_count;\n"
     for each in collect_sections(sections, cuda_functions.sections_of(names, way)):
         source += _CAREFUL_STEP.sub(r"\1 ++xf_careful_count;", sections[each][1])
-    source += "".join(cuda_functions.join_steps(name, *cuda_functions.operands_of(name)) for name in names)
+    source += "".join(cuda_functions.join_steps(name, *cuda_functions.operands_of(name), way=way) for name in names)
     source += "".join(_SWEEP_CUDA.format(name=name) for name in names if name not in cuda_functions.BINARY)
     for name in names:
         source += _VALUES_CUDA.format(name=name, args="x[k], y[k]" if name in cuda_functions.BINARY else "x[k]")

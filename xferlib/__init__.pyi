@@ -74,6 +74,10 @@ from xferlib.tree import save as save
 _HostArray: TypeAlias = np.ndarray[Any, Any]
 _A = TypeVar("_A")
 
+class _TorchTensor(torch.Tensor): ...  # type: ignore[misc, unused-ignore]
+class _CupyArray(cupy.ndarray): ...  # type: ignore[misc, unused-ignore]
+class _PycudaArray(GPUArray): ...  # type: ignore[misc, unused-ignore]
+
 __version__: str
 
 __all__ = [
@@ -176,7 +180,7 @@ def arange(
     *,
     backend: Literal["torch"],
     device: DeviceSpec = None,
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def arange(
     start: float,
@@ -186,7 +190,7 @@ def arange(
     *,
     backend: Literal["cupy"],
     device: DeviceSpec = None,
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def arange(
     start: float,
@@ -196,7 +200,7 @@ def arange(
     *,
     backend: Literal["pycuda"],
     device: DeviceSpec = None,
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def arange(
     start: float,
@@ -224,15 +228,15 @@ def array_over(
 @overload
 def array_over(
     pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["torch"], device: DeviceSpec = None
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def array_over(
     pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["cupy"], device: DeviceSpec = None
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def array_over(
     pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["pycuda"], device: DeviceSpec = None
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def array_over(
     pointer: int, shape: Shape, dtype: Any, *, owner: Any, backend: Literal["sim"], device: DeviceSpec = None
@@ -244,11 +248,11 @@ def array_over(
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: Literal["numpy"], device: DeviceSpec = None) -> _HostArray: ...
 @overload
-def asarray(x: Any, dtype: Any = None, *, backend: Literal["torch"], device: DeviceSpec = None) -> torch.Tensor: ...
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["torch"], device: DeviceSpec = None) -> _TorchTensor: ...
 @overload
-def asarray(x: Any, dtype: Any = None, *, backend: Literal["cupy"], device: DeviceSpec = None) -> cupy.ndarray: ...
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["cupy"], device: DeviceSpec = None) -> _CupyArray: ...
 @overload
-def asarray(x: Any, dtype: Any = None, *, backend: Literal["pycuda"], device: DeviceSpec = None) -> GPUArray: ...
+def asarray(x: Any, dtype: Any = None, *, backend: Literal["pycuda"], device: DeviceSpec = None) -> _PycudaArray: ...
 @overload
 def asarray(x: Any, dtype: Any = None, *, backend: Literal["sim"], device: DeviceSpec = None) -> sim.SimArray: ...
 @overload
@@ -264,15 +268,15 @@ def empty(
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def empty(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"
@@ -304,7 +308,7 @@ def eye(
     *,
     backend: Literal["torch"],
     device: DeviceSpec = None,
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def eye(
     rows: int,
@@ -314,7 +318,7 @@ def eye(
     *,
     backend: Literal["cupy"],
     device: DeviceSpec = None,
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def eye(
     rows: int,
@@ -324,7 +328,7 @@ def eye(
     *,
     backend: Literal["pycuda"],
     device: DeviceSpec = None,
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def eye(
     rows: int,
@@ -364,7 +368,7 @@ def full(
     backend: Literal["torch"],
     device: DeviceSpec = None,
     order: str = "C",
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def full(
     shape: Shape,
@@ -374,7 +378,7 @@ def full(
     backend: Literal["cupy"],
     device: DeviceSpec = None,
     order: str = "C",
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def full(
     shape: Shape,
@@ -384,7 +388,7 @@ def full(
     backend: Literal["pycuda"],
     device: DeviceSpec = None,
     order: str = "C",
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def full(
     shape: Shape,
@@ -430,7 +434,7 @@ def linspace(
     dtype: Any = None,
     backend: Literal["torch"],
     device: DeviceSpec = None,
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def linspace(
     start: complex,
@@ -441,7 +445,7 @@ def linspace(
     dtype: Any = None,
     backend: Literal["cupy"],
     device: DeviceSpec = None,
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def linspace(
     start: complex,
@@ -452,7 +456,7 @@ def linspace(
     dtype: Any = None,
     backend: Literal["pycuda"],
     device: DeviceSpec = None,
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def linspace(
     start: complex,
@@ -482,15 +486,15 @@ def ones(
 @overload
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def ones(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"
@@ -541,7 +545,7 @@ def to_device(
     copy: bool | None = True,
     order: str = ...,
     saturate: bool = False,
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def to_device(
     x: Any,
@@ -554,7 +558,7 @@ def to_device(
     copy: bool | None = True,
     order: str = ...,
     saturate: bool = False,
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def to_device(
     x: Any,
@@ -567,7 +571,7 @@ def to_device(
     copy: bool | None = True,
     order: str = ...,
     saturate: bool = False,
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def to_device(
     x: Any,
@@ -596,7 +600,14 @@ def to_device(
 ) -> DeviceArray: ...
 @overload
 def to_device_async(
-    x: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None, out: _A
+    x: Any,
+    *,
+    backend: str | None = None,
+    device: DeviceSpec = None,
+    dtype: Any = None,
+    stream: Any = None,
+    out: _A,
+    saturate: bool = False,
 ) -> Transfer[_A]: ...
 @overload
 def to_device_async(
@@ -607,6 +618,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[_HostArray]: ...
 @overload
 def to_device_async(
@@ -617,7 +629,8 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
-) -> Transfer[torch.Tensor]: ...
+    saturate: bool = False,
+) -> Transfer[_TorchTensor]: ...
 @overload
 def to_device_async(
     x: Any,
@@ -627,7 +640,8 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
-) -> Transfer[cupy.ndarray]: ...
+    saturate: bool = False,
+) -> Transfer[_CupyArray]: ...
 @overload
 def to_device_async(
     x: Any,
@@ -637,7 +651,8 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
-) -> Transfer[GPUArray]: ...
+    saturate: bool = False,
+) -> Transfer[_PycudaArray]: ...
 @overload
 def to_device_async(
     x: Any,
@@ -647,6 +662,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[sim.SimArray]: ...
 @overload
 def to_device_async(
@@ -657,6 +673,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: None = None,
+    saturate: bool = False,
 ) -> Transfer[DeviceArray]: ...
 @overload
 def zeros(
@@ -665,15 +682,15 @@ def zeros(
 @overload
 def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["torch"], device: DeviceSpec = None, order: str = "C"
-) -> torch.Tensor: ...
+) -> _TorchTensor: ...
 @overload
 def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["cupy"], device: DeviceSpec = None, order: str = "C"
-) -> cupy.ndarray: ...
+) -> _CupyArray: ...
 @overload
 def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["pycuda"], device: DeviceSpec = None, order: str = "C"
-) -> GPUArray: ...
+) -> _PycudaArray: ...
 @overload
 def zeros(
     shape: Shape, dtype: Any = "float64", *, backend: Literal["sim"], device: DeviceSpec = None, order: str = "C"

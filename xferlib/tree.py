@@ -30,6 +30,7 @@ from xferlib.errors import ArrayError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
@@ -45,7 +46,7 @@ if not TYPE_CHECKING:  # or any name would pass a type checker
 
 def to_device(
     tree: Any, *, backend: str | None = None, device: DeviceSpec = None, dtype: Any = None, stream: Any = None,
-    copy: bool | None = True,
+    copy: bool | None = True, saturate: bool = False,
 ) -> Any:  # fmt: skip
     """Copy every array of a tree to a device; other leaves stay as they are.
 
@@ -53,10 +54,11 @@ def to_device(
         tree: Arrays in nested dicts, lists, tuples, named tuples, dataclasses and registered nodes; in subclasses of
             these, other mappings and sequences, objects of attrs and pydantic, and namespaces. NumPy's scalars are
             arrays without axes, and Python's numbers other leaves.
-        backend, device, dtype, stream: As for `xferlib.to_device`. Small leaves of one call share a
-            device allocation, which lives as long as any of them.
+        backend, device, dtype, stream: As for `xferlib.to_device`. Leaves of up to 2 MiB of one call may
+            share a device allocation, which lives as long as any of them.
         copy: True: copy every array. None: an array that is on the device with the dtype stays itself. False: all
             arrays do, or nothing is copied.
+        saturate: As for `xferlib.to_device`, of every array; each has memory of its own.
 
     Returns:
         A tree of the same structure with device arrays. An array object that stands in several places is sent once,
@@ -68,16 +70,36 @@ def to_device(
     Raises:
         As `xferlib.to_device`, before anything is copied.
     """
-    if dtype is None and stream is None and copy is True:
+    if dtype is None and stream is None and copy is True and saturate is False:
         sent = many.send_tree(tree, backend, device)
         if sent is not None:
             return sent
     dtype = None if dtype is None else check_dtype(dtype, what="dtype")
+    refuse_no_flag(saturate, "tree.to_device: saturate")
+    check = functools.partial(ends.check_leaf, dtype=dtype, is_saturated=saturate)
     try:
+        if saturate:
+            place = ends.target_of(backend, device, stream, None).device
+            send = functools.partial(
+                transfers.to_device, device=place, dtype=dtype, stream=stream, copy=copy, saturate=True
+            )
+            return _move_each(*flatten(tree), check, send)
         return _to_device(tree, backend, device, dtype, stream, copy=copy)
     except ArrayError as error:
-        say_where(error, tree, functools.partial(ends.check_leaf, dtype=dtype), "tree")
+        say_where(error, tree, check, "tree")
         raise
+
+
+def _move_each(
+    leaves: list[Any],
+    rebuild: Callable[[list[Any]], Any],
+    check: Callable[[Any], object],
+    move: Callable[[Any], Any],
+) -> Any:
+    """Move each array by itself, when all have been checked: conversions take longer than the calls."""
+    for leaf in leaves:
+        check(leaf)
+    return rebuild([leaf if registry.owner_of(leaf) is None else move(leaf) for leaf in leaves])
 
 
 def _to_device(
@@ -169,11 +191,15 @@ def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
     return results
 
 
-def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool | None = True) -> Any:
+def to_host(
+    tree: Any, *, dtype: Any = None, stream: Any = None, pinned: bool = False, copy: bool | None = True,
+    saturate: bool = False,
+) -> Any:  # fmt: skip
     """Copy every array of a tree to host memory; other leaves stay as they are; complete on return.
 
     Args:
         tree: As for `to_device`.
+        dtype, saturate: As for `xferlib.to_host`, of every array; each has memory of its own.
         stream: The stream after whose pending work the copies run; the current one if omitted.
             Leaves of up to 2 MiB of one call share host allocations, each of which lives as long as any of its leaves.
         pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
@@ -182,16 +208,27 @@ def to_host(tree: Any, *, stream: Any = None, pinned: bool = False, copy: bool |
 
     Returns:
         A tree of the same structure with NumPy arrays; what stands in several places is copied once, as above.
+
+    Raises:
+        As `xferlib.to_host`; for a dtype before anything is copied.
     """
-    if stream is None and copy is True and type(pinned) is bool:
+    if dtype is stream is None and copy is True and type(pinned) is bool and saturate is False:
         found = many.fetch_tree(tree, is_pinned=pinned)
         if found is not None:
             return found
     refuse_no_flag(pinned, "tree.to_host: pinned")
+    refuse_no_flag(saturate, "tree.to_host: saturate")
+    dtype = None if dtype is None else check_dtype(dtype, what="dtype")
+    check = functools.partial(ends.check_leaf, dtype=dtype, is_saturated=saturate)
     try:
+        if dtype is not None or saturate:
+            fetch = functools.partial(
+                transfers.to_host, dtype=dtype, stream=stream, pinned=pinned, copy=copy, saturate=saturate
+            )
+            return _move_each(*flatten(tree, moving="device"), check, fetch)
         return _to_host(tree, stream, pinned=pinned, copy=copy)
     except ArrayError as error:
-        say_where(error, tree, ends.check_leaf, "tree")
+        say_where(error, tree, check, "tree")
         raise
 
 
@@ -288,13 +325,14 @@ def load(
     device: DeviceSpec = None,
     dtype: Any = None,
     stream: Any = None,
+    saturate: bool = False,
 ) -> Any:
     """Read the arrays of a file to a device, from the file's memory, in the tree that was saved.
 
     Args:
         path: A file of `save`, or any other of these formats: it gives a dict of arrays by their names.
         like: A tree with the file's names, whose classes and other leaves the result has.
-        backend, device, dtype, stream: As for `xferlib.to_device`.
+        backend, device, dtype, stream, saturate: As for `xferlib.to_device`.
 
     Returns:
         A tree with device arrays.
@@ -305,6 +343,6 @@ def load(
         UnsupportedDTypeError: It holds dtypes of ml_dtypes, which is not installed, or that the backend has not.
         FileNotFoundError: There is no such file.
     """
-    send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream)
+    send = functools.partial(to_device, backend=backend, device=device, dtype=dtype, stream=stream, saturate=saturate)
     ends.target_of(backend, device, stream, None)  # before the file is read
     return saving.load(saving.path_of(path, "load(path)"), like, send)

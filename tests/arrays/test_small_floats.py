@@ -104,6 +104,18 @@ def test_dtypes_of_a_namespace(space: Space) -> None:
     assert space.result_type("bfloat16", "int8") == x.dtype
 
 
+def test_dtypes_of_the_exact_namespace_of_numpys() -> None:
+    x = np.ones(3, ml_dtypes.bfloat16)
+    xp: Space = xl.get_exact_module(x)
+    assert xp.isdtype(x.dtype, "real floating")
+    assert not xp.isdtype(x.dtype, ("integral", np.dtype(np.float32)))
+    assert xp.isdtype(np.dtype(np.float32), "real floating")
+    for of in (x, x.dtype, "bfloat16"):
+        assert (xp.finfo(of).bits, xp.finfo(of).eps) == (16, 2.0**-7)
+    assert xp.finfo(np.float32).bits == xp.finfo("float32").bits == 32
+    assert xp.astype(x, "float8_e4m3fn").dtype == ml_dtypes.float8_e4m3fn
+
+
 def test_a_dtype_is_known_though_no_array_of_it_was_met() -> None:
     code = (
         "import numpy as np, ml_dtypes, xferlib as xl\n"

@@ -66,8 +66,10 @@ class Emulator:
     def repeat_call(self, *args: Any, **options: Any) -> None:
         """Nothing: it has no driver to which C could give a launch."""
 
-    def zeros_for(self, nbytes: int, stream: Any) -> Any:
-        return np.zeros(nbytes, np.uint8)
+    def zeros_for(self, nbytes: int, stream: Any, zeros_nbytes: int | None = None) -> Any:
+        found = np.full(nbytes, 0xA5, np.uint8)
+        found[:zeros_nbytes] = 0
+        return found
 
     def compiler_version(self) -> str:
         need_nvrtc()

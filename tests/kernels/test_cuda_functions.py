@@ -15,7 +15,7 @@ import pytest
 
 from tests.kernels import emulated, targets
 from tests.kernels.bits import random_bits, same_bits, specials
-from tools import native_digest
+from tools import cuda_bounds, native_digest
 from xferlib.kernels import cuda_engine, cuda_functions, elementwise, host_compiler
 from xferlib.kernels.cuda_functions import BINARY
 from xferlib.kernels.cuda_source import OPTIONS
@@ -157,6 +157,30 @@ def test_operands_beyond_the_usual_ones_take_the_quick_step(name, way):
     assert same_bits(y, kernel_of(name)(x))
 
 
+POLES = {
+    "log": (0, -0.0, INF), "log2": (0, -0.0, INF), "log10": (0, -0.0, INF), "log1p": (-1, INF), "arctanh": (-1, 1),
+    "arctan": (-INF, INF, 3e38), "arcsin": (-1, 1), "arccos": (-1, 1),
+}  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize(("name", "poles"), POLES.items())
+def test_poles_and_limits_take_the_first_step_in_double(name, poles):
+    x = np.array(poles, np.float32)
+    y, is_careful = run(name, x, sweeps=library("double"))
+    assert not is_careful.any()
+    assert same_bits(y, kernel_of(name)(x))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_subnormal_results_of_powers_are_usual_in_double(name):
+    x = -np.random.default_rng(4).uniform(80, 151, 100_000).astype(np.float32)
+    y, is_careful = run(name, x, sweeps=library("double"))
+    assert is_careful.mean() < 5e-4
+    assert same_bits(y, kernel_of(name)(x))
+
+
 def never_sure(sections):
     changed = {
         name: (needs, text.replace("*is_unsure |= ", "*is_unsure |= 1 || ")) for name, (needs, text) in sections.items()
@@ -169,13 +193,23 @@ def never_sure(sections):
 @both_ways
 def test_a_bound_that_is_too_small_is_caught(way, monkeypatch):
     sections = cuda_functions.sections()
-    needs, exp = sections[f"exp_in_{way}"]
-    wrong = re.sub(r"XF_(?:DOUBLE_)?BOUND\([^)]*\)", {"pairs": "1.0f", "double": "0u"}[way], exp)
-    assert wrong != exp
-    monkeypatch.setattr(cuda_functions, "sections", lambda: {**sections, f"exp_in_{way}": (needs, wrong)})
+    none = {"pairs": "1.0f", "double": "0u"}[way]
+    bound = re.compile(r"XF_(?:DOUBLE_)?BOUND\(0x[^)]*\)")
+    wrong = {name: (needs, bound.sub(none, text)) for name, (needs, text) in sections.items()}
+    assert wrong != sections
+    monkeypatch.setattr(cuda_functions, "sections", lambda: wrong)
     table = hard_cases()["exp"]
     y, _ = run("exp", table.inputs.view(np.float32), sweeps=native_digest.cuda_library(["exp"], way))
     assert not same_bits(y, table.results.view(np.float32))
+
+
+@needs_compiler
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than double")
+def test_the_first_steps_in_double_keep_their_bound():
+    measures = cuda_bounds.library(list(cuda_bounds.DOMAINS))
+    for name in cuda_bounds.DOMAINS:
+        error, where = cuda_bounds.measure(measures, name, cuda_bounds.operands(name, 1 << 15, seed=7))
+        assert 2.0**-60 < error < cuda_bounds.BOUND, (name, where)
 
 
 def test_the_tables_are_those_of_the_tool():
@@ -252,7 +286,8 @@ def test_a_vectors_elements_take_each_step_together(dtype, is_long, monkeypatch)
     calls, wholes = [], []
     for size in (1, 19, 3081):  # the last one has a whole vector in the first part of a block, and none in the second
         x, y = np.random.default_rng(size).standard_normal((2, size)).astype(dtype)
-        y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal, and takes the careful step
+        x[[0, -1]] = 0  # whose hypotenuse takes the careful step
+        y[[0, -1]] = 740 if dtype == "float64" else 92  # whose exponential is subnormal
         found = np.full((2, size + 32), 7, dtype)
         calls.append((kernel, x, y, found[0, :size], found[1, :size]))
         wholes.append(found)

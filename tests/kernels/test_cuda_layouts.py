@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.kernels.emulated import Emulator, as_cuda, info_of
 from xferlib.kernels import cuda_engine, elementwise
 from xferlib.kernels.calls import CudaCall
-from xferlib.kernels.cuda_source import CallKind
+from xferlib.kernels.cuda_source import SHIFTED, CallKind, step_pieces
 from xferlib.kernels.ir import layout_of_call
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
@@ -25,11 +25,13 @@ ADD_BYTES = elementwise("T x, signed char y", "T z", "z = x + (T)y")
 class Placed:
     """An array in the middle of memory, and a copy of the memory as it was."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: str, order: tuple[int, ...], gap: int, start: int) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], dtype: str, order: tuple[int, ...], gap: int, start: int, step: int = 1
+    ) -> None:
         extents = [shape[axis] for axis in order]
-        extents[-1] += gap
+        extents[-1] = (extents[-1] - 1) * abs(step) + 1 + gap
         self.memory = (np.arange(math.prod(extents) + start + 8) % 50).astype(dtype)
-        inner = self.memory[start : start + math.prod(extents)].reshape(extents)[..., : extents[-1] - gap]
+        inner = self.memory[start : start + math.prod(extents)].reshape(extents)[..., : extents[-1] - gap][..., ::step]
         self.array = inner.transpose(np.argsort(order))
         self.before = self.memory.copy()
 
@@ -53,7 +55,8 @@ def operands(draw: st.DrawFn) -> tuple[Any, Placed, Placed, Placed]:
 
     def place(of: str, without: set[int] | None = None) -> Placed:
         own = tuple(1 if axis in (without or ()) else extent for axis, extent in enumerate(shape))
-        found = Placed(own, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)))
+        step = draw(st.sampled_from((1, 1, 1, 2, 3, -1, -2)))
+        found = Placed(own, of, draw(orders), draw(st.integers(0, 2)), draw(st.integers(0, 4)), step)
         found.array = np.broadcast_to(found.array, shape) if without else found.array
         return found
 
@@ -77,6 +80,30 @@ def kind_of(*arrays: np.ndarray[Any, Any]) -> CallKind:
     infos = {number: info_of(each)._replace(pointer=0) for number, each in enumerate(arrays)}
     layout = layout_of_call(program, arrays[-1].shape, infos).with_axes()
     return cuda_engine._kind(layout, program, [], (), infos, is_aliased=False, threads=256)
+
+
+@given(st.sampled_from((2, 4, 8, 16)), st.sampled_from((-3, -2, -1, 1, 2, 3, 4)), st.sampled_from((1, 2, 4, 8)))
+def test_pieces_of_a_stepped_vector_have_all_its_elements_and_nothing_beyond(width: int, step: int, size: int) -> None:
+    pieces, span = step_pieces(width, step, size), ((width - 1) * abs(step) + 1) * size
+    assert {end - start for start, end in pieces} <= {*SHIFTED, span}
+    assert all(start >= 0 and end <= span for start, end in pieces)
+    starts = [number * abs(step) * size for number in range(width)]
+    assert all(any(start <= at and at + size <= end for start, end in pieces) for at in starts)
+
+
+def test_what_is_reversed_or_every_second_one_is_read_in_words() -> None:
+    plain = np.empty(5000, "int8")
+    assert [each.kind for each in kind_of(plain[::-1], np.empty(10_000, "int8")[::2], plain).accesses] == [
+        "stepped", "stepped", "vector"
+    ]  # fmt: skip
+    assert kind_of(np.empty(5000)[::-1], np.empty(5000), np.empty(5000)).accesses[0].kind == "strided"
+
+
+def test_there_are_boxes_for_all_of_a_gpu() -> None:
+    shape = (282, 323, 8)
+    tile = kind_of(permuted(shape, 0, 1, 2), permuted(shape, 1, 2, 0), permuted(shape, 0, 1, 2)).tile
+    assert tile is not None
+    assert math.prod(shape) / math.prod(tile.sides) > 264
 
 
 def permuted(shape: tuple[int, ...], *order: int, dtype: str = "float32") -> np.ndarray[Any, Any]:

@@ -66,10 +66,12 @@ def arrays(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
     return view.transpose(np.argsort(order)), tuple(sorted(axes))
 
 
-@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays(), st.sampled_from((0, 1, 4096)))
+@given(st.sampled_from(("var", "var", "sum", "argmax", "max")), arrays(), st.sampled_from((0, 1, 4096)), st.booleans())
 @settings(max_examples=12, deadline=None)
-def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]], warps: int) -> None:
-    """Whether few warps take much each, as of a large array, or many take little."""
+def test_random_reductions(
+    name: str, drawn: tuple[np.ndarray[Any, Any], tuple[int, ...]], warps: int, is_large: bool
+) -> None:
+    """Whether few warps take much each, as of a large array, or many take little; and in groups, as of a large one."""
     x, axes = drawn
     if name == "argmax" and len(axes) < x.ndim:
         axes = axes[:1]
@@ -77,6 +79,9 @@ def test_random_reductions(name: str, drawn: tuple[np.ndarray[Any, Any], tuple[i
         x = x.astype("float32")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_reduction, "_LEAST_WARPS", warps)
+        if is_large:
+            patch.setattr(cuda_reduction, "_FULL", 64)
+            patch.setattr(cuda_reduction, "_LEAST_STRETCH", 31 * cuda_reduction.GROUP)
         found, _ = reduce_on_cuda(name, x, axes)
     axis = None if len(axes) == x.ndim else axes if len(axes) > 1 else axes[0]
     assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=axis)))
@@ -141,3 +146,20 @@ def test_places_of_elements_take_32_bits_where_they_suffice() -> None:
     assert found.dtype == np.int64
     assert np.array_equal(found, x.argmax(1))
     assert "int v0;" not in reduce_on_cuda("sum", x.astype("int64"), (1,))[1].source
+
+
+def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -> None:
+    x = np.random.default_rng(6).normal(size=(70, 4000)).astype("float32").T
+    found, plan = reduce_on_cuda("sum", x, (0, 1))
+    assert same_bits(found, np.asarray(reductions.sum(x)))
+    calls: list[Any] = []
+    vars(plan._backend)["repeat_call"] = lambda *given, **options: calls.append((*given, options))
+    plan.repeat([x], [x.ctypes.data, found.ctypes.data], (), None, RawStream(0, None))
+    ((launches, _, _, block, outputs, options),) = calls
+    (_, _, _, first), (_, _, _, second) = launches
+    (_, _, _, *result), ((nodes,), _, _, *places) = outputs
+    assert options["spare"] == 1
+    assert nodes == -(-x.size // cuda_reduction.GROUP)
+    assert result[1] == second[1]
+    assert places == [first[2], second[0]]
+    assert len(block) >= second[-1]

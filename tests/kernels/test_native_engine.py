@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib
@@ -271,6 +271,29 @@ def test_indexed_arrays_and_their_errors() -> None:
     compare(cases)
 
 
+_NEIGHBOURS = (
+    "i", "i - 1", "i + 1", "i - w", "i + w", "w + i", "i - w - 1", "i + (w + 1)", "i / w * w + i % w", "i + w - i % w",
+)  # fmt: skip
+
+
+def stencil_case(seed: int) -> Case:
+    """Products and sums of an element's neighbours, inside the edge of a matrix."""
+    rng = random.Random(seed)
+    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20)])
+    terms = [f"{rng.choice(['', '0.25f * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]" for _ in range(rng.randint(2, 6))]
+    inner = "r > 0 && r < h - 1 && c > 0 && c < w - 1"
+    text = f"int r = i / w, c = i % w; o = {inner} ? u[i] + 3 * ({' - '.join(terms)}) : 0.5f * (i + w) + i * w;"
+    kernel = elementwise("raw float32 u, int32 w, int32 h", "float32 o", text)
+    kinds = (np.dtype("f4"), int, int, np.dtype("f4"))
+    program = kernel.definition.specialize(kinds, frozenset({1, 2})).program
+    u = np.random.default_rng(seed).random(height * width, np.float32)
+    return program, u.shape, [u, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)], f"{text} w {width}"
+
+
+def test_stencils() -> None:
+    compare([stencil_case(seed) for seed in range(20)])
+
+
 def test_a_row_that_32_bits_cut() -> None:
     kernel = elementwise(
         "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"
@@ -326,6 +349,55 @@ def both() -> Any:
         for _ in range(3):
             kernel(np.ones(3), np.ones(3), s=2.0)
     return kernel
+
+
+_NUMBERS = [
+    2,
+    -3,
+    0,
+    2.5,
+    -0.0,
+    float("nan"),
+    1e300,
+    True,
+    2**40,
+    300,
+    np.float32(2.5),
+    np.float64(1e-3),
+    np.int8(-7),
+    1j,
+]
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["f4", "f8", "i1", "u2", "f2", "c8"]), st.booleans(), st.booleans(),
+    st.lists(st.tuples(*[st.sampled_from(_NUMBERS)] * 2, st.integers(0, 9)), min_size=3, max_size=5),
+)  # fmt: skip
+def test_numbers_of_any_kind_in_turn(dtype: str, has_keyword: bool, has_out: bool, calls: list[Any]) -> None:
+    """A kernel that C has taken for some numbers gives for others what a new one gives, on arrays of any shape."""
+
+    def make() -> Any:
+        if has_keyword:
+            return elementwise(lambda x, t, *, s: x * s + (s * t + x))
+        return elementwise(lambda x, t, s: x * s + (s * t + x))
+
+    def outcome(kernel: Any, t: Any, s: Any, count: int) -> Any:
+        x = np.arange(count).astype(dtype)
+        out = {"out": np.zeros(count, dtype)} if has_out else {}
+        try:
+            found = kernel(x, t, s=s, **out) if has_keyword else kernel(x, t, s, **out)
+        except Exception as error:
+            return type(error), str(error).partition("\n")[0]  # a first call names the line of the function too
+        return found.dtype, found.tobytes()
+
+    kernel = make()
+    with np.errstate(all="ignore"):
+        for t, s, count in [each for each in calls for _ in range(2)]:
+            with configured(cpu="numpy"):
+                expected = outcome(make(), t, s, count)
+            with configured(cpu="native"):
+                assert outcome(kernel, t, s, count) == expected
 
 
 LAYOUTS = ("c", "f", "step", "back", "row", "column", "scalar", "shifted")
@@ -790,10 +862,25 @@ def test_the_exit_ends_the_compiler_and_what_it_has_started(tmp_path: Path) -> N
         assert Path("/proc", started.read_text().strip(), "stat").read_text().split()[2] == "Z"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path) -> None:
+def test_shapes_that_never_come_twice_are_not_prepared() -> None:
     text = """
-assert run()
+from xferlib.kernels.calls import Caller
+calls = [
+    (elementwise(lambda x: x * 2.5 + 1), lambda x: [x]), (elementwise(lambda x: x * 2.5 + 1), lambda x: [x, 0 * x]),
+    (elementwise(lambda x, s: x * s + 1), lambda x: [x, 2.5]),
+    (elementwise("T x", "T y", "y = x * (T)2.5 + 1"), lambda x: [x]),
+]
+for count in range(1, 9):
+    if count == 3:
+        Caller.prepare = None
+    x = np.arange(count, dtype="f4")
+    assert all((kernel(*make(x)) == x * np.float32(2.5) + np.float32(1)).all() for kernel, make in calls)
+"""
+    assert not _run_program(text, XFERLIB_CPU="native")
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+FORK = """
 child = os.fork()
 assert run()
 native_engine.wait_until_idle()
@@ -803,7 +890,70 @@ assert all(native_engine.engine_of(program) == "native" for program in made)
 if child:
     print("status", os.waitpid(child, 0)[1])
 """
+
+
+@needs_fork
+@pytest.mark.parametrize("module", [None, "selectors", "_lzma"])
+def test_a_child_compiles_what_its_parent_has_begun(tmp_path: Path, module: str | None) -> None:
+    """Though the fork comes while the parent's thread imports `subprocess` or `tempfile`, here a module of these."""
+    importing = f"""
+import sys, threading
+has_begun, goes_on = threading.Event(), threading.Event()
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            has_begun.set()
+            goes_on.wait()
+for name in ("subprocess", "selectors", "tempfile", "shutil", "lzma", "_lzma"):
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Finder())
+assert run()
+has_begun.wait()
+os.register_at_fork(before=goes_on.set)  # what is registered last comes first
+"""
+    text = ("assert run()" if module is None else importing) + FORK
     assert _run_program(text, XFERLIB_CPU="auto", XFERLIB_CACHE_DIR=str(tmp_path)) == "status 0\n"
+
+
+@needs_fork
+def test_a_child_compiles_the_scans_and_reductions_of_its_parent(tmp_path: Path) -> None:
+    text = """
+scan = xl.scan("a * b + a")
+total = xl.reduction("T x", "T y", map_expr="x * x", reduce_expr="a + b")
+def call():
+    return [scan(np.ones(9)).tolist(), float(total(np.arange(9.0)))]
+expected = call()
+assert [call(), call()] == [expected, expected]
+child = os.fork()
+assert [call(), call()] == [expected, expected]
+native_engine.wait_until_idle()
+assert call() == expected
+assert [kernel.function is not None for kernel in native_engine._made] == [True, True]
+if child:
+    print("status", os.waitpid(child, 0)[1])
+"""
+    assert _run_program(text, XFERLIB_CPU="auto", XFERLIB_CACHE_DIR=str(tmp_path)) == "status 0\n"
+
+
+@needs_fork
+def test_a_child_that_ends_leaves_its_parent_the_folder_of_the_compiler(tmp_path: Path) -> None:
+    compiler, started, fifo = tmp_path / "cc", tmp_path / "started", tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waits = f'case "$*" in *-shared*) [ -e {started} ] || {{ : > {started}; read line < {fifo}; }};; esac'
+    compiler.write_text(f'#!/bin/sh\n{waits}\nexec {host_compiler.find_compiler().command[0]} "$@"\n')  # type: ignore[union-attr]
+    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
+    text = f"""
+assert run()
+while not os.path.exists({str(started)!r}): pass
+child = os.fork()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    open({str(fifo)!r}, "w").close()
+    native_engine.wait_until_idle()
+    print(native_engine._compiler.problem)
+"""
+    variables = {"CC": str(compiler), "XFERLIB_CPU": "auto", "XFERLIB_CACHE_DIR": str(tmp_path / "cache")}
+    assert _run_program(text, **variables) == "\n"
 
 
 def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
@@ -816,7 +966,7 @@ def test_processes_that_fill_one_cache_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="the system has no signals of threads")
 def test_a_long_call_in_c_hears_ctrl_c() -> None:
     kernel = elementwise(
-        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 2000) { i = i + 1; v = v * 3 + i; } y = v"
+        "int64 n", "int64 y", "int64 i = 0; int64 v = n; while (i < 40000) { i = i + 1; v = v * 3 + i; } y = v"
     )
     out = np.zeros(1_000_000, np.int64)
 

@@ -199,10 +199,10 @@ def test_a_bound_that_is_too_small_is_caught(monkeypatch):
 @both_kinds
 def test_functions_of_all_numbers_of_two_bytes(kind, dtype):
     """Against the careful functions of float32, rounded once more; NaN included."""
-    # Of erf there is no careful function of float32 in C: test_erf_of_float16 runs the text that CUDA shares.
+    # Of erf there is no careful function of float32 in C: other tests run the text that CUDA shares.
     names, bits = sorted(native_functions.OF_HALF - {"erf"}), "half"
     if dtype == "bfloat16":
-        names, bits = sorted(native_functions.OF_BFLOAT16), dtype
+        names, bits = sorted(native_functions.OF_BFLOAT16 - {"erf"}), dtype
     calls = [(name, each) for name in names for each in (dtype, "float32")]
     source = native_source.section("prelude") + native_source.section(bits) + native_source.function_text(calls)
     widen = "xf_from_half(x[i])" if bits == "half" else "__uint_as_float((unsigned int)x[i] << 16)"
@@ -222,4 +222,4 @@ def test_functions_of_all_numbers_of_two_bytes(kind, dtype):
         getattr(made, f"run_{name}")(*[ctypes.c_void_p(each.ctypes.data) for each in (x, own, expected)])
         where = np.flatnonzero(own != expected)[:4]
         assert not where.size, (name, where, own[where], expected[where])
-        assert len(np.unique(own)) > (2400 if bits == "half" else 1000)  # arccosh has the fewest results
+        assert len(np.unique(own)) > (2400 if bits == "half" else 300)  # arccosh and arccos have the fewest results

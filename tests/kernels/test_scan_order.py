@@ -78,7 +78,7 @@ def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("expression", ["a + b", "a * b"])
 def test_a_long_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
-    for count in (4096, 8192, 8193, 12289, 40001, 70000):  # below, at and above the tiles of the compiled scan
+    for count in (4097, 8192, 8193, 16384, 16385, 32768, 32769, 70000, 300_001):  # the ends of tiles, and 8 of them
         x = values(dtype, count, 2 * count + 1)
         assert same_bits(SCANS[expression](x), in_passes(COMBINE[expression], x)), count
 

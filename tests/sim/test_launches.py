@@ -292,32 +292,37 @@ def test_an_address_is_given_when_it_is_asked_for_and_none_twice() -> None:
 
 _VALUES = st.one_of(
     st.integers(-300, 300), st.integers(-(2**70), 2**70), st.floats(), st.booleans(), st.just(2**60 + 1),
-    st.floats(width=32).map(np.float32), st.integers(-128, 127).map(np.int8),
+    st.floats(width=32).map(np.float32), st.integers(-300, 300).map(np.int64), st.just(np.uint64(2**63)),
 )  # fmt: skip
+_KEYS = st.sampled_from([1, slice(1, 3), slice(2, 2), ..., [], [0, 2], [True, False, False, True], [False] * 4])
 
 
-def _assign_by_the_general_way(value: Any, dtype: str) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine(), "is_direct", False)
-        x = xl.to_device(np.zeros(4, dtype))
-        x[1] = value
-        return xl.to_host(x)[1]
+def _assign_anew(value: Any, dtype: str, key: Any, *, is_on_device: bool) -> Any:
+    """The elements after an assignment, or the class of its error."""
+    x: Any = np.zeros(4, dtype)
+    if isinstance(key, list):
+        key = np.array(key, bool if len(key) == len(x) else int)
+    try:
+        if is_on_device:
+            x = xl.to_device(x)
+            key = xl.to_device(key) if isinstance(key, np.ndarray) else key
+        x[key] = value
+    except Exception as error:
+        return type(error)
+    return xl.to_host(x).tobytes()
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(
-    st.sampled_from(["float16", "float32", "float64", "int8", "int64", "uint64", "bool"]),
+    st.sampled_from(["float16", "float32", "float64", "int8", "uint8", "int64", "uint64", "bool"]),
+    _KEYS,
     st.lists(_VALUES, min_size=3, max_size=9),
 )
-def test_numbers_that_are_assigned_again_and_again_are_converted_or_refused_as_once(dtype, values):
-    x = xl.to_device(np.zeros(4, dtype))
+def test_numbers_that_are_assigned_again_and_again_are_converted_or_refused_as_by_numpy(dtype, key, values):
+    """To no element too; and of NumPy's own numbers, for signed integers, as of Python's, of which NumPy cuts some."""
     with np.errstate(all="ignore"):
         for value in [each for each in values for _ in range(3)]:  # a call is made in C from the third time on
-            try:
-                expected = _assign_by_the_general_way(value, dtype)
-            except Exception as error:
-                with pytest.raises(type(error)):
-                    x[1] = value
-            else:
-                x[1] = value
-                assert xl.to_host(x)[1].tobytes() == expected.tobytes()
+            kinds = "iu" if isinstance(value, np.floating) else "i"
+            plain = value.item() if isinstance(value, np.generic) and np.dtype(dtype).kind in kinds else value
+            expected = _assign_anew(plain, dtype, key, is_on_device=False)
+            assert _assign_anew(value, dtype, key, is_on_device=True) == expected, (value, key)

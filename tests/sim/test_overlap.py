@@ -378,7 +378,7 @@ def test_a_map_copies_both_ways_at_once_in_virtual_time() -> None:
 # --- whatever strikes
 
 
-def persistent(prefetcher: xl.Prefetcher, errors: tuple[type[BaseException], ...]) -> list[float]:
+def persistent(prefetcher: xl.Prefetcher[Any], errors: tuple[type[BaseException], ...]) -> list[float]:
     """The batches of a consumer that retries after every error."""
     found: list[float] = []
     while True:

@@ -10,7 +10,7 @@ from xferlib import _native
 from xferlib._core import blocks, registry
 from xferlib._core.arrays import Array, check_dtype, is_c_contiguous
 from xferlib._core.device import DeviceSpec
-from xferlib._core.dtypes import name_of, refuse_saturation
+from xferlib._core.dtypes import name_of, refuse_saturation, saturates_itself
 from xferlib._runtime import torch_compile
 from xferlib._runtime.checks import refuse_keyword, refuse_no_copy, refuse_no_flag, refuse_positional
 from xferlib._transfer import copies, describe, on_device, replay
@@ -185,6 +185,7 @@ def to_device_async(
     dtype: Any = None,
     stream: Any = None,
     out: Array | None = None,
+    saturate: bool = False,
     **unknown: Never,
 ) -> Transfer:
     """Start copying an array to a device and return at once, whatever memory it lies in.
@@ -196,6 +197,7 @@ def to_device_async(
         x, backend, device, dtype, out: As for `to_device`.
         stream: The stream that carries the copy; a stream of xferlib's own if omitted, so that the
             copy runs beside the current stream's work.
+        saturate: As for `to_device`: a source on the host is converted before this returns.
 
     Returns:
         A `Transfer` whose result is the device array.
@@ -208,6 +210,8 @@ def to_device_async(
         refuse_positional("to_device_async", misplaced)
     if unknown:
         refuse_keyword("to_device_async", unknown)
+    if saturate is not False:
+        x, _ = _saturate(x, dtype, True, "to_device_async", saturate)
     return copies.begin(describe.source_of(x, dtype=dtype), describe.target_of(backend, device, stream, out), dtype)
 
 
@@ -301,8 +305,13 @@ def _saturate(
     source = source_of(x)
     wanted = describe.get_result_dtype(source, dtype)
     refuse_saturation(wanted)
-    if copy is False or wanted == source.dtype:
+    if wanted == source.dtype and not saturates_itself(wanted):
         return x, copy
+    if copy is False:
+        given, saturated = name_of(source.dtype), name_of(wanted)
+        raise LayoutError(
+            f"copy=False, but the array has dtype {given}, not {saturated} saturated; pass copy=None or copy=True"
+        )
     convert = functools.partial(_convert, source, wanted, saturate=True)
     if stream is None or source.info is None:
         return convert(), None
@@ -319,15 +328,16 @@ if not TYPE_CHECKING:  # those in C have no annotations
 
 
 def to_host_async(
-    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, **unknown: Never
-) -> Transfer[HostArray]:
+    d: Any, *, dtype: Any = None, stream: Any = None, out: HostArray | None = None, saturate: bool = False,
+    **unknown: Never,
+) -> Transfer[HostArray]:  # fmt: skip
     """Start copying an array to host memory and return at once.
 
     The data is handed out by ``Transfer.result()`` only, when it is complete. Until then ``d`` must
     not be written, nor ``out`` read.
 
     Args:
-        d, dtype, out: As for `to_host`.
+        d, dtype, out, saturate: As for `to_host`.
         stream: The stream that carries the copy; a stream of xferlib's own, behind the current
             stream's pending work, if omitted.
 
@@ -337,4 +347,6 @@ def to_host_async(
     blocks.follow()
     if unknown:
         refuse_keyword("to_host_async", unknown)
+    if saturate is not False:
+        d, _ = _saturate(d, dtype, True, "to_host_async", saturate, stream)
     return copies.begin_to_host(d, dtype=dtype, stream=stream, out=out)

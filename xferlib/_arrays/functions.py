@@ -32,7 +32,7 @@ from xferlib._core.arrays import (
     sum_dtype,
 )
 from xferlib._core.device import Device
-from xferlib._core.dtypes import DTYPES, is_foreign, is_numpys, kind_of, refuse_arithmetic, small_float
+from xferlib._core.dtypes import DTYPES, ask_isdtype, is_foreign, kind_of, refuse_arithmetic, small_float
 from xferlib._core.dtypes import find as find_dtype
 from xferlib._runtime.checks import choice, flag, whole
 from xferlib.errors import (
@@ -321,11 +321,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is another one, or of a kind of the Array API, or of one of several in a tuple."""
-    if not isinstance(dtype, np.dtype) or not (is_foreign(dtype) or not is_numpys(dtype)):
-        return np.isdtype(dtype, kind)
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    of_floats = ("real floating", "numeric") if kind_of(dtype) == "f" else ()
-    return any(each in of_floats if isinstance(each, str) else dtype == each for each in kinds)
+    return ask_isdtype(dtype, kind, np.isdtype)
 
 
 # Arrays joined along an axis: each is copied into its part of a new array.

@@ -17,7 +17,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._arrays import dlpack, extensions, functions, indexing, numpys, primitives
 from xferlib._arrays.primitives import Primitives
-from xferlib._core import arguments, arrays, registry
+from xferlib._core import arguments, arrays, dtypes, registry
 from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS, Array
 from xferlib._core.dtypes import DTYPES
 from xferlib._core.registry import RENAMED, find_name
@@ -508,8 +508,8 @@ _EXACT = (functions.cumulative_prod, functions.cumulative_sum)
 def make_exact(backend: Backend, array_type: type, library: ModuleType) -> ModuleType:
     """The namespace of a library in which xferlib computes what libraries compute differently.
 
-    Those are the functions of elements, reductions, cumulative sums and products, and ``linalg.vector_norm``; all else
-    is the library's own.
+    Those are the functions of elements, reductions, cumulative sums and products, and ``linalg.vector_norm``; of NumPy
+    and CuPy ``astype``, ``finfo`` and ``isdtype`` too, which know all dtypes here. All else is the library's own.
     """
     lib = _LibrarysArrays(backend, array_type)
     found: dict[str, Any] = {name: primitives.unary(lib, name) for name in arrays.OF_ONE}
@@ -518,6 +518,10 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
     found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
     found |= {each.__name__: numpys.bind_first(lib, each) for each in _EXACT}
+    if isinstance(library.float32, type):  # a library of NumPy's dtypes, whose functions refuse those of ml_dtypes
+        found["astype"] = numpys.bind_first(lib, primitives.astype)
+        found["finfo"] = functools.partial(arrays.ask_finfo, otherwise=library.finfo)
+        found["isdtype"] = functools.partial(dtypes.ask_isdtype, otherwise=library.isdtype)
     norm = {"vector_norm": numpys.bind_first(lib, extensions.vector_norm)}
     linalg = _over("xferlib.exact.linalg", norm, library.linalg)
     return _over("xferlib.exact", {**found, "linalg": linalg}, library)
@@ -528,7 +532,8 @@ def get_exact_module(*arrays: Any) -> ArrayModule:
 
     Libraries differ in the last digits of ``exp`` or ``sum``. Here functions of elements, reductions, cumulative sums
     and products, and ``linalg.vector_norm`` are xferlib's kernels: the bits of `elementwise` and of
-    `xferlib.kernels.reductions`, with NumPy's dtypes. All else, such as ``reshape`` or ``matmul``, is the library's
+    `xferlib.kernels.reductions`, with NumPy's dtypes. ``astype``, ``finfo`` and ``isdtype`` know bfloat16 and float8,
+    which those of NumPy refuse. All else, such as ``reshape`` or ``matmul``, is the library's
     own, and so are operators: on CUDA torch computes ``x / 255`` with the rounded reciprocal, ``xp.divide(x, 255)``
     divides.
 

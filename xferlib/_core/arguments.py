@@ -95,7 +95,7 @@ def flatten(tree: Any, *, moving: str = "host") -> tuple[list[Any], Callable[[li
     Raises:
         ArgumentError: A container holds itself.
     """
-    leaves, rebuild = _flatten(tree, moving)
+    leaves, rebuild = take_apart(tree, moving=moving)
     calls = _native.find_calls()
     if calls.is_distinct(leaves) if calls is not None else len(set(map(id, leaves))) == len(leaves):
         return leaves, rebuild
@@ -114,7 +114,7 @@ def say_where(error: XferError, tree: Any, check: Callable[[Any], object], name:
         check: Called with each leaf; raises such an error for that one.
         name: Of the tree, in the program's words.
     """
-    for path, leaf in _locate_leaves(tree, name):
+    for path, leaf in locate_leaves(tree, name):
         try:
             check(leaf)
         except type(error) as found:
@@ -153,8 +153,8 @@ def remake(node: Any, children: list[Any]) -> Any:
     return form.make(node, form.take_all(node)[1], children)
 
 
-def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The leaves, each after the expression that leads to it."""
+def locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """The leaves, each after the expression that leads to it: once for each of its places."""
     pending = [(name, tree)]
     while pending:
         path, node = pending.pop()
@@ -165,7 +165,11 @@ def _locate_leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
             pending += [(f"{path}{step}", child) for step, child in reversed(inside)]
 
 
-def _flatten(tree: Any, moving: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+def take_apart(tree: Any, *, moving: str = "") -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """The leaves in the order of `locate_leaves`, and a function that rebuilds the tree, as `flatten`.
+
+    A leaf is there once for each of its places.
+    """
     calls = _native.find_calls()
     if calls is not None:
         found = calls.flatten(tree, registry.by_type, LEAVES)

@@ -867,6 +867,15 @@ def float_limits(dtype: np.dtype[Any]) -> FloatLimits:
     return FloatLimits(info.bits, eps, most, least, normal, dtype)
 
 
+def ask_finfo(of: Any, otherwise: Callable[[Any], Any]) -> Any:
+    """The Array API's ``finfo`` of a small float, an array of one, or its name; of others by a library's function."""
+    found = getattr(of, "dtype", of)
+    if isinstance(found, str):
+        found = dtypes.find(found)
+    is_small = isinstance(found, np.dtype) and (dtypes.is_foreign(found) or not dtypes.is_numpys(found))
+    return float_limits(found) if is_small else otherwise(of)
+
+
 class UniqueAll(NamedTuple):
     """The result of ``unique_all``."""
 
@@ -956,13 +965,15 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     """A number as one of a dtype: as NumPy assigns it to an element.
 
     Raises:
-        OverflowError: A Python integer that the dtype does not hold.
+        OverflowError: An integer that the dtype does not hold, but for NumPy's own and an unsigned dtype, which NumPy
+            cuts; or an infinity for an integer.
+        ValueError: A NaN for an integer.
         UnsupportedDTypeError: A complex number would lose its imaginary part.
     """
     if isinstance(value, (complex, np.complexfloating)):
         check_conversion(np.result_type(value), dtype)
-    if isinstance(value, np.floating) and dtype.kind in "iu":  # astype would give whatever the processor does
-        value = value.item()
+    if (isinstance(value, np.floating) and dtype.kind in "iu") or (isinstance(value, np.integer) and dtype.kind == "i"):
+        value = value.item()  # astype would give whatever the processor does, or cut bits off
     if dtypes.small_float(dtype) is not None:
         made: Any = np.empty((), dtype)
         copy_into(made, np.asarray(value))

@@ -243,6 +243,9 @@ class Backend(ABC):
             for number in range(run.length)
         ]
 
+    cuts_late = False
+    """Whether `cutter`'s function takes longer after a pause than to make some arrays."""
+
     def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[Array]]:
         """A function that makes such arrays in one slab after the other."""
         return lambda slab: self.subarrays(slab, runs)
@@ -374,16 +377,18 @@ class Backend(ABC):
 
     def repeat_call(
         self,
-        kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], arrays: Sequence[Any], fields: Any,
-        arguments: bytes, offsets: tuple[int, ...],
-        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int]], *, device: Device,
+        launches: Sequence[tuple[Any, int, int, tuple[int, ...]]], arrays: Sequence[Any], fields: Any, arguments: bytes,
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any], tuple[int, ...] | None, int, int]], *, device: Device,
+        spare: int = 0,
     ) -> Callable[..., Any] | None:  # fmt: skip
         """A function that makes the outputs of a checked call and launches it in one step; None, as by default, where
         Python must do it step by step.
 
-        It takes the arguments, and returns the outputs, or `NotImplemented` with nothing done. ``arguments`` is the
-        block of the kernel's arguments, ``offsets`` are theirs in it; each output has a shape, a dtype, the order of
-        its axes in memory as for `empty_permuted`, or None for C order, and an offset.
+        It takes the arguments, and returns the outputs, or `NotImplemented` with none of them in use. The launches are
+        one or two in order: each a kernel, the numbers of blocks and of threads in each, and where its arguments are in
+        the block ``arguments``. Each output has a shape, a dtype, the order of its axes in memory as for
+        `empty_permuted`, or None for C order, and two places for its address in the block, which may be the same; the
+        last ``spare`` of them are memory for the launches alone.
         """
         return None
 

@@ -485,6 +485,8 @@ class StagingCalls:
     """``int record(void *event, void *stream)``; events and streams are passed by their ``handle``."""
     wait: int
     """``int wait(void *event)``: block until the event completes."""
+    query: int = 0
+    """``int query(void *event)``: 0 where the event is complete; 0: it is always waited for."""
     order: int = 0
     """``int order(void *stream, void *event, unsigned flags)``: make a stream wait for an event; 0: the host waits."""
     enter: int = 0

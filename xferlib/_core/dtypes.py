@@ -166,9 +166,24 @@ def refuse_saturation(dtype: DType) -> None:
         )
 
 
+def saturates_itself(dtype: DType) -> bool:
+    """Whether a float8 has numbers that a conversion to itself with ``saturate=True`` changes: its infinities."""
+    form = small_float(dtype)
+    return form is not None and form.beyond != form.nan
+
+
 def float_info(dtype: DType) -> Any:
     """``numpy.finfo``, or that of ml_dtypes, of a float or complex dtype."""
     return np.finfo(dtype) if is_numpys(dtype) else importlib.import_module("ml_dtypes").finfo(dtype)
+
+
+def ask_isdtype(dtype: Any, kind: Any, otherwise: Callable[[Any, Any], Any]) -> bool:
+    """The Array API's ``isdtype`` of dtypes that NumPy has not; of others by a library's function."""
+    if not isinstance(dtype, np.dtype) or not (is_foreign(dtype) or not is_numpys(dtype)):
+        return bool(otherwise(dtype, kind))
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    of_floats = ("real floating", "numeric") if kind_of(dtype) == "f" else ()
+    return any(each in of_floats if isinstance(each, str) else dtype == each for each in kinds)
 
 
 def is_stored(dtype: DType) -> bool:

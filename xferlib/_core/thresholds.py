@@ -139,9 +139,9 @@ Hosts: two cores."""
 DIRECT_MOST = 1 << 20
 """Up to here copying an array takes less time than ordering two streams by events and waking threads: on an H200 a loop
 with eight kernels takes 119 us for each batch of 256 KiB and 180 for 1 MiB, and 140 and 184 by way of another stream;
-with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168. Pinned arrays of up to four times as many bytes are
-only enqueued, and items of a generator of up to as many copied by its consumer, unless reading takes long: 40 of 3 MiB
-take 168 us each so and 218 by a thread, of 7 MiB 274 to 372 and 314 to 341. Leaves of a tree are packed into one copy
-by one thread, of any size together, if none has more bytes (11 leaves of 740 KB took 359 us to an H200 by threads, and
-174 packed).
+with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168; and 81 and 146 where threads fill pinned buffers of
+the loop ahead, so four times as many bytes go this way then. Pinned arrays of up to as many are only enqueued, and
+items of a generator of up to as many copied by its consumer, unless reading takes long: 40 of 3 MiB take 168 us each so
+and 218 by a thread, of 7 MiB 274 to 372 and 314 to 341. Leaves of a tree are packed into one copy by one thread, of any
+size together, if none has more bytes (11 leaves of 740 KB took 359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""

@@ -143,6 +143,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_copy", number, pointer, pointer, number, ctypes.POINTER(pointer)),
         ("xf_cut", None, pointer, number, number, ctypes.POINTER(number)),
         ("xf_is_crowded", size),
+        ("xf_rouse", None, number, number),
         ("xf_collect", None, pointer, number, number, pointer),
         ("xf_host_copy", None, layout, pointer, pointer, number, size, *[number] * 4),
         ("xf_fill", None, *filling),
@@ -263,6 +264,7 @@ def find_calls() -> Any:
     - ``locate(arrays, offsets, address)``: how many of them are not plain bytes in C order; the `Part` at the address
       of each of the others is written.
     - ``address(array)``: where it lies; 0 if not in C order.
+    - ``call_between(before, function, after)``: the function's result; ``after`` is called whatever fails, Ctrl-C too.
     - ``lend(type, free, dead)``: a lease, of a subclass of `lease_type`, of the last of the free blocks, or None. It is
       a buffer over the block's memory. Its death puts the block into the list, or into the queue of dead ones if the
       block's ``events`` are not empty. A block has ``pointer``, ``nbytes``, ``events`` and ``user``, which becomes a
@@ -568,14 +570,13 @@ def bind_launch(
 
 def bind_new_launch(
     launch: int,
-    kernel: int,
-    config: bytes,
+    steps: tuple[tuple[int, bytes, tuple[int, ...]], ...],
     matches: Callable[..., bool],
     address: ArrayAddress,
     fields: tuple[LaunchField, ...],
     block: bytes,
-    offsets: tuple[int, ...],
-    makers: tuple[tuple[Callable[[], Any], int], ...],
+    makers: tuple[tuple[Callable[[], Any], int, int], ...],
+    spare: int,
     owner: Any,
     stream_handle: Callable[[Any], int],
     device: Any,
@@ -584,26 +585,29 @@ def bind_new_launch(
     """A function that makes the outputs of a checked call and launches it; None as for `bind_launch`.
 
     It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
-    with nothing done, where `bind_launch` returns `NOT_FIT`, where the driver refuses the launch or an output cannot be
-    made, and on any but the default stream, or as long as ``owner.has_made_streams``.
+    with no output that is used, where `bind_launch` returns `NOT_FIT`, where the driver refuses a launch or an output
+    cannot be made, and on any but the default stream, or as long as ``owner.has_made_streams``.
 
     Args:
-        launch, kernel, config, matches, address: As of `bind_launch`; the stream in ``config`` is the default one.
+        launch, matches, address: As of `bind_launch`.
+        steps: One or two launches in order: of each the kernel, what its configuration is, with the default stream, and
+            where its arguments are in ``block``, in bytes.
         fields: The arguments of the call.
-        block: The arguments of the kernel, of which those of the call and the outputs are replaced.
-        offsets: Of the kernel's arguments in it, in bytes.
-        makers: What makes each output, and the offset of its address.
+        block: The arguments of the kernels, of which those of the call and the outputs are replaced.
+        makers: What makes each output, and two places for its address in ``block``, which may be the same.
+        spare: Of the outputs the last ones, which are memory for the launches and are not returned.
         owner: The backend.
         stream_handle: Called with ``device``: the handle of the current stream.
         device: Where to launch.
         is_current: Called with ``device``; None where there is one alone.
     """
-    if (module := find_calls()) is None or max(len(fields), len(offsets)) > _MOST_PARAMETERS:
+    most = max(len(fields), *(len(offsets) for _, _, offsets in steps))
+    if (module := find_calls()) is None or most > _MOST_PARAMETERS:
         return None
     if len(block) > _MOST_OFFSET:
         return None
     made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
-        launch, kernel, config, matches, address.names, address.is_method, fields, block, offsets, makers, owner,
+        launch, steps, matches, address.names, address.is_method, fields, block, makers, spare, owner,
         "has_made_streams", stream_handle, device, is_current
     )  # fmt: skip
     return made

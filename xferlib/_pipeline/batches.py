@@ -27,6 +27,7 @@ changed by one thread of a feed.
 from __future__ import annotations
 
 import math
+import mmap
 import time
 from collections import deque
 from collections.abc import Callable
@@ -47,6 +48,7 @@ from xferlib._core.streams import Stream, copy_behind
 from xferlib._core.thresholds import (
     DIRECT_MOST,
     DRIVER_MOST_UP,
+    HELPER_NBYTES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
     SMALL_NBYTES,
@@ -122,6 +124,17 @@ class StagedArray(NamedTuple):
             self.filling.end()
 
 
+_MOST_BUFFERS = 4
+"""As in `replay.h`."""
+
+Buffers: TypeAlias = (
+    "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, int, int, int, int, int, int], int, int, int, int, int]"
+)
+"""Pinned memory for `reader.c`: what is to be kept; the bytes of a buffer; the address of each, and its event's handle;
+the functions that copy, record, wait for an event and query it, fill, begin to and end that; the last arguments of
+those; and the bytes from which on threads take part."""
+
+
 class SideStreamUploader:
     """Copies of one consumer's arrays, one after the other.
 
@@ -156,6 +169,31 @@ class SideStreamUploader:
     def share(self, arrays: int) -> None:
         """Let each batch have a pinned buffer for this number of arrays."""
         self._count = max(self._count, arrays * self._depth)
+
+    def provide(self, nbytes: int) -> Buffers | None:
+        """Buffers of ``nbytes`` or more, through which C sends arrays on the calling thread's current stream.
+
+        None where pinned memory is short, or C does not stage for this device.
+        """
+        backend = self.backend
+        stream = backend.stream_current(self._device)
+        calls = staging.calls_of(backend, stream)
+        if calls is None or not calls.query or plan.forced() is not None:
+            return None
+        size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)  # few steps for arrays that grow
+        count = min(self._depth, _MOST_BUFFERS)
+        try:
+            memory = self._pool._lend((count * size,), np.dtype(np.uint8))
+            lease = self._pool.find(address(memory))
+        except PinnedMemoryError:
+            return None
+        if lease is None:
+            return None
+        events: list[Any] = [backend.event_record(stream, timing=False) for _ in range(count)]
+        lease.events[:] = events  # which C records anew: the pool lends the memory again behind their last records
+        parts = tuple((address(memory) + number * size, event.handle) for number, event in enumerate(events))
+        functions = calls.copy, calls.record, calls.wait, calls.query, *staging.fill_addresses()
+        return (memory, events), size, parts, functions, *staging.fill_crew(), HELPER_NBYTES
 
     @observe.user_call(lambda self, host: (self.backend, host.nbytes))
     def send(self, host: HostArray) -> PendingUpload:
@@ -957,7 +995,10 @@ class Batch(Handed):
             error, self._error = self._error, None
             self._restart()
             if not isinstance(error, OutOfMemoryError):  # whose cause may be gone by now
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback keeps this frame: together they would keep those of the consumer
         try:
             self._begin()
             return self._order_on_stream()

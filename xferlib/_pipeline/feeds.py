@@ -31,7 +31,7 @@ from xferlib._pipeline.batches import READ_HERE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process
 from xferlib._runtime.process import reset_in_child
-from xferlib._runtime.threads import Handed, OwnThread, deferred, is_followed
+from xferlib._runtime.threads import PATIENCE_S, Handed, OwnThread, deferred, is_followed
 from xferlib._transfer import replay
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
@@ -86,6 +86,21 @@ def copy_streams(backend: Backend, device: Device, count: int) -> list[RawStream
     return [backend.stream_create(device, non_blocking=True, priority=0) for _ in range(count)]
 
 
+class CopyStreams:
+    """The streams of a feed's copies, made at the first call: it takes 100 to 500 us."""
+
+    __slots__ = ("_backend", "_count", "_device", "_made")
+
+    def __init__(self, backend: Backend, device: Device, count: int, given: RawStream | None) -> None:
+        self._backend, self._device, self._count = backend, device, count
+        self._made = [given] * count if given is not None else None
+
+    def __call__(self) -> list[RawStream]:
+        if self._made is None:
+            self._made = copy_streams(self._backend, self._device, self._count)
+        return self._made
+
+
 def list_device_specs(devices: Any, call: str = "stream_map") -> list[Any]:
     """The specifications in ``devices``, which is one or several of them; that of the current device for None.
 
@@ -123,7 +138,7 @@ class Feed:
     Args:
         router: Chooses their route, and knows the device.
         count: The number of slots.
-        streams: Gives one for each slot, which may be the same, at the first need: to make some takes 100 to 500 us.
+        streams: Gives one for each slot, which may be the same.
     """
 
     def __init__(self, router: Router, count: int, streams: Callable[[], list[RawStream]]) -> None:
@@ -152,9 +167,11 @@ class Feed:
             return None
         acquire, release = self._turn.acquire, self._turn.release
         most = sys.maxsize if router.is_host else most
+        provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
-            items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS
-        )
+            items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS,
+            provide,
+        )  # fmt: skip
         reader.is_free = not is_watched()  # the first batch too
         return reader
 
@@ -294,7 +311,7 @@ class Feed:
         self._is_closed = True
         if self.reader is not None:
             self._catch_up()
-            self.reader.is_free = self.reader.is_open = False
+            self.reader.close()
         batches, self._ready = list(self._ready), deque()
         return batches
 
@@ -318,7 +335,7 @@ def _after_fork_in_child() -> None:
     for feed in process.list_living(_feeds):
         feed._is_forked = True
         if feed.reader is not None:
-            feed.reader.is_free = False  # C asks the feed, which refuses
+            feed.reader.forget()  # C asks the feed, which refuses
     _feeds.clear()
 
 
@@ -393,7 +410,6 @@ class ThreadedFeed(Feed):
         """An error that the thread met while it waited for the device; it retries when the consumer has raised it."""
         self._phase = _Phase.ENDED
         self._changed = threading.Condition()  # over a reentrant lock: a finalizer may run inside
-        self._site = checks.user_site()
         self._here = registry.current_device(router.backend)
         self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread: OwnThread | None = None
@@ -417,14 +433,18 @@ class ThreadedFeed(Feed):
                 self._source = _rejoin(held, source) if held else source
             self._is_ahead = True
             self._phase = _Phase.IDLE
-            self.thread = OwnThread(functools.partial(self._context.run, self._run), "xferlib-feed")
-            self.thread.start()
+            self.thread = OwnThread(functools.partial(self._context.run, self._run, checks.user_site()), "xferlib-feed")
+            try:
+                self.thread.start()
+            except RuntimeError:  # the system has no more threads now
+                self._is_ahead, self._phase, self.thread = False, _Phase.ENDED, None
+                raise
 
     # --- the consumer that reads
 
     def next(self) -> Any:
         """Return the next batch, as `Feed.next` does."""
-        if self.reader is not None and not self._is_forked:
+        if not self._is_ahead and not self._is_forked:
             process.gate()
             with self._turn:
                 if self.reader is not None:
@@ -432,6 +452,7 @@ class ThreadedFeed(Feed):
                     value = self._take_here()
                     if value is not _LEFT:
                         return value
+                if not self._is_ahead:
                     self._start_thread()
         return super().next()
 
@@ -486,7 +507,7 @@ class ThreadedFeed(Feed):
         """Return the oldest batch that has not been handed out."""
         with self._changed:
             while not (self._ready or self._end is not None or self._is_closed or self._trouble is not None):
-                self._changed.wait()
+                self._changed.wait(PATIENCE_S)  # Ctrl-C just before CPython blocks is seen only after it
             if self._is_closed:
                 self._refuse_closed()
             if self._ready:
@@ -497,7 +518,10 @@ class ThreadedFeed(Feed):
             trouble, self._trouble = self._trouble, None
             self._changed.notify_all()
             assert trouble is not None
-            raise trouble
+            try:
+                raise trouble
+            finally:
+                del trouble  # as in `Batch`: its traceback keeps this frame
 
     def _release(self, batch: AnyBatch) -> None:
         if not self._is_stable and isinstance(batch, Batch):  # no other stalls
@@ -510,9 +534,9 @@ class ThreadedFeed(Feed):
 
     # --- the thread
 
-    def _run(self) -> None:
+    def _run(self, site: checks.Site) -> None:
         """Read until the source ends or the feed is closed: the thread's body."""
-        checks.inherited.site = self._site
+        checks.inherited.site = site
         try:
             registry.current_device(self._router.backend)  # a first look later would undo the next line
             self._router.backend.device_use(self._here)
@@ -660,7 +684,7 @@ class ListFeed(Feed):
         self._items = items
         self._stream: RawStream | None = None
         """On which pinned sources are read that no event follows yet."""
-        self.reader = self._new_reader(items, None, None, [], DIRECT_MOST)
+        self.reader = self._new_reader(items, None, None, [], 4 * DIRECT_MOST)
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
-import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -18,8 +16,8 @@ from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
 from xferlib._core.thresholds import LARGE_NBYTES
 from xferlib._pipeline.batches import Router, SideStreamUploader
-from xferlib._pipeline.feeds import ListFeed, ThreadedFeed, copy_streams, targets_of
-from xferlib._pipeline.readers import Readers, count_workers, cut_batches
+from xferlib._pipeline.feeds import CopyStreams, ListFeed, ThreadedFeed, targets_of
+from xferlib._pipeline.readers import Readers, count_workers, make_batches
 from xferlib._pipeline.rows import has_rows
 from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
@@ -32,15 +30,19 @@ from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, qu
 if TYPE_CHECKING:
     from typing import Never
 
+    from xferlib._api.device_array import DeviceArray
     from xferlib._core.backend import Backend
     from xferlib._core.device import Device, DeviceSpec, RawStream
     from xferlib._pipeline.feeds import Feed
 
 
+Batch_co = TypeVar("Batch_co", covariant=True)
+R = TypeVar("R")
+
 # `Prefetcher`: the iterator that `prefetch` makes, over one feed for each iteration.
 
 
-class Prefetcher(ProcessBound, Iterator[Any]):
+class Prefetcher(ProcessBound, Iterator[Batch_co]):
     """Batches on a device, made by `prefetch`: an iterator and a context manager.
 
     Over a list, or anything else that gives its items again, each ``for`` but the first begins anew, and drops what the
@@ -62,11 +64,13 @@ class Prefetcher(ProcessBound, Iterator[Any]):
 
     def _use(self, feed: Feed | Rotation) -> None:
         self._feed = feed
-        self._finalizer = weakref.finalize(self, feed.close, waits=False)
-        self._finalizer.atexit = False
         feed.start()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __del__(self) -> None:
+        if hasattr(self, "_feed"):  # else it was never made
+            self._feed.close(waits=False)
+
+    def __iter__(self) -> Iterator[Batch_co]:
         if self._again is None:
             if self._has_ended:
                 raise ClosedError(
@@ -85,25 +89,24 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         calls = replay.batch_calls()
         return iteration if reader is None or calls is None else calls.iterate(reader, iteration.__next__)
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Batch_co]:
         return iterate(self)
 
     def _restart(self, begin: Callable[[], Feed | Rotation]) -> None:
         self._feed.close(waits=True)
-        self._finalizer.detach()
         self._has_ended = False
         self._use(begin())
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Batch_co:
+        batch: Batch_co
         reader = self._feed.reader
         if reader is not None and (sent := reader.take_in_turn()) is not None:
-            return sent
+            batch = sent
+            return batch
         try:
             batch = self._feed.next()
         except BaseException as error:
             self._has_ended = isinstance(error, StopIteration)
-            if self._feed.has_ended:  # nothing is left to close, and an error that the caller keeps would keep the feed
-                self._finalizer.detach()
             del self, reader  # the error may be part of a cycle, and its traceback keeps this frame
             raise
         return batch
@@ -130,7 +133,7 @@ class Prefetcher(ProcessBound, Iterator[Any]):
         self._is_closed = True
         self._feed.close(waits=True)
 
-    def __enter__(self) -> Prefetcher:
+    def __enter__(self) -> Prefetcher[Batch_co]:
         return self
 
     def __exit__(
@@ -150,7 +153,7 @@ class _Iteration(Iterator[Any]):
 
     __slots__ = ("_feed", "_prefetcher")
 
-    def __init__(self, prefetcher: Prefetcher, feed: Feed | Rotation) -> None:
+    def __init__(self, prefetcher: Prefetcher[Any], feed: Feed | Rotation) -> None:
         self._prefetcher = prefetcher
         self._feed = feed
 
@@ -305,8 +308,32 @@ class Numbered(Protocol):
     def __getitem__(self, number: Any, /) -> Any: ...
 
 
+@overload
 def prefetch(
-    batches: Iterable[Any] | Numbered,
+    batches: Iterable[Any] | Numbered, *, depth: int = 2, device: DeviceSpec = None,
+    transform: Callable[[Any], R], stream: Any = None, devices: Any = None,
+    batch_size: int | None = None, workers: int | None = None,
+) -> Prefetcher[R]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: DeviceArray, *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int, workers: int | None = None,
+) -> Prefetcher[DeviceArray]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: tuple[DeviceArray, DeviceArray], *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int, workers: int | None = None,
+) -> Prefetcher[tuple[DeviceArray, DeviceArray]]: ...  # fmt: skip
+@overload
+def prefetch(
+    batches: Iterable[Any] | Numbered, *, depth: int = 2, device: DeviceSpec = None,
+    transform: None = None, stream: Any = None, devices: Any = None,
+    batch_size: int | None = None, workers: int | None = None,
+) -> Prefetcher[Any]: ...  # fmt: skip
+def prefetch(
+    batches: Any,
     *,
     depth: int = 2,
     device: DeviceSpec = None,
@@ -316,7 +343,7 @@ def prefetch(
     batch_size: int | None = None,
     workers: int | None = None,
     **unknown: Never,
-) -> Prefetcher:
+) -> Prefetcher[Any]:
     """Iterate over batches as device arrays; the next ones are copied while you work on this one.
 
     Each batch is ordered on the stream that is current when it is taken: that stream waits for the
@@ -331,9 +358,10 @@ def prefetch(
     ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
     strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
     1 MiB, those of a generator of up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
-    comes, since that takes less time than ordering two streams. Up to three larger arrays of up to 2 MiB each, 8 MiB
-    on a host with eight cores and more, and pinned ones of any size up to that, are copied on another stream into
-    memory that belongs to yours.
+    comes, since that takes less time than ordering two streams; the next array of a list is brought into pinned memory
+    while you work, and one of up to 4 MiB is copied so as long as the device keeps up. Up to three larger arrays of up
+    to 2 MiB each, 8 MiB on a host with eight cores and more, and pinned ones of any size up to that, are copied on
+    another stream into memory that belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,
@@ -350,8 +378,11 @@ def prefetch(
             the stream of the copies and in the thread that reads, where the library's operations follow a
             stream; on PyCUDA it runs when the batch is handed out. For work on the host give
             ``map(function, batches)``.
-        batch_size: ``batches`` are rows to be cut: an array, a memory map, a zarr or h5py array, or a tree of them with
-            as many rows each, such as ``(X, y)``. Batch n has the rows from ``n * batch_size`` on.
+        batch_size: Makes batches of rows or of items: batch n has those from ``n * batch_size`` on. The rows of an
+            array, a memory map, a zarr or h5py array, or a tree of them with as many rows each, such as ``(X, y)``, are
+            cut. The items of a list, of an object with ``[]`` and ``len()``, such as a torch ``Dataset``, or of any
+            other iterable are stacked on the host: arrays, numbers, or trees of them, which are alike; of other leaves
+            a batch has a list.
         workers: Threads that read items by their numbers, several at a time, of a data set whose ``[]`` decodes a
             picture, or of rows that are cut from files. Items come in their order, ``depth + workers`` of them are
             ahead on the host, and an error is raised in its item's place. One thread reads if omitted.
@@ -378,12 +409,13 @@ def prefetch(
         )
     if transform is not None and not callable(transform):
         raise ArgumentError(f"prefetch: transform is {type(transform).__name__}, not a function of a batch")
+    given_batches: Any = batches
     if batch_size is not None:
-        batches = cut_batches(batches, batch_size)
+        batches = make_batches(batches, batch_size)
     else:
         _refuse_single(batches)
         _refuse_columns(batches)
-    threads = count_workers(workers, batches)
+    threads = count_workers(workers, batches, given_batches)
     targets = _targets(device, devices, stream)
     for target in targets:
         registry.part_of(target).attach(target)
@@ -438,7 +470,7 @@ def _feed_of(
     """The feed of one device, from a list or an iterator: an object with `__next__`, and perhaps nothing else."""
     backend = registry.part_of(target)
     count = ahead + 1
-    streams = functools.cache(lambda: [given] * count if given is not None else copy_streams(backend, target, count))
+    streams = CopyStreams(backend, target, count, given)
     uploader = SideStreamUploader(backend, target, streams, count) if given is None else None
     router = Router(backend, target, transform, uploader)
     if is_list and not _needs_thread(source, backend, target):
@@ -488,7 +520,9 @@ def _refuse_columns(batches: Any) -> None:
 def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
     """Whether beginning a batch takes Python so long that a thread of its own pays."""
     with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
-        return any(_takes_long(leaf, backend, device) for leaf in flatten(batches[0])[0])
+        first = batches[0]
+        leaves = [first] if type(first) is np.ndarray else flatten(first)[0]
+        return any(_takes_long(leaf, backend, device) for leaf in leaves)
     return False
 
 

@@ -233,8 +233,8 @@ _PIN = "nothing has to be pinned; pinned_array(x) makes an array that is"
 _OF_TRANSFERS = {
     **dict.fromkeys(("async_", "asynchronous", "blocking", "non_blocking"), _AT_ONCE),
     "pin_memory": _PIN,
-    "saturate": "xferlib.astype(x, dtype, saturate=True) converts first",
 }
+_CONVERTED = "xferlib.astype(x, dtype, saturate=True) converts"
 _AHEAD = "depth=n copies n batches ahead"
 _AS_THEY_COME = "prefetch takes batches as they come: a DataLoader, a generator or a list"
 _WORKERS = "engine= takes a Dask client, whose workers compute, or a communicator of ranks"
@@ -259,8 +259,12 @@ KEYWORDS = {
         **dict.fromkeys(("batch_size", "num_workers", "shuffle", "workers"), _AS_THEY_COME),
         **dict.fromkeys(("fn", "func", "function", "map"), "transform=function is applied to each batch"),
         "pin_memory": _PIN,
+        **dict.fromkeys(("dtype", "saturate"), f"{_CONVERTED} on the device in transform=, or on the host before"),
     },
-    "stream_map": dict.fromkeys(("max_workers", "n_jobs", "num_workers", "processes", "threads", "workers"), _WORKERS),
+    "stream_map": {
+        **dict.fromkeys(("max_workers", "n_jobs", "num_workers", "processes", "threads", "workers"), _WORKERS),
+        **dict.fromkeys(("dtype", "saturate"), f"{_CONVERTED} on the device in fn"),
+    },
 }
 """For calls: the keywords that ours do not have, with what to say."""
 

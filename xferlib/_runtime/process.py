@@ -372,7 +372,15 @@ def _check_value(setting: Field[Any], value: Any) -> Any:
         raise ConfigError(f"configure({setting.name}={quote(value)}): {error}") from None
 
 
-# The steps that a forked child takes first.
+# A fork while other threads of the library run: what must be whole, and the steps that a child takes first.
+
+fork_lock = threading.RLock()
+"""Held where a thread imports, or has a lock or a pipe of another module open: a fork waits for its end.
+
+The child would find half of a module or a lock that no thread opens, or keep a pipe open that is read to its end."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=fork_lock.acquire, after_in_parent=fork_lock.release, after_in_child=fork_lock.release)
 
 
 def reset_in_child(step: Callable[[], object]) -> None:

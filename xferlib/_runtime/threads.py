@@ -9,6 +9,7 @@ import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enu
 import functools
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -68,10 +69,11 @@ class Handed:
         if happens_before.listener is None:
             reference = Death(user, dead.append)
         else:
-
-            def died(reference: weakref.ref[T]) -> None:
-                self.hand_on()
-                dead.append(cast("Death[T]", reference))
+            # When the interpreter ends, users die behind this module, whose names are None by then.
+            def died(reference: weakref.ref[T], is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+                if not is_ending():
+                    self.hand_on()
+                    dead.append(cast("Death[T]", reference))
 
             reference = Death(user, died)
         reference.thing = self
@@ -255,7 +257,7 @@ reset_in_child(deferred._reset)
 # `_lock` protects the count of threads inside, whether one found nothing more to do, and whether the job is over. It is
 # held for a few assignments, never during a step or `finish`. `take` needs no lock: advancing the counter is atomic.
 
-_PATIENCE_S = 0.05
+PATIENCE_S = 0.05
 """The longest time in seconds for which a wait may put off Ctrl-C."""
 
 
@@ -412,7 +414,7 @@ class Job(Handed):
         while not self.is_over:
             left_s = until_s - time.monotonic()
             with deferred:  # or the latch might be acquired without being known to be
-                if self._latch.acquire(timeout=min(max(left_s, 0.0), _PATIENCE_S)):
+                if self._latch.acquire(timeout=min(max(left_s, 0.0), PATIENCE_S)):
                     self._latch.release()
                     return True
             if left_s <= 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from xferlib._core import arguments, arrays, registry
 from xferlib._core.arrays import Array, ArrayInfo, HostArray, address, overlaps_itself, refuse_truncated
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, refuse_saturation
 from xferlib._core.streams import Stream
 from xferlib._memory import pinned as pinned_module
 from xferlib.errors import LayoutError, LayoutTypeError, MixedDevicesError, StreamError, UnsupportedArrayError
@@ -158,14 +158,16 @@ def get_result_dtype(source: CopySource, dtype: Any) -> np.dtype[Any]:
     return wanted
 
 
-def check_leaf(x: Any, dtype: Any = None) -> None:
+def check_leaf(x: Any, dtype: Any = None, *, is_saturated: bool = False) -> None:
     """Refuse an array of a tree that could not go to a device as ``dtype``.
 
     Raises:
-        ArrayError: What `source_of` and `get_result_dtype` raise.
+        ArrayError: What `source_of`, `get_result_dtype` and, where it is to be saturated, `refuse_saturation` raise.
     """
     if registry.owner_of(x) is not None:
-        get_result_dtype(source_of(x), dtype)
+        wanted = get_result_dtype(source_of(x), dtype)
+        if is_saturated:
+            refuse_saturation(wanted)
 
 
 def choose_dtype(dtype: Any, given: np.dtype[Any]) -> np.dtype[Any]:

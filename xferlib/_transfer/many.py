@@ -31,6 +31,7 @@ from xferlib._core.thresholds import (
     FEW_LARGE_LEAVES,
     FEW_LEAVES,
     LARGE_NBYTES,
+    LOOPED_FROM,
     MEDIUM_NBYTES,
     PINNED_QUERY_FROM,
     SMALL_NBYTES,
@@ -297,10 +298,12 @@ class PackedLeaves:
 
 _FORMS_KEPT = 16
 """For each device, and each way."""
+_KEPT_MOST = 32 * LARGE_NBYTES
+"""Bytes of a tree whose form is kept: all of them lie in one allocation on the device, or pass through one."""
 
 
 class SentForm(NamedTuple):
-    """The form of trees that go to a device; C reads the first three fields."""
+    """The form of trees that go to a device; C reads the first four fields."""
 
     form: Any
     """Of `replay.tree_calls`."""
@@ -308,6 +311,8 @@ class SentForm(NamedTuple):
     """That the arrays take in a row."""
     cut: Callable[[Array], list[Array]]
     """Cuts memory of the device."""
+    is_apart: bool
+    """Each array has memory of its own there."""
     layout: SlabLayout
 
 
@@ -318,8 +323,8 @@ class FetchedForm(NamedTuple):
     nbytes: int
     kernel: int
     """The handle of the one that puts arrays in a row."""
-    shares: int
-    """Its blocks for each array."""
+    starts: bytes
+    """Of the row's tiles, for that kernel."""
     code: Any
     """Keeps the kernel loaded."""
     layout: SlabLayout
@@ -370,7 +375,7 @@ def send_pinned(leaves: list[Any], results: list[Any], numbers: list[int], devic
 def send_again(leaves: list[Any], backend: Backend, device: Device, order: RawStream | None) -> list[Any] | None:
     """Upload leaves of a form that is known; they have been read on return. None, and nothing done, for others."""
     calls = replay.tree_calls()
-    for form, nbytes, _, layout in _sent.get(device, ()) if _may_keep() else ():
+    for form, nbytes, _, _, layout in _sent.get(device, ()) if _may_keep() else ():
         parts = (_native.Part * len(layout.members))()
         if calls.match_form(form, leaves, ctypes.addressof(parts)):
             backend.attach(device)
@@ -395,7 +400,7 @@ def keep_upload(
     if alone:
         packed, alone = sort_leaves(leaves, None, MEDIUM_NBYTES)
     layout = SlabLayout(packed)
-    if alone or not packed or not layout.is_plain or layout.nbytes > LARGE_NBYTES:
+    if alone or not packed or not layout.is_plain or layout.nbytes > _KEPT_MOST:
         return False
     sources = [leaves[number] for number in layout.members]
     if layout.nbytes > SMALL_NBYTES * len(sources) and all(
@@ -405,7 +410,8 @@ def keep_upload(
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
-    kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), layout)
+    is_apart = backend.cuts_late and len(sources) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
+    kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), is_apart, layout)
     _sent[device] = [kept, *_sent.get(device, ())][:_FORMS_KEPT]
     return True
 
@@ -704,56 +710,65 @@ def _describe_staged_leaf(
 _ALL = 1 << 62
 _INTEGER = np.dtype(np.int64)
 _THREADS = 256
-"""Of a block, which gathers one array."""
-
-_SHARE_NBYTES = 16 << 10
-"""Bytes of an array that one block gathers, and of more a part of it."""
+"""Of a block, which fills one tile."""
+_TILE_NBYTES = 16 << 10
 _GATHER = """
 typedef long long i64;
 struct Piece { const char* from; i64 offset; i64 nbytes; void* unused; };
 
-template <class Word> __device__ i64 copy_words(char* to, const Piece& piece, i64 done, i64 first, i64 step) {
-    i64 words = piece.nbytes / sizeof(Word);
-    for (i64 i = done / sizeof(Word) + first; i < words; i += step) ((Word*)to)[i] = ((const Word*)piece.from)[i];
+template <class Word> __device__ i64 copy_words(char* to, const char* from, i64 nbytes, i64 done, int first, int step) {
+    i64 words = nbytes / sizeof(Word);
+    for (i64 i = done / sizeof(Word) + first; i < words; i += step) ((Word*)to)[i] = ((const Word*)from)[i];
     return words * sizeof(Word);
 }
 
-extern "C" __global__ void gather_pieces(char* dst, const Piece* pieces, i64 shares) {
-    Piece piece = pieces[blockIdx.x / shares];
-    char* to = dst + piece.offset;
-    i64 first = blockIdx.x % shares * blockDim.x + threadIdx.x, step = shares * blockDim.x, done = 0;
-    i64 places = (i64)piece.from | (i64)to;
-    if (!(places & 15)) done = copy_words<uint4>(to, piece, 0, first, step);
-    if (!(places & 3)) done = copy_words<unsigned>(to, piece, done, first, step);
-    copy_words<char>(to, piece, done, first, step);
+// The pieces of a tile are the first and the last of `starts`, and those between. Where they are many, few threads copy
+// each: to read where a piece lies takes a microsecond, in which others are read.
+extern "C" __global__ void gather_tiles(char* dst, const Piece* pieces, const i64* starts) {
+    i64 begin = (i64)blockIdx.x * TILE, end = begin + TILE, first = starts[blockIdx.x], last = starts[blockIdx.x + 1];
+    int lanes = blockDim.x;
+    while (lanes > 1 && lanes * (last - first + 1) > blockDim.x) lanes /= 2;
+    for (i64 i = first + threadIdx.x / lanes; i <= last; i += blockDim.x / lanes) {
+        Piece piece = pieces[i];
+        i64 low = max(piece.offset, begin), nbytes = min(piece.offset + piece.nbytes, end) - low, done = 0;
+        const char* from = piece.from + (low - piece.offset);
+        char* to = dst + low;
+        int own = threadIdx.x % lanes;
+        i64 places = (i64)from | (i64)to;
+        if (nbytes <= 0) continue;
+        if (!(places & 15)) done = copy_words<uint4>(to, from, nbytes, 0, own, lanes);
+        if (!(places & 3)) done = copy_words<unsigned>(to, from, nbytes, done, own, lanes);
+        copy_words<char>(to, from, nbytes, done, own, lanes);
+    }
 }
-"""
+""".replace("TILE", str(_TILE_NBYTES))
 
 
 def _enqueue_gather(
-    dst: int, pieces: int, count: int, most: int, nbytes: int, backend: Backend, stream: RawStream
+    dst: int, pieces: int, starts: int, tiles: int, nbytes: int, backend: Backend, stream: RawStream
 ) -> None:
     """Enqueue a kernel that puts arrays on the device in a row.
 
     Args:
         dst: Address of the row, on the device or in pinned memory.
-        pieces: Address of as many `xferlib._native.Part`, in memory that the device reads.
-        count, most: The number of arrays, and the bytes of the largest.
-        nbytes: Of all.
+        pieces, starts: Addresses of as many `xferlib._native.Part` as there are arrays, in the order of their places,
+            and of what `_find_starts` gives for these, in memory that the device reads.
+        tiles, nbytes: Of the row.
         backend, stream: They carry it.
     """
-    shares = _shares(most, count)
-    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, shares)
-    on_device.launch(code, count * shares, size, args, backend, stream, name="gather_pieces", nbytes=2 * nbytes)
+    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, starts)
+    on_device.launch(code, tiles, size, args, backend, stream, name="gather_tiles", nbytes=2 * nbytes)
 
 
 def _gather_kernel(backend: Backend, device: Device) -> RawKernel:
-    return on_device.kernel("gather_pieces", _GATHER, (0, 0), backend, device)
+    return on_device.kernel("gather_tiles", _GATHER, (0, 0), backend, device)
 
 
-def _shares(most: int, count: int) -> int:
-    """Blocks for each array, of which the largest has ``most`` bytes."""
-    return max(1, min(64, most // _SHARE_NBYTES, on_device.MOST_BLOCKS // count))
+def _find_starts(places: Sequence[int], sizes: Sequence[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The number of the first array of each tile of a row, and behind them that of the last array of all."""
+    ends = np.add(places, sizes)
+    tiles = -(-int(ends[-1]) // _TILE_NBYTES)
+    return np.append(np.searchsorted(ends, np.arange(tiles) * _TILE_NBYTES, "right"), len(places) - 1).astype(_INTEGER)
 
 
 class _Leaf(NamedTuple):
@@ -994,8 +1009,9 @@ class ManyDownload:
         """Enqueue a kernel that writes the small arrays to their places in memory of the device, or pinned memory."""
         backend, stream = self._backend, self._stream
         rows = [(leaf.pointer, place, leaf.nbytes, 0) for leaf, place in zip(self._small, places, strict=True)]
-        table = pinned.pools.of(backend)._lend((len(rows), 4), _INTEGER)
-        table[...] = rows
+        starts = _find_starts(places, [leaf.nbytes for leaf in self._small])
+        table = pinned.pools.of(backend)._lend((4 * len(rows) + len(starts),), _INTEGER)
+        table[:] = np.concatenate((np.ravel(rows), starts))
         self._kept.append(table)
         self._has_copies = True
         if table.base is None:  # the pool is full
@@ -1006,14 +1022,12 @@ class ManyDownload:
             start = info.pointer
         else:
             start = address(table)
-        most = max(leaf.nbytes for leaf in self._small)
-        _enqueue_gather(pointer, start, len(rows), most, nbytes, backend, stream)
+        behind = start + len(rows) * _PIECE_NBYTES
+        _enqueue_gather(pointer, start, behind, len(starts) - 1, nbytes, backend, stream)
 
 
 # Small arrays of a device in a tree whose form is known.
 
-_FETCHED_MOST = 32 * LARGE_NBYTES
-"""They pass through as much memory of the device."""
 _PIECE_NBYTES = ctypes.sizeof(_native.Part)
 
 
@@ -1023,14 +1037,15 @@ def fetch_again(
     """Download leaves that have a form that is known; complete on return. None, and nothing done, for others."""
     calls = replay.tree_calls()
     for kept in _fetched.get(device, ()) if _may_keep() else ():
-        count = len(kept.layout.members)
         through = 0 if is_pinned or kept.nbytes > TOGETHER_FROM else kept.nbytes
-        room = count * _PIECE_NBYTES
+        pieces = len(kept.layout.members) * _PIECE_NBYTES
+        room = _round_up(pieces + len(kept.starts))
         if room + through > MEDIUM_NBYTES:
             return None
         own = slab_of(backend, room + through, stream)
         memory, start = own.take(room + through, stream)
         if calls.match_form(kept.form, leaves, start):
+            memory[pieces : pieces + len(kept.starts)] = np.frombuffer(kept.starts, BYTE)
             with contextlib.suppress(DeviceMemoryError):  # each by itself needs no other memory there
                 return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
     return None
@@ -1041,20 +1056,21 @@ def _fetch(
     *, is_pinned: bool,
 ) -> list[Any] | None:  # fmt: skip
     """Download leaves whose pieces are at an address; by way of pinned memory if there is any, else of the device's."""
-    nbytes, count, there = kept.nbytes, len(kept.layout.members), None
+    nbytes, there = kept.nbytes, None
+    table = pieces, pieces + len(kept.layout.members) * _PIECE_NBYTES, len(kept.starts) // _INTEGER.itemsize - 1
     if is_pinned:
         memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
         if memory.base is None:  # the pool is full
             return None
     try:
         if is_pinned and nbytes <= TOGETHER_FROM:
-            _enqueue_gather(address(memory), pieces, count, kept.layout.most, nbytes, backend, stream)
+            _enqueue_gather(address(memory), *table, nbytes, backend, stream)
         elif through.size:
-            _enqueue_gather(address(through), pieces, count, kept.layout.most, nbytes, backend, stream)
+            _enqueue_gather(address(through), *table, nbytes, backend, stream)
         else:
             there = backend.empty((nbytes,), BYTE, device=stream.device, stream=stream)
             info = backend.view(there)
-            _enqueue_gather(info.pointer, pieces, count, kept.layout.most, nbytes, backend, stream)
+            _enqueue_gather(info.pointer, *table, nbytes, backend, stream)
             slab = CopySource(there, info.shape, BYTE, backend, info.device, None, info)
             memory = copies.device_to_host(slab, BYTE, stream=stream, out=memory if is_pinned else None)
         if there is None:
@@ -1083,14 +1099,14 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
         kinds.setdefault(found[1:], []).append(number)
     found_kinds = [LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()]
     layout = SlabLayout(found_kinds, has_gaps=True)  # of which a kernel copies 16 bytes at a time
-    if len(layout.members) < 2 or layout.nbytes > _FETCHED_MOST:
+    if len(layout.members) < 2 or layout.nbytes > _KEPT_MOST:
         return False
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
     code: Any = _gather_kernel(backend, device)
-    shares = _shares(layout.most, len(layout.members))
-    kept = FetchedForm(form, layout.nbytes, code.handle, shares, code, layout)
+    starts = _find_starts(layout.places, [kind.nbytes for kind in found_kinds for _ in kind.members]).tobytes()
+    kept = FetchedForm(form, layout.nbytes, code.handle, starts, code, layout)
     _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
     return True
 

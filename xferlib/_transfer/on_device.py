@@ -12,7 +12,7 @@ import numpy as np
 from xferlib._core import device, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, bounds, is_c_contiguous, merge_axes
 from xferlib._core.device import Device
-from xferlib._core.dtypes import SUPPORTED
+from xferlib._core.dtypes import SUPPORTED, kind_of, small_float
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import buffers, lifetimes
@@ -112,6 +112,53 @@ __device__ __forceinline__ half16 to_half(double d) {
     half16 h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return h;
 }
 """
+_SMALL = """
+// As in xferlib/_native/staging/elements.h: both ways between float and the bits of a small float, and a float from
+// which rounding once more gives what rounding once does.
+__device__ __forceinline__ float widen(unsigned int code, int nbytes, unsigned int fraction, unsigned int bias,
+                                       unsigned int most, unsigned int beyond, unsigned int nan) {
+    unsigned int sign = code >> (8 * nbytes - 1) << 31, size = code & ((1u << (8 * nbytes - 1)) - 1);
+    unsigned int drop = 23 - fraction;
+    unsigned int bits = (size << drop) + ((127 - bias) << 23);
+    if (bias != 127) {
+        float unit = __uint_as_float((128 - bias - fraction) << 23);
+        bits = size < 1u << fraction ? __float_as_uint((float)size * unit) : bits;
+        bits = size <= most ? bits : size == beyond && beyond != nan ? 0x7f800000u : 0x7fc00000u;
+        bits = nan == 0x80 && code == nan ? 0x7fc00000u : bits;
+    }
+    return __uint_as_float(bits | sign);
+}
+__device__ __forceinline__ unsigned int narrow(float value, int nbytes, unsigned int fraction, unsigned int bias,
+                                               unsigned int most, unsigned int beyond, unsigned int nan) {
+    unsigned int bits = __float_as_uint(value), sign = bits >> 31 << (8 * nbytes - 1), drop = 23 - fraction;
+    bits &= 0x7fffffffu;
+    unsigned int code = (bits - ((127 - bias) << 23) + (1u << (drop - 1)) - 1 + (bits >> drop & 1)) >> drop;
+    if (bias != 127) {
+        unsigned int large = (151 - bias - fraction) << 23;
+        unsigned int subnormal = __float_as_uint(__uint_as_float(bits) + __uint_as_float(large)) - large;
+        code = bits < (128 - bias) << 23 ? subnormal : code;
+    }
+    code = bits > 0x7f800000u ? nan : code > most ? beyond : code;
+    return nan == 0x80 && code == 0 ? 0 : sign | code;
+}
+__device__ __forceinline__ float odd(float value) { return value; }
+__device__ __forceinline__ float odd(double value) {
+    float near = (float)value;
+    double back = near;
+    int is_inexact = back != value && value == value, bits = __float_as_int(near);
+    return __int_as_float((bits - (is_inexact & (fabs(back) > fabs(value)))) | is_inexact);
+}
+__device__ __forceinline__ float odd(int value) { return odd((double)value); }
+__device__ __forceinline__ float odd(unsigned int value) { return odd((double)value); }
+__device__ __forceinline__ float odd(long long value) {
+    long long rounded = (value & ~0x7ffll) | (long long)((value & 0x7ff) != 0) << 11;
+    return odd((double)((unsigned long long)value + (1ull << 53) > 1ull << 54 ? rounded : value));
+}
+__device__ __forceinline__ float odd(unsigned long long value) {
+    unsigned long long rounded = (value & ~0x7ffull) | (unsigned long long)((value & 0x7ff) != 0) << 11;
+    return odd((double)(value > 1ull << 53 ? rounded : value));
+}
+"""
 _CONVERTED = "__device__ __forceinline__ {written} converted({read} x) {{ return {value}; }}\n"
 
 
@@ -130,15 +177,24 @@ def conversion(given: np.dtype[Any], wanted: np.dtype[Any]) -> ElementConversion
 
     Floats saturate to integers, and NaN becomes 0. Integers become halves by way of a float.
     """
-    read, written = (_NUMBERS.get(each.str[1:]) for each in (given, wanted))
+    forms = [small_float(each) for each in (given, wanted)]
+    read, written = (
+        _NUMBERS.get(each.str[1:]) if form is None else _WORDS[each.itemsize]
+        for each, form in zip((given, wanted), forms, strict=True)
+    )
     if read is None or written is None:
         return None
+    numbers = [form and ", ".join(map(str, form[:6])) for form in forms]
     value = "of_half(x)" if read == "half16" else "(x != 0)" if given.kind == "b" else "x"
+    if numbers[0] is not None:
+        value = f"widen(x, {numbers[0]})"
+    if numbers[1] is not None:
+        return ElementConversion(read, written, f"({written})narrow(odd({value}), {numbers[1]})")
     if wanted.kind == "b":
         return ElementConversion(read, written, f"{value} != 0")
     if written == "half16":
         return ElementConversion(read, written, "to_half(x)" if read == "double" else f"to_half((float){value})")
-    if given.kind == "f" and wanted.kind in "iu":
+    if kind_of(given) == "f" and wanted.kind in "iu":
         return ElementConversion(read, written, _saturate(value, written, wanted, "" if read == "double" else "f"))
     return ElementConversion(read, written, f"({written}){value}")
 
@@ -166,6 +222,7 @@ def source(read: str, written: str, value: str, axes: int, is_large: int) -> str
         read=read,
         written=written,
         conversion=(_HALF if "half16" in (read, written) else "")
+        + (_SMALL if "narrow(" in value or "widen(" in value else "")
         + _CONVERTED.format(read=read, written=written, value=value),
         tile=_TILE,
         tile_rows=_TILE_ROWS,

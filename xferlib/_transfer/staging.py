@@ -192,8 +192,24 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     """The arguments of ``xf_fill``."""
+    return pinned, host, nbytes, *fill_crew()
+
+
+@functools.cache
+def fill_addresses() -> tuple[int, int, int]:
+    """The addresses of the C functions that fill pinned memory, begin to, and end that."""
+    library = _native.load_library()
+    fill, begin, end = (
+        ctypes.cast(each, ctypes.c_void_p).value or 0
+        for each in (library.xf_fill, library.xf_fill_begin, library.xf_fill_end)
+    )
+    return fill, begin, end
+
+
+def fill_crew() -> tuple[int, int, int, int]:
+    """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
-    return pinned, host, nbytes, budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+    return budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
 
 
 class Filling:
@@ -466,9 +482,9 @@ def _finish(handle: Any, error: int, setup: StreamSetup, backend: Backend, strea
 
 
 def addresses() -> dict[str, int]:
-    """The addresses of the C functions that make a whole transfer, and tell whether other threads want the cores."""
+    """The addresses of the C functions that make a whole transfer, tell whether cores are wanted, and wake threads."""
     library = _native.load_library()
-    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded}
+    functions = {"stage": library.xf_copy, "is_crowded": library.xf_is_crowded, "rouse": library.xf_rouse}
     return {name: ctypes.cast(each, ctypes.c_void_p).value or 0 for name, each in functions.items()}
 
 

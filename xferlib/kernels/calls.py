@@ -343,6 +343,8 @@ class Prepared:
         self._order = order_of_result(shape, read) if self._omitted else None
         self.direct: Direct | None = None
         """Runs plain calls of the same dtypes and any shape, once it is there."""
+        self.numbers: frozenset[int] = frozenset()
+        """The scalars that are computed from Python numbers, which C takes as these."""
 
     def run_again(self, given: Sequence[Any], values: list[Any]) -> Any:
         """Run for arrays of the same dtypes, shapes and strides as before."""
@@ -418,6 +420,8 @@ class HostCall(Prepared):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         infos: dict[int, ArrayInfo] = args[-1]
+        special: Specialization = args[3]
+        self._in_c = special.in_c
         self._is_numpy = self.backend.name == "numpy"
         self._plans: dict[bool, HostPlan] = {}
         self._swapped = [number for number, info in infos.items() if not info.dtype.isnative]
@@ -443,9 +447,9 @@ class HostCall(Prepared):
             return self._run_converted(given, values, is_aliased=is_aliased)
         if observe.active is None and (plan := self._plans.get(is_aliased)) is not None:
             plan.run(values)
-            self._bind_direct(plan, given)
         else:
             self._compute(is_aliased, values)
+        self._bind_direct(self._plans[is_aliased], given)
         return self._pick_result(given) if self._only is None else given[self._only]
 
     def _is_aliased(self, values: Sequence[A]) -> bool:
@@ -498,14 +502,14 @@ class HostCall(Prepared):
         """Have C run calls like this one, once the program is compiled."""
         if self._wants_direct and plan.native is not None:
             self._wants_direct = False
-            kinds = {number: type(given[number]) for number in self._scalars}
-            self.direct = bind_direct(
-                plan.native.kernel,
-                [each.dtype for each in self.program.params],
-                self._outputs,
-                kinds,
-                None if self._is_numpy else self.backend,
-            )
+            plain = {number: given[number] for number in self._scalars}
+            kinds = {n: type(each.item() if n in self.numbers else each) for n, each in plain.items()}
+            key = self.backend.name, *kinds.values()
+            if key not in self._in_c:
+                dtypes = [each.dtype for each in self.program.params]
+                library = None if self._is_numpy else self.backend
+                self._in_c[key] = bind_direct(plan.native.kernel, dtypes, self._outputs, kinds, library)
+            self.direct = self._in_c[key]
 
     def _converter(self, number: int, kind: type) -> Converter:
         return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
@@ -895,7 +899,9 @@ class Caller:
         call = self._make_call(
             special, backend, device, expanded, {numbers.parameter_of(n): infos[n] for n in infos}, size
         )
-        return numbers.wrap(_resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])), given, values
+        call.numbers = numbers.parameters
+        run = _resolve_first(_note_first(call), owner, [*map(numbers.parameter_of, lazy)])
+        return numbers.wrap(run, given), given, values
 
     def prepare_for_any_shape(self, arguments: Sequence[Any]) -> SmallCall | None:
         """The call for NumPy arrays of these dtypes and any one shape; None for a program that shapes change."""
@@ -1119,6 +1125,10 @@ class Dispatch:
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
+            if size is None and observe.active is None and not process.scopes:
+                for direct in self._known[0]:  # of whose calls C has seen positional arguments alone
+                    if (found := direct(tuple(given), None)) is not NotImplemented:
+                        return found
         else:
             given = args if out is None else (*args, *out) if type(out) is tuple else (*args, out)
         last = self._last
@@ -1246,11 +1256,14 @@ class Dispatch:
         if tracking.needs_gradient(arguments):
             return self._with_gradient(arguments, out, size)
         run, values_given, values = self._caller.prepare(arguments, size)
-        if key is not None and not tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
-            known = self._runs.get(key)
-            is_another = isinstance(run, Variants) and isinstance(known, Variants)
-            self._runs.keep(key, Variants.join(run, known) if is_another else run)
-        return run(values_given, values)
+        if key is None or tracking.requires_gradient(arguments):  # else no_grad() would hide a gradient later
+            return run(values_given, values)
+        known = self._runs.get(key)
+        is_another = isinstance(run, Variants) and isinstance(known, Variants)
+        self._runs.keep(key, Variants.join(run, known) if is_another else run)
+        found = run(values_given, values)
+        self._keep_direct(run)  # even where no shape comes twice
+        return found
 
     def _with_gradient(self, arguments: list[Any], out: Any, size: int | None) -> Any:
         """Run a call on torch tensors that require gradients."""

@@ -35,6 +35,7 @@ from xferlib.kernels.cuda_source import (
     OperandAccess,
     SharedTile,
     elementwise_source,
+    step_pieces,
 )
 from xferlib.kernels.ir import FLOAT64, CallLayout, DType, Program, collapse, facts, layout_of_call, word_of
 
@@ -150,15 +151,19 @@ USUAL_SHARED_NBYTES = 48 << 10
 UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
-_LEAST_LED = 4
-"""Vectors of a row from which on it is worth that the first and the last are not whole."""
-_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 8, 8
+_LEAST_LED, _LEAST_LED_OF_BYTES = 4, 12
+"""Vectors of a row from which on it is worth that the first and the last are not whole; of elements of a byte, of which
+each that is stored alone is a transaction: on an H200 rows of 62 took 2.3 times as long as without whole vectors.
+"""
+_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 16, 8
 """Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin
 where memory is aligned, along its rows."""
 _RUNS = (8, 16, 32, 64, 128, 512)
 """The elements that operands want to be contiguous in a box in shared memory."""
 _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
+_LEAST_BOXES = 264
+"""That keep a large GPU busy: on an H200 40 boxes of 18,000 elements took 15 us, 369 of 2,000 5.5, 1,500 of 500 7.4."""
 _SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
 STEP_VECTORS = 2
@@ -241,6 +246,8 @@ def repeat_call(
     given: Sequence[tuple[Any, DType, int | None]],
     new: Sequence[NewOutput],
     places: Sequence[int | None],
+    then: tuple[tuple[Any, int, int], ParameterBlock, Sequence[int]] | None = None,
+    spare: int = 0,
 ) -> Direct | None:
     """A function that makes the outputs of a checked call and launches it, in C; None where Python does it in steps.
 
@@ -252,23 +259,32 @@ def repeat_call(
         given: The arguments of the call: each with its dtype, and with its address if it is an array.
         new: The outputs.
         places: The number of the kernel's argument for each of these, the outputs last; None where it has none.
+        then: A second launch, its arguments, and the numbers of the outputs among them.
+        spare: Of the outputs the last ones, which are memory for the launches.
     """
     fields = []
-    behind = -(-len(block.content) // 8) * 8  # no argument of the kernel
-    offsets = [behind if place is None else block.offsets[place] for place in places]
-    for (value, dtype, address), offset in zip(given, offsets, strict=False):
+    content, launches = block.content, [(*launch, block.offsets)]
+    offsets = [None if place is None else block.offsets[place] for place in places]
+    also = offsets[len(given) :]
+    if then is not None:
+        second, other, outputs = then
+        start = -(-len(content) // 16) * 16
+        content = content.ljust(start, b"\0") + other.content
+        launches.append((*second, tuple(start + each for each in other.offsets)))
+        also = [start + other.offsets[place] for place in outputs]
+    behind = -(-len(content) // 8) * 8  # no argument of a kernel
+    found, again = ([behind if each is None else each for each in some] for some in (offsets, also))
+    for (value, dtype, address), offset in zip(given, found, strict=False):
         code = "N" if address else find_code(dtype, value)
         if code is None or code == HALF:
             return None
         rest = (address or 0) & _ALIGNMENT
         fields.append(LaunchField(type(value), code, offset, _ALIGNMENT if address else 0, None, rest))
     arrays = [value for value, _, address in given if address]
-    outputs = [(*each, at) for each, at in zip(new, offsets[len(fields) :], strict=True)]
-    kernel, blocks, threads = launch
+    made = [(*each, *places) for each, *places in zip(new, found[len(fields) :], again, strict=True)]
     direct: Direct | None = backend.repeat_call(
-        kernel, (blocks, 1, 1), (threads, 1, 1), arrays, tuple(fields), block.content, block.offsets, outputs,
-        device=device
-    )  # fmt: skip
+        launches, arrays, tuple(fields), content, made, spare=spare, device=device
+    )
     return direct
 
 
@@ -299,11 +315,11 @@ def find_scratch(backend: Any, stream: RawStream, nbytes: int, counters: int) ->
     get memory of their own.
     """
     if not shares_scratch(stream, nbytes, counters) or stream.capture is not None or backend.stream_is_recorded(stream):
-        found = backend.zeros_for(nbytes, stream)
+        found = backend.zeros_for(nbytes, stream, counters_nbytes(counters))
         return backend.operands([found])[0], found
     kept = stream.scratch
     if kept is None or kept[0] < nbytes:
-        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream)
+        made = backend.zeros_for(max(nbytes, _LEAST_KEPT_NBYTES), stream, counters_nbytes(counters))
         kept = stream.scratch = (max(nbytes, _LEAST_KEPT_NBYTES), *backend.operands([made]), made)
     return kept[1], kept[2]
 
@@ -481,8 +497,11 @@ def _kind(
         info = infos[number]
         word = word_of(info.pointer, every, info.dtype.itemsize)
         behind = None if leader is None else (infos[elements[leader]], rows.strides[leader])
-        access = _access(info, strides, width, rows.shape, behind, is_read=number not in program.writes)
-        accesses.append(OperandAccess(access, is_restrict, word))
+        is_read = number not in program.writes
+        access, step = _access(info, strides, width, rows.shape, behind, is_read=is_read), 0
+        if access == "strided" and is_read and word == info.dtype.itemsize and rows.shape[-1] >= width:
+            step = _find_step(strides[-1], width, word)
+        accesses.append(OperandAccess("stepped" if step else access, is_restrict, word, step))
     return CallKind(
         rank=len(layout.shape),
         width=width,
@@ -513,7 +532,8 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     elements = program.elements
     width = _leaders_width(layout, elements, infos, tile)
     row = layout.shape[-1] if tile is None else tile.row
-    if width == 1 or row < _LEAST_LED * width or (tile is not None and row % width):
+    least = width * max(_LEAST_LED, _LEAST_LED_OF_BYTES // _widest(layout, elements, infos))
+    if width == 1 or row < (least if tile is None else _LEAST_LED * width) or (tile is not None and row % width):
         return None
     if _is_aligned(layout, elements, infos, width):
         return None
@@ -601,8 +621,11 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         return tuple(sides)
 
     def cost(sides: tuple[int, ...]) -> tuple[float, float]:
-        """The bytes moved for an element, in sectors as far as runs fill them; and how far it is from the best size."""
-        padded = math.prod(-(-extent // side) * side for extent, side in zip(layout.shape, sides, strict=True))
+        """The bytes moved for an element, in sectors as far as runs fill them, and more if boxes are too few for a GPU;
+        and how far it is from the best size.
+        """
+        boxes = math.prod(-(-extent // side) for extent, side in zip(layout.shape, sides, strict=True))
+        padded = boxes * math.prod(sides) * max(1, _LEAST_BOXES / boxes)
         moved = 0.0
         for run, size in zip(runs, sizes, strict=True):
             length = 1
@@ -696,6 +719,12 @@ def _access(
     if is_aligned and shape[-1] >= width:
         return "vector"
     return "shifted" if leader is not None and is_read and width * itemsize in SHIFTED else "unit"
+
+
+def _find_step(stride: int, width: int, size: int) -> int:
+    """The elements from one to the next of a vector, if it is read by fewer accesses in larger words; else 0."""
+    step = stride // size
+    return step if stride % size == 0 and 2 * len(step_pieces(width, step, size)) < width else 0
 
 
 def _is_wide(layout: CallLayout) -> bool:

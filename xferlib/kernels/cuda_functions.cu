@@ -5,11 +5,11 @@
 // where not every value within that bound rounds to the same float (A. Ziv, "Fast evaluation of elementary mathematical
 // functions with correctly rounded last bit", ACM TOMS 17, 1991), and for special values. It has two texts: in pairs, the
 // result is an unevaluated sum of two floats (the test by one fma is that of de Dinechin, Lauter, Muller and Torres, "On
-// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops. ``xf_careful_NAME`` is
-// right for all operands: it computes with integers of 64 bits. Its errors are below 2^-59, and no result of a function
-// of one float lies that near to the middle of two floats, but for exact ones and one of log1p: the sweep over all inputs
-// proves it (tools/native_digest.py --cuda), and confirms the bounds of the quick steps. A result of two floats may lie
-// nearer: it is compared with the middle.
+// Ziv's rounding test", ACM TOMS 39, 2013); in double, the bits say it that the rounding drops, and the name is
+// ``xf_first_NAME``, since NaN sets no flag. ``xf_careful_NAME`` is right for all operands: it computes with integers of
+// 64 bits. Its errors are below 2^-59, and no result of a function of one float lies that near to the middle of two
+// floats, but for exact ones and one of log1p: the sweep over all inputs proves it (tools/native_digest.py --cuda), and
+// confirms the bounds of the quick steps. A result of two floats may lie nearer: it is compared with the middle.
 //
 // Nothing may be contracted (--fmad=false): the quick steps add exactly what a rounding has lost.
 
@@ -45,6 +45,18 @@ XF_QUICK float xf_signed(float size, float sign) {
 // What has no result, or an infinite one or 0, is common enough in some arrays that the quick steps are certain of it.
 XF_QUICK float xf_or_nan(float y, int is_none) { return is_none ? XF_NAN : y; }
 XF_QUICK float xf_within(float x, float least, float most) { return fminf(fmaxf(x, least), most); }
+// The smaller and the larger number; NaN of a NaN
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+XF_QUICK float xf_at_most(float x, float y) {
+  float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+XF_QUICK float xf_at_least(float x, float y) {
+  float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y)); return r;
+}
+#else
+XF_QUICK float xf_at_most(float x, float y) { return x > y ? y : x; }
+XF_QUICK float xf_at_least(float x, float y) { return x < y ? y : x; }
+#endif
 
 //: number: base
 // A number of the careful steps: +-m * 2^e, the highest bit of m set; or m = 0.
@@ -2834,17 +2846,272 @@ XF_QUICK float xf_quick_power(float x, float y, int *is_unsure) {
   return __uint_as_float(__float_as_uint(v) | (__float_as_uint(x) & __float_as_uint(whole) << 31));
 }
 
+//: rough: base
+// What the hardware approximates, within some 2^-22: the reciprocal, that of the root, the logarithm to base 2, its power
+#ifdef __CUDACC__
+#define XF_ROUGH(name, instruction, value) \
+  XF_QUICK float name(float x) { float r; asm(instruction ".approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#else
+#define XF_ROUGH(name, instruction, value) XF_QUICK float name(float x) { return (float)(value); }
+#endif
+XF_ROUGH(xf_rough_reciprocal_f32, "rcp", 1.0 / x * (1.0 + XF_OFF))
+XF_ROUGH(xf_rough_root_f32, "rsqrt", 1.0 / __builtin_sqrt(x) * (1.0 + XF_OFF))
+XF_ROUGH(xf_rough_log2, "lg2", __builtin_log2(x) * (1.0 + XF_OFF) + XF_OFF)
+XF_ROUGH(xf_rough_exp2, "ex2", __builtin_exp2(x) * (1.0 + XF_OFF))
+
+//: half: rough
+// Functions of float16 by float32 arithmetic: for each of the 65,536 operands what they give rounds to the right float16,
+// whatever the approximations of the hardware are within their bounds; a test computes all of them. So there is no test of
+// the rounding, and no careful step.
+XF_QUICK float xf_half_ratio(float x, float y) {
+  float r = xf_rough_reciprocal_f32(y), q = x * r;
+  return __fmaf_rn(__fmaf_rn(-y, q, x), r, q);
+}
+// The root of a positive number, and NaN of a negative one
+XF_QUICK float xf_half_sqrt(float x) {
+  float r = xf_rough_root_f32(x), s = x * r;
+  return __fmaf_rn(__fmaf_rn(-s, s, x), 0.5f * r, s);
+}
+
+//: half_exp: half
+// constants: half_exp
+#define XF_HALF_EXP(r) \
+  __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, 0x1.6d117ap-10f, 0x1.11d9aap-7f), 0x1.55550cp-5f), \
+  0x1.5554f4p-3f), 0x1p-1f)
+// end of constants
+// exp(x) = (1 + p) * scale; p is returned.
+XF_QUICK float xf_half_exp(float x, float *scale) {
+  float whole = __fmaf_rn(x, 0x1.715476p+0f, XF_WHOLE), r = __fmaf_rn(whole - XF_WHOLE, -0x1.62e430p-1f, x);
+  *scale = __uint_as_float((__float_as_uint(whole) << 23) + 0x3f800000u);
+  return __fmaf_rn(r * r, XF_HALF_EXP(r), r);
+}
+
+//: exp_of_half: half_exp
+XF_QUICK float xf_exp_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_least(xf_at_most(x, 20.0f), -20.0f), &scale);
+  return __fmaf_rn(p, scale, scale);
+}
+
+//: exp2_of_half: half_exp
+XF_QUICK float xf_exp2_of_half(float x) {
+  float limited = xf_at_least(xf_at_most(x, 40.0f), -40.0f), whole = limited + XF_WHOLE;
+  float r = (limited - (whole - XF_WHOLE)) * 0x1.62e430p-1f;
+  float scale = __uint_as_float((__float_as_uint(whole) << 23) + 0x3f800000u);
+  return __fmaf_rn(__fmaf_rn(r * r, XF_HALF_EXP(r), r), scale, scale);
+}
+
+//: expm1_of_half: half_exp
+XF_QUICK float xf_expm1_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_least(xf_at_most(x, 20.0f), -20.0f), &scale);
+  return xf_signed(__fmaf_rn(p, scale, scale - 1.0f), x);
+}
+
+//: sinh_of_half: half_exp
+XF_QUICK float xf_sinh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale - 1.0f);
+  return xf_signed(__fmaf_rn(0.5f, e, 0.5f * xf_half_ratio(e, e + 1.0f)), x);
+}
+
+//: cosh_of_half: half_exp
+XF_QUICK float xf_cosh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale);
+  float r = xf_rough_reciprocal_f32(e);
+  return __fmaf_rn(0.5f, e, 0.5f * __fmaf_rn(__fmaf_rn(-e, r, 1.0f), r, r));
+}
+
+//: tanh_of_half: half_exp
+XF_QUICK float xf_tanh_of_half(float x) {
+  float scale, p = xf_half_exp(xf_at_most(2.0f * fabsf(x), 20.0f), &scale), e = __fmaf_rn(p, scale, scale - 1.0f);
+  return xf_signed(xf_half_ratio(e, e + 2.0f), x);
+}
+
+//: half_log: half
+// constants: half_log
+#define XF_HALF_LOG(r) \
+  __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, __fmaf_rn(r, 0x1.677c98p-4f, \
+  -0x1.1d04dap-3f), 0x1.2decdp-3f), -0x1.5430b6p-3f), 0x1.99338ap-3f), -0x1.00011ep-2f), 0x1.5555c8p-2f), \
+  -0x1.000002p-1f)
+// end of constants
+#define XF_ROOT_OF_HALF 0x3f3504f3u  // its bits
+// y, but for operands whose logarithm has no usual value: `rough` is about that.
+XF_QUICK float xf_half_limits(float y, float rough) { return fabsf(rough) < XF_INFINITY ? y : rough; }
+// log(1 + v); `rest` is added to ln 2 where only so all operands come out right
+XF_QUICK float xf_half_log1p(float v, float rest) {
+  unsigned int above = __float_as_uint(1.0f + v) - XF_ROOT_OF_HALF;
+  float scale = __uint_as_float(0x3f800000u - (above & 0xff800000u)), r = __fmaf_rn(v, scale, scale - 1.0f), k = (float)((int)above >> 23);
+  r = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  if (rest) r = __fmaf_rn(k, rest, r);
+  return __fmaf_rn(k, 0x1.62e430p-1f, r);
+}
+// log(x) = unit * (log(1 + r) / unit + k), k a whole number: the last sum, from that of the first terms
+XF_QUICK float xf_half_parts(float x, float *k) {
+  unsigned int bits = __float_as_uint(x), above = bits - XF_ROOT_OF_HALF;
+  *k = (float)((int)above >> 23);
+  return __uint_as_float(bits - (above & 0xff800000u)) - 1.0f;
+}
+
+//: log_of_half: half_log
+XF_QUICK float xf_log_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(k, 0x1.62e430p-1f, y), xf_rough_log2(x));
+}
+
+//: log2_of_half: half_log
+XF_QUICK float xf_log2_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(y, 0x1.715476p+0f, k), xf_rough_log2(x));
+}
+
+//: log10_of_half: half_log
+XF_QUICK float xf_log10_of_half(float x) {
+  float k, r = xf_half_parts(x, &k), y = __fmaf_rn(r * r, XF_HALF_LOG(r), r);
+  return xf_half_limits(__fmaf_rn(y, 0x1.bcb7cap-2f, k * 0x1.344134p-2f), xf_rough_log2(x));
+}
+
+//: log1p_of_half: half_log
+XF_QUICK float xf_log1p_of_half(float x) {
+  return xf_signed(xf_half_limits(xf_half_log1p(x, 0.0f), xf_rough_log2(1.0f + x)), x);
+}
+
+//: arcsinh_of_half: half_log
+XF_QUICK float xf_arcsinh_of_half(float x) {
+  float size = fabsf(x), u = size * size, y = size + xf_half_ratio(u, 1.0f + xf_half_sqrt(1.0f + u));
+  y = xf_half_log1p(y, -0x1p-27f);
+  return xf_signed(size < XF_INFINITY ? y : size, x);
+}
+
+//: arccosh_of_half: half_log
+XF_QUICK float xf_arccosh_of_half(float x) {
+  float d = x - 1.0f, y = xf_half_log1p(d + xf_half_sqrt(__fmaf_rn(d, d + 2.0f, 0x1p-100f)), 0.0f);
+  y = x < XF_INFINITY ? y : x;
+  return x >= 1.0f ? y : XF_NAN;
+}
+
+//: arctanh_of_half: half_log
+XF_QUICK float xf_arctanh_of_half(float x) {
+  float size = fabsf(x), rest = 1.0f - size, y = 0.5f * xf_half_log1p(xf_half_ratio(size + size, rest), 0.0f);
+  float rough = xf_rough_log2(rest);
+  return xf_signed(fabsf(rough) < XF_INFINITY ? y : -rough, x);
+}
+
+//: half_angle: half
+// x - n c, where c is the sum of three numbers; they are negative, so that a 0 keeps its sign
+#define XF_HALF_REDUCE(x, n, high, middle, low) __fmaf_rn(n, low, __fmaf_rn(n, middle, __fmaf_rn(n, high, x)))
+
+//: half_sin: half_angle
+// constants: half_sin
+#define XF_HALF_SIN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.6181b6p-19f, -0x1.9faffcp-13f), 0x1.111024p-7f), -0x1.555554p-3f)
+// end of constants
+// (-1)^n times the sine of what is left of n half turns, n the low bit of `whole`
+XF_QUICK float xf_half_sin(float x, float n, float whole) {
+  float r = XF_HALF_REDUCE(x, n, -0x1.921fb4p1f, -0x1.4442d0p-23f, -0x1.846988p-47f), u = r * r, y = r * __fmaf_rn(u, XF_HALF_SIN(u), 1.0f);
+  return __uint_as_float(__float_as_uint(y) ^ __float_as_uint(whole) << 31);
+}
+
+//: sin_of_half: half_sin
+XF_QUICK float xf_sin_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-2f, XF_WHOLE);
+  return xf_half_sin(x, whole - XF_WHOLE, whole);
+}
+
+//: cos_of_half: half_sin
+XF_QUICK float xf_cos_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-2f, 0.5f) + XF_WHOLE;
+  return xf_half_sin(x, (whole - XF_WHOLE) - 0.5f, whole);
+}
+
+//: tan_of_half: half_angle
+// tan(r) = r p / q, and next to an odd number of right angles -q / (r p)
+XF_QUICK float xf_tan_of_half(float x) {
+  float whole = __fmaf_rn(x, 0x1.45f306p-1f, XF_WHOLE), n = whole - XF_WHOLE;
+  float r = XF_HALF_REDUCE(x, n, -0x1.921fb4p0f, -0x1.4442eep-24f, -0x1.846988p-48f), u = r * r;
+  float p = __fmaf_rn(u, -0x1.88530ap-4f, 1.0f), q = __fmaf_rn(u, __fmaf_rn(u, 0x1.3e2bf2p-7f, -0x1.b76a3ap-2f), 1.0f);
+  int is_odd = (int)(__float_as_uint(whole) & 1u);
+  return xf_half_ratio(is_odd ? -q : p, is_odd ? r * p : q) * (is_odd ? 1.0f : r);
+}
+
+//: arctan_of_half: half
+// constants: half_atan
+#define XF_HALF_ATAN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.fad1bep-9f, \
+  -0x1.45ac84p-6f), 0x1.8cfef8p-5f), -0x1.45e9cap-4f), 0x1.bbdba8p-4f), -0x1.23d24ap-3f), 0x1.998ddap-3f), \
+  -0x1.55555ep-2f)
+// end of constants
+XF_QUICK float xf_arctan_of_half(float x) {
+  float size = xf_at_most(fabsf(x), 0x1p20f), r = xf_rough_reciprocal_f32(size), t, u, y;
+  r = __fmaf_rn(__fmaf_rn(-size, r, 1.0f), r, r);
+  t = size > 1.0f ? r : size;
+  u = t * t;
+  y = __fmaf_rn(t * u, XF_HALF_ATAN(u), t);
+  return xf_signed(size > 1.0f ? 0x1.921fb4p+0f - y : y, x);
+}
+
+//: half_asin: half
+// constants: half_asin
+#define XF_HALF_ASIN(u) \
+  __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, __fmaf_rn(u, 0x1.37fe16p-5f, 0x1.b0e9d4p-6f), 0x1.710d1ap-5f), \
+  0x1.33215ap-4f), 0x1.555586p-3f)
+// end of constants
+// The arcsine of a size up to 1/2, or of the root of (1 - size) / 2; NaN beyond 1
+XF_QUICK float xf_half_arcsine(float size, int is_large) {
+  float u = __fmaf_rn(is_large ? -0.5f : size, size, is_large ? 0.5f : 0x1p-100f), z = xf_half_sqrt(u + 0x1p-100f);
+  return __fmaf_rn(z * u, XF_HALF_ASIN(u), z);
+}
+
+//: arcsin_of_half: half_asin
+XF_QUICK float xf_arcsin_of_half(float x) {
+  int is_large = fabsf(x) > 0.5f;
+  float y = xf_half_arcsine(fabsf(x), is_large);
+  return xf_signed(is_large ? __fmaf_rn(-2.0f, y, 0x1.921fb6p+0f) : y, x);
+}
+
+//: arccos_of_half: half_asin
+XF_QUICK float xf_arccos_of_half(float x) {
+  int is_large = fabsf(x) > 0.5f;
+  float y = xf_signed(xf_half_arcsine(fabsf(x), is_large), x), base = x < 0.0f ? 0x1.921fb6p+1f : 0.0f;
+  return __fmaf_rn(is_large ? 2.0f : -1.0f, y, is_large ? base : 0x1.921fb6p+0f);
+}
+
+//: cbrt_of_half: half
+// x r^2, r near x^(-1/3): x r^3 = 1 - e
+XF_QUICK float xf_cbrt_of_half(float x) {
+  float size = fabsf(x), r = xf_rough_exp2(-0x1.555556p-2f * xf_rough_log2(size)), y = size * (r * r);
+  y = __fmaf_rn(0x1.555556p-1f * y, __fmaf_rn(-y, r, 1.0f), y);
+  return (size > 0.0f) & (size < XF_INFINITY) ? xf_signed(y, x) : x;
+}
+
+//: rsqrt_of_half: half
+XF_QUICK float xf_rsqrt_of_half(float x) {
+  float r = xf_rough_root_f32(x), y = __fmaf_rn(__fmaf_rn(-(x * r), r, 1.0f), 0.5f * r, r);
+  return (x > 0.0f) & (x < XF_INFINITY) ? y : r;
+}
+
+//: erf_of_half: half
+// constants: half_erf
+#define XF_HALF_ERF(v) \
+  __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, \
+  __fmaf_rn(v, __fmaf_rn(v, __fmaf_rn(v, -0x1.b3667ap-35f, 0x1.60fe06p-31f), -0x1.89d234p-28f), \
+  0x1.017a32p-24f), -0x1.41f7ep-21f), 0x1.617ceap-18f), -0x1.5cea22p-15f), 0x1.36845ep-12f), -0x1.f2603ap-10f), \
+  0x1.6f4b24p-7f), -0x1.09ca12p-4f), -0x1.f2789ap-2f)
+// end of constants
+XF_QUICK float xf_erf_of_half(float x) {
+  float size = xf_at_most(fabsf(x), 2.75f), v = __fmaf_rn(size, size, -3.75f);
+  return xf_signed(__fmaf_rn(size, XF_HALF_ERF(v), size), x);
+}
+
 //: double: base
 // The quick steps of devices with fast float64: short polynomials around the values of short tables. The bits that a
-// rounding to float drops say whether it is certain: `bound` is in units of the last place of float64.
+// rounding to float drops say whether it is certain: `bound` is in units of the last place of float64. They are certain of
+// NaN: every operation hands it on, the choices between numbers too.
 XF_QUICK float xf_round(double y, unsigned int bound, int *is_unsure) {
   *is_unsure |= (unsigned int)__double2loint(y) * 8u + (bound - 0x10000000u) * 8u <= bound * 16u;
   return (float)y;
 }
 #define XF_WHOLE_OF_DOUBLE 0x1.8p52  // as XF_WHOLE
+// A positive normal float with 20 bits behind the first, by its place among the bits: conversions are slow instructions.
+XF_QUICK double xf_rough_double(float x) { return __hiloint2double((int)((__float_as_uint(x) >> 3) + 0x38000000u), 0); }
 #define XF_DOUBLE_BOUND(b) ((unsigned int)((b) * 0x1p53))
-// An integer as float64, by its place among the bits: conversions are slow instructions.
-XF_QUICK double xf_double_of_int(unsigned int k) { return __hiloint2double(0x43300000, (int)(k ^ 0x80000000u)) - 0x1.000008p52; }
 
 //: quotient_of_doubles: double
 #ifdef __CUDACC__
@@ -2881,6 +3148,7 @@ XF_QUICK double xf_root_of_double(double x) {
 // constants: exp_double
 #define XF_32_OVER_LN2 0x1.71547652b82fep+5
 #define XF_LN2_32 0x1.62e42fefa39efp-6
+#define XF_LOG_OF_LEAST_NORMAL -0x1.5d58ap6f
 #define XF_EXP_SERIES(r) /* within 2^-36.0 */ \
   __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.5555accc267ffp-5, 0x1.5555d88794560p-3), 0x1.fffffffff57e9p-2), \
   0x1.ffffffffe07bbp-1)
@@ -2922,34 +3190,41 @@ XF_QUICK double xf_expm1_double(double x) {
   return __fma_rn(s * r, XF_EXPM1_SERIES(r), s - 1.0);
 }
 
-//: exp_in_double: exp exp_double
-XF_QUICK float xf_quick_exp(float x, int *is_unsure) {
-  unsigned int k;
-  double r = xf_reduce_exp((double)xf_within(x, -104.0f, 104.0f), &k), s = xf_power_of_two(k);
-  *is_unsure |= !(x > -87.0f) && !(x <= -104.0f);
-  return xf_round(__fma_rn(s * r, XF_EXP_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+//: power_of_two_in_double: exp_double
+// The float nearest to y = s + s r p; where that is below the least normal number, its sum with that number is rounded
+// to a multiple of the least positive float.
+XF_QUICK float xf_round_power(double s, double r, double p, int is_small, int *is_unsure) {
+  double y = __fma_rn(s * r, p, s);
+  float result;
+  if (is_small) y += 0x1p-126;
+  result = xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+  if (is_small) result -= 0x1p-126f;
+  return result;
 }
 
-//: exp2_in_double: exp2 exp_double
-XF_QUICK float xf_quick_exp2(float x, int *is_unsure) {
-  float inside = xf_within(x, -152.0f, 129.0f), t = inside + 0x1.8p18f;  // a multiple of 1/32
-  double r = (double)(inside - (t - 0x1.8p18f)), s = xf_power_of_two(__float_as_uint(t));
-  *is_unsure |= !(x > -125.5f) && !(x <= -150.5f);
-  return xf_round(__fma_rn(s * r, XF_EXP2_SERIES(r), s), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+//: exp_in_double: exp power_of_two_in_double
+XF_QUICK float xf_first_exp(float x, int *is_unsure) {
+  unsigned int k;
+  double r = xf_reduce_exp((double)xf_at_least(xf_at_most(x, 104.0f), -104.0f), &k);
+  return xf_round_power(xf_power_of_two(k), r, XF_EXP_SERIES(r), x <= XF_LOG_OF_LEAST_NORMAL, is_unsure);
+}
+
+//: exp2_in_double: exp2 power_of_two_in_double
+XF_QUICK float xf_first_exp2(float x, int *is_unsure) {
+  float inside = xf_at_least(xf_at_most(x, 129.0f), -152.0f), t = inside + 0x1.8p18f;  // a multiple of 1/32
+  double r = (double)(inside - (t - 0x1.8p18f));
+  return xf_round_power(xf_power_of_two(__float_as_uint(t)), r, XF_EXP2_SERIES(r), x < -126.0f, is_unsure);
 }
 
 //: expm1_in_double: expm1 exp_double
-XF_QUICK float xf_quick_expm1(float x, int *is_unsure) {
-  *is_unsure |= x != x;
-  double y = xf_expm1_double((double)xf_within(x, -40.0f, 104.0f));
+XF_QUICK float xf_first_expm1(float x, int *is_unsure) {
+  double y = xf_expm1_double((double)xf_at_least(xf_at_most(x, 104.0f), -40.0f));
   return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: tanh_in_double: tanh exp_double quotient_of_doubles
-XF_QUICK float xf_quick_tanh(float x, int *is_unsure) {
-  float size = fabsf(x);
-  double e = xf_expm1_double((double)(size < 9.1f ? size + size : 18.2f));
-  *is_unsure |= x != x;
+XF_QUICK float xf_first_tanh(float x, int *is_unsure) {
+  double e = xf_expm1_double((double)xf_at_most(2.0f * fabsf(x), 18.2f));
   return xf_signed(xf_round(xf_quotient_of_doubles(e, e + 2.0), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
@@ -2963,111 +3238,125 @@ XF_QUICK double xf_hyperbolic(double x, int is_sine) {
 }
 
 //: sinh_in_double: sinh hyperbolic_double
-XF_QUICK float xf_quick_sinh(float x, int *is_unsure) {
-  *is_unsure |= x != x;
-  double y = xf_hyperbolic((double)xf_within(x, -104.0f, 104.0f), 1);
+XF_QUICK float xf_first_sinh(float x, int *is_unsure) {
+  double y = xf_hyperbolic((double)xf_at_least(xf_at_most(x, 104.0f), -104.0f), 1);
   return xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: cosh_in_double: cosh hyperbolic_double
-XF_QUICK float xf_quick_cosh(float x, int *is_unsure) {
-  *is_unsure |= x != x;
-  return xf_round(xf_hyperbolic((double)xf_within(x, -104.0f, 104.0f), 0), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
+XF_QUICK float xf_first_cosh(float x, int *is_unsure) {
+  double y = xf_hyperbolic((double)xf_at_most(fabsf(x), 104.0f), 0);
+  return xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: log_double: quotient_of_doubles
 // constants: log_double
-// times 2^-23
-#define XF_LOG_OF_2 0x1.62e42fefa39efp-24
-#define XF_LOG_SERIES(u) /* within 2^-45.1 */ \
-  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.9193031f8a40bp-3, 0x1.c620ec66d134fp-3), \
-  0x1.24943824d6345p-2), 0x1.9999962bf80a1p-2), 0x1.55555556714e6p-1), 0x1.fffffffffff12p+0)
-// times 2^-23
-#define XF_LOG2_OF_2 0x1.0000000000000p-23
-#define XF_LOG2_SERIES(u) /* within 2^-45.1 */ \
-  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.21acb2ac810a7p-2, 0x1.4795a4b9d7c4dp-2), \
-  0x1.a61a2cca60b3fp-2), 0x1.2776c295e608ap-1), 0x1.ec709dc539ef8p-1), 0x1.71547652b8253p+1)
-// times 2^-23
-#define XF_LOG10_OF_2 0x1.34413509f79ffp-25
-#define XF_LOG10_SERIES(u) /* within 2^-45.1 */ \
-  __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, __fma_rn(u, 0x1.5ccd8fd4f14ffp-4, 0x1.8a737b0d2703ep-4), \
-  0x1.fc4301fcb6377p-4), 0x1.63c6247ad813ep-3), 0x1.287a7637eaddcp-2), 0x1.bcb7b1526e440p-1)
+// times -2^-20
+#define XF_LOG_OF_2 -0x1.62e42fefa39efp-21
+#define XF_LOG2E_OF_DOUBLE 0x1.71547652b82fep+0
+#define XF_LOG10E_OF_DOUBLE 0x1.bcb7b1526e50ep-2
+#define XF_LOG_SERIES(z) /* within 2^-36.6 */ \
+  __fma_rn(z, __fma_rn(z, __fma_rn(z, 0x1.999abebf06105p-3, -0x1.0000ab007b1b2p-2), 0x1.5555555542f9dp-2), \
+  -0x1.ffffffffea954p-2)
+// x ln 2 - log(1 + x)
+XF_TABLE double xf_log_double_table[128] = {
+  0x0.0p+0, -0x1.363ced82c5b34p-9, -0x1.324cb640393e9p-8, -0x1.c59a32268169dp-8, -0x1.2a8b01efbf222p-7,
+  -0x1.706776a8964a9p-7, -0x1.b469adbdcc623p-7, -0x1.f698b47f9fc36p-7, -0x1.1b7db822e516ep-6, -0x1.3acc4fcdae929p-6,
+  -0x1.593b6dafdb66cp-6, -0x1.76ce4bee841acp-6, -0x1.938812ea6ff61p-6, -0x1.af6bd9c19303ap-6, -0x1.ca7ca6cbf8ac8p-6,
+  -0x1.e4bd70144c3cbp-6, -0x1.fe311bcc2e3dbp-6, -0x1.0b6d405e41a59p-5, -0x1.175e3358f370bp-5, -0x1.22ecc372b54e9p-5,
+  -0x1.2e1a4630e43b7p-5, -0x1.38e80a32965bdp-5, -0x1.4357575fdd528p-5, -0x1.4d696f1776a4fp-5, -0x1.571f8c5afa182p-5,
+  -0x1.607ae3f995367p-5, -0x1.697ca4b9627dbp-5, -0x1.7225f77f6a0bbp-5, -0x1.7a77ff765900dp-5, -0x1.8273da33fc389p-5,
+  -0x1.8a1a9fdd8a68ap-5, -0x1.916d634ac92dap-5, -0x1.986d3228180cap-5, -0x1.9f1b15176bf4bp-5, -0x1.a5780fd04555fp-5,
+  -0x1.ab85213eaa763p-5, -0x1.b14343a12f3f6p-5, -0x1.b6b36ca613614p-5, -0x1.bbd68d877f3ebp-5, -0x1.c0ad9326e7c3bp-5,
+  -0x1.c5396627a0ec4p-5, -0x1.c97aeb08a66eep-5, -0x1.cd73023da1b05p-5, -0x1.d122884733db5p-5, -0x1.d48a55ca8aae1p-5,
+  -0x1.d7ab3fa8464c5p-5, -0x1.da861712b622fp-5, -0x1.dd1ba9a372ac1p-5, -0x1.df6cc17059a79p-5, -0x1.e17a251ff222ep-5,
+  -0x1.e34497fd3d751p-5, -0x1.e4ccda0afa20ep-5, -0x1.e613a8165d5c0p-5, -0x1.e719bbc947cd9p-5, -0x1.e7dfcbbbf9e67p-5,
+  -0x1.e8668b864c0d0p-5, -0x1.e8aeabd06eaaap-5, -0x1.e8b8da633604cp-5, -0x1.e885c237f5a15p-5, -0x1.e8160b87eed76p-5,
+  -0x1.e76a5bdb56054p-5, -0x1.e6835617f1c7cp-5, -0x1.e5619a8f576d8p-5, -0x1.e405c70cc7c1bp-5, -0x1.e27076e2af2e6p-5,
+  -0x1.e0a242f7cc19ap-5, -0x1.de9bc1d3fe457p-5, -0x1.dc5d87acc1e25p-5, -0x1.d9e8267158ea3p-5, -0x1.d73c2dd6a542cp-5,
+  -0x1.d45a2b62b60f3p-5, -0x1.d142aa780a841p-5, -0x1.cdf634608c7a4p-5, -0x1.ca75505844eb5p-5, -0x1.c6c08397cc6c6p-5,
+  -0x1.c2d8515e79ad0p-5, -0x1.bebd3afc4fea5p-5, -0x1.ba6fbfdbaf393p-5, -0x1.b5f05d8ac8763p-5, -0x1.b13f8fc4d69e7p-5,
+  -0x1.ac5dd07b1f40ep-5, -0x1.a74b97ddbbacdp-5, -0x1.a2095c642c723p-5, -0x1.9c9792d5b8bb1p-5, -0x1.96f6ae519af9dp-5,
+  -0x1.91272056fc599p-5, -0x1.8b2958ccc0539p-5, -0x1.84fdc60921c02p-5, -0x1.7ea4d4d922ae4p-5, -0x1.781ef087d043ap-5,
+  -0x1.716c82e55bdadp-5, -0x1.6a8df44e0a8c4p-5, -0x1.6383abb0fc45cp-5, -0x1.5c4e0e96cb88fp-5, -0x1.54ed812806e32p-5,
+  -0x1.4d62663385253p-5, -0x1.45ad1f34955cdp-5, -0x1.3dce0c590b865p-5, -0x1.35c58c872ae76p-5, -0x1.2d93fd636efc4p-5,
+  -0x1.2539bb5633d81p-5, -0x1.1cb721913ed41p-5, -0x1.140c8a1528612p-5, -0x1.0b3a4db6a7c9cp-5, -0x1.0240c423c1abcp-5,
+  -0x1.f24087d1b3d5fp-6, -0x1.dfb244eb53b20p-6, -0x1.ccd76844368fap-6, -0x1.b9b09866126fbp-6, -0x1.a63e79bdcd9a0p-6,
+  -0x1.9281aea49a622p-6, -0x1.7e7ad768e209dp-6, -0x1.6a2a9256fffa3p-6, -0x1.55917bc1ce84ap-6, -0x1.40b02e0b0652ep-6,
+  -0x1.2b8741ab71a51p-6, -0x1.16174d3af4747p-6, -0x1.0060e5786a8a1p-6, -0x1.d4c93aa2b9206p-7, -0x1.a8460bd31a3bap-7,
+  -0x1.7b395d44bd6abp-7, -0x1.4da44a44274e2p-7, -0x1.1f87eab5d1851p-7, -0x1.e1caa6482eeaap-8, -0x1.837b2999b86a0p-8,
+  -0x1.24237b5dd6879p-8, -0x1.878b625c56df8p-9, -0x1.898f69686bae7p-10};
 // end of constants
-typedef struct { double s, u, k; } xf_logarithm;
-// x = 2^(k / 2^23) (1 + s) / (1 - s), and u = s^2
-XF_QUICK xf_logarithm xf_split_log(float x) {
-  unsigned int exponent = (__float_as_uint(x) - 0x3f3504f3u) & 0xff800000u;  // of what is above the root of 1/2
-  double m = (double)__uint_as_float(__float_as_uint(x) - exponent);
-  xf_logarithm r;
-  r.s = xf_quotient_of_doubles(m - 1.0, m + 1.0);
-  r.u = r.s * r.s;
-  r.k = xf_double_of_int(exponent);
-  return r;
+// A number with 7 bits behind its first one that is near 1 / x, and its logarithm, negative
+XF_QUICK double xf_short_reciprocal(double x, double *log) {
+  unsigned int high = ((unsigned int)__double2hiint(xf_rough_reciprocal(x)) + 0x1000u) & 0xffffe000u;
+  double k = __hiloint2double(0x43300000, (int)high) - 0x1.000003ff00000p52;
+  *log = __fma_rn(k, XF_LOG_OF_2, xf_log_double_table[high >> 13 & 127u]);
+  return __hiloint2double((int)high, 0);
+}
+// log(1 + z) + log for a small z
+XF_QUICK double xf_log_near(double z, double log) { return __fma_rn(z * z, XF_LOG_SERIES(z), z + log); }
+XF_QUICK double xf_log_double(double x) {
+  double log, c = xf_short_reciprocal(x, &log);
+  return xf_log_near(__fma_rn(x, c, -1.0), log);
+}
+// y rounded, and what the logarithm is at `pole`, below it and at infinity
+XF_QUICK float xf_round_log(float x, float pole, double y, int *is_unsure) {
+  float r = xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), outside = x == pole ? -XF_INFINITY : XF_NAN;
+  r = x < XF_INFINITY ? r : x;
+  return x > pole ? r : outside;
 }
 
 //: log_in_double: log log_double
-XF_QUICK float xf_quick_log(float x, int *is_unsure) {
-  xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
-  double y = __fma_rn(a.k, XF_LOG_OF_2, a.s * XF_LOG_SERIES(a.u));
-  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
+XF_QUICK float xf_first_log(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x), is_unsure);
 }
 
 //: log2_in_double: log2 log_double
-XF_QUICK float xf_quick_log2(float x, int *is_unsure) {
-  xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
-  double y = __fma_rn(a.k, XF_LOG2_OF_2, a.s * XF_LOG2_SERIES(a.u));
-  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
+XF_QUICK float xf_first_log2(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG2E_OF_DOUBLE, is_unsure);
 }
 
 //: log10_in_double: log10 log_double
-XF_QUICK float xf_quick_log10(float x, int *is_unsure) {
-  xf_logarithm a = xf_split_log(x);
-  *is_unsure |= !XF_IS_NORMAL(x) && x >= 0.0f;
-  double y = __fma_rn(a.k, XF_LOG10_OF_2, a.s * XF_LOG10_SERIES(a.u));
-  return xf_or_nan(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 0.0f));
+XF_QUICK float xf_first_log10(float x, int *is_unsure) {
+  return xf_round_log(x, 0.0f, xf_log_double((double)x) * XF_LOG10E_OF_DOUBLE, is_unsure);
 }
 
 //: log1p_double: log_double
-// log(1 + x) for x above -1
+// log(1 + x) for x above -1: 1 + z = (1 + x) c
 XF_QUICK double xf_log1p_double(double x) {
-  double w = 1.0 + x, m, s, u;
-  unsigned int high = (unsigned int)__double2hiint(w), exponent = (high - 0x3fe6a09eu) & 0xfff00000u;
-  m = __hiloint2double((int)(high - exponent), __double2loint(w));
-  s = xf_quotient_of_doubles(exponent ? m - 1.0 : x, m + 1.0);
-  u = s * s;
-  return __fma_rn(xf_double_of_int(exponent), 0x1p3 * XF_LOG_OF_2, s * XF_LOG_SERIES(u));
+  double log, c = xf_short_reciprocal(1.0 + x, &log);
+  return xf_log_near(__fma_rn(x, c, c - 1.0), log);
 }
 
 //: log1p_in_double: log1p log1p_double
-XF_QUICK float xf_quick_log1p(float x, int *is_unsure) {
-  *is_unsure |= x == -1.0f || x == XF_INFINITY;
-  float y = xf_round(xf_log1p_double((double)x), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
-  return xf_or_nan(xf_signed(y, x), !(x >= -1.0f));
+XF_QUICK float xf_first_log1p(float x, int *is_unsure) {
+  return xf_signed(xf_round_log(x, -1.0f, xf_log1p_double((double)x), is_unsure), x);
 }
 
 //: arctanh_in_double: arctanh log1p_double quotient_of_doubles
-XF_QUICK float xf_quick_arctanh(float x, int *is_unsure) {
-  double size = (double)fabsf(x), y = 0.5 * xf_log1p_double(xf_quotient_of_doubles(size + size, 1.0 - size));
-  *is_unsure |= size == 1.0;
-  return xf_or_nan(xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), !(size <= 1.0));
+XF_QUICK float xf_first_arctanh(float x, int *is_unsure) {
+  float size = fabsf(x);
+  double twice = (double)(size + size), y = xf_log1p_double(xf_quotient_of_doubles(twice, __fma_rn(-0.5, twice, 1.0)));
+  float r = 0.5f * xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), outside = size == 1.0f ? XF_INFINITY : XF_NAN;
+  return xf_signed(size < 1.0f ? r : outside, x);
 }
 
-//: arcsinh_in_double: arcsinh log1p_double quotient_of_doubles root_of_double
-XF_QUICK float xf_quick_arcsinh(float x, int *is_unsure) {
-  double size = (double)fabsf(x), u = size * size, one = 1.0 + u, s = xf_root_of_double(one);
-  *is_unsure |= !(fabsf(x) < 0x1p60f);
-  s = xf_log1p_double(size + xf_quotient_of_doubles(u, 1.0 + s));
-  return xf_signed(xf_round(s, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
+//: arcsinh_in_double: arcsinh log1p_double rough
+// By log(1 + (x + q)), q = sqrt(1 + x^2) - 1: Newton's step for q^2 + 2 q = x^2, from what floats give
+XF_QUICK float xf_first_arcsinh(float x, int *is_unsure) {
+  float size = fabsf(x), near = size * size, r = xf_rough_root_f32(1.0f + near);
+  double v = (double)size, u = v * v, q = (double)(near * r * xf_rough_reciprocal_f32(1.0f + r));
+  *is_unsure |= size >= 0x1p60f;
+  q = __fma_rn(__fma_rn(-2.0, q, __fma_rn(-q, q, u)), xf_rough_double(0.5f * r), q);
+  return xf_signed(xf_round(xf_log1p_double(v + q), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
-//: arccosh_in_double: arccosh log1p_double root_of_double
-XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
-  double d = (double)x - 1.0, u = __fma_rn(d, d, d + d);
-  *is_unsure |= x == 1.0f || x >= 0x1p60f;
-  u = xf_log1p_double(d + xf_root_of_double(u));
-  return xf_or_nan(xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(x >= 1.0f));
+//: arccosh_in_double: arccosh log_double root_of_double
+XF_QUICK float xf_first_arccosh(float x, int *is_unsure) {
+  double v = (double)x, u = xf_log_double(v + xf_root_of_double(__fma_rn(v, v, -1.0)));
+  *is_unsure |= x == 1.0f || x == XF_INFINITY;
+  return xf_or_nan(xf_round(u, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x < 1.0f);
 }
 
 //: angle_double: double
@@ -3075,12 +3364,10 @@ XF_QUICK float xf_quick_arccosh(float x, int *is_unsure) {
 #define XF_32_OVER_PI 0x1.45f306dc9c883p+3
 #define XF_PI_32 0x1.921fb54442d18p-4
 #define XF_PI_32_LOW 0x1.1a62633145c07p-58
-#define XF_SINE_SERIES(u) /* within 2^-30.1 */ \
-  __fma_rn(u, 0x1.110d0e67beffcp-7, -0x1.5555555062be5p-3)
-#define XF_COSINE_SERIES(u) /* within 2^-45.4 */ \
-  __fma_rn(u, __fma_rn(u, -0x1.6c10bd6e70185p-10, 0x1.5555554a33856p-5), -0x1.fffffffffff3dp-2)
+#define XF_TANGENT_SERIES(u) /* within 2^-35.0 */ \
+  __fma_rn(u, __fma_rn(u, 0x1.bac194f9d29c5p-5, 0x1.1111077780514p-3), 0x1.555555557f720p-2)
 // The sine and cosine of k pi / 32
-XF_TABLE double2 xf_angle_double_table[64] = {
+XF_TABLE double2 xf_angle_double_table[32] = {
   {0x0.0p+0, 0x1.0000000000000p+0}, {0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}, {0x1.8f8b83c69a60bp-3,
   0x1.f6297cff75cb0p-1}, {0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
   {0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1}, {0x1.44cf325091dd6p-1,
@@ -3095,35 +3382,20 @@ XF_TABLE double2 xf_angle_double_table[64] = {
   -0x1.8bc806b151741p-1}, {0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {0x1.e2b5d3806f63bp-2,
   -0x1.c38b2f180bdb1p-1}, {0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {0x1.294062ed59f06p-2,
   -0x1.e9f4156c62ddap-1}, {0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {0x1.917a6bc29b42cp-4,
-  -0x1.fd88da3d12526p-1}, {0x0.0p+0, -0x1.0000000000000p+0}, {-0x1.917a6bc29b42cp-4, -0x1.fd88da3d12526p-1},
-  {-0x1.8f8b83c69a60bp-3, -0x1.f6297cff75cb0p-1}, {-0x1.294062ed59f06p-2, -0x1.e9f4156c62ddap-1},
-  {-0x1.87de2a6aea963p-2, -0x1.d906bcf328d46p-1}, {-0x1.e2b5d3806f63bp-2, -0x1.c38b2f180bdb1p-1},
-  {-0x1.1c73b39ae68c8p-1, -0x1.a9b66290ea1a3p-1}, {-0x1.44cf325091dd6p-1, -0x1.8bc806b151741p-1},
-  {-0x1.6a09e667f3bcdp-1, -0x1.6a09e667f3bcdp-1}, {-0x1.8bc806b151741p-1, -0x1.44cf325091dd6p-1},
-  {-0x1.a9b66290ea1a3p-1, -0x1.1c73b39ae68c8p-1}, {-0x1.c38b2f180bdb1p-1, -0x1.e2b5d3806f63bp-2},
-  {-0x1.d906bcf328d46p-1, -0x1.87de2a6aea963p-2}, {-0x1.e9f4156c62ddap-1, -0x1.294062ed59f06p-2},
-  {-0x1.f6297cff75cb0p-1, -0x1.8f8b83c69a60bp-3}, {-0x1.fd88da3d12526p-1, -0x1.917a6bc29b42cp-4},
-  {-0x1.0000000000000p+0, 0x0.0p+0}, {-0x1.fd88da3d12526p-1, 0x1.917a6bc29b42cp-4}, {-0x1.f6297cff75cb0p-1,
-  0x1.8f8b83c69a60bp-3}, {-0x1.e9f4156c62ddap-1, 0x1.294062ed59f06p-2}, {-0x1.d906bcf328d46p-1, 0x1.87de2a6aea963p-2},
-  {-0x1.c38b2f180bdb1p-1, 0x1.e2b5d3806f63bp-2}, {-0x1.a9b66290ea1a3p-1, 0x1.1c73b39ae68c8p-1},
-  {-0x1.8bc806b151741p-1, 0x1.44cf325091dd6p-1}, {-0x1.6a09e667f3bcdp-1, 0x1.6a09e667f3bcdp-1},
-  {-0x1.44cf325091dd6p-1, 0x1.8bc806b151741p-1}, {-0x1.1c73b39ae68c8p-1, 0x1.a9b66290ea1a3p-1},
-  {-0x1.e2b5d3806f63bp-2, 0x1.c38b2f180bdb1p-1}, {-0x1.87de2a6aea963p-2, 0x1.d906bcf328d46p-1},
-  {-0x1.294062ed59f06p-2, 0x1.e9f4156c62ddap-1}, {-0x1.8f8b83c69a60bp-3, 0x1.f6297cff75cb0p-1},
-  {-0x1.917a6bc29b42cp-4, 0x1.fd88da3d12526p-1}};
+  -0x1.fd88da3d12526p-1}};
 // end of constants
 typedef struct { double sine, cosine; } xf_turned;
-// The sine and cosine of x + `turn` right angles, for a positive x below 2^22
-XF_QUICK xf_turned xf_turn(double x, unsigned int turn) {
-  double t = __fma_rn(x, XF_32_OVER_PI, XF_WHOLE_OF_DOUBLE), n = t - XF_WHOLE_OF_DOUBLE, r, u, sine, less;
-  double2 a = xf_angle_double_table[((unsigned int)__double2loint(t) + 16u * turn) & 63u];
+// The sine and cosine of a positive x below 2^22, each over the cosine of its distance from a multiple of pi / 32, which
+// is r: with `tangent` = tan(r) they are a.x + a.y tan(r) and a.y - a.x tan(r); but for their sign.
+XF_QUICK xf_turned xf_turn(double x) {
+  double t = __fma_rn(x, XF_32_OVER_PI, XF_WHOLE_OF_DOUBLE), n = t - XF_WHOLE_OF_DOUBLE, r, u, tangent;
+  double2 a = xf_angle_double_table[(unsigned int)__double2loint(t) & 31u];
   xf_turned result;
   r = __fma_rn(n, -XF_PI_32_LOW, __fma_rn(n, -XF_PI_32, x));
   u = r * r;
-  sine = __fma_rn(r * u, XF_SINE_SERIES(u), r);
-  less = u * XF_COSINE_SERIES(u);  // the cosine, less 1
-  result.sine = __fma_rn(a.x, less, __fma_rn(a.y, sine, a.x));
-  result.cosine = __fma_rn(a.y, less, __fma_rn(-a.x, sine, a.y));
+  tangent = __fma_rn(r * u, XF_TANGENT_SERIES(u), r);
+  result.sine = __fma_rn(a.y, tangent, a.x);
+  result.cosine = __fma_rn(-a.x, tangent, a.y);
   return result;
 }
 
@@ -3140,12 +3412,12 @@ XF_QUICK xf_turned xf_turn(double x, unsigned int turn) {
 // The sine of w - n pi, which is small; w is the size of x
 XF_QUICK float xf_half_turn(float x, double w, double n, int *is_unsure) {
   double r = __fma_rn(n, -XF_PI_OF_DOUBLE_LOW, __fma_rn(n, -XF_PI_OF_DOUBLE, w)), u = r * r;
-  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  *is_unsure |= fabsf(x) >= 0x1p22f;
   return xf_round(r * XF_HALF_TURN_SERIES(u), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: sin_in_double: sin half_turn_double
-XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
+XF_QUICK float xf_first_sin(float x, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, XF_WHOLE_OF_DOUBLE);
   unsigned int sign = (unsigned int)__double2loint(t) << 31 ^ (__float_as_uint(x) & 0x80000000u);
   return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE, is_unsure)) ^ sign);
@@ -3153,17 +3425,17 @@ XF_QUICK float xf_quick_sin(float x, int *is_unsure) {
 
 //: cos_in_double: cos half_turn_double
 // The sine of what is left of an odd number of right angles: -1 times it for an even n, whose n + 1/2 they are twice
-XF_QUICK float xf_quick_cos(float x, int *is_unsure) {
+XF_QUICK float xf_first_cos(float x, int *is_unsure) {
   double w = (double)fabsf(x), t = __fma_rn(w, XF_ONE_OVER_PI, -0.5) + XF_WHOLE_OF_DOUBLE;
   unsigned int sign = ((unsigned int)__double2loint(t) + 1u) << 31;
   return __uint_as_float(__float_as_uint(xf_half_turn(x, w, t - XF_WHOLE_OF_DOUBLE + 0.5, is_unsure)) ^ sign);
 }
 
 //: tan_in_double: tan angle_double quotient_of_doubles
-XF_QUICK float xf_quick_tan(float x, int *is_unsure) {
-  xf_turned t = xf_turn((double)fabsf(x), 0u);
+XF_QUICK float xf_first_tan(float x, int *is_unsure) {
+  xf_turned t = xf_turn((double)fabsf(x));
   float y = xf_round(xf_quotient_of_doubles(t.sine, t.cosine), XF_DOUBLE_BOUND(0x1p-41), is_unsure);
-  *is_unsure |= !(fabsf(x) < 0x1p22f);
+  *is_unsure |= fabsf(x) >= 0x1p22f;
   return __uint_as_float(__float_as_uint(y) ^ (__float_as_uint(x) & 0x80000000u));
 }
 
@@ -3206,14 +3478,13 @@ XF_QUICK double xf_angle_double(double y, double x, float near) {
 }
 
 //: arctan_in_double: arctan arctan_double
-XF_QUICK float xf_quick_arctan(float x, int *is_unsure) {
-  float size = fabsf(x);
-  *is_unsure |= !(size < 0x1p60f);
+XF_QUICK float xf_first_arctan(float x, int *is_unsure) {
+  float size = xf_at_most(fabsf(x), 0x1p60f);  // whose angle is rounded as those of larger ones
   return xf_signed(xf_round(xf_angle_double((double)size, 1.0, size), XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: arctan2_in_double: arctan2 arctan_double half_pi_double reciprocal
-XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
+XF_QUICK float xf_first_arctan2(float y, float x, int *is_unsure) {
   float ay = fabsf(y), ax = fabsf(x), large = ay > ax ? ay : ax, near = ay * xf_near_reciprocal(ax);
   double angle = xf_angle_double((double)ay, (double)ax, near);
   *is_unsure |= !(ay + ax > 0x1p-60f && large < 0x1p60f && (near > 0x1p-100f || ay == 0.0f));
@@ -3229,81 +3500,82 @@ XF_QUICK float xf_quick_arctan2(float y, float x, int *is_unsure) {
   0x1.703109f1e31b1p-6), 0x1.f1aa2e3259ba2p-6), 0x1.6db76c4073936p-5), 0x1.333331c54a5c9p-4), \
   0x1.55555556ba261p-3), 0x1.ffffffffffe37p-1)
 // end of constants
-// base + times * arcsin(z), where z is the size of a float up to 1/2, or the root of what is half of 1 less it
-XF_QUICK double xf_arcsine_double(float size, double base, double times) {
-  int is_large = size > 0.5f;
-  float v = is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size;
-  double w = (double)v, root = xf_root_of_double(w), z = is_large ? root : w, u = is_large ? w : w * w;
-  return __fma_rn(times * z, XF_ARCSINE_SERIES(u), base);
+// The arcsine of the size of a float up to 1/2, or of the root of what is half of 1 less it; NaN beyond 1. Both are the
+// root of u, which is not 0, whose root has no reciprocal.
+XF_QUICK double xf_arcsine_double(float size, int is_large) {
+  double w = (double)(is_large ? __fmaf_rn(-0.5f, size, 0.5f) : size), u = __fma_rn(w, is_large ? 1.0 : w, 0x1p-1000);
+  return xf_root_of_double(u) * XF_ARCSINE_SERIES(u);
 }
 
 //: arcsin_in_double: arcsin arcsine_double
-XF_QUICK float xf_quick_arcsin(float x, int *is_unsure) {
-  float size = fabsf(x);
-  double y = xf_arcsine_double(size, size > 0.5f ? XF_HALF_PI_OF_DOUBLE : 0.0, size > 0.5f ? -2.0 : 1.0);
-  *is_unsure |= size == 1.0f;
-  return xf_or_nan(xf_signed(xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x), !(size <= 1.0f));
+XF_QUICK float xf_first_arcsin(float x, int *is_unsure) {
+  int is_large = fabsf(x) > 0.5f;
+  double y = xf_arcsine_double(fabsf(x), is_large), rest = __fma_rn(-2.0, y, XF_HALF_PI_OF_DOUBLE);
+  return xf_signed(xf_round(is_large ? rest : y, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: arccos_in_double: arccos arcsine_double
-XF_QUICK float xf_quick_arccos(float x, int *is_unsure) {
-  float size = fabsf(x);
-  double times = size > 0.5f ? 2.0 : -1.0;
-  double base = size > 0.5f ? (x < 0.0f ? 2.0 * XF_HALF_PI_OF_DOUBLE : 0.0) : XF_HALF_PI_OF_DOUBLE;
-  *is_unsure |= size == 1.0f;
-  base = xf_arcsine_double(size, base, x < 0.0f ? -times : times);
-  return xf_or_nan(xf_round(base, XF_DOUBLE_BOUND(0x1p-41), is_unsure), !(size <= 1.0f));
+// n pi / 2 + times * the arcsine, which has the sign of x
+XF_QUICK float xf_first_arccos(float x, int *is_unsure) {
+  int is_large = fabsf(x) > 0.5f;
+  double y = xf_arcsine_double(fabsf(x), is_large), n = is_large ? (x < 0.0f ? 2.0 : 0.0) : 1.0;
+  y = __hiloint2double((int)((unsigned int)__double2hiint(y) ^ (__float_as_uint(x) & 0x80000000u)), __double2loint(y));
+  y = __fma_rn(is_large ? 2.0 : -1.0, y, n * XF_HALF_PI_OF_DOUBLE);
+  return xf_round(y, XF_DOUBLE_BOUND(0x1p-41), is_unsure);
 }
 
 //: erf_in_double: erf double
 // constants: erf_double
-// erf of multiples of 1/8, and the slope
-XF_TABLE double2 xf_erf_double_table[33] = {
-  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.1f5e1a35c3b89p-3, 0x1.1c62fa1e869b6p+0}, {0x1.1af54e232d609p-2,
-  0x1.0f5d1602f7e41p+0}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1}, {0x1.0a7ef5c18edd2p-1, 0x1.c1efca49a5011p-1},
-  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.6c1c9759d0e5fp-1, 0x1.492e42d78d2c5p-1}, {0x1.91724951b8fc6p-1,
-  0x1.0cab61f084b93p-1}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2}, {0x1.c6dad2829ec62p-1, 0x1.45e99bcbb7915p-2},
-  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.e5768c3b4a3fcp-1, 0x1.5ce595c455b0ap-3}, {0x1.eea5557137ae0p-1,
-  0x1.e723726b824a9p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4}, {0x1.f92d077f8d56dp-1, 0x1.b055303221015p-5},
-  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fd9ae142795e3p-1, 0x1.529b9e8cf9a1ep-6}, {0x1.fea4218d6594ap-1,
-  0x1.94624e78e0fafp-7}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8}, {0x1.ff9960f3eb327p-1, 0x1.06918b6355624p-8},
-  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffe514bbdc197p-1, 0x1.2ce898809244ep-10}, {0x1.fff2cfb0453d9p-1,
-  0x1.3360ccd23db3ap-11}, {0x1.fff9ba420e834p-1, 0x1.30538fbb77ecdp-12}, {0x1.fffd1ac4135f9p-1,
-  0x1.2408e9ba3327fp-13}, {0x1.fffeb3ebb267bp-1, 0x1.0f9e1b4dd36dfp-14}, {0x1.ffff6f9f67e55p-1,
-  0x1.e9b5e8d00ce77p-16}, {0x1.ffffc316d9ed0p-1, 0x1.abe09e9144b5ep-17}, {0x1.ffffe710d565ep-1,
-  0x1.6a597219a93dap-18}, {0x1.fffff618c3da6p-1, 0x1.296a70f414053p-19}, {0x1.fffffc2f171e3p-1,
-  0x1.d9371e2ff7c35p-21}, {0x1.fffffe92ced93p-1, 0x1.6ce1aa3fd7bddp-22}, {0x1.ffffff7b91176p-1,
-  0x1.10b1488aeb235p-23}};
+// erf of multiples of 1/16, and the slope
+XF_TABLE double2 xf_erf_double_table[64] = {
+  {0x0.0p+0, 0x1.20dd750429b6dp+0}, {0x1.207d480e90658p-4, 0x1.1fbd27cdc72d3p+0}, {0x1.1f5e1a35c3b89p-3,
+  0x1.1c62fa1e869b6p+0}, {0x1.ac45e37fe2526p-3, 0x1.16e2d7093cd8cp+0}, {0x1.1af54e232d609p-2, 0x1.0f5d1602f7e41p+0},
+  {0x1.5da9f415ff23fp-2, 0x1.05fd3ecbec298p+0}, {0x1.9dd0d2b721f39p-2, 0x1.f5f0cdaf15313p-1}, {0x1.db081ce6e2a48p-2,
+  0x1.dd167c4cf9d2ap-1}, {0x1.0a7ef5c18edd2p-1, 0x1.c1efca49a5011p-1}, {0x1.25b8a88b6dd7fp-1, 0x1.a5074e2157620p-1},
+  {0x1.3f196dcd0f135p-1, 0x1.86e9694134b9ep-1}, {0x1.569243d2b3a9bp-1, 0x1.681ff24b4ab04p-1}, {0x1.6c1c9759d0e5fp-1,
+  0x1.492e42d78d2c5p-1}, {0x1.7fb9bfaed8078p-1, 0x1.2a8dcede3673bp-1}, {0x1.91724951b8fc6p-1, 0x1.0cab61f084b93p-1},
+  {0x1.a1551a16aaeafp-1, 0x1.dfca26f5bbf88p-2}, {0x1.af767a741088bp-1, 0x1.a911f096fbc26p-2}, {0x1.bbef0fbde6221p-1,
+  0x1.75a91a7f4d2edp-2}, {0x1.c6dad2829ec62p-1, 0x1.45e99bcbb7915p-2}, {0x1.d0580b2cfd249p-1, 0x1.1a0dc51a9934dp-2},
+  {0x1.d8865d98abe01p-1, 0x1.e4652fadcb6b2p-3}, {0x1.df85ea8db188ep-1, 0x1.9cb5bd549b111p-3}, {0x1.e5768c3b4a3fcp-1,
+  0x1.5ce595c455b0ap-3}, {0x1.ea7730ed0bbb9p-1, 0x1.24a7b84d38971p-3}, {0x1.eea5557137ae0p-1, 0x1.e723726b824a9p-4},
+  {0x1.f21c9f12f0677p-1, 0x1.92470a61b6965p-4}, {0x1.f4f693b67bd77p-1, 0x1.499d478bca735p-4}, {0x1.f74a6d9a38383p-1,
+  0x1.0bf97e95f2a64p-4}, {0x1.f92d077f8d56dp-1, 0x1.b055303221015p-5}, {0x1.fab0dd89d1309p-1, 0x1.5a08e85af27e0p-5},
+  {0x1.fbe61eef4cf6ap-1, 0x1.12ceb37ff9bc3p-5}, {0x1.fcdacca0bfb73p-1, 0x1.b1160991ff737p-6}, {0x1.fd9ae142795e3p-1,
+  0x1.529b9e8cf9a1ep-6}, {0x1.fe307f2b503d0p-1, 0x1.06ae13b0d3255p-6}, {0x1.fea4218d6594ap-1, 0x1.94624e78e0fafp-7},
+  {0x1.fefcce6813974p-1, 0x1.34d7dbc76d7e5p-7}, {0x1.ff404760319b4p-1, 0x1.d4143a9dfe965p-8}, {0x1.ff733814af88cp-1,
+  0x1.5ff2750fe7820p-8}, {0x1.ff9960f3eb327p-1, 0x1.06918b6355624p-8}, {0x1.ffb5bdf67fe6fp-1, 0x1.84ba3004a50d0p-9},
+  {0x1.ffcaa8f4c9beap-1, 0x1.1d83170fbf6fbp-9}, {0x1.ffd9f78c7524ap-1, 0x1.a024365f771bdp-10}, {0x1.ffe514bbdc197p-1,
+  0x1.2ce898809244ep-10}, {0x1.ffed167b12ac2p-1, 0x1.afc85e0f82e12p-11}, {0x1.fff2cfb0453d9p-1,
+  0x1.3360ccd23db3ap-11}, {0x1.fff6dee89352ep-1, 0x1.b23a5a23e4210p-12}, {0x1.fff9ba420e834p-1,
+  0x1.30538fbb77ecdp-12}, {0x1.fffbb8f1049c6p-1, 0x1.a740684026555p-13}, {0x1.fffd1ac4135f9p-1,
+  0x1.2408e9ba3327fp-13}, {0x1.fffe0e0140857p-1, 0x1.8fdc1b2dcf7b9p-14}, {0x1.fffeb3ebb267bp-1,
+  0x1.0f9e1b4dd36dfp-14}, {0x1.ffff2436a21dcp-1, 0x1.6e2367dc27f95p-15}, {0x1.ffff6f9f67e55p-1,
+  0x1.e9b5e8d00ce77p-16}, {0x1.ffffa1de8c582p-1, 0x1.44f21e49054f2p-16}, {0x1.ffffc316d9ed0p-1,
+  0x1.abe09e9144b5ep-17}, {0x1.ffffd8e1a2f22p-1, 0x1.1783ceac28910p-17}, {0x1.ffffe710d565ep-1,
+  0x1.6a597219a93dap-18}, {0x1.fffff039f9e8fp-1, 0x1.d21397ead99cbp-19}, {0x1.fffff618c3da6p-1,
+  0x1.296a70f414053p-19}, {0x1.fffff9d446cccp-1, 0x1.789fb715aae95p-20}, {0x1.fffffc2f171e3p-1,
+  0x1.d9371e2ff7c35p-21}, {0x1.fffffda86faa9p-1, 0x1.26f9df8519bd7p-21}, {0x1.fffffe92ced93p-1,
+  0x1.6ce1aa3fd7bddp-22}, {0x1.ffffff233ee1dp-1, 0x1.bfd7555a3bd68p-23}};
 // end of constants
-// erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of 1/8;
-// the series in a = -2 c d and u = d^2, with its small terms in float
-XF_QUICK float xf_quick_erf(float x, int *is_unsure) {
-  float size = fabsf(x), t, c, d, a, u, q, more;
-  double2 f;
-  double w, v;
-  size = size < 4.0f ? size : 4.0f;
-  t = size + 0x1.8p20f;  // a multiple of 1/8
-  c = t - 0x1.8p20f;
-  d = size - c;
-  f = xf_erf_double_table[__float_as_uint(t) & 63u];
-  a = -2.0f * c * d;
-  u = d * d;
-  more = __fmaf_rn(a, __fmaf_rn(a, -0x1.2f684cp-7f, -0x1.555556p-6f), __fmaf_rn(u, 0x1.2f684cp-8f, -0x1.861862p-6f));
-  more = __fmaf_rn(u, more, __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.555556p-7f, 0x1.24924ap-5f), 0x1.555556p-4f), 0.1f));
-  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, -0x1.111112p-10f, -0x1.861862p-8f), -0x1.c71c72p-6f), -0.1f);
-  more = __fmaf_rn(u, more, a * __fmaf_rn(a, q, -0.25f));
-  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.71de3ap-19f, 0x1.a01a02p-16f), 0x1.a01a02p-13f), 0x1.6c16c2p-10f);
-  q = __fmaf_rn(u, more, a * a * a * __fmaf_rn(a, __fmaf_rn(a, q, 0x1.111112p-7f), 0x1.555556p-5f));
-  w = (double)d;
-  v = (double)c * w;
-  v = __fma_rn(w * w, -0x1.5555555555555p-2, __fma_rn(v, __fma_rn(v, 0x1.5555555555555p-1, -1.0), (double)q));
-  w = f.y * w;
-  *is_unsure |= x != x;
-  return xf_signed(xf_round(__fma_rn(w, v, w) + f.x, XF_DOUBLE_BOUND(0x1p-40), is_unsure), x);
+// erf(c + d) = erf(c) + erf'(c) d times the mean of exp(-2 c d s - d^2 s^2) for s from 0 to 1, around multiples c of
+// 1/16; the series in a = c d and u = d^2, with its small terms in float. A finer table is slower: lookups of a warp take as
+// long as the lines of 128 bytes that they touch. For c = 0 the conversion gives 2^-127.
+XF_QUICK float xf_first_erf(float x, int *is_unsure) {
+  float size = xf_at_most(fabsf(x), 0x1.f8p1f), t = size + 0x1.8p19f, c = t - 0x1.8p19f, d = size - c;
+  float a = c * d, u = d * d, square = a * a, p, q;
+  double2 f = xf_erf_double_table[__float_as_uint(t) & 63u];
+  double w = (double)d, n = xf_rough_double(c) * w, v, g = f.y * w;
+  p = __fmaf_rn(u, __fmaf_rn(u, -0x1.861862p-6f, __fmaf_rn(a, -0x1.555556p-3f, 0.1f)), 0.5f * a);
+  q = __fmaf_rn(a, __fmaf_rn(a, -0x1.861862p-4f, 0x1.c71c72p-3f), __fmaf_rn(u, 0x1.24924ap-3f, -0.4f));
+  p = u * __fmaf_rn(square, q, p);
+  q = __fmaf_rn(a, __fmaf_rn(a, __fmaf_rn(a, 0x1.a01a02p-7f, -0x1.6c16c2p-5f), 0x1.111112p-3f), -0x1.555556p-2f);
+  q = __fmaf_rn(square * a, q, p);
+  v = __fma_rn(n, __fma_rn(n, 0x1.5555555555555p-1, -1.0), __fma_rn(w * w, -0x1.5555555555555p-2, (double)q));
+  return xf_signed(xf_round(__fma_rn(g, v, g) + f.x, XF_DOUBLE_BOUND(0x1p-41), is_unsure), x);
 }
 
 //: hypot_in_double: hypot root_of_double
-XF_QUICK float xf_quick_hypot(float x, float y, int *is_unsure) {
+XF_QUICK float xf_first_hypot(float x, float y, int *is_unsure) {
   double w = (double)x, v = (double)y, s = __fma_rn(w, w, v * v);
   *is_unsure |= !(s > 0x1p-240 && s < 0x1p240);
   return xf_round(xf_root_of_double(s), XF_DOUBLE_BOUND(0x1p-42), is_unsure);

@@ -10,10 +10,11 @@ the kernel instead of memory.
 *In double*, by polynomials and tables as short as a rounding to float32 allows: half the instructions, and faster on
 devices whose float64 is at half rate.
 
-A float16 result needs less. Functions of float16 with a text in ``native_functions.c`` are computed by that: it is
-right for all operands, and in operations that every machine computes alike. For the others CUDA's own float32 functions
-are within some units of float32's last place, which decide over the rounding to float16 in one of some hundred cases;
-only these take the exact function.
+A result of float16 or bfloat16 needs less. Functions of one float16 have texts of their own (``NAME_of_half``) in
+float32, which are right for all operands; those of one bfloat16 have the text of ``native_functions.c``, which is right
+for all but large angles, in operations that every machine computes alike. For others with a float16 result CUDA's own
+float32 functions are within some units of float32's last place, which decide over the rounding to float16 in one of
+some hundred cases; only these take the exact function.
 """
 
 from __future__ import annotations
@@ -62,10 +63,16 @@ def narrow_calls(program: Program) -> Program:
     language of a CPU has in float32. The same program if there is none.
     """
     find = _find_rounded if program.math == "exact" else _find_special
-    if not any(find(node) for node in program.nodes):
+
+    def has_own(node: Node) -> bool:
+        return program.math == "exact" and native_functions.find_bfloat16(node) is not None
+
+    if not any(find(node) or has_own(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
+        if has_own(node):
+            return native_functions.call_of_bfloat16(b, node, copies)
         found = find(node)
         if found is None:
             return None
@@ -113,13 +120,23 @@ def _find_rounded(node: Node) -> tuple[str, tuple[Node, ...]] | None:
     return (name, operands) if is_found and any(each.op != "const" for each in operands) else None
 
 
+def section_of(node: Node) -> str:
+    """The section for a call with float16 or bfloat16 as operand and result; or empty."""
+    if node.op != "call":
+        return ""
+    name, kind = native_functions.split_call(node)
+    if kind == "bfloat16":
+        return f"{name}_bf16"
+    is_half = kind == "float16" and f"{name}_of_half" in sections()
+    return f"{name}_of_half" if is_half and node.args[0].op == "cast" and node.args[0].args[0].dtype == FLOAT16 else ""
+
+
 def is_certain(node: Node) -> bool:
-    """Whether a node is the call of a function whose operand and result are float16, which needs no second step."""
-    is_half = node.op == "call" and node.dtype == FLOAT16 and node.attr in native_functions.OF_HALF
-    return is_half and node.args[0].op == "cast" and node.args[0].args[0].dtype == FLOAT16
+    """Whether a call is of such a section, and needs no second step."""
+    return bool(section_of(node)) and native_functions.split_call(node) not in native_functions.UNCERTAIN
 
 
-def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str] = ()) -> str:
+def text(names: Iterable[str], halves: Iterable[str] = (), small: Iterable[str] = ()) -> str:
     """CUDA C++ of functions of float32.
 
     ``xf_exact_NAME`` of one float, or two, is ``xf_quick_NAME`` where that is certain, else ``xf_careful_NAME``.
@@ -127,20 +144,26 @@ def text(names: Iterable[str], halves: Iterable[str] = (), certain: Iterable[str
     Args:
         names: The functions.
         halves: Those that ``xf_exact_half_NAME`` computes as well: the exact result, rounded to float16.
-        certain: Those that ``xf_NAME_f16`` computes for operands of float16: what is rounded to the right float16.
+        small: The sections of functions that ``xf_NAME_of_half`` and ``xf_NAME_bf16`` compute for operands of these
+            dtypes: what is rounded to the right result. Those of bfloat16 that are not certain of it are steps too.
     """
-    halves, certain = set(halves), sorted(certain)
-    names = sorted({*names, *halves})
-    base = ["reciprocal"] if certain else []
+    halves, small = set(halves), set(small)
+    of_bfloat16 = sorted(each for each in small if each.endswith("_bf16"))
+    in_steps = [name for name, _ in sorted(native_functions.UNCERTAIN) if f"{name}_bf16" in small]
+    names = sorted({*names, *halves, *in_steps})
+    base = [*sorted(small.difference(of_bfloat16)), *(["reciprocal"] if of_bfloat16 else [])]
     in_pairs, in_double = (collect_sections(sections(), base + sections_of(names, way)) for way in ("pairs", "double"))
     fast = " || ".join(f"__CUDA_ARCH__ == {each}" for each in FULL_DOUBLE) or "0"
     parts = _pieces(each for each in in_pairs if each in in_double)
     if names:
         parts += [f"#if {fast}\n", *_pieces(each for each in in_double if each not in in_pairs)]
-        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double), "#endif\n"]
-    parts += [join_steps(each, *operands_of(each)) for each in names]
-    if certain:
-        parts += [_OF_HALF, native_functions.halves_text(certain).replace("static inline", "XF_QUICK")]
+        parts += [join_steps(each, *operands_of(each), way="double") for each in names]
+        parts += ["#else\n", *_pieces(each for each in in_pairs if each not in in_double)]
+        parts += [*(join_steps(each, *operands_of(each)) for each in names), "#endif\n"]
+    if of_bfloat16:
+        parts += [_BASE, native_functions.bfloat16_text(of_bfloat16).replace("static inline", "XF_QUICK")]
+    for each in in_steps:
+        parts += [_OF_BFLOAT16.replace("NAME", each), join_steps(f"bf16_{each}", *operands_of(each))]
     if halves:
         parts.append(_HALF_WITHIN)
         for each in sorted(halves):
@@ -162,26 +185,22 @@ def operands_of(name: str) -> tuple[str, str]:
     return ("float x, float y", "x, y") if name in BINARY else ("float x", "x")
 
 
-def join_steps(name: str, given: str, args: str, kind: str = "float") -> str:
+def join_steps(name: str, given: str, args: str, kind: str = "float", way: str = "pairs") -> str:
     """The text of ``xf_first_NAME``, of ``xf_exact_NAME``, and of ``xf_again_NAME``, which is the latter as a call.
 
-    The first step is the quick one, but certain of NaN: some arrays, and results of other functions, have many of them.
+    The first step is certain of NaN: some arrays, and results of other functions, have many of them. In ``double`` a
+    section defines it; else it is the quick step, and knows NaN.
 
     Args:
         name: Of the steps.
         given: Their parameters.
         args: The names of these.
         kind: The type of the result.
+        way: That of the quick step.
     """
-    is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
+    first = "" if way == "double" and name not in IN_PAIRS else _know_nan(name, given, args, kind)
     return f"""\
-XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
-  int own = 0;
-  {kind} r = xf_quick_{name}({args}, &own);
-  *is_unsure |= own && !({is_nan});
-  return {found};
-}}
-XF_QUICK {kind} xf_exact_{name}({given}) {{
+{first}XF_QUICK {kind} xf_exact_{name}({given}) {{
   int is_unsure = 0;
   {kind} r = xf_first_{name}({args}, &is_unsure);
   return is_unsure ? xf_careful_{name}({args}) : r;
@@ -190,7 +209,19 @@ XF_CAREFUL {kind} xf_again_{name}({given}) {{ return xf_exact_{name}({args}); }}
 """
 
 
-_OF_HALF = """\
+def _know_nan(name: str, given: str, args: str, kind: str) -> str:
+    is_nan, found = (f"{args} != {args}", f"{args} == {args} ? r : {args}") if "," not in args else ("0", "r")
+    return f"""\
+XF_QUICK {kind} xf_first_{name}({given}, int *is_unsure) {{
+  int own = 0;
+  {kind} r = xf_quick_{name}({args}, &own);
+  *is_unsure |= own && !({is_nan});
+  return {found};
+}}
+"""
+
+
+_BASE = """\
 #define XF_FUSED 1
 #define __builtin_fmaf __fmaf_rn
 #define xf_abs_f32 fabsf
@@ -208,7 +239,12 @@ XF_QUICK float xf_ratio(float x, float y) {
 }
 #define XF_RATIO xf_ratio
 """
-"""Names of the base of ``native_functions.c`` that its text for float16 needs."""
+"""Names of the base of ``native_functions.c`` that its text for bfloat16 needs."""
+
+_OF_BFLOAT16 = """\
+XF_QUICK float xf_quick_bf16_NAME(float x, int *is_unsure) { return xf_NAME_bf16(x, is_unsure); }
+XF_CAREFUL float xf_careful_bf16_NAME(float x) { return xf_exact_NAME(x); }
+"""
 
 _HALF_WITHIN = """\
 // The float16 to which all numbers round that are within a relative distance e of x; the flag, if they are several.
@@ -234,7 +270,7 @@ def _half(name: str) -> str:
     if name in WIDE:  # rounded once: the nearest float may be the middle of two float16, and say nothing
         exact = f"""\
 is_unsure = 0;
-  r = xf_half_within(xf_quick_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
+  r = xf_half_within(xf_first_{name}({args}, &is_unsure), 0x1.1p-24f, &is_unsure);
   return is_unsure ? xf_half(xf_rounded_{name}({args}, 1)) : r;"""
     ulp = NEAR_ULP[name] + 1
     return f"""\

@@ -14,14 +14,15 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
-  result's order. The threads of a warp take adjacent elements of the same columns, so that they share lines, or find
-  them in shared memory where columns or rows are short, and leave the groups' nodes in scratch memory in order, for
-  ``xf_rows``.
+  result's order. The threads of a warp take adjacent columns and read whole lines, and each moves its elements in
+  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave
+  the groups' nodes in memory in order, for ``xf_rows``: a second launch.
 
 Results of one element each are an element-wise kernel.
 
 A result with more elements than a block takes has several parts. Each block leaves its part's accumulators in scratch
 memory, and the one that finds all others done combines them: a second launch would cost more than a short reduction.
+Elements beyond the last one are the neutral element, where one is known: so the code for the end of a row is the same.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from xferlib.kernels.cuda_source import (
     write_unaligned_load,
 )
 from xferlib.kernels.ir import (
+    BOOL,
     Builder,
     CallLayout,
     DType,
@@ -66,6 +68,7 @@ from xferlib.kernels.ir import (
     Program,
     ReductionSpec,
     collapse,
+    is_float,
     is_order_free,
     program_of_few,
     store_all,
@@ -91,7 +94,8 @@ class ReductionKind:
     threads: int
     """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two."""
     loads: int
-    """The accesses of a thread that are in flight together: a power of two."""
+    """The accesses of a thread that are in flight together: a power of two. Of ``groups`` the elements in one, where
+    what a block takes is adjacent."""
     steps: int
     """Of ``rows`` the tiles of a section, or where one tile is a whole result, the results of a section in turn; of
     ``columns`` the elements of a thread: a power of two."""
@@ -100,12 +104,17 @@ class ReductionKind:
     sections: int
     """Of ``rows`` the sections of a block that belong to one result: a power of two. Of ``groups`` the rows of memory
     that it takes, or 1."""
+    order: tuple[int, ...]
+    """Of ``groups`` the reduced axes without the last, that of the least stride first."""
+    is_cut: bool
+    """Whether a result has several parts, which the block that is done last combines."""
     is_short: bool
     """Whether 32 bits count the results, and the elements of each."""
     same: tuple[bool, ...]
     """For each input array: whether all elements of a result share one value."""
     shifts: bool
-    """Whether the rows of ``rows`` start at any address, and accesses are made of two aligned ones."""
+    """Whether the rows of ``rows``, or of memory within one, start at any address, and accesses are made of two aligned
+    ones."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
 
@@ -149,6 +158,10 @@ def _offset(kind: str, rank: int, index: str) -> str:
 
 BLOCK = 256
 """Threads in a block."""
+RESIDENT = 8
+"""Blocks of a light reduction of rows that a multiprocessor runs at once: float16 rows of 8191 elements, which start at
+any address, took 46 us on an H200 with the registers that the compiler likes, and 37 so; the variance 46 and 52.
+"""
 GROUP = 16
 """Elements that a thread of ``xf_groups`` combines."""
 TILE_NBYTES = 32 << 10
@@ -170,6 +183,9 @@ class ReductionWriter:
         """Of one value for all elements of a result, which is loaded once."""
         self.counting = _find_counting(spec)
         self.is_free = _is_order_free(spec)
+        neutral = _find_neutral(spec)
+        self.neutral = "" if neutral is None else f"xf_acc{{{cuda_source.constant(neutral, self.dtypes[0])}}}"
+        """The accumulator that changes no other one: it stands for elements beyond the last; empty: there is none."""
         self.places = _find_places(spec) if shape.is_short else frozenset[int]()
         """The accumulators that are places of elements, for which 32 bits do."""
 
@@ -178,6 +194,11 @@ class ReductionWriter:
         sizes = [self._dtype(number).itemsize for number in self.arrays]
         sizes += [dtype.itemsize for dtype in self.spec.output_dtypes]
         return any(word < size for word, size in zip(self.shape.words, sizes, strict=True))
+
+    def _is_light(self) -> bool:
+        """Whether few registers do: one small accumulator, and one array whose elements it hardly changes."""
+        is_small = len(self.dtypes) == 1 and self.dtypes[0].itemsize <= 4
+        return is_small and len(self.arrays) == 1 and len(self.spec.map_program.nodes) <= 4
 
     # --- device functions
     def _accumulator(self) -> str:
@@ -216,7 +237,7 @@ class ReductionWriter:
         kept, reduced = self.shape.kept_rank, self.shape.reduced_rank
         index = "unsigned int" if self.shape.is_short else "long long"
         return (
-            "struct xf_geometry { long long rows, count, parts, size; "
+            "struct xf_geometry { long long rows, count, parts, each; "
             f"long long kept_extent[{kept}], reduced_extent[{reduced}]; "
             f"long long kept_stride[{operands}][{kept}], reduced_stride[{operands}][{reduced}]; }};\n"
             + _offset("kept", kept, index)
@@ -240,7 +261,7 @@ class ReductionWriter:
         """Turn the accumulator of result ``row`` into the outputs and store them."""
         spec, count = self.spec, len(self.dtypes)
         loads = {number: f"a.v{number}" for number in range(count)}
-        loads |= {count: "g.size", count + 1: "g.rows"}
+        loads |= {count: "(g.rows * g.each)", count + 1: "g.rows"}  # of which compilers know the quotient
         lines, results = cuda_source.body(spec.post, loads)
         outputs = []
         for number, (dtype, result) in enumerate(zip(spec.output_dtypes, results, strict=True)):
@@ -274,7 +295,7 @@ class ReductionWriter:
             f"const char* q{number} = p{self.spec.sources[number]} + xf_kept_offset(g, {k}, row);"
             for k, number in enumerate(self.arrays)
         ]
-        if self.shape.shifts:
+        if self.shape.shifts and self.shape.reduced_rank == 1:
             lines += [f"const int shift{number} = (int)((size_t)q{number} & 15);" for _, number in self.varying]
         for k, number in self.constant:
             memory = storage_type(self._dtype(number))
@@ -292,15 +313,6 @@ class ReductionWriter:
             return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
         return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
 
-    def _map_element(self, element: str) -> str:
-        """The accumulator of one element, which is loaded singly."""
-        values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
-        for k, number in self.varying:
-            dtype = self._dtype(number)
-            place = self._place(k, number, element)
-            values[number] = to_register(fetch(place, dtype, self.shape.words[k]), dtype)
-        return f"xf_map({self._arguments(values)}, {element}, g.count)"
-
     def _keep(self, at: str, value: str) -> str:
         stores = [
             f"(({storage_type(dtype)}*)to{number})[{at}] = {to_memory(f'{value}.v{number}', dtype)};"
@@ -312,22 +324,39 @@ class ReductionWriter:
         outputs = ", ".join(f"o{number}" for number in range(self.spec.outputs))
         return f"xf_finish({value}, row, {outputs}, g);"
 
-    def _vector_load(self, number: int, memory: str, width: int, place: str) -> str:
+    def _vector_load(self, number: int, memory: str, width: int, place: str, *, checks: bool = False) -> str:
         if width == 1:
             value = fetch(place, self._dtype(number), self.shape.words[self.arrays.index(number)])
             return f"{memory} l{number}[1] = {{{value}}};"
         if self.shape.shifts:
-            return f"__align__(16) {memory} l{number}[{width}]; xf_load_shifted_16(l{number}, {place}, shift{number});"
+            size = self._dtype(number).itemsize
+            wanted = f", 0, (left - at) * {size}" if checks else ""
+            shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
+            load = f"const char* from = {place}; xf_load_shifted_16(l{number}, from, {shift}{wanted});"
+            if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
+                index = "unsigned int" if self.shape.is_short else "long long"
+                inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
+                k = self.arrays.index(number)
+                single = fetch(self._place(k, number, "(k + v)"), self._dtype(number), self.shape.words[k])
+                exists = "if (at + v < left) " if checks else ""
+                load = (
+                    f"if (({index})k % {inner} + {width} <= {inner}) {{ {load} }} else {{ "
+                    f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {exists}l{number}[v] = {single}; }}'
+                )
+            return f"__align__(16) {memory} l{number}[{width}]; {{ {load} }}"
         nbytes = width * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
         return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
 
-    def _loads(self) -> str:
+    def _loads(self, *, checks: bool = False) -> str:
         """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
+        width = self.shape.width
         return " ".join(
-            self._vector_load(number, storage_type(self._dtype(number)), self.shape.width, self._place(k, number, "k"))
+            self._vector_load(
+                number, storage_type(self._dtype(number)), width, self._place(k, number, "k"), checks=checks
+            )
             for k, number in self.varying
         )
 
@@ -351,7 +380,7 @@ class ReductionWriter:
             self._geometry(),
             self._map(),
             self._post(),
-            self._walk(),
+            self._walk() if self.shape.is_cut else "",
             getattr(self, f"_{self.shape.kernel}")(),
         ]
         return "".join(parts)
@@ -374,11 +403,11 @@ class ReductionWriter:
         start = f"""\
 const {index} row = wanted < g.rows ? wanted : 0;  // shuffles need all lanes
   {self._row_pointers()}
-  xf_acc total, r[{shape.loads}];
-  {"bool has = false;" if self.is_free else ""}"""
+  xf_acc {f"total = {self.neutral}" if self.is_free else "total"}, r[{shape.loads}];"""
         finish = f"if (lane == 0 && member == 0 && wanted < g.rows) {{ {self._finish_call('total')} }}"
+        bounds = f"{BLOCK}, {RESIDENT}" if self._is_light() else f"{BLOCK}"
         head = f"""\
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__({bounds}) xf_rows({self._parameters()}) {{
   const int lane = threadIdx.x % {lanes}, member = threadIdx.x / {lanes} % {sections};
 """
         if shape.are_whole:
@@ -412,7 +441,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_rows({self._parameters(
   }}
   {ends}
 {self._join_sections(sections * held) if sections * held > 1 else ""}
-{self._join_parts_of_row() if sections * lanes == BLOCK else ""}
+{self._join_parts_of_row() if shape.is_cut else ""}
   {finish}
 }}
 """
@@ -465,7 +494,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
 
     def _join_parts_of_row(self) -> str:
         return f"""\
-  if (g.parts > 1) {{
+  {{
     const long long first = row * g.parts;
     if (threadIdx.x == 0) {{ {self._keep("first + part", "total")} }}
 {self._await_others("row", BLOCK)}
@@ -519,54 +548,49 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
   }}"""
 
     def _load_tile(self, *, checks: bool) -> str:
-        """From element ``start``: this lane's nodes of each access, in ``r``; ``checks`` finds what exists."""
+        """From element ``start``: this lane's nodes of each access, in ``r``; ``checks`` finds what exists.
+
+        An access may reach beyond the row: its memory's aligned bytes have an element of it.
+        """
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        lines = []
+        mapped = f"xf_map({self._vector_arguments()}, k + v, g.count)"
+        exists, first, lines = "", "", []
         if checks:
             tile = lanes * width * count
             lines.append(f"        const int left = g.count - start < {tile} ? (int)(g.count - start) : {tile};")
-        mapped = f"m[v] = xf_map({self._vector_arguments()}, k + v, g.count);"
-        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
-        access = f"{self._loads()} {each} {mapped}"
-        if checks:  # an access that reaches beyond the row, at most one, is made element by element
-            single = f"{each} if (at + v < left) m[v] = {self._map_element('(k + v)')};"
-            access = f"if (at + {width} <= left) {{ {access} }} else {{ {single} }}" if width > 1 else single
+            exists = "" if self.neutral else "at + {step} < left"
+            first = "if (at < left)"
+        store = f"m[v] = {mapped};"
+        if checks and width > 1:
+            store = (
+                f"m[v] = at + v < left ? {mapped} : {self.neutral};" if self.neutral else f"if (at + v < left) {store}"
+            )
         lines.append(f"""\
         #pragma unroll
         for (int j = 0; j < {count}; ++j) {{
           const int at = (j * {lanes} + lane) * {width};
           const long long k = start + at;
-          xf_acc m[{width}];
-          {access}
-          {self._join_in_thread("m", width, "at + {step} < left" if checks else "")}
-          r[j] = m[0];
+          {f"r[j] = {self.neutral};" if checks and self.neutral else ""}
+          {first} {{
+            {self._loads(checks=checks)} xf_acc m[{width}];
+            _Pragma("unroll") for (int v = 0; v < {width}; ++v) {store}
+            {self._join_in_thread("m", width, exists)}
+            r[j] = m[0];
+          }}
         }}""")
         return "\n".join(lines)
 
     def _free_tile(self, *, checks: bool) -> str:
         """From element ``start``: what this lane has of the tile, combined into ``total`` in any order."""
-        lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
-        take = "total = has ? xf_combine(total, {now}) : {now}; has = true;"
-        if checks:
-            ends = f"""\
-        #pragma unroll
-        for (int j = 0; j < {count}; ++j)
-          if ((j * {lanes} + lane) * {width} < left) {{ {take.format(now="r[j]")} }}"""
-        else:
-            ends = f"        {self._join_in_thread('r', count, '')}\n        {take.format(now='r[0]')}"
-        return f"{self._load_tile(checks=checks)}\n{ends}"
+        joined = self._join_in_thread("r", self.shape.loads, "")
+        return f"{self._load_tile(checks=checks)}\n        {joined} total = xf_combine(total, r[0]);"
 
     def _join_free_lanes(self) -> str:
         """Combine what the lanes of a tile have, in any order."""
+        lanes = self.shape.threads
         return f"""\
 #pragma unroll
-    for (int step = 1; step < {self.shape.threads}; step *= 2) {{
-      const xf_acc other = xf_swap(total, step);
-      if (__shfl_xor_sync(0xffffffffu, has, step)) {{
-        total = has ? xf_combine(total, other) : other;
-        has = true;
-      }}
-    }}"""
+    for (int step = 1; step < {lanes}; step *= 2) total = xf_combine(total, xf_swap(total, step));"""
 
     def _tile(self, *, checks: bool) -> str:
         """From element ``start``: the node of the tile, in ``r[0]`` of every lane.
@@ -576,6 +600,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         lanes, width, count = self.shape.threads, self.shape.width, self.shape.loads
         levels = lanes.bit_length() - 1
         lines = [self._load_tile(checks=checks)]
+        checks = checks and not self.neutral
         swap = "xf_swap" if checks else "xf_swap_whole"
         lines.append("        int held = 0;")  # which accesses' nodes this lane has: r[i] has that of access held + i
         for level in range(levels):
@@ -625,6 +650,7 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
         shape = self.shape
         width, groups, loads = shape.width, shape.threads, shape.loads
         across, levels = BLOCK // groups, (shape.steps // loads).bit_length() - 1
+        index = "unsigned int" if shape.is_short else "long long"
         element = "(start + at + j)"
         each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
         mapped = f"m[j][v] = xf_map({self._vector_arguments()}, k, g.count);"
@@ -641,13 +667,13 @@ __device__ xf_acc xf_walk({", ".join(names)}, long long at, long long step, int 
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._parameters()}) {{
   __shared__ xf_acc shared[{groups}][{across * width}];
   const int place = threadIdx.x % {across} * {width}, group = threadIdx.x / {across};
-  const long long blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
-  const long long first = (blockIdx.x - part * blocks) * {across * width} + place;
-  const long long start = (part * {groups} + group) * {shape.steps};
+  const {index} blocks = (g.rows + {across * width - 1}) / {across * width}, part = blockIdx.x / blocks;
+  const {index} first = (blockIdx.x - part * blocks) * {across * width} + place;
+  const {index} start = (part * {groups} + group) * {shape.steps};
   const int n = start >= g.count ? 0 : g.count - start < {shape.steps} ? (int)(g.count - start) : {shape.steps};
   xf_acc r[{width}];
   if (first < g.rows && n) {{
-    const long long row = first;
+    const {index} row = first;
     {self._row_pointers()}
     xf_acc counter[{levels + 1}][{width}];
     int turn = 0;
@@ -680,7 +706,22 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
     if (first < g.rows && group % (2 * step) == 0 && start + step * {shape.steps} < g.count)
       {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
   }}
-  if (g.parts > 1) {{
+{self._join_parts_of_columns() if shape.is_cut else ""}\
+  if (group == 0 && first < g.rows) {{
+    #pragma unroll
+    for (int v = 0; v < {width}; ++v) {{
+      const long long row = first + v;
+      {self._finish_call("shared[0][place + v]")}
+    }}
+  }}
+}}
+"""
+
+    def _join_parts_of_columns(self) -> str:
+        width, groups = self.shape.width, self.shape.threads
+        each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+        return f"""\
+  {{
     if (group == 0 && first < g.rows) {{
       {each} {{ {self._keep("part * g.rows + first + v", "shared[0][place + v]")} }}
     }}
@@ -698,14 +739,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         {each} shared[group][place + v] = xf_combine(shared[group][place + v], shared[group + step][place + v]);
     }}
   }}
-  if (group == 0 && first < g.rows) {{
-    #pragma unroll
-    for (int v = 0; v < {width}; ++v) {{
-      const long long row = first + v;
-      {self._finish_call("shared[0][place + v]")}
-    }}
-  }}
-}}
 """
 
     def _count_on(self, levels: int, weights: str = "") -> str:
@@ -730,54 +763,85 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             return self._groups_of_tile()
         if self.shape.sections > 1:
             return self._groups_of_stretch()
-        rank, steps = self.shape.reduced_rank, self.shape.steps
-        outer = f"g.reduced_extent[{rank - 3}]" if rank > 2 else "1ll"
-        across, along = f"g.reduced_extent[{rank - 2}]", f"g.reduced_extent[{rank - 1}]"
+        shape, index = self.shape, "unsigned int" if self.shape.is_short else "long long"
+        steps, last = shape.steps, shape.reduced_rank - 1
+        extent = [f"({index})g.reduced_extent[{axis}]" for axis in range(last + 1)]
+        find = [f"const {index} a{axis} = rest % {extent[axis]}; rest /= {extent[axis]};" for axis in shape.order[:-1]]
+        find.append(f"const {index} a{shape.order[-1]} = rest;")
+        column = "a0"
+        for axis in range(1, last):
+            column = f"({column} * {extent[axis]} + a{axis})"
 
         def stride(k: int, axis: int) -> str:
-            return f"g.reduced_stride[{k}][{axis}]" if axis >= 0 else "0ll"
+            return f"g.reduced_stride[{k}][{axis}]"
 
-        def advance(axis: int, less: str = "0ll") -> str:
-            """Go on along an axis, from the element ``less`` of the one behind it."""
-            behind = axis + 1 if axis + 1 < rank else axis
-            return " ".join(f"w{n} += {stride(k, axis)} - {less} * {stride(k, behind)};" for k, n in self.varying)
-
-        starts = " ".join(
-            f"const char* w{number} = q{number} + o * {stride(k, rank - 3)} + b * {stride(k, rank - 2)} "
-            f"+ c * {stride(k, rank - 1)};"
-            for k, number in self.varying
-        )
+        starts, loads, ends = [], [], []
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
-            dtype = self._dtype(number)
-            values[number] = to_register(fetch(f"w{number}", dtype, self.shape.words[k]), dtype)
+            dtype, terms = self._dtype(number), " + ".join(f"a{axis} * {stride(k, axis)}" for axis in range(last))
+            starts.append(f"const char* w{number} = q{number} + {terms}, *next{number} = w{number};")
+            starts.append(f"{storage_type(dtype)} x{number}[{2 * GROUP}] = {{}};")
+            own, other = f"w{number} + at * {stride(k, last)}", f"next{number} + (at - along) * {stride(k, last)}"
+            loads.append(f"x{number}[to + j] = {fetch(own, dtype, shape.words[k])};")
+            ends.append(f"x{number}[to + j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
+            values[number] = to_register(f"y{number}[j]", dtype)
+        numbers = [number for _, number in self.varying]
+        for axis in reversed(range(last)):
+            steps_on = [
+                f"next{n} += is_end ? -({stride(k, axis)} * a{axis}) : {stride(k, axis)};" for k, n in self.varying
+            ]
+            test = f"is_end = a{axis} + 1 == {extent[axis]};"
+            starts.append(f"if (is_end) {{ {test} {' '.join(steps_on)} }}")
+        moved = " ".join(
+            f"{storage_type(self._dtype(n))} y{n}[{2 * GROUP}]; xf_take_group(x{n}, y{n}, skip);" for n in numbers
+        )
+        mapped = f"m[j] = xf_map({self._arguments(values)}, e + j, g.count);"
+        kept = " ".join(f"x{n}[j] = x{n}[{GROUP} + j];" for n in numbers)
+        each = f'_Pragma("unroll") for (int j = 0; j < {GROUP}; ++j)'
+        shifts = " ".join(
+            f'_Pragma("unroll") for (int i = 0; i < {GROUP - 1 + bit}; ++i) y[i] = skip & {bit} ? y[i + {bit}] : y[i];'
+            for bit in reversed(_powers(GROUP))
+        )
+        whole, end = (f"const {index} at = from + to + j; {' '.join(lines)}" for lines in (loads, ends))
+        end = f"if (from + to + j < limit) {{ {end} }}"
+        load = f"if (from + to + {GROUP} <= along) {{ {each} {{ {whole} }} }} else {{ {each} {end} }}"
         return f"""\
+template <typename T> __device__ __forceinline__ void xf_take_group(const T* x, T* y, int skip) {{
+  #pragma unroll
+  for (int i = 0; i < {2 * GROUP}; ++i) y[i] = x[i];
+  {shifts}
+}}
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
-  const long long blocks = ({across} + {BLOCK - 1}) / {BLOCK}, chunks = ({along} + {steps - 1}) / {steps};
-  long long at = blockIdx.x / blocks;
-  const long long column = (blockIdx.x - at * blocks) * {BLOCK} + threadIdx.x;
-  const long long chunk = at % chunks; at /= chunks;
-  const long long matrix = at % {outer}, row = at / {outer};
-  if (column >= {across}) return;
-  const long long first = (matrix * {across} + column) * {along}, from = first + chunk * {steps};
-  const long long end = chunk == chunks - 1 ? first + {along} : from + {steps};
-  for (long long e = (from + {GROUP - 1}) / {GROUP} * {GROUP}; e < end; e += {GROUP}) {{
-    long long c = e - first, b = column, o = matrix;
-    {self._row_pointers()}
-    {starts}
-    xf_acc m[{GROUP}];
-    const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
-    #pragma unroll
-    for (int j = 0; j < {GROUP}; ++j) {{
-      if (j < left) m[j] = xf_map({self._arguments(values)}, e + j, g.count);
-      {advance(rank - 1)}
-      if (++c == {along}) {{
-        c = 0; {advance(rank - 2, along)}
-        if (++b == {across}) {{ b = 0; ++o; {advance(rank - 3, across)} }}
+  const {index} along = {extent[last]}, columns = ({index})g.count / along;
+  const {index} blocks = (columns + {BLOCK - 1}) / {BLOCK}, chunks = (along + {steps - 1}) / {steps};
+  const {index} block = blockIdx.x / blocks, row = block / chunks;
+  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {BLOCK} + threadIdx.x;
+  if (rest >= columns) return;
+  {" ".join(find)}
+  const {index} first = {column} * along, end = along - from < {steps} ? along : from + {steps};
+  const {index} limit = g.count - first < along + {GROUP - 1} ? ({index})g.count - first : along + {GROUP - 1};
+  {self._row_pointers()}
+  bool is_end = true;
+  {" ".join(starts)}
+  const int skip = (int)(({GROUP} - (first + from) % {GROUP}) % {GROUP});
+  {{ const int to = 0; {load} }}
+  for (; from < end; from += {GROUP}) {{
+    {{ const int to = {GROUP}; {load} }}
+    if (from + skip < end) {{
+      const {index} e = first + from + skip;
+      const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
+      {moved}
+      xf_acc m[{GROUP}];
+      if (left == {GROUP}) {{
+        {each} {mapped}
+        {self._join_in_thread("m", GROUP, "")}
+      }} else {{
+        {each} if (j < left) {mapped}
+        {self._join_in_thread("m", GROUP, "{step} < left")}
       }}
+      {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
     }}
-    {self._join_in_thread("m", GROUP, "{step} < left")}
-    {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+    {each} {{ {kept} }}
   }}
 }}
 """
@@ -791,15 +855,25 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
         rows, across, along = self.shape.sections, "(int)g.reduced_extent[0]", "g.reduced_extent[1]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying) // 32 * 33
         boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
-        loads = []
+        loads, together, width = [], [], self.shape.loads
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
             dtype, word, stride = self._dtype(number), self.shape.words[k], f"g.reduced_stride[{k}]"
             place = f"q{number} + b * {stride}[0] + (first + c) * {stride}[1]"
             loads.append(f"t{number}[i + i / 32] = {fetch(place, dtype, word)};")
+            moves = self._vector_load(
+                number, storage_type(dtype), width, f"(q{number} + (start + i) * {dtype.itemsize})"
+            )
+            each = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v)'
+            together.append(f"{moves} {each} t{number}[i + i / 32 + v] = l{number}[v];")
             held = f"t{number}[cell + cell / 32]"
             apart = fetch(f"q{number} + (b + 1) * {stride}[0] + (c - {along}) * {stride}[1]", dtype, word)
             values[number] = to_register(f"(c < {along} ? {held} : {apart})", dtype)
+        vectors = f"""\
+const long long start = first * across;
+  #pragma unroll 4
+  for (i *= {width}; i + {width} <= found * across; i += {BLOCK * width}) {{ {" ".join(together)} }}
+  step = 1;  // at most one thread has a part of an access left"""
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
   {boards}
@@ -808,8 +882,10 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   const int across = {across};
   const int found = {along} - first < {rows + GROUP - 1} ? (int)({along} - first) : {rows + GROUP - 1};
   {self._row_pointers()}
+  int i = threadIdx.x, step = {BLOCK};
+  {vectors if width > 1 else ""}
   #pragma unroll 4
-  for (int i = threadIdx.x; i < found * across; i += {BLOCK}) {{
+  for (; i < found * across; i += step) {{
     const int c = i / across, b = i - c * across;
     {" ".join(loads)}
   }}
@@ -888,7 +964,15 @@ _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
-_MOST_STEPS = 8
+_MOST_STRETCH = 8 * GROUP
+"""Of a column that a thread takes in groups: it reads 15 more, and threads that end together leave the GPU idle."""
+_MOST_COLUMN_STEPS = 8
+_LEAST_SHIFTED = 4
+"""Accesses of a row, of several that belong to one result, for which it is worth that those at its end are singles."""
+_NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
+"""Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
+_FEW_PARTS = 4
+"""Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -913,7 +997,7 @@ class CudaReduction:
         kept: Extents of the result and, for each array, its byte strides along them: outputs last.
         reduced: The same of the reduced axes; outputs have strides of 0.
         infos: The arrays in that order, for dtypes and alignment.
-        size: The elements of all results, where the arrays hold nodes of several.
+        each: The elements of a result, where the arrays hold nodes of several.
     """
 
     def __init__(
@@ -924,14 +1008,14 @@ class CudaReduction:
         kept: CallLayout,
         reduced: CallLayout,
         infos: Sequence[ArrayInfo],
-        size: int | None = None,
+        each: int | None = None,
     ) -> None:
         self._backend = backend
         self._device = device
         self._spec = spec
         self._accumulators = spec.accumulators
         arrays = len(infos) - spec.outputs
-        self._size = size or kept.size * reduced.size
+        self._each = each or reduced.size
         self._rest: CudaReduction | None = None
         self._kept = _by_inputs(kept, arrays).with_axes()
         self._reduced = _by_inputs(reduced, arrays, keep_order=not _is_order_free(spec)).with_axes()
@@ -964,16 +1048,15 @@ class CudaReduction:
             grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads * results))
         elif shape.kernel == "groups":
             parts = -(-self._count // GROUP)
-            *outer, across, along = self._reduced.shape
-            stretches = math.prod(outer) * -(-along // shape.steps)
-            grid = self._rows * (-(-across // shape.width) if shape.width > 1 else stretches * -(-across // BLOCK))
-            if shape.sections > 1:
-                grid = self._rows * -(-along // shape.sections)
+            *others, along = self._reduced.shape
+            columns = math.prod(others)
+            blocks = -(-columns // shape.width) if shape.width > 1 else -(-columns // BLOCK) * -(-along // shape.steps)
+            grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
-        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
+        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
         first = counters_nbytes(self._counters) if parts > 1 and not self._rest else 0
         self._offsets = [first] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
@@ -1004,18 +1087,35 @@ class CudaReduction:
     # --- planning
     def _takes_groups(self, infos: Sequence[ArrayInfo]) -> bool:
         """Whether another reduced axis than the last has the smallest stride, in a reduction that keeps the order."""
-        *_, across, along = (1, *self._reduced.shape)
         varying = [k for k in range(len(infos)) if any(self._reduced.strides[k])]
-        if _is_order_free(self._spec) or len(self._reduced.shape) not in (2, 3) or not varying:
+        if _is_order_free(self._spec) or len(self._reduced.shape) < 2 or not varying:
             return False
-        is_across = True
+        order = self._order_of_groups(varying[0])
+        is_across, run = True, 1
         for k in varying:
             strides = self._reduced.strides[k]
             least = min(abs(each) for each in (*self._kept.strides[k], *strides) if each)
-            is_across &= abs(strides[-2]) == least < abs(strides[-1])
-        is_plane, is_wide = len(self._reduced.shape) == 2, across >= 32
-        is_long = along >= (GROUP if not is_plane else 2 if is_wide else _LEAST_STRETCH // across)
-        return is_across and is_long and (is_plane or is_wide) and self._rows * self._count >= _FULL
+            is_across &= abs(strides[order[0]]) == least < abs(strides[-1])
+        for axis in order:  # the elements of columns that are adjacent
+            if abs(self._reduced.strides[varying[0]][axis]) != run * abs(self._reduced.strides[varying[0]][order[0]]):
+                break
+            run *= self._reduced.shape[axis]
+        along, is_plane = self._reduced.shape[-1], len(order) == 1
+        if run < 32:
+            is_long = is_plane and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
+        else:
+            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 32)
+        return is_across and is_long and self._rows * self._count >= _FULL
+
+    def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
+        """How often ``count`` elements fit into shared memory."""
+        nbytes = sum(info.dtype.itemsize for info, each in zip(infos, self._reduced.strides, strict=False) if any(each))
+        return TILE_NBYTES // (nbytes * count)
+
+    def _order_of_groups(self, k: int) -> tuple[int, ...]:
+        """The reduced axes without the last, that of the least stride of an array first."""
+        strides = self._reduced.strides[k]
+        return tuple(sorted(range(len(strides) - 1), key=lambda axis: (not strides[axis], abs(strides[axis]))))
 
     def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
         """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
@@ -1028,22 +1128,27 @@ class CudaReduction:
         apart = CallLayout(kept.shape, (*strides, *kept.strides[-len(outputs) :]))
         along = CallLayout((parts,), (*((dtype.itemsize,) for dtype in dtypes), *((0,) for _ in outputs)))
         nodes = [outputs[0]._replace(pointer=0, dtype=dtype) for dtype in dtypes]
-        return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._size)
+        return CudaReduction(self._backend, self._device, spec, apart, along, [*nodes, *outputs], self._each)
 
     def _group_plan(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         """Columns of a tile in shared memory, a multiple of `GROUP`; or 1, and the elements of one for a thread.
 
-        Of fewer columns than a warp has threads, a block takes as many rows as fit, the last number.
+        Of fewer columns than a warp has threads, a block takes as many rows as fit, the last number, and accesses to
+        them have as many elements as the third number says.
         """
         *outer, across, along = self._reduced.shape
-        nbytes = sum(info.dtype.itemsize for info, is_one in zip(infos, same, strict=True) if not is_one)
-        if across < 32:
-            return 1, 1, 1, 1, max(GROUP, TILE_NBYTES // (nbytes * across) // GROUP * GROUP - GROUP)
-        width = 1 << (max(1, TILE_NBYTES // (nbytes * along) - 1).bit_length() - 1)
+        varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        if across < 32 and not outer:
+            sizes = {k: info.dtype.itemsize for info, k in varying}
+            is_linear = all(self._reduced.strides[k] == (size, across * size) for k, size in sizes.items())
+            aligned = math.gcd(16, *(each for info, k in varying for each in (info.pointer, *self._kept.strides[k])))
+            width = aligned // max(sizes.values()) if is_linear else 1
+            return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
+        width = 1 << (max(1, self._tile_rows(infos, along) - 1).bit_length() - 1)
         if width >= 32 and not outer:
             return min(width, _power(across, 4096)), 1, 1, 1, 1
-        threads = self._rows * math.prod(outer) * across
-        return 1, 1, 1, max(GROUP, -(-along // max(1, -(-_FULL // threads)) // GROUP) * GROUP), 1
+        pieces = max(1, -(-_FULL // (self._rows * math.prod(outer) * across)))
+        return 1, 1, 1, min(_MOST_STRETCH, max(GROUP, -(-along // pieces // GROUP) * GROUP)), 1
 
     def _is_short(self) -> bool:
         """Whether 32 bits count the results, the elements of each, and the parts that threads take."""
@@ -1060,6 +1165,8 @@ class CudaReduction:
         kernel = "groups" if self._rest else self._choose(infos, same)
         make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
+        are_whole = kernel == "rows" and threads * width * loads >= self._count
+        reach = threads * steps * (width * loads * sections if kernel == "rows" else 1)
         shifts = kernel == "rows" and self._row_width(infos, same) is not None
         return ReductionKind(
             kernel=kernel,
@@ -1070,7 +1177,9 @@ class CudaReduction:
             loads=loads,
             steps=steps,
             sections=sections,
-            are_whole=kernel == "rows" and threads * width * loads >= self._count,
+            order=self._order_of_groups(same.index(False)) if kernel == "groups" else (),
+            are_whole=are_whole,
+            is_cut=kernel != "groups" and not are_whole and reach < self._count,
             is_short=self._is_short(),
             same=same,
             shifts=shifts,
@@ -1094,8 +1203,8 @@ class CudaReduction:
         tiles = -(-count // (threads * width * loads))
         # To begin takes a warp longer than a tile, so it takes several, or several results; but all have to end
         # together, which many do more evenly, as far as no parts are left to join.
-        is_cut = tiles > BLOCK // 32 * _MOST_STEPS
-        most, least = (4 * _MOST_STEPS, _LEAST_WARPS) if is_cut else (_MOST_STEPS, 4 * _LEAST_WARPS)
+        is_cut = tiles > BLOCK // 32 * _MOST_COLUMN_STEPS
+        most, least = (4 * _MOST_COLUMN_STEPS, _LEAST_WARPS) if is_cut else (_MOST_COLUMN_STEPS, 4 * _LEAST_WARPS)
         steps = 1
         while steps < most and (tiles == 1 or steps < tiles):
             pieces = self._rows * threads // 32 // (2 * steps) if tiles == 1 else self._rows * -(-tiles // (2 * steps))
@@ -1123,6 +1232,10 @@ class CudaReduction:
         full = min(_FULL, full * max(1, width // 4))  # small elements take more instructions a byte
         steps = _power(-(-count * results // full), 512)  # elements of a thread, were the GPU full
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
+        if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
+            steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
+        if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
+            steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
 
     def _rows_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
@@ -1138,12 +1251,13 @@ class CudaReduction:
         """The elements of 16 bytes, if rows lie at addresses of less alignment, and each without a gap."""
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
         sizes = {info.dtype.itemsize for info, _ in varying}
-        strides = {each for _, k in varying for each in self._reduced.strides[k]}
-        is_aligned = all(math.gcd(info.pointer, 16, *self._kept.strides[k]) == 16 for info, k in varying)
-        if is_aligned or len(sizes) > 1 or strides != sizes or len(self._reduced.shape) > 1:
+        if len(sizes) != 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
             return None
-        width = 16 // sizes.pop()
-        return width if 1 < width <= self._count else None
+        width, (*outer, inner) = 16 // sizes.pop(), self._reduced.shape
+        addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
+        if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):
+            return None
+        return width if 1 < width <= (inner // _LEAST_SHIFTED if outer else inner) else None
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
@@ -1168,7 +1282,7 @@ class CudaReduction:
         return width
 
     def _geometry(self, parts: int) -> bytes:
-        values = [self._rows, self._count, parts, self._size, *self._kept.shape, *self._reduced.shape]
+        values = [self._rows, self._count, parts, self._each, *self._kept.shape, *self._reduced.shape]
         for strides in self._kept.strides:
             values += strides
         for strides in self._reduced.strides:
@@ -1221,19 +1335,26 @@ class CudaReduction:
         arguments = [*zip(given, dtypes, pointers, strict=False)]
         if self._plan is not None and not stream.handle:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
-        if self._launch is None or self._rest or stream.handle:
+        if self._launch is None or stream.handle:
             return None
-        if not shares_scratch(stream, self._scratch_nbytes, self._counters):
+        (last, spare, then), places = (self, [], None), range(len(pointers) + len(self._accumulators))
+        if self._rest is not None:
+            last, count = self._rest, len(self._accumulators)
+            spare = [((self._rows * last._count,), dtype, None) for dtype in self._accumulators]
+            then = last._launches, last._parameters, [*range(count, count + len(new)), *range(count)]
+        if not shares_scratch(stream, last._scratch_nbytes, last._counters):
             return None
         into = self._nowhere
-        if self._scratch_nbytes:
-            base, self._kept_scratch = self._find_scratch(stream)
-            into = [*(base + offset for offset in self._offsets), base]
-        with self._lock:
-            self._parameters.patch([*pointers, *into])
+        if last._scratch_nbytes:
+            base, self._kept_scratch = last._find_scratch(stream)
+            into = [*(base + offset for offset in last._offsets), base]
+        with last._lock:
+            first = pointers if last is self else [*into[:-1], *pointers[-len(new) :]]
+            last._parameters.patch([*first, *into])
             return repeat_call(
-                self._backend, self._device, self._launches, self._parameters, arguments, new, range(len(pointers))
-            )
+                self._backend, self._device, self._launches, self._parameters, arguments, [*new, *spare],
+                places[: len(pointers) + len(spare)], then, len(spare)
+            )  # fmt: skip
 
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:
         """Memory whose counters are 0, and its address."""
@@ -1251,6 +1372,22 @@ class CudaReduction:
             plan.launch(stream.handle)
         finally:
             self._release()
+
+
+def _find_neutral(spec: ReductionSpec) -> Any:
+    """The value of the one accumulator with which combining changes no bit of another; None if none is known."""
+    if len(spec.combine.stores) > 1:
+        return None
+    node = spec.combine.stores[0].value
+    if sorted(each.attr for each in node.args if each.op == "load") != [0, 1]:
+        return None
+    dtype = node.dtype
+    if is_float(dtype):
+        return {"add": -0.0, "mul": 1.0, "min": np.inf, "max": -np.inf}.get(node.op)
+    if dtype.kind not in "biu":
+        return None
+    least, most = (0, 1) if dtype == BOOL else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return {"add": 0, "or": 0, "xor": 0, "mul": 1, "and": -1, "min": most, "max": least}.get(node.op)
 
 
 def _find_counting(spec: ReductionSpec) -> dict[int, str]:

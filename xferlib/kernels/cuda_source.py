@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from xferlib.kernels import cuda_functions
+from xferlib.kernels import cuda_functions, native_functions
 from xferlib.kernels.float64_functions import Float64Function, float64_function, is_own
 from xferlib.kernels.formulas import expand
 from xferlib.kernels.functions import CALL_NAMES
@@ -68,7 +68,7 @@ WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "unsigne
 
 _INTRINSICS = {
     "add": ("__fadd_rn", "__dadd_rn"), "sub": ("__fsub_rn", "__dsub_rn"), "mul": ("__fmul_rn", "__dmul_rn"),
-    "div": ("__fdiv_rn", "__ddiv_rn"), "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
+    "sqrt": ("__fsqrt_rn", "__dsqrt_rn"), "fma": ("__fmaf_rn", "__fma_rn"),
 }  # fmt: skip
 _FUNCTIONS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "abs": "fabs", "fmod": "fmod"}
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -191,6 +191,9 @@ def _float(op: str, dtype: DType, args: list[str]) -> str:
     text = ", ".join(args)
     if op == "neg":
         return f"-{args[0]}"
+    if op == "div":  # no compiler contracts it, and of constants it is one
+        quotient = f"{args[0]} / {args[1]}"
+        return f"xf_half({quotient})" if dtype == FLOAT16 else quotient
     if op in ("min", "max"):
         return f"xf_{op}({text})"
     if op in _FUNCTIONS:
@@ -288,6 +291,9 @@ def is_in_steps(node: Node, math: str) -> bool:
 
 def steps_name(node: Node) -> str:
     """The end of the names of a call's steps."""
+    name, kind = native_functions.split_call(node)
+    if kind == "bfloat16":
+        return f"bf16_{name}"
     return {FLOAT16: "half_{}", FLOAT32: "{}", FLOAT64: "{}_f64"}[node.dtype].format(node.attr)
 
 
@@ -298,7 +304,8 @@ def _call(node: Node, args: list[str], math: str, step: str = "xf_exact", more: 
     if is_in_steps(node, math):
         return f"{step}_{steps_name(node)}({', '.join([*args, *more])})"
     if math == "exact" and cuda_functions.is_certain(node):
-        return f"xf_half(xf_{name}_f16({args[0]}))"
+        found = f"xf_{cuda_functions.section_of(node)}({args[0]})"
+        return found if node.dtype == FLOAT32 else f"xf_half({found})"
     if name == "rsqrt" and node.dtype == FLOAT32:
         return f"__fdiv_rn(1.0f, __fsqrt_rn({args[0]}))"
     suffix = "f" if node.dtype == FLOAT32 else ""
@@ -429,6 +436,7 @@ class Writer:
         update: The statement of an update.
         math: ``"exact"`` or ``"fast"``.
         dialect: The language.
+        unrounded: Gets what is rounded to values of float16, by their names, so that a store need not round twice.
     """
 
     leaf: Callable[[Node], str]
@@ -436,6 +444,7 @@ class Writer:
     update: Update
     math: str
     dialect: Dialect
+    unrounded: dict[str, str] | None = None
 
     def statements(self, nodes: Sequence[Node], names: dict[int, str], prefix: str) -> list[str]:
         """The statements that compute nodes, and their names in ``names``.
@@ -465,6 +474,10 @@ class Writer:
                 else:
                     is_leaf = node.op in LEAVES
                     text = self.leaf(node) if is_leaf else expression(node, args, self.math, self.dialect)
+                if self.unrounded is not None and text.startswith("xf_half("):
+                    lines.append(f"    const float {name}_wide = {text.removeprefix('xf_half')};")
+                    self.unrounded[name] = f"{name}_wide"
+                    text = f"xf_half({name}_wide)"
                 lines.append(f"    const {c_type(node.dtype)} {name} = {text};")
         return lines
 
@@ -534,6 +547,13 @@ __device__ __forceinline__ unsigned short xf_to_half(float f) {
   unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h;
 }
 __device__ __forceinline__ float xf_half(float f) { return xf_from_half(xf_to_half(f)); }
+__device__ __forceinline__ unsigned int xf_two_halves(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  unsigned int r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); return r;
+#else
+  return xf_to_half(low) | (unsigned int)xf_to_half(high) << 16;
+#endif
+}
 __device__ __forceinline__ float xf_half_of_double(double d) {
   unsigned short h; asm("cvt.rn.f16.f64 %0, %1;" : "=h"(h) : "d"(d)); return xf_from_half(h);
 }
@@ -658,10 +678,10 @@ def _needs_integer(node: Node) -> bool:
 def _exact_functions(programs: Iterable[Program]) -> str:
     """The text of the float32 functions that the programs need correctly rounded."""
     calls = [node for each in programs if each.math == "exact" for node in each.nodes if node.op == "call"]
-    names = {str(node.attr) for node in calls if node.dtype == FLOAT32}
-    certain = {str(node.attr) for node in calls if cuda_functions.is_certain(node)}
-    halves = {str(node.attr) for node in calls if node.dtype == FLOAT16 and not cuda_functions.is_certain(node)}
-    return cuda_functions.text(names, halves, certain)
+    small = {section for node in calls if (section := cuda_functions.section_of(node))}
+    others = [node for node in calls if not cuda_functions.section_of(node)]
+    names, halves = ({str(node.attr) for node in others if node.dtype == each} for each in (FLOAT32, FLOAT16))
+    return cuda_functions.text(names, halves, small)
 
 
 # Updates of arrays' elements in CUDA C: see `xferlib.kernels.ir`.
@@ -728,8 +748,9 @@ SHIFTED = (4, 8, 16)
 def write_unaligned_load(nbytes: int) -> str:
     """The device function ``xf_load_shifted_N``: load N bytes from ``shift`` bytes behind a multiple of N.
 
-    Both accesses have a byte that is wanted, so that none leaves the memory's aligned N bytes. The shift is often that
-    of a row, one for all its accesses: then the branch is the same for a whole warp.
+    Of these the bytes from ``begin`` to ``end`` are wanted: an access without any is not made, so that none leaves the
+    memory's aligned N bytes. The shift is often that of a row, one for all its accesses: then the branch is the same
+    for a whole warp.
     """
     count, mask = nbytes // 4, nbytes // 2 - 1
     word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
@@ -738,10 +759,11 @@ def write_unaligned_load(nbytes: int) -> str:
     if nbytes == 8:  # two ways: cheaper than a branch where the threads of a warp differ
         choose = "if (shift & 4) { w[0] = w[1]; w[1] = w[2]; w[2] = w[3]; } XF_WORDS(0);"
     return f"""\
-__device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* from, int shift) {{
-  __align__({nbytes}) unsigned int w[{2 * count}];
-  (({word}*)w)[0] = *(const {word}*)(from - shift);
-  (({word}*)w)[1] = shift ? *(const {word}*)(from - shift + {nbytes}) : (({word}*)w)[0];  // else beyond the memory
+__device__ __forceinline__ void xf_load_shifted_{nbytes}(
+    void* to, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
+  __align__({nbytes}) unsigned int w[{2 * count}] = {{}};
+  if (begin < {nbytes} - shift) (({word}*)w)[0] = *(const {word}*)(from - shift);
+  if (end > {nbytes} - shift) (({word}*)w)[1] = *(const {word}*)(from - shift + {nbytes});
   unsigned int* r = (unsigned int*)to;
   const int bits = 8 * (shift & 3);
   #define XF_WORDS(k) \\
@@ -750,6 +772,17 @@ __device__ __forceinline__ void xf_load_shifted_{nbytes}(void* to, const char* f
   #undef XF_WORDS
 }}
 """
+
+
+def step_pieces(width: int, step: int, size: int) -> list[tuple[int, int]]:
+    """The parts, of 16 bytes or fewer, in which a vector is read whose elements are ``step`` apart.
+
+    They overlap, so that each begins and ends within the bytes from the first element to the last.
+    """
+    span = ((width - 1) * abs(step) + 1) * size
+    nbytes = max((each for each in SHIFTED if each <= span), default=span)
+    starts = [*range(0, span - nbytes, nbytes), span - nbytes]
+    return [(start, start + nbytes) for start in starts]
 
 
 _BATCH_NBYTES = 32
@@ -780,15 +813,19 @@ ENTRY = "xf_kernel"
 
 @dataclass(frozen=True, slots=True)
 class OperandAccess:
-    """How an operand's elements are addressed: ``vector``, ``shifted``, ``unit``, ``strided``, or ``same`` for the row.
+    """How an operand's elements are addressed: ``vector``, ``shifted``, ``unit``, ``stepped``, ``strided``, or ``same``
+    for the row.
 
-    A ``shifted`` one is contiguous, and its vectors begin anywhere: each is made of two aligned accesses.
+    A ``shifted`` one is contiguous, and its vectors begin anywhere: each is made of two aligned accesses. The elements
+    of a ``stepped`` one are few apart, or in the reverse order.
     """
 
     kind: str
     is_restrict: bool
     word: int
     """Bytes of the widest access to an element: see `xferlib.kernels.ir.word_of`."""
+    step: int = 0
+    """Of ``stepped``: from an element to the next, in elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -866,6 +903,8 @@ class _ElementwiseWriter:
         self.words = {number: access.word for number, access in self.access.items()}
         self.words |= dict(zip(self.raw, shape.raw_words, strict=True))
         self.names: dict[int, str] = {}
+        self.unrounded: dict[str, str] = {}
+        """Of the values of float16, by their names, what is rounded to them."""
         self.facts = facts(program)
         tile = shape.tile
         self.passed = {n: width for n, width in zip(self.elements, tile.widths, strict=True) if width} if tile else {}
@@ -892,6 +931,10 @@ class _ElementwiseWriter:
     def write_unaligned_loads(self) -> str:
         """The functions that load shifted operands."""
         found = {self._nbytes(number) for number, access in self.access.items() if access.kind == "shifted"}
+        for number, access in self.access.items():
+            if access.kind == "stepped":
+                start, end = step_pieces(self.shape.width, access.step, self._size(number))[0]
+                found.add(end - start)
         if (tile := self.shape.tile) is not None:
             found |= {
                 width * self._size(n)
@@ -960,7 +1003,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             if self.shape.tile is None or number in self.passed:
                 lines += self._load(number)
         for number in self._outputs():
-            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} o{number}[{self.shape.width}];")
+            held = c_type if self._dtype(number) == FLOAT16 else storage_type
+            lines.append(f"  __align__(16) {held(self._dtype(number))} o{number}[{self.shape.width}];")
         lines += self._element_loop()
         flush = [line for number in self._outputs() for line in self._flush(number)]
         if not self.steps:
@@ -1162,8 +1206,10 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if width > 1:
             together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
             if tile.shifts[k]:
-                together = f"xf_load_shifted_{width * size}(w[u][i], from, (int)((size_t)from % {width * size}));"
-            moves = f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
+                shift = f"(int)((size_t)from % {width * size})"
+                together = f"xf_load_shifted_{width * size}(w[u][i], from, {shift}, 0, (limit - h) * {size});"
+            # A load may reach beyond the run: its memory's aligned bytes have an element of it.
+            moves = together if is_load else f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
         exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
         place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
         return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
@@ -1229,6 +1275,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             return []
         return [
             f"  {{ const int skip = {self._skip('0')}; column -= skip; first -= skip; left += skip; }}",
+            "  if (left <= 0) return;",
             f"  const {self.index} lead = -column;",
         ]
 
@@ -1259,7 +1306,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         start = f"{pointer}{number} + f{number}"
         if kind == "same":
             return start
-        step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind == "strided" else f"{size}"
+        step = f"g.stride[{self.elements.index(number)}][{axis}]" if kind in ("strided", "stepped") else f"{size}"
         return f"{start} + ({element}) * {step}"
 
     def _load(self, number: int) -> list[str]:
@@ -1288,14 +1335,19 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines: list[str] = []
         each = self._element(number, "p")
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
-        if self.access[number].kind == "shifted":
-            nbytes, place = self._nbytes(number), self._address(number, "column")
-            moves = f"const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, (int)((size_t)at % {nbytes}));"
-            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
-        elif self.access[number].kind == "vector" and width > 1:
-            nbytes = width * self._dtype(number).itemsize
-            moves = self._moves(nbytes, name, self._address(number, "column"), is_load=True)
-            lines.append(f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}")
+        kind, place = self.access[number].kind, self._address(number, "column")
+        if kind == "shifted":
+            nbytes, size = self._nbytes(number), self._size(number)
+            wanted = f"lead > 0 ? lead * {size} : 0, is_full ? {nbytes} : left * {size}"
+            shift = f"(int)((size_t)at % {nbytes})"
+            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, {shift}, {wanted}); }}")
+        elif kind == "stepped":
+            lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
+        elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
+            moves = self._moves(self._nbytes(number), name, place, is_load=True)
+            lines.append(
+                f"  {moves}" if self.shape.parts == 1 else f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"
+            )
         elif self.access[number].kind == "same":
             same = self._fetch(number, self._address(number, "0"))
             lines.append(f"  {{ {memory} v = {same};\n    #pragma unroll")
@@ -1303,6 +1355,23 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         else:
             lines.append(f"  {{\n    {loop}\n  }}")
         return lines
+
+    def _load_stepped(self, number: int, name: str) -> str:
+        """Load a vector whose elements are some apart, from the words that they are in."""
+        width, size, step = self.shape.width, self._size(number), self.access[number].step
+        pieces = step_pieces(width, step, size)
+        nbytes = pieces[0][1]
+        low = self._address(number, "column" if step > 0 else f"column + {width - 1}")
+        lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
+        for k, (start, _) in enumerate(pieces):
+            first = f"low + {start}"
+            lines.append(f"xf_load_shifted_{nbytes}(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));")
+        memory = storage_type(self._dtype(number))
+        for j in range(width):
+            at = (j if step > 0 else width - 1 - j) * abs(step) * size
+            k, start = next((k, start) for k, (start, end) in enumerate(pieces) if at + size <= end)
+            lines.append(f"{name}[{j}] = *(const {memory}*)(s[{k}] + {at - start});")
+        return " ".join(lines)
 
     def _cell(self, number: int) -> str:
         """The element ``j`` of the vector in the box."""
@@ -1318,13 +1387,22 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
-        each = self._put(number, f"o{number}[j]")
+        is_half = self._dtype(number) == FLOAT16
+        each = self._put(number, to_memory(f"o{number}[j]", FLOAT16) if is_half else f"o{number}[j]")
         if number in self.passed:
             return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
         if self.access[number].kind == "vector" and width > 1:
             nbytes = width * self._dtype(number).itemsize
-            moves = self._moves(nbytes, f"o{number}", self._address(number, "column"), is_load=False)
+            moves = self._moves(
+                nbytes, f"{'h' if is_half else 'o'}{number}", self._address(number, "column"), is_load=False
+            )
+            if is_half:
+                moves = (
+                    f"__align__(16) unsigned int h{number}[{width // 2}]; "
+                    f'_Pragma("unroll") for (int j = 0; j < {width // 2}; ++j) '
+                    f"h{number}[j] = xf_two_halves(o{number}[2 * j], o{number}[2 * j + 1]); {moves}"
+                )
             return [f"  if (is_full) {{ {moves} }} else {{\n    {loop}\n  }}"]
         return [f"  {{\n    {loop}\n  }}"]
 
@@ -1352,7 +1430,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         branch for each a compiler loads the constants and tables of each anew, and waits for each.
         """
         dialect = replace(CUDA, call=_quick_call) if self.steps else CUDA
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect)
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect, self.unrounded)
         body = [*writer.statements(self.program.nodes, self.names, "v"), *self._stores()]
         if self.is_bounded:
             body.insert(0, f"    if (!({self.exists})) continue;")
@@ -1385,9 +1463,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"    const {storage_type(self._dtype(number))} x{number} = {self._element(number, 'again')};")
         lines.append(f"    const xf_results r = xf_again({', '.join(value for _, value in self._again_arguments())});")
         for number in self._outputs():
-            lines.append(
-                f"    o{number}[j] = r.y{number};" if self.is_each else f"    {self._put(number, f'r.y{number}')}"
-            )
+            value = f"r.y{number}"
+            held = to_register(value, FLOAT16) if self._dtype(number) == FLOAT16 else value
+            lines.append(f"    o{number}[j] = {held};" if self.is_each else f"    {self._put(number, value)}")
         return [*lines, "  }"]
 
     def _element(self, number: int, pointer: str) -> str:
@@ -1481,10 +1559,11 @@ __device__ __noinline__ xf_results xf_again({given}) {{
     def _stores(self) -> list[str]:
         lines = []
         for store in self.program.stores:
-            dtype = self._dtype(store.param)
-            value = to_memory(self.names[id(store.value)], dtype)
+            dtype, name = self._dtype(store.param), self.names[id(store.value)]
+            value = to_memory(name, dtype)
             if store.index is None:
-                lines.append(f"    o{store.param}[j] = {value};")
+                held = self.unrounded.get(name, name) if dtype == FLOAT16 else value
+                lines.append(f"    o{store.param}[j] = {held};")
                 continue
             index = self.names[id(store.index)]
             test = f"(unsigned long long){index} < (unsigned long long)g.length{store.param}"

@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -124,6 +124,8 @@ class Specialization:
     """The parameters that are allocated when omitted, and returned."""
     numbers: HostNumbers | None = None
     """Computes the Python numbers of a traced kernel; None where the arguments are the parameters."""
+    in_c: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The functions that run plain calls of any shape, by the library of the arrays and the types of the numbers."""
 
 
 class Definition(Protocol):

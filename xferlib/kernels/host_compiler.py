@@ -14,6 +14,7 @@ import itertools
 import os
 import platform
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -184,8 +185,6 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
     Raises:
         KernelCompileError: There is no C compiler, or it refuses the source.
     """
-    import tempfile  # here: it imports several modules of compression, and what is cached needs none
-
     compiler = find_compiler()
     if compiler is None:
         raise KernelCompileError(
@@ -194,8 +193,8 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
         )
     words = (*compiler.adapt(flags), *(() if target is None else target.flags))
     try:
-        with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
-            library = Path(folder, "kernel.so")
+        with _make_folder() as folder:
+            library = folder / "kernel.so"
             unit = library.with_suffix(".c")
             unit.write_text(source, encoding="utf-8")
             done = _run([*compiler.command, *SHARED, *words, "-o", str(library), str(unit)])
@@ -209,6 +208,23 @@ def compile_c(source: str, *, flags: tuple[str, ...], target: Target | None = No
         raise KernelCompileError(
             f"the compiled kernel cannot be written ({error}); make room, or set TMPDIR to another folder"
         ) from None
+
+
+@contextlib.contextmanager
+def _make_folder() -> Iterator[Path]:
+    """Make a folder, which is gone afterwards.
+
+    A `tempfile.TemporaryDirectory` would be deleted by a forked child that ends first.
+    """
+    with process.fork_lock:
+        import shutil  # here: they import several modules of compression, and what is cached needs none
+        import tempfile
+
+        folder = tempfile.mkdtemp(prefix="xferlib-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 _loads = itertools.count(1)
@@ -228,16 +244,16 @@ def load_library(name: str, content: bytes) -> ctypes.CDLL:
             # The loader takes a path that it knows for the library that it found there, and numbers of files are used
             # again: so each load spells its path in another way.
             spelling = "".join("/." if digit == "1" else "/" for digit in f"{next(_loads):b}")
-            return ctypes.CDLL(f"/proc/self/fd{spelling}/{file}")
+            with process.fork_lock:
+                return ctypes.CDLL(f"/proc/self/fd{spelling}/{file}")
         finally:
             os.close(file)
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="xferlib-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder, f"{name[:16]}.so")
+    with _make_folder() as folder:
+        path = folder / f"{name[:16]}.so"
         try:
             path.write_bytes(content)
-            return ctypes.CDLL(str(path))
+            with process.fork_lock:
+                return ctypes.CDLL(str(path))
         except OSError as error:
             raise KernelCompileError(
                 f"the compiled kernel cannot be loaded ({error}); set TMPDIR to a folder that may hold programs"
@@ -248,14 +264,16 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    import subprocess  # here: what is cached needs none
-
     try:
-        with subprocess.Popen(  # noqa: S603 - the user's own compiler
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            errors="replace", process_group=0 if hasattr(os, "killpg") else None,
-        ) as child:  # fmt: skip
+        with process.fork_lock:
+            import subprocess  # here: what is cached needs none
+
+            child = subprocess.Popen(  # noqa: S603 - the user's own compiler
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                errors="replace", process_group=0 if hasattr(os, "killpg") else None,
+            )  # fmt: skip
             _running.add(child)
+        with child:
             try:
                 output, said = child.communicate(timeout=_TIMEOUT_S)
             finally:

@@ -70,6 +70,7 @@ class NativeKernel:
         self._calls = 0
         self._is_asked = False
         self._lock = threading.Lock()
+        _made.add(self)
 
     def count(self) -> None:
         """Note a call on the NumPy engine; one of them hands the program to the compiler."""
@@ -153,6 +154,8 @@ def _follow_settings() -> None:
 
 process.watchers["loop_turns"] = process.watchers["threads"] = _follow_settings
 
+_made: weakref.WeakSet[NativeKernel] = weakref.WeakSet()
+"""All of this process: those of reductions and scans too."""
 _kernels: dict[str, NativeKernel] = {}
 
 
@@ -250,7 +253,7 @@ process.register(_compiler.close)
 
 def _reset_in_child() -> None:
     _compiler.reset()
-    for kernel in _kernels.values():
+    for kernel in list(_made):
         kernel.reset()
 
 

@@ -1233,13 +1233,17 @@ static inline float xf_erf_f16(float x) {
 
 //: bfloat16_exp: half_exp
 // Those of bfloat16 are likewise right for all its numbers, but for angles of more than 2^23, which need the slow form.
-// exp(x) = ((1 + p) * near) * far, whose product may be too large or too small for one float.
-static inline float xf_bfloat16_exp(float x, float *near, float *far) {
-  float whole = XF_MAF(x, 0x1.715476p+0f, XF_WHOLE_F), k = whole - XF_WHOLE_F;
-  float r = XF_MAF(k, 0x1.05c610p-29f, XF_MAF(k, -0x1.62e430p-1f, x));
+// 2^whole = near * far, whose product may be too large or too small for one float.
+static inline void xf_bfloat16_scale(float whole, float *near, float *far) {
   int count = (int)(xf_bits_of_float(whole) - 0x4b400000u), half = count >> 1;
   *near = xf_float_of_bits((unsigned int)(half + 127) << 23);
   *far = xf_float_of_bits((unsigned int)(count - half + 127) << 23);
+}
+// exp(x) = ((1 + p) * near) * far
+static inline float xf_bfloat16_exp(float x, float *near, float *far) {
+  float whole = XF_MAF(x, 0x1.715476p+0f, XF_WHOLE_F), k = whole - XF_WHOLE_F;
+  float r = XF_MAF(k, 0x1.05c610p-29f, XF_MAF(k, -0x1.62e430p-1f, x));
+  xf_bfloat16_scale(whole, near, far);
   return XF_MAF(r * r, xf_poly_half_exp(r), r);
 }
 
@@ -1247,6 +1251,14 @@ static inline float xf_bfloat16_exp(float x, float *near, float *far) {
 static inline float xf_exp_bf16(float x) {
   float near, far, p = xf_bfloat16_exp(xf_limit(x, 104.0f), &near, &far), y = XF_MAF(p, near, near) * far;
   return x != x ? x : y;
+}
+
+//: exp2_bf16: bfloat16_exp
+static inline float xf_exp2_bf16(float x) {
+  float limited = xf_limit(x, 160.0f), whole = limited + XF_WHOLE_F, near, far;
+  float r = (limited - (whole - XF_WHOLE_F)) * 0x1.62e430p-1f, p = XF_MAF(r * r, xf_poly_half_exp(r), r);
+  xf_bfloat16_scale(whole, &near, &far);
+  return x != x ? x : XF_MAF(p, near, near) * far;
 }
 
 //: expm1_bf16: bfloat16_exp
@@ -1259,17 +1271,34 @@ static inline float xf_expm1_bf16(float x) {
 //: tanh_bf16: tanh_f16
 static inline float xf_tanh_bf16(float x) { return xf_tanh_f16(x); }
 
-//: log_bf16: half_log
-static inline float xf_log_bf16(float x) {
+//: bfloat16_log: half_any_log
+// As xf_half_parts, of subnormal numbers too.
+static inline float xf_bfloat16_parts(float x, float *k) {
   unsigned int is_small = 0u - (x < 0x1p-126f), bits = xf_bits_of_float(x), above;
-  float raised = x * 0x1p24f, r, y;
+  float raised = x * 0x1p24f;
   bits = (bits & ~is_small) | (xf_bits_of_float(raised) & is_small);
   above = bits - 0x3f3504f3u;
-  r = xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
-  y = xf_half_log(r, (float)((int)above >> 23) - (float)(is_small & 24u));
-  y = x < XF_INFINITY ? y : x;
-  y = x > 0.0f ? y : XF_NAN;
-  return x == 0.0f ? -XF_INFINITY : y;
+  *k = (float)((int)above >> 23) - (float)(is_small & 24u);
+  return xf_float_of_bits(bits - (above & 0xff800000u)) - 1.0f;
+}
+
+//: log_bf16: bfloat16_log
+static inline float xf_log_bf16(float x) {
+  float k, r = xf_bfloat16_parts(x, &k);
+  return xf_half_limits(x, xf_half_log(r, k));
+}
+
+//: log2_bf16: bfloat16_log
+static inline float xf_log2_bf16(float x) {
+  float k, r = xf_bfloat16_parts(x, &k);
+  return xf_half_limits(x, XF_MAF(xf_half_log(r, 0.0f), 0x1.715476p+0f, k));
+}
+
+//: log10_bf16: bfloat16_log
+static inline float xf_log10_bf16(float x) {
+  float k, r = xf_bfloat16_parts(x, &k), y = xf_half_log(r, 0.0f);
+  y = XF_MAF(y, 0x1.bcb7b2p-2f, y * -0x1.5b2356p-29f);
+  return xf_half_limits(x, XF_MAF(k, 0x1.344136p-2f, XF_MAF(k, -0x1.ec10c0p-27f, y)));
 }
 
 //: log1p_bf16: half_log
@@ -1306,3 +1335,18 @@ static inline float xf_cos_bf16(float x, int *flag) {
 
 //: arctan_bf16: arctan_f16
 static inline float xf_arctan_bf16(float x) { return xf_arctan_f16(x); }
+
+//: arcsin_bf16: arcsin_f16
+static inline float xf_arcsin_bf16(float x) { return xf_arcsin_f16(x); }
+
+//: arccos_bf16: arccos_f16
+static inline float xf_arccos_bf16(float x) { return xf_arccos_f16(x); }
+
+//: arctanh_bf16: arctanh_f16
+static inline float xf_arctanh_bf16(float x) { return xf_arctanh_f16(x); }
+
+//: rsqrt_bf16: rsqrt_f16
+static inline float xf_rsqrt_bf16(float x) { return xf_rsqrt_f16(x); }
+
+//: erf_bf16: erf_f16
+static inline float xf_erf_bf16(float x) { return xf_erf_f16(x); }

@@ -18,15 +18,18 @@ from pathlib import Path
 
 from xferlib.kernels import formulas
 from xferlib.kernels.functions import CALLS
-from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, Node, Program
+from xferlib.kernels.ir import FLOAT16, FLOAT32, FLOAT64, Builder, DType, Node, Program
 from xferlib.kernels.small_floats import is_bfloat16
 
 NAMES = (*CALLS, "power", "arctan2", "fmod")
 """The functions that have C text, of float32."""
-OF_BFLOAT16 = frozenset({"exp", "expm1", "tanh", "log", "log1p", "sin", "cos", "arctan"})
+OF_BFLOAT16 = frozenset({
+    "exp", "expm1", "exp2", "tanh", "log", "log1p", "log2", "log10", "sin", "cos", "arctan", "arcsin", "arccos",
+    "arctanh", "rsqrt", "erf",
+})  # fmt: skip
 """Those that have a text for operands of bfloat16 too."""
 OF_HALF = OF_BFLOAT16 | {
-    "exp2", "sinh", "cosh", "log2", "log10", "arccosh", "arctanh", "arcsin", "arccos", "cbrt", "rsqrt", "erf",
+    "sinh", "cosh", "arccosh", "cbrt",
 }  # fmt: skip
 """Those that have one for operands of float16."""
 _ENDING = "_bf16"
@@ -68,18 +71,14 @@ def expand(program: Program) -> Program:
     Their operands are float32, which hold numbers of float16. Likewise of bfloat16, whose numbers are integers here.
     """
     program = formulas.expand(program)
-    if not any(_is_of_half(node) or _is_of_bfloat16(node) for node in program.nodes):
+    if not any(_is_of_half(node) or find_bfloat16(node) for node in program.nodes):
         return program
 
     def replacement(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
         if _is_of_half(node):
             call = node.args[0]
             return b.emit("call", FLOAT16, (b.cast(copies[id(call.args[0].args[0])], FLOAT32),), call.attr)
-        if _is_of_bfloat16(node):
-            call = node.args[0]
-            own = b.emit("call", FLOAT32, (copies[id(call.args[0])],), call.attr + _ENDING)
-            return b.emit(node.op, node.dtype, (own,))
-        return None
+        return call_of_bfloat16(b, node, copies)
 
     return formulas.rebuild(program, replacement)
 
@@ -88,16 +87,37 @@ def _is_of_half(node: Node) -> bool:
     if node.op != "cast" or node.dtype != FLOAT16:
         return False
     call = node.args[0]
-    is_own = call.op == "call" and call.attr in OF_HALF and call.dtype == (FLOAT64 if call.attr == "erf" else FLOAT32)
+    is_own = call.op == "call" and call.attr in OF_HALF and call.dtype == _dtype_of(call.attr)
     return is_own and call.args[0].op == "cast" and call.args[0].args[0].dtype == FLOAT16
 
 
-def _is_of_bfloat16(node: Node) -> bool:
+def find_bfloat16(node: Node) -> tuple[str, Node] | None:
+    """The function with a text for bfloat16 whose rounded result a node is, and its operand, of bfloat16 too."""
     if node.op != "narrow":
-        return False
+        return None
     call = node.args[0]
-    is_own = call.op == "call" and call.dtype == FLOAT32 and call.attr in OF_BFLOAT16
-    return is_own and is_bfloat16(call.args[0])
+    if call.op == "cast" and call.args[0].op == "call":
+        call = call.args[0]
+    if call.op != "call" or call.attr not in OF_BFLOAT16 or call.dtype != _dtype_of(call.attr):
+        return None
+    operand = call.args[0]
+    if call.dtype == FLOAT64 and operand.op == "cast":
+        operand = operand.args[0]
+    return (call.attr, operand) if is_bfloat16(operand) else None
+
+
+def call_of_bfloat16(b: Builder, node: Node, copies: dict[int, Node]) -> Node | None:
+    """Such a node by that text; None of any other."""
+    found = find_bfloat16(node)
+    if found is None:
+        return None
+    name, operand = found
+    return b.emit(node.op, node.dtype, (b.emit("call", FLOAT32, (copies[id(operand)],), name + _ENDING),))
+
+
+def _dtype_of(name: object) -> DType:
+    """The dtype in which programs of 16 bits call a function."""
+    return FLOAT64 if name == "erf" else FLOAT32
 
 
 def split_call(node: Node) -> tuple[str, str]:
@@ -126,8 +146,8 @@ def text(names: Iterable[str]) -> str:
     return "".join(sections[each][1] for each in collect_sections(sections, names))
 
 
-def halves_text(names: Iterable[str]) -> str:
-    """The functions ``xf_NAME_f16`` alone, without what all of the text is based on."""
-    sections = _sections()
-    wanted = collect_sections(sections, [f"{each}_f16" for each in names])
-    return "".join(sections[each][1] for each in wanted if each not in ("base", "sqrt"))
+def bfloat16_text(names: Iterable[str]) -> str:
+    """Functions of bfloat16 by the names of their sections, without those of float32 and their base."""
+    base = {"base", "sqrt", *NAMES}
+    sections = {each: (tuple(set(needs) - base), body) for each, (needs, body) in _sections().items()}
+    return "".join(sections[each][1] for each in collect_sections(sections, names))

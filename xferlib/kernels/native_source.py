@@ -247,6 +247,8 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
+_EFFECTS = frozenset({"gather", "loop", "update", "pick"})
+"""Operations that may do more with an operand than compute with it."""
 _SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
 """Operations that take several times as long one by one as by vectors."""
 
@@ -314,6 +316,7 @@ class _NativeWriter:
         fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
+        self.unseen = self._list_unseen()
         self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
         """Dividends that grow by one, and divisors: see `_find_rows`."""
 
@@ -471,7 +474,7 @@ class _NativeWriter:
             return expression(node, args, math, self.fast)
         if column := self._column(node):
             return f"{column} + j"
-        if (id(node.args[0]), id(node.args[-1])) in self.rows:
+        if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
         return expression(node, args, math, self.fast)
 
@@ -614,9 +617,33 @@ class _NativeWriter:
             wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
             index = f"(xf_flag |= {wrong}, {inside} ? {index} : 0)"
         value = to_register(f"p{array}[{index}]", node.dtype)
-        if not mask:
+        if not mask or id(node) in self.unseen:
             return value
         return f"({{ const {c_type(node.dtype)} read = {value}; {mask[0]} ? read : {_zero(node.dtype)}; }})"
+
+    def _list_unseen(self) -> set[int]:
+        """The gathers whose value nothing sees where their mask is false: choices by that mask take another."""
+        negated = {id(node.args[0]): id(node) for node in self.program.nodes if node.op == "not"}
+        never: frozenset[int] = frozenset()
+        without: dict[int, frozenset[int]] = {}  # for each node, the conditions without which nothing sees it
+
+        def note(node: Node, conditions: frozenset[int]) -> None:
+            without[id(node)] = without.get(id(node), conditions) & conditions
+
+        for each in (*self.program.effects, *(each for store in self.program.stores for each in store.operands())):
+            note(each, never)
+        for node in reversed(self.program.nodes):
+            own = without.get(id(node), never)
+            if node.op == "select":
+                condition, yes, no = node.args
+                note(condition, own)
+                note(yes, own | {id(condition)})
+                note(no, own | {negated.get(id(condition), 0)})
+                continue
+            for each in node.args:
+                note(each, never if node.op in _EFFECTS else own)
+        gathers = [node for node in self.program.nodes if node.op == "gather" and len(node.args) == 2]
+        return {id(node) for node in gathers if id(node.args[1]) in without.get(id(node), never)}
 
     def _is_affine(self, node: Node) -> bool:
         """Whether the indices of neighbouring elements have one distance, so that two of them tell of all between."""

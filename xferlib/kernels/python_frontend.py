@@ -166,23 +166,64 @@ class HostNumbers:
         """The parameter for argument ``number``."""
         return number if number < self.first else number + len(self.uses)
 
-    def wrap(self, run: Run) -> Run:
-        """Wrap ``run``, which takes the kernel's parameters, into a function of a call's arguments."""
-        sources = self.sources
+    @property
+    def parameters(self) -> frozenset[int]:
+        """The parameters for numbers: those given, which the kernel does not read, and those computed."""
+        return frozenset(self.sources) | frozenset(range(self.first, self.first + len(self.uses)))
 
-        last: tuple[list[Any], list[np.generic]] = ([], [])
+    def wrap(self, run: Run, given: Sequence[Any]) -> Run:
+        """Wrap ``run``, which takes the kernel's parameters, into a function of arguments of the types of ``given``."""
+        made = _RunWithNumbers(self, run, [type(given[each]) for each in self.sources])
+        return Variants([made.run]) if self.guards else made.run
 
-        def call(given: Any, values: list[Any]) -> Any:
-            nonlocal last
-            numbers = [given[each] for each in sources]
-            known, computed = last
-            # The very objects, as constants of a program are: numbers that are equal may differ, as 0.0 and -0.0 do.
-            if not known or any(map(operator.is_not, numbers, known)):
-                computed = self.compute(given)
-                last = numbers, computed
-            return run(self.insert(given, computed), self.insert(values, computed))
 
-        return Variants([call]) if self.guards else call
+class _RunWithNumbers:
+    """The run of one kernel for arguments of one kind, which computes their numbers unless they are the last ones."""
+
+    __slots__ = ("_inner", "_kinds", "_last", "_numbers", "_run")
+
+    def __init__(self, numbers: HostNumbers, run: Run, kinds: list[type]) -> None:
+        self._numbers = numbers
+        self._run = run
+        self._kinds = kinds
+        self._last: tuple[list[Any], list[np.generic]] = [], []  # in one, for other threads
+        self._inner: Callable[..., Any] | None = None
+
+    def run(self, given: Any, values: list[Any]) -> Any:
+        """Run for arguments, and what they are on the host."""
+        computed = self._compute(given)
+        return self._run(self._numbers.insert(given, computed), self._numbers.insert(values, computed))
+
+    def _compute(self, given: Any) -> list[np.generic]:
+        numbers = [given[each] for each in self._numbers.sources]
+        known, computed = self._last
+        # The very objects, as constants of a program are: numbers that are equal may differ, as 0.0 and -0.0 do.
+        if not known or any(map(operator.is_not, numbers, known)):
+            computed = self._numbers.compute(given)
+            self._last = numbers, computed
+        return computed
+
+    @property
+    def direct(self) -> Callable[..., Any] | None:
+        """Runs plain calls of the same dtypes and any shape, once C does those of the parameters."""
+        if self._inner is None:
+            self._inner = getattr(getattr(self._run, "__self__", None), "direct", None)
+        return None if self._inner is None or self._numbers.guards else self._run_direct
+
+    def _run_direct(self, given: tuple[Any, ...], out: Any) -> Any:
+        """Run a call by C; `NotImplemented` where the arguments are of another kind, or an error has to be found."""
+        numbers = self._numbers
+        if len(given) < numbers.first or [type(given[each]) for each in numbers.sources] != self._kinds:
+            return NotImplemented
+        try:
+            computed = self._compute(given)
+        except Exception:
+            return NotImplemented
+        plain = numbers.insert(given, [each.item() for each in computed])
+        for each in numbers.sources:
+            plain[each] = plain[each].item()
+        assert self._inner is not None
+        return self._inner(tuple(plain), out)
 
 
 class Variants:

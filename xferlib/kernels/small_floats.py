@@ -151,10 +151,18 @@ def _fit_double(b: Builder, x: Node) -> Node:
     return b.select(is_wide, b.op("or", b.op("and", x, b.op("not", low)), sticky), x)
 
 
+_OF_SIGNS = {"abs": ("and", 0x7FFF), "neg": ("xor", 0x8000)}
+"""Changes of the sign of a bfloat16, which need no conversions: those take longer than all else in short kernels."""
+
+
 def _to_bits(b: Builder, x: Node, dtype: DType) -> Node:
     form = small_float(dtype)
     assert form is not None
     if form.bias == _BIAS:
+        if x.op in _OF_SIGNS and is_bfloat16(x.args[0]):
+            op, mask = _OF_SIGNS[x.op]
+            code = x.args[0].args[0].args[0].args[0]
+            return b.op(op, code, b.const(mask, UINT16))
         return b.emit("narrow", UINT16, (_round_to_odd(b, x),))
     return b.cast(narrow(b, _round_to_odd(b, x), form), storage(dtype))
 

@@ -518,6 +518,9 @@ class KnownCalls:
             used = {each for _, sources in steps for each in sources if isinstance(each, int)}
             if not used.issuperset(number for number, each in enumerate(args) if type(each) is not SimArray):
                 return  # the kernel does not see all of them
+        if self.make_key is _make_key_of_assignment and type(args[-1]) in _NUMBERS:
+            if not any(type(each) is ConvertedNumber for _, sources in steps for each in sources):
+                return  # to no element: the next number may be one that the dtype does not hold
         if not steps:
             if type(source) is KnownView:
                 self._known.keep(key, source)

@@ -250,6 +250,34 @@ static PyObject *address(PyObject *module, PyObject *array)
     return PyErr_Occurred() ? NULL : PyLong_FromUnsignedLongLong((word)(uintptr_t)host.buf);
 }
 
+/* --- a call between two others */
+
+/* (before, function, after), none of which takes arguments -> the result of the function. Once `before` has been called `after` is,
+   whatever fails. Python runs the handler of a signal between two steps of its own code, and there are none here: Ctrl-C may
+   strike within a function that is written in Python, and so within `after`, which is called again then. */
+static PyObject *call_between(PyObject *module, PyObject *const *given, Py_ssize_t count)
+{
+    PyObject *kind, *value, *traceback, *made = NULL;
+    (void)module;
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "call_between takes three functions");
+    if (is_done(PyObject_CallNoArgs(given[0])))
+        made = PyObject_CallNoArgs(given[1]);
+    PyErr_Fetch(&kind, &value, &traceback);
+    if (!is_done(PyObject_CallNoArgs(given[2]))) {
+        Py_CLEAR(made);
+        if (kind) /* the first error is the one to tell */
+            PyErr_Clear();
+        else
+            PyErr_Fetch(&kind, &value, &traceback);
+        if (!is_done(PyObject_CallNoArgs(given[2])))
+            PyErr_Clear();
+    }
+    if (kind)
+        PyErr_Restore(kind, value, traceback);
+    return made;
+}
+
 /* --- get_array_module: the namespace of arrays, by two dictionaries of exact types; what those do not have is looked up in
    Python, which fills them */
 
@@ -345,6 +373,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"locate", FAST(xf_locate)},
     {"address", address, METH_O, NULL},
     {"lend", FAST(xf_lend)},
+    {"call_between", FAST(call_between)},
     {"guard_thread", xf_guard_thread, METH_NOARGS, NULL},
     {"end_threads", xf_end_threads, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

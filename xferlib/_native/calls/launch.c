@@ -246,16 +246,26 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
     return made;
 }
 
-/* --- a launch that makes its outputs: a whole call of a kernel on the default stream */
+/* --- launches that make their outputs: a whole call on the default stream, of one kernel or of two in order */
+
+enum { MOST_LAUNCHES = 2 };
+
+typedef struct {
+    void *kernel;
+    const char *config;
+    int count, offsets[MOST_PARAMETERS]; /* of its arguments in the block */
+} step;
 
 typedef struct {
     launcher common;
     PyObject *owner, *flag; /* while the flag of the owner is not False, Python follows the arrays' uses */
     PyObject *handle_of, *device, *is_current; /* the stream's handle on the device, which is 0; None: there is one device */
-    PyObject *makers;  /* tuple of (maker of an output, offset) */
+    PyObject *makers;  /* tuple of (maker of an output, offset, another one) */
+    int spare;         /* of the outputs the last ones, which are not returned */
     const char *block; /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
-    int parameters, offsets[MOST_PARAMETERS];
+    int count;
+    step steps[MOST_LAUNCHES];
 } maker;
 
 static void free_maker(PyObject *capsule)
@@ -291,26 +301,41 @@ static int make_outputs(const maker *m, char *block, PyObject **made)
     int count = 0;
     for (; count < (int)PyTuple_Size(m->makers); ++count) {
         PyObject *make;
-        int offset;
+        int offset, also;
         word address = 0;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "Oi", &make, &offset) || !(made[count] = PyObject_CallNoArgs(make)))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "Oii", &make, &offset, &also) ||
+            !(made[count] = PyObject_CallNoArgs(make)))
             break;
         if (find_address(&m->common, made[count], &address) < 0) {
             Py_DECREF(made[count]);
             break;
         }
         memcpy(block + offset, &address, sizeof address);
+        memcpy(block + also, &address, sizeof address);
     }
     return count;
 }
 
-/* (arguments, and None for the outputs) -> the outputs of the launch, or NotImplemented with nothing done. */
+/* The driver's result of the launches, of which none follows one that it refuses. */
+static int launch_steps(const maker *m, char *block)
+{
+    int result = 0;
+    for (int i = 0; !result && i < m->count; ++i) {
+        const step *s = &m->steps[i];
+        void *parameters[MOST_PARAMETERS];
+        for (int j = 0; j < s->count; ++j)
+            parameters[j] = block + s->offsets[j];
+        result = m->common.launch(s->config, s->kernel, parameters, NULL);
+    }
+    return result;
+}
+
+/* (arguments, and None for the outputs) -> the outputs, or NotImplemented with no output written. */
 static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const maker *m = PyCapsule_GetPointer(self, NULL);
     const launcher *l = &m->common;
     _Alignas(16) char block[MOST_BLOCK];
-    void *parameters[MOST_PARAMETERS];
     PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
     int found, outputs = (int)PyTuple_Size(m->makers), ready = 0, result = NOT_FIT;
     if (count < 1 || (count > 1 && given[1] != Py_None) || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) != l->count)
@@ -319,13 +344,10 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
         values[i] = PyTuple_GetItem(given[0], i);
     memcpy(block, m->block, (size_t)m->nbytes);
     found = is_plain_call(m) ? fill(l, values, block) : 0;
-    if (found > 0 && (ready = make_outputs(m, block, made)) == outputs) {
-        for (int i = 0; i < m->parameters; ++i)
-            parameters[i] = block + m->offsets[i];
-        WITHOUT_GIL(result = l->launch(l->config, l->kernel, parameters, NULL));
-    }
+    if (found > 0 && (ready = make_outputs(m, block, made)) == outputs)
+        WITHOUT_GIL(result = launch_steps(m, block));
     if (!result)
-        answer = outputs == 1 ? Py_NewRef(made[0]) : xf_pack(made, outputs);
+        answer = outputs - m->spare == 1 ? Py_NewRef(made[0]) : xf_pack(made, outputs - m->spare);
     for (int i = 0; i < ready; ++i)
         Py_DECREF(made[i]);
     if (answer || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)))
@@ -336,30 +358,45 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
 
 static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))run_new, METH_FASTCALL, NULL};
 
-/* Read the offsets of all parameters: whether they lie in the block. */
-static int are_read(maker *m, PyObject *offsets)
+/* Read the launches: whether their arguments lie in the block. */
+static int are_read(maker *m, PyObject *steps)
 {
-    Py_ssize_t count = PyTuple_Size(offsets);
-    for (; m->parameters < count && m->parameters < MOST_PARAMETERS; ++m->parameters) {
-        long at = PyLong_AsLong(PyTuple_GetItem(offsets, m->parameters));
-        if (at < 0 || at > m->nbytes)
-            break;
-        m->offsets[m->parameters] = (int)at;
+    for (; m->count < MOST_LAUNCHES && m->count < PyTuple_Size(steps); ++m->count) {
+        step *s = &m->steps[m->count];
+        unsigned long long kernel;
+        PyObject *offsets;
+        Py_ssize_t config_nbytes, count;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(steps, m->count), "Ky#O!", &kernel, &s->config, &config_nbytes, &PyTuple_Type,
+                              &offsets))
+            return 0;
+        s->kernel = (void *)(uintptr_t)kernel;
+        count = PyTuple_Size(offsets);
+        for (; s->count < count && s->count < MOST_PARAMETERS; ++s->count) {
+            long at = PyLong_AsLong(PyTuple_GetItem(offsets, s->count));
+            if (at < 0 || at > m->nbytes)
+                break;
+            s->offsets[s->count] = (int)at;
+        }
+        if (s->count < count) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_ValueError, "%zd parameters in a block of %zd bytes", count, m->nbytes);
+            return 0;
+        }
     }
-    if (m->parameters == count && m->nbytes <= MOST_BLOCK && PyTuple_Size(m->makers) <= MOST_PARAMETERS)
+    if (m->count == PyTuple_Size(steps) && m->nbytes <= MOST_BLOCK && PyTuple_Size(m->makers) <= MOST_PARAMETERS &&
+        m->spare >= 0 && m->spare <= PyTuple_Size(m->makers))
         return 1;
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "%zd parameters in a block of %zd bytes", count, m->nbytes);
+    PyErr_Format(PyExc_ValueError, "%zd launches with arguments of %zd bytes", PyTuple_Size(steps), m->nbytes);
     return 0;
 }
 
-/* (address of the launch, kernel, configuration as bytes, what compares the arrays, names of attributes, whether the last is
-   a method, fields, block as bytes, offsets of all parameters, makers, owner, name of its flag, what tells the stream's
-   handle, device, what tells whether it is current or None) -> launch_new */
+/* (address of the launch, launches, what compares the arrays, names of attributes, whether the last is a method, fields,
+   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what tells the stream's handle, device, what tells whether it is current or
+   None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
-    unsigned long long launch, kernel;
-    PyObject *fields, *offsets, *capsule, *made = NULL;
+    unsigned long long launch;
+    PyObject *fields, *steps, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
     (void)module;
@@ -372,14 +409,13 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
     }
     l->kept = Py_NewRef(arguments);
     l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KKy#OO!pO!y#O!O!OUOOO", &launch, &kernel, &l->config, &l->config_nbytes, &l->matches,
-                         &PyTuple_Type, &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
-                         &offsets, &PyTuple_Type, &m->makers, &m->owner, &m->flag, &m->handle_of, &m->device, &m->is_current)) {
+    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type, &l->names,
+                         &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type, &m->makers, &m->spare,
+                         &m->owner, &m->flag, &m->handle_of, &m->device, &m->is_current)) {
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
-        l->kernel = (void *)(uintptr_t)kernel;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if (is_read(l, fields) && are_read(m, offsets))
+        else if (is_read(l, fields) && are_read(m, steps))
             made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }
     Py_DECREF(capsule);

@@ -93,6 +93,8 @@ COMPLEX_NUMBERS(c128, double)
 
 typedef float f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef double f64x4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef float f32x16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef double f64x8 __attribute__((vector_size(64), aligned(8), may_alias));
 
 #if defined(__clang__)
 #define SHUFFLE(PLACES, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -114,9 +116,9 @@ typedef int64_t i64x4 __attribute__((vector_size(32)));
     (f64x4)SHUFFLE(i64x4, BY_REAL_128(a, b) - BY_IMAG_128(a, b), BY_REAL_128(a, b) + BY_IMAG_128(a, b), 0, 5, 2, 7)
 
 enum {
-    TILE_PACKETS = 1024,
-    STATE = 7,         /* packets that a chain of three distances keeps */
-    STRIP_NBYTES = 64, /* a line of the cache, of each tile: the strips of a long row stay in the nearest cache */
+    TILE_PACKETS = 4096, /* a tile and what its chains keep stay in the second cache */
+    STATE = 7,           /* packets that a chain of three distances keeps */
+    STRIP_NBYTES = 128,  /* two lines of the cache, which the processor fetches together, of each tile */
 };
 
 /* Up to three distances d, 2d and 4d in one pass, from the first element on, in place: what each step needs of the steps before
@@ -152,19 +154,17 @@ enum {
     for (Py_ssize_t i = 0; i < 3 && i < (n); ++i)                        \
         (v)[i] = i == 2 ? product_c64((x)[0], product_c64((x)[1], (x)[2])) : i ? product_c64((x)[0], (x)[1]) : (x)[0];
 
-/* NAME: sums or products of rows of T, by COMBINE; LANES: the elements of T in one of the row. FIRST has all distances within a
-   packet. Distances within a tile are done tile by tile; those from a tile on, of which elements at one place of all tiles meet
-   no others, in strips of a few places. */
-#define BY_DISTANCE(NAME, T, PACKET, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES, BEGIN)                                    \
-    typedef PACKET NAME##_packet;                                                                                             \
-    INLINED void NAME##_chains_of(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                   \
+/* NAME: the chains of distance d in n elements of T, by packets. */
+#define CHAINS(NAME, T, PACKET, COMBINE, NEUTRAL, EXISTS)                                                                     \
+    INLINED void NAME##_of(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                          \
     {                                                                                                                         \
-        typedef NAME##_packet V;                                                                                              \
+        typedef PACKET V;                                                                                                     \
+        enum { LENGTH = sizeof(V) / sizeof(T) };                                                                              \
         V none[STATE];                                                                                                        \
         memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                             \
-        for (int k = 0; k < STATE * (WIDTH); ++k)                                                                             \
+        for (int k = 0; k < STATE * LENGTH; ++k)                                                                              \
             ((T *)(void *)none)[k] = NEUTRAL;                                                                                 \
-        for (Py_ssize_t r = 0; r < d && r < n; r += WIDTH) {                                                                  \
+        for (Py_ssize_t r = 0; r < d && r < n; r += LENGTH) {                                                                 \
             V *kept = state ? (V *)(void *)(state + STATE * r) : none;                                                        \
             V last = kept[0], one[2] = {kept[1], kept[2]}, two[4] = {kept[3], kept[4], kept[5], kept[6]};                     \
             Py_ssize_t i = r;                                                                                                 \
@@ -180,17 +180,35 @@ enum {
             }                                                                                                                 \
         }                                                                                                                     \
     }                                                                                                                         \
-    INLINED void NAME##_chains_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                 \
+    INLINED void NAME(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                               \
     {                                                                                                                         \
         if (levels == 3)                                                                                                      \
-            NAME##_chains_of(v, d, n, 3, state, begun);                                                                       \
+            NAME##_of(v, d, n, 3, state, begun);                                                                              \
         else if (levels == 2)                                                                                                 \
-            NAME##_chains_of(v, d, n, 2, state, begun);                                                                       \
+            NAME##_of(v, d, n, 2, state, begun);                                                                              \
         else                                                                                                                  \
-            NAME##_chains_of(v, d, n, 1, state, begun);                                                                       \
+            NAME##_of(v, d, n, 1, state, begun);                                                                              \
+    }
+
+/* NAME: sums or products of rows of T, by COMBINE; LANES: the elements of T in one of the row. WIDE is a packet for distances
+   that are no shorter. FIRST has all distances within a packet. Distances within a tile are done tile by tile; those from a tile
+   on, of which elements at one place of all tiles meet no others, in strips of a few places. */
+#define BY_DISTANCE(NAME, T, PACKET, WIDE, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES, BEGIN)                              \
+    CHAINS(NAME##_by_packets, T, PACKET, COMBINE, NEUTRAL, EXISTS)                                                            \
+    CHAINS(NAME##_by_wide_packets, T, WIDE, COMBINE, NEUTRAL, EXISTS)                                                         \
+    INLINED void NAME##_chains_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                 \
+    {                                                                                                                         \
+        NAME##_by_packets(v, d, n, levels, state, begun);                                                                     \
     }                                                                                                                         \
-    FOR_VECTORS(NAME##_chains, (T * v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun),                   \
-                (v, d, n, levels, state, begun))                                                                              \
+    INLINED void NAME##_chains_wide_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)            \
+    {                                                                                                                         \
+        if (d * (Py_ssize_t)sizeof(T) < (Py_ssize_t)sizeof(WIDE))                                                             \
+            NAME##_by_packets(v, d, n, levels, state, begun);                                                                 \
+        else                                                                                                                  \
+            NAME##_by_wide_packets(v, d, n, levels, state, begun);                                                            \
+    }                                                                                                                         \
+    FOR_WIDE_VECTORS(NAME##_chains, (T * v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun),              \
+                     (v, d, n, levels, state, begun))                                                                         \
     INLINED void NAME##_first_body(const T *x, T *v, Py_ssize_t n)                                                            \
     {                                                                                                                         \
         for (Py_ssize_t i = 0; i < n; ++i)                                                                                    \
@@ -209,7 +227,8 @@ enum {
     static int NAME##_tiles(const T *x, T *out, Py_ssize_t count)                                                             \
     {                                                                                                                         \
         enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
-        const Py_ssize_t longest = count < SIZE ? count : SIZE, length = longest + (WIDTH);                                   \
+        const Py_ssize_t longest = count < SIZE ? count : SIZE;                                                               \
+        const Py_ssize_t length = longest + (Py_ssize_t)(sizeof(WIDE) / sizeof(T)); /* the last packet may end behind it */   \
         Py_ssize_t chains = 0;                                                                                                \
         for (Py_ssize_t d = WIDTH; d < longest; d *= 8)                                                                       \
             chains += d;                                                                                                      \
@@ -227,7 +246,7 @@ enum {
             if (!at)                                                                                                          \
                 BEGIN(T, given + (WIDTH), v, n)                                                                               \
             for (Py_ssize_t d = WIDTH; d < longest; d *= 8, state += STATE * d / 8)                                           \
-                NAME##_chains(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
+                NAME##_chains_widest(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
             memmove(given, given + n, (WIDTH) * sizeof(T)); /* of a last short tile they overlap */                           \
             memcpy(out + at, v, (size_t)n * sizeof(T));                                                                       \
         }                                                                                                                     \
@@ -244,7 +263,7 @@ enum {
         for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
             memcpy(strip + q * width, out + at + q * SIZE, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
         for (Py_ssize_t d = 1; d < rows; d *= 8)                                                                              \
-            NAME##_chains(strip, d * width, rows * width, LEVELS(d, rows), NULL, 0);                                          \
+            NAME##_chains_widest(strip, d * width, rows * width, LEVELS(d, rows), NULL, 0);                                          \
         for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
             memcpy(out + at + q * SIZE, strip + q * width, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
     }                                                                                                                         \
@@ -267,18 +286,16 @@ enum {
         }                                                                                                                     \
         return 1;                                                                                                             \
     }
-#define ONE_64                                                                                                                \
-    (c64) { 1, 0 }
-#define ONE_128                                                                                                               \
-    (c128) { 1, 0 }
-BY_DISTANCE(add_f32, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1, AS_ALL)
-BY_DISTANCE(mul_f32, float, f32x8, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1, AS_ALL)
-BY_DISTANCE(add_f64, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_4, 1, AS_ALL)
-BY_DISTANCE(mul_f64, double, f64x4, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1, AS_ALL)
-BY_DISTANCE(add_c64, float, f32x8, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2, AS_ALL)
-BY_DISTANCE(add_c128, double, f64x4, 4, SUM, -0.0, ALWAYS, FIRST_2, 2, AS_ALL)
-BY_DISTANCE(mul_c64, c64, f32x8, 4, PRODUCTS_64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
-BY_DISTANCE(mul_c128, c128, f64x4, 2, PRODUCTS_128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
+#define ONE_64 ((c64){1, 0})
+#define ONE_128 ((c128){1, 0})
+BY_DISTANCE(add_f32, float, f32x8, f32x16, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1, AS_ALL)
+BY_DISTANCE(mul_f32, float, f32x8, f32x16, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1, AS_ALL)
+BY_DISTANCE(add_f64, double, f64x4, f64x8, 4, SUM, -0.0, ALWAYS, FIRST_4, 1, AS_ALL)
+BY_DISTANCE(mul_f64, double, f64x4, f64x8, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1, AS_ALL)
+BY_DISTANCE(add_c64, float, f32x8, f32x16, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2, AS_ALL)
+BY_DISTANCE(add_c128, double, f64x4, f64x8, 4, SUM, -0.0, ALWAYS, FIRST_2, 2, AS_ALL)
+BY_DISTANCE(mul_c64, c64, f32x8, f32x8, 4, PRODUCTS_64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
+BY_DISTANCE(mul_c128, c128, f64x4, f64x4, 2, PRODUCTS_128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
 
 /* --- the same of the namespaces: chunks one element after the other, and the totals of chunks likewise */
 

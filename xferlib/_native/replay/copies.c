@@ -497,6 +497,8 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
     if (!kind && (c->on->handle || c->kept) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
+    if (!kind && c->through && is_plain(src, c->element) && src->nbytes <= c->through->nbytes)
+        return xf_send_through(c);
     if (!kind || (kind == PINNED && !is_plain(src, c->element)))
         return move(c, flags) && (is_new || is_held(c, array, NULL));
     if (kind != PINNED || !e->enqueue || (c->kept && c->expected != c->on->handle)) /* managed: the driver would read it later */

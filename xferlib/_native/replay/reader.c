@@ -6,13 +6,20 @@
    left, with nothing done, to the feed in Python, which sets `is_free` once an array has gone this way: another kind of item, a
    larger one, a closed feed, an error.
 
+   The driver copies ordinary memory at half speed, and waits for the consumer's work where that is more than a few bytes. So the
+   array is copied into pinned memory of the loop's own, from which the driver only enqueues: threads fill a buffer together where
+   that pays, and while the consumer works on one array of a list they fill the next buffer with the next. There is an event behind
+   the last copy from each buffer, and before that is complete nothing is written there.
+
    xferlib/_pipeline/feeds.py has the rules. */
 
 #include "replay.h"
 
+#include "../staging/plain.h"
 #include "../staging/threads.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <structmember.h>
 
 typedef struct {
@@ -24,9 +31,12 @@ typedef struct {
     PyObject *pinned;            /* list of sources whose copies no event follows; None: each item is read on return */
     PyObject *held;              /* an item that has been read, until it is handed out */
     PyObject *error;             /* that the source has raised, for the feed to raise */
+    PyObject *provide;           /* (bytes) -> buffers that hold them; NULL: there will be none */
+    loop_buffers through;
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, most, followed; /* batches handed out; bytes of the largest array; pinned sources that may be without an event */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
+    Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
 } Reader;
 
@@ -34,6 +44,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *reader, *fallback;
 } Iteration;
+
+enum { HIDDEN = 3 }; /* a thread pays once it would have for 3 batches in turn: any one may be late by chance, as the first is */
 
 static PyObject *reader_type, *iteration_type;
 
@@ -59,12 +71,28 @@ static int visit_reader(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(r->pinned);
     Py_VISIT(r->held);
     Py_VISIT(r->error);
+    Py_VISIT(r->provide);
+    Py_VISIT(r->through.kept);
+    Py_VISIT(r->through.source);
     return 0;
+}
+
+/* End what threads do ahead: on return no source is read. */
+static void end_filling(loop_buffers *l)
+{
+    void *filling = l->filling;
+    PyObject *source = l->source;
+    l->filling = NULL; /* before another thread may come */
+    l->source = NULL;
+    if (filling)
+        WITHOUT_GIL(l->fill_end(filling));
+    Py_XDECREF(source);
 }
 
 static int clear_reader(PyObject *self)
 {
     Reader *r = (Reader *)self;
+    end_filling(&r->through);
     Py_CLEAR(r->items);
     Py_CLEAR(r->run);
     Py_CLEAR(r->next);
@@ -75,6 +103,8 @@ static int clear_reader(PyObject *self)
     Py_CLEAR(r->pinned);
     Py_CLEAR(r->held);
     Py_CLEAR(r->error);
+    Py_CLEAR(r->provide);
+    Py_CLEAR(r->through.kept);
     return 0;
 }
 
@@ -123,6 +153,102 @@ static PyObject *read_item(Reader *r)
     return Py_XNewRef(r->held);
 }
 
+/* Have buffers for an item, if it is one that passes through them; 0 with an error set. */
+static int have_buffers(Reader *r, PyObject *item)
+{
+    loop_buffers *l = &r->through, found = {0};
+    unsigned long long at[7], memory, event;
+    PyObject *answer, *buffers;
+    description d;
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+        xf_is_lent(item))
+        return !PyErr_Occurred();
+    end_filling(l);
+    answer = PyObject_CallFunction(r->provide, "n", d.nbytes);
+    if (answer == Py_None) {
+        Py_CLEAR(r->provide);
+        Py_DECREF(answer);
+        return 1;
+    }
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLLn", &found.kept, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+                                     &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.each_way, &found.most_threads,
+                                     &found.spin_ns, &found.shared_from)) {
+        Py_XDECREF(answer);
+        return 0;
+    }
+    for (; found.count < MOST_BUFFERS && found.count < PyTuple_Size(buffers); ++found.count) {
+        if (!PyArg_ParseTuple(PyTuple_GetItem(buffers, found.count), "KK", &memory, &event))
+            break;
+        found.at[found.count].memory = (char *)(uintptr_t)memory;
+        found.at[found.count].event = (void *)(uintptr_t)event;
+    }
+    memcpy(&found.copy, at, 7 * sizeof found.copy); /* a function's address is as wide as any: POSIX says so */
+    if (found.count && !PyErr_Occurred()) {
+        PyObject *before = l->kept;
+        Py_INCREF(found.kept);
+        found.is_behind = l->is_behind;
+        found.patience_ns = r->hidden_ns;
+        *l = found;
+        Py_XDECREF(before);
+    }
+    Py_DECREF(answer);
+    return !PyErr_Occurred();
+}
+
+/* Let threads fill the next buffer with the next item of a list, while the consumer works. */
+static void fill_ahead(Reader *r)
+{
+    loop_buffers *l = &r->through;
+    PyObject *item;
+    description d;
+    int status;
+    if (!l->is_in_use || l->is_behind || !r->items || l->filling || !(item = read_item(r)))
+        return;
+    if (is_of(item, replay.ndarray) && xf_describe_host(item, &d) && d.is_c && !d.is_swapped && d.nbytes > l->shared_from &&
+        d.nbytes <= l->nbytes && !xf_is_lent(item)) {
+        WITHOUT_GIL(status = l->query(l->at[l->next].event));
+        if (!status && r->is_open)
+            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+        if (l->filling)
+            l->source = Py_NewRef(item);
+    }
+    Py_DECREF(item);
+}
+
+/* Send plain bytes through the next buffer: whether that is done. They have been read on return. */
+int xf_send_through(const device_copy *c)
+{
+    loop_buffers *l = c->through;
+    const description *host = c->host;
+    char *memory = l->at[l->next].memory;
+    void *event = l->at[l->next].event, *filling, *stream = c->on->handle;
+    long long begun;
+    int error;
+    if (l->source != c->source)
+        end_filling(l);
+    filling = l->filling;
+    l->filling = NULL;
+    l->next = (l->next + 1) % l->count;
+    Py_BEGIN_ALLOW_THREADS
+    begun = now_ns();
+    error = filling ? 0 : l->wait(event);
+    l->is_behind |= now_ns() - begun > l->patience_ns;
+    if (filling)
+        l->fill_end(filling);
+    else if (!error && host->nbytes > l->shared_from)
+        l->fill(memory, host->data, host->nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+    else if (!error)
+        copy_plain(memory, host->data, (size_t)host->nbytes);
+    if (!error)
+        error = l->copy(c->device, (word)(uintptr_t)memory, (size_t)host->nbytes, stream);
+    if (!error && (error = l->record(event, stream)))
+        c->e->wait(stream); /* no event is behind the copy */
+    Py_END_ALLOW_THREADS
+    Py_CLEAR(l->source);
+    l->is_in_use = !error;
+    return !error;
+}
+
 /* Hand the next batch out; NULL without an error where Python is to do it. */
 static PyObject *take(Reader *r)
 {
@@ -139,13 +265,17 @@ static PyObject *take(Reader *r)
         long long rest;
         begun = now_ns();
         rest = begun - r->left_ns;
-        r->is_hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns;
+        if (r->number != r->judged)
+            r->hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns ? r->hidden + 1 : 0;
+        r->judged = r->number;
+        r->is_hidden = r->hidden >= HIDDEN;
         if (r->is_hidden)
             return NULL;
     }
     item = read_item(r);
-    if (item && r->is_open && is_of(item, replay.ndarray))
-        value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most);
+    r->through.is_in_use = 0;
+    if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
+        value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, &r->through);
     Py_XDECREF(item);
     if (!value)
         return NULL;
@@ -155,6 +285,7 @@ static PyObject *take(Reader *r)
     }
     ++r->number;
     Py_CLEAR(r->held);
+    fill_ahead(r);
     if (!r->items) {
         r->left_ns = now_ns();
         r->work_ns = r->left_ns - begun;
@@ -174,6 +305,26 @@ static PyObject *reader_end(PyObject *self, PyObject *ignored)
     }
     set(&r->source, NULL);
     return found;
+}
+
+/* () -> None: this is a forked child, which has none of the threads. */
+static PyObject *reader_forget(PyObject *self, PyObject *ignored)
+{
+    Reader *r = (Reader *)self;
+    (void)ignored;
+    r->is_free = 0; /* the feed refuses */
+    r->through.filling = NULL;
+    Py_RETURN_NONE;
+}
+
+/* () -> None: the feed is closed. No source is read on return. */
+static PyObject *reader_close(PyObject *self, PyObject *ignored)
+{
+    Reader *r = (Reader *)self;
+    (void)ignored;
+    r->is_free = r->is_open = 0;
+    end_filling(&r->through);
+    Py_RETURN_NONE;
 }
 
 /* () -> the next batch; None where Python is to hand it out. With the feed's turn taken. */
@@ -235,12 +386,13 @@ static PyMemberDef reader_members[] = {
     {"left_ns", T_LONGLONG, offsetof(Reader, left_ns), 0, NULL},
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
-    {"is_open", T_BOOL, offsetof(Reader, is_open), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef reader_methods[] = {
+    {"close", reader_close, METH_NOARGS, NULL},
     {"end", reader_end, METH_NOARGS, NULL},
+    {"forget", reader_forget, METH_NOARGS, NULL},
     {"take", reader_take, METH_NOARGS, NULL},
     {"take_in_turn", reader_take_in_turn, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -271,16 +423,16 @@ static PyObject *new_of(PyObject **type, PyType_Spec *spec)
 }
 
 /* (list or tuple, or None; run, next and iterator; device; acquire, release; list for pinned sources, or None; bytes of the largest
-   array; how many pinned sources; nanoseconds from which a thread pays) -> a reader */
+   array; how many pinned sources; nanoseconds from which a thread pays; function that provides buffers, or None) -> a reader */
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
-    PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned;
+    PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
     Py_ssize_t most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnL", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
-                          &followed, &hidden_ns) ||
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
+                          &followed, &hidden_ns, &provide) ||
         !(r = (Reader *)new_of(&reader_type, &reader_spec)))
         return NULL;
     r->items = items == Py_None ? NULL : Py_NewRef(items);
@@ -291,11 +443,13 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->acquire = Py_NewRef(acquire);
     r->release = Py_NewRef(release);
     r->pinned = Py_NewRef(pinned);
+    r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
     r->stream = (unsigned long long)-1; /* of no stream */
     r->most = most;
     r->followed = followed;
     r->hidden_ns = hidden_ns;
     r->is_open = 1;
+    r->judged = -1;
     return (PyObject *)r;
 }
 

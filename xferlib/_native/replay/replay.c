@@ -17,6 +17,7 @@ typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     PyObject *kept; /* as in a device_copy, with the stream */
     void *expected;
     Py_ssize_t most; /* bytes of the largest array; 0: any */
+    loop_buffers *through;
 } request;
 
 /* Read a usual call: 0 where there are other arguments by keyword, or not just one by position. */
@@ -87,7 +88,7 @@ static int is_noted(const library *l, PyObject *array)
 static PyObject *upload_to_new(request *r, const description *src, const description *arriving, device_entry *e)
 {
     device_copy c = {.e = e, .on = &r->on, .host = src, .element = arriving->element, .is_upload = 1, .source = r->array,
-                     .kept = r->kept, .expected = r->expected};
+                     .kept = r->kept, .expected = r->expected, .through = r->through};
     PyObject *result;
     way w;
     if (e->kind == ON_CPU)
@@ -148,9 +149,11 @@ static int stays(const request *r)
 /* Whether an array is too large for the call; then it is known whether it is pinned. */
 static int is_large(const request *r, description *src)
 {
-    enum { ENQUEUED = 4 }; /* times as many bytes of what is only enqueued */
+    enum { WAITED = 4 }; /* times fewer bytes of what is not only enqueued, where it had better run beside the device's work */
+    int is_divided;
     src->is_pinned = xf_is_lent(r->array);
-    return r->most && src->nbytes / (src->is_pinned && r->kept ? ENQUEUED : 1) > r->most;
+    is_divided = r->kept && !src->is_pinned && (!r->through || r->through->is_behind || !r->through->helpers);
+    return r->most && src->nbytes > r->most / (is_divided ? WAITED : 1);
 }
 
 static PyObject *upload(request *r)
@@ -345,11 +348,12 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
 
 /* The array on the device, as to_device() gives it; NULL, and nothing done, where Python is to do it, or Ctrl-C is set. Pinned memory
    is read by a copy that is only enqueued: the list then has the array, until the caller has marked the current stream behind it,
-   which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes, or four
-   times as many where they are enqueued. */
-PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most)
+   which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes. Other
+   memory passes through the buffers of a loop, if there are any; of a list a quarter as much, where no threads fill them or the
+   device is behind. */
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, loop_buffers *through)
 {
-    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most};
+    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most, .through = through};
     PyObject *done;
     r.kept = kept == Py_None ? NULL : kept;
     if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))

@@ -145,6 +145,7 @@ typedef struct device_entry {
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
     int (*is_crowded)(void);
+    void (*rouse)(int64_t, int64_t);                                            /* xf_rouse() */
     /* What calls have found out. */
     unsigned in_vain, behind_in_vain; /* uploads since a wait for the stream, before or behind one, was in vain; 0: none was */
     struct prepared *ways[WAYS_KEPT]; /* by the form's hash */
@@ -160,6 +161,30 @@ typedef struct {
     PyObject *device; /* of the one that is named */
 } call_stream;
 
+enum { MOST_BUFFERS = 4 };
+
+typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `shared_from` */
+    PyObject *kept; /* what the addresses are of; NULL: there is none */
+    Py_ssize_t nbytes; /* of each buffer */
+    int count;
+    struct {
+        char *memory;
+        void *event; /* behind the last copy from it */
+    } at[MOST_BUFFERS];
+    int (*copy)(word, word, size_t, void *), (*record)(void *, void *), (*wait)(void *), (*query)(void *); /* the driver's */
+    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
+    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
+    void (*fill_end)(void *);                                                               /* xf_fill_end() */
+    long long helpers, each_way, most_threads, spin_ns; /* their last arguments */
+    Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
+    int next; /* buffer */
+    int is_in_use;     /* the last array has passed */
+    int is_behind;     /* the device once was, by more than the patience: the host has time for what lets copies run beside its work */
+    long long patience_ns;
+    PyObject *source;  /* of the filling that has begun ahead; NULL: there is none */
+    void *filling;
+} loop_buffers;
+
 typedef struct { /* between an array in host memory and C order on a device, whose context is current */
     device_entry *e;
     const call_stream *on;
@@ -170,6 +195,7 @@ typedef struct { /* between an array in host memory and C order on a device, who
     PyObject *source; /* of an upload */
     PyObject *kept;   /* list: takes a pinned source that stays as it is, whose copy is not waited for; NULL: all are read on return */
     void *expected;   /* the stream that the caller marks behind the copies of what is in the list */
+    loop_buffers *through; /* plain bytes of ordinary memory pass through, where they fit; NULL: there are none */
 } device_copy;
 
 struct tables {
@@ -250,9 +276,13 @@ PyObject *xf_make_new(PyObject *size, PyObject *dtype, PyObject *device, PyObjec
 /* --- replay.c */
 
 PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObject *backend);
-PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most);
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, loop_buffers *through);
 device_entry *xf_device_of_call(PyObject *device, PyObject *backend);
 PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t count, PyObject *names);
+
+/* --- reader.c */
+
+int xf_send_through(const device_copy *c);
 
 /* --- copies.c and host_copies.c */
 

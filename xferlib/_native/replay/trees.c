@@ -5,6 +5,11 @@
    each leaf, as long as it takes to copy 40 KiB. Here an array is compared with what is kept of it in 20 ns, and 200 where its
    library is asked.
 
+   From the device a kernel puts the arrays in a row, in pinned memory if there is room. The obvious way has it in memory of the device
+   first, from which the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone.
+   That the kernel tells of each tile which it has written, so that threads copy that meanwhile, gains nothing: 1.3 to 2.1 MiB take 132
+   to 136 us, and 118 to 133 where they wait for all of it.
+
    xferlib/_transfer/many.py has the policy: which arrays travel together, and their places. */
 
 #include "replay.h"
@@ -192,7 +197,7 @@ enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
     ENQUEUED_MOST = 64 << 10,
-    WRITTEN_MOST = LOOPED_FROM,
+    WRITTEN_MOST = 8 << 20,
     SMALL_NBYTES = 64 << 10
 };
 enum { THREADS = 256 };
@@ -251,10 +256,46 @@ static void pack(char *memory, const Part *parts, Py_ssize_t count)
         memcpy(memory + parts[i].place, parts[i].host, (size_t)parts[i].nbytes);
 }
 
-/* Send arrays in a row: whether that is done. Few bytes are read by the driver before its call returns, also while the stream is busy.
-   More pass through pinned memory, of threads that spin in a loop, or of this one, which must be free again: that is for an idle stream.
-   `is_read`: a copy reads the thread's pinned memory until read_all() returns; the caller cuts the device's memory meanwhile. */
-static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t count, size_t nbytes, int *is_read)
+/* New arrays for those of a form that travel, in their order: a list of them, and their addresses. */
+static PyObject *make_apart(const call *c, const kept_form *f, Py_ssize_t members, word *addresses)
+{
+    PyObject *made = PyList_New(members);
+    for (Py_ssize_t i = 0; made && i < f->count; ++i) {
+        const kept_leaf *k = &f->leaves[i];
+        description d = {.axes = k->axes, .element = k->element, .count = 1, .is_c = 1};
+        PyObject *array;
+        if (k->part < 0)
+            continue;
+        for (int axis = 0; axis < k->axes; ++axis)
+            d.count *= d.extents[axis] = k->extents[axis];
+        d.nbytes = d.count * replay.elements[k->element].itemsize;
+        array = xf_make_on(c->e, &c->on, &d, 0, &addresses[k->part]);
+        if (!array || !addresses[k->part] || PyList_SetItem(made, k->part, array)) {
+            if (!addresses[k->part])
+                Py_XDECREF(array);
+            Py_CLEAR(made);
+        }
+    }
+    return made;
+}
+
+/* Enqueue the copy of a row, or of each of its arrays, to memory of its own. */
+static int enqueue_row(const call *c, const char *memory, word device, const word *apart, const Part *parts, Py_ssize_t count,
+                       size_t nbytes)
+{
+    int error = 0;
+    if (!apart)
+        return c->e->enqueue(device, (word)(uintptr_t)memory, nbytes, c->on.handle);
+    for (Py_ssize_t i = 0; i < count && !error; ++i)
+        error = c->e->enqueue(apart[i], (word)(uintptr_t)memory + (word)parts[i].place, (size_t)parts[i].nbytes, c->on.handle);
+    return error;
+}
+
+/* Send arrays in a row, to one memory on the device, or each to its own `apart`: whether that is done. Few bytes are read by the driver
+   before its call returns, also while the stream is busy. More pass through pinned memory, of threads that spin in a loop, or of this one,
+   which must be free again: that is for an idle stream. `is_read`: a copy may read the thread's pinned memory until read_all() returns; the
+   caller cuts the device's memory meanwhile. */
+static int send_packed(const call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int *is_read)
 {
     device_entry *e = c->e;
     void *stream = c->on.handle;
@@ -268,11 +309,11 @@ static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t
         if (!memory)
             return 0;
         pack(memory, parts, count);
-        WITHOUT_GIL(error = e->enqueue(device, (word)(uintptr_t)memory, nbytes, stream));
+        WITHOUT_GIL(error = enqueue_row(c, memory, device, apart, parts, count, nbytes));
         free(memory);
         return !error;
     }
-    if (nbytes > LOOPED_FROM && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
+    if (nbytes > LOOPED_FROM && !apart && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
         return 1;
     if (nbytes <= PACKED_MOST && !PyErr_Occurred() && xf_is_idle(e, stream))
         scratch = xf_scratch(e, nbytes, 1);
@@ -280,9 +321,9 @@ static int send_packed(const call *c, word device, const Part *parts, Py_ssize_t
         return 0;
     Py_BEGIN_ALLOW_THREADS
     pack((char *)(uintptr_t)scratch, parts, count);
-    error = e->enqueue(device, scratch, nbytes, stream);
+    error = enqueue_row(c, (char *)(uintptr_t)scratch, device, apart, parts, count, nbytes);
     Py_END_ALLOW_THREADS
-    *is_read = !error;
+    *is_read = !error || apart;
     xf_keep_scratch(*is_read);
     return !error;
 }
@@ -337,7 +378,7 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     for (Py_ssize_t i = 0; made && i < PyList_Size(leaves); ++i) {
         PyObject *array = Py_NewRef(PyList_GetItem(leaves, i)), *sent = NULL;
         if (is_of(array, replay.ndarray) && xf_is_lent(array))
-            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0);
+            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0, NULL);
         if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
             Py_CLEAR(made);
         Py_XDECREF(sent);
@@ -388,7 +429,8 @@ static PyObject *send_all_lent(const call *c)
 }
 
 /* (tree, types of arrays, types of other leaves, device or None, backend or None, dict of devices to lists of (form, bytes, function
-   that cuts memory of the device)) -> the tree on the device; None, and nothing done, where Python is to do it. */
+   that cuts memory of the device, whether each array has memory of its own there)) -> the tree on the device; None, and nothing done,
+   where Python is to do it. */
 PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     call c = {0};
@@ -396,7 +438,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     const kept_form *f = NULL;
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
-    word address = 0;
+    word address = 0, *addresses = NULL;
     int is_ready, is_read = 0;
     (void)module;
     if (count != 6 || !PyDict_Check(given[5]))
@@ -408,10 +450,16 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
         kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
     if (kept && f && f->is_host)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
-    if (nbytes > 0 && replay.byte >= 0) {
+    if (nbytes > 0 && PyTuple_GetItem(kept, 3) == Py_True) {
+        if ((addresses = calloc((size_t)members, sizeof *addresses)) && (memory = make_apart(&c, f, members, addresses)) &&
+            send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, &is_read))
+            made = rebuilt(given[0], with(f, c.leaves, memory));
+        if (is_read && !read_all(&c))
+            Py_CLEAR(made);
+    } else if (nbytes > 0 && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
         memory = xf_make_on(c.e, &c.on, &d, 0, &address);
-        if (address && send_packed(&c, address, parts, members, (size_t)nbytes, &is_read))
+        if (address && send_packed(&c, address, NULL, parts, members, (size_t)nbytes, &is_read))
             views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
         if (views && PyList_Check(views))
             made = rebuilt(given[0], with(f, c.leaves, views));
@@ -420,6 +468,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     } else if (is_ready && !kept && !PyErr_Occurred() && are_lent(c.leaves, given[2])) {
         made = rebuilt(given[0], send_all_lent(&c));
     }
+    free(addresses);
     free(parts);
     Py_XDECREF(views);
     Py_XDECREF(memory);
@@ -428,43 +477,78 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return made ? made : left_to_python();
 }
 
-/* Put arrays in a row at `to` by a kernel, which reads a table of them: whether it is enqueued. */
-static int gather(const call *c, word table, word to, Py_ssize_t members, PyObject *kept)
+/* What a kernel needs to put arrays in a row, in the thread's pinned memory: the arrays, and the numbers of the first of each tile. */
+typedef struct {
+    char *memory;
+    const Part *parts;
+    const char *starts;
+    size_t parts_nbytes, starts_nbytes;
+    unsigned long long kernel;
+} row_table;
+
+/* The table of a form, and the bytes that it takes; 0 with an error set. */
+static size_t size_table(row_table *t, const Part *parts, Py_ssize_t members, PyObject *kept)
 {
-    unsigned long long kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
-    int64_t shares = PyLong_AsLongLong(PyTuple_GetItem(kept, 3));
-    void *arguments[] = {&to, &table, &shares};
-    int error;
-    if (PyErr_Occurred())
+    char *starts = NULL;
+    Py_ssize_t length = 0;
+    *t = (row_table){.parts = parts, .parts_nbytes = (size_t)members * sizeof *parts};
+    t->kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 3), &starts, &length))
         return 0;
-    WITHOUT_GIL(error = c->e->launch((void *)(uintptr_t)kernel, (unsigned)(members * shares), 1, 1, THREADS, 1, 1, 0, c->on.handle,
-                                     arguments, NULL));
+    t->starts = starts;
+    t->starts_nbytes = (size_t)length;
+    return (t->parts_nbytes + t->starts_nbytes + 63) / 64 * 64;
+}
+
+/* Put arrays in a row at `to` by a kernel: whether it is enqueued. */
+static int gather(const call *c, const row_table *t, word to)
+{
+    word table = (word)(uintptr_t)t->memory, starts = table + t->parts_nbytes;
+    void *arguments[] = {&to, &table, &starts};
+    unsigned tiles = (unsigned)(t->starts_nbytes / sizeof(int64_t) - 1);
+    int error;
+    memcpy(t->memory, t->parts, t->parts_nbytes);
+    memcpy(t->memory + t->parts_nbytes, t->starts, t->starts_nbytes);
+    WITHOUT_GIL(error = c->e->launch((void *)(uintptr_t)t->kernel, tiles, 1, 1, THREADS, 1, 1, 0, c->on.handle, arguments, NULL));
     return !error;
 }
 
-/* Bring arrays to `array`, bytes on the host: whether they are there. The kernel writes few bytes by itself to `passed`, pinned memory;
-   the link carries more at full speed from memory of the device, as one array. */
-static int fetch(const call *c, word table, const Part *parts, Py_ssize_t members, word passed, PyObject *array, const description *d,
-                 int is_fresh, PyObject *kept)
+/* Wait for the stream, and copy a row on from pinned memory that it has passed: whether that is done. */
+static int take(const call *c, char *to, char *passed, int64_t nbytes)
+{
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = c->e->wait(c->on.handle);
+    if (!error)
+        replay.copy(NULL, passed, to, nbytes, 1, replay.helper_nbytes, replay.helpers, replay.most_threads, replay.spin_ns);
+    Py_END_ALLOW_THREADS
+    return !error;
+}
+
+/* Bring arrays to `array`, bytes on the host: whether they are there. The kernel writes a row by itself to `written`, pinned memory, which
+   is the array's or passes it on; the link carries more from memory of the device, as one array, while threads copy. */
+static int fetch(const call *c, const row_table *t, char *written, PyObject *array, const description *d, int is_fresh)
 {
     device_copy crossing = {.e = c->e, .on = &c->on, .host = d, .element = d->element, .is_fresh = is_fresh};
     PyObject *between = NULL;
-    word to = passed;
+    word to = (word)(uintptr_t)written;
     int error, is_there = 0;
     way w;
-    if (!passed) {
+    if (!written) {
         between = xf_make_on(c->e, &c->on, d, 1, &crossing.device);
         to = crossing.device;
     }
-    if (!to || (!passed && (!xf_find_way(&crossing, &w) || w.kernel))) {
+    if (!to || (!written && (!xf_find_way(&crossing, &w) || w.kernel))) {
         Py_XDECREF(between);
         return 0;
     }
-    memcpy((void *)(uintptr_t)table, parts, (size_t)members * sizeof *parts); /* last: a call of Python's may use that memory */
-    xf_keep_scratch(1);
-    if (gather(c, table, to, members, kept)) {
-        is_there = passed || xf_run_way(&crossing, &w, array, 0);
-        if (passed || !is_there) { /* what is enqueued must be over before its memory is given up */
+    xf_keep_scratch(1); /* before the table is written: a call of Python's may use that memory until here */
+    if (gather(c, t, to)) {
+        if (!written)
+            is_there = xf_run_way(&crossing, &w, array, 0);
+        else
+            is_there = written == d->data || take(c, d->data, written, d->nbytes);
+        if (written == d->data || !is_there) { /* what is enqueued must be over before its memory is given up */
             WITHOUT_GIL(error = c->e->wait(c->on.handle));
             is_there = is_there && !error;
         }
@@ -472,6 +556,14 @@ static int fetch(const call *c, word table, const Part *parts, Py_ssize_t member
     xf_keep_scratch(0);
     Py_XDECREF(between);
     return is_there;
+}
+
+/* Wake threads that sleep, while this one makes ready what they are to copy. */
+static void rouse(const device_entry *e, Py_ssize_t nbytes)
+{
+    long long most = replay.helper_nbytes > 0 ? nbytes / replay.helper_nbytes : 0;
+    if (e->rouse && most > 0)
+        e->rouse(most < replay.helpers ? most : replay.helpers, replay.spin_ns);
 }
 
 /* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: see send_lent().
@@ -504,7 +596,8 @@ static device_entry *device_of_first(PyObject *leaves)
     return e;
 }
 
-/* (tree, types of arrays, types of other leaves, whether to pinned memory, dict of devices to lists of (form, bytes, kernel, shares))
+/* (tree, types of arrays, types of other leaves, whether to pinned memory, dict of devices to lists of (form, bytes, kernel, numbers of each
+   tile's first array))
    -> the tree on the host; None where Python is to do it. */
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
@@ -513,8 +606,8 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     const kept_form *f = NULL;
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
-    word scratch = 0;
-    size_t table;
+    row_table t = {0};
+    size_t table = 0, room;
     int is_pinned, is_written;
     (void)module;
     if (count != 5 || !PyDict_Check(given[4]))
@@ -523,26 +616,29 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (take_apart(given[0], given[1], given[2], &c) && (c.e = device_of_first(c.leaves)) && c.e->kind == ON_CUDA && c.e->launch &&
         c.e->wait && c.e->fetch_later && xf_is_current(c.e, &c.on))
         kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &f, &members);
-    if (kept && f && !f->is_host && f->index == c.e->index)
+    if (kept && f && !f->is_host && f->index == c.e->index && (table = size_table(&t, parts, members, kept)))
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
-    table = ((size_t)members * sizeof *parts + 63) / 64 * 64;
     is_written = nbytes <= WRITTEN_MOST;
-    if (nbytes > 0 && replay.byte >= 0)
-        scratch = xf_scratch(c.e, table + (is_written && !is_pinned ? (size_t)nbytes : 0), 0);
-    if (scratch) {
+    if (nbytes > LOOPED_FROM && !is_pinned)
+        rouse(c.e, nbytes);
+    if (nbytes > 0 && replay.byte >= 0) {
+        room = table + (is_written && !is_pinned ? (size_t)nbytes : 0);
+        t.memory = (char *)(uintptr_t)xf_scratch(c.e, room, 0);
+        if (!t.memory && room > table && !PyErr_Occurred()) { /* the row does not pass there */
+            is_written = 0;
+            t.memory = (char *)(uintptr_t)xf_scratch(c.e, table, 0);
+        }
+    }
+    if (nbytes > 0 && replay.byte >= 0 && t.memory) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
         int is_fresh = 0;
         array = is_pinned ? xf_make_pinned(c.e, &d) : xf_make_host_result(&d, PACKED_MOST, &is_fresh);
         if (array && (!is_pinned || ((const ndarray *)array)->base)) { /* else the pool is full */
-            word passed = is_pinned ? (word)(uintptr_t)((const ndarray *)array)->data : scratch + table;
             d.data = ((const ndarray *)array)->data;
             d.kind = ON_CPU;
             d.is_pinned = is_pinned;
-            if (fetch(&c, scratch, parts, members, is_written ? passed : 0, array, &d, is_fresh, kept)) {
-                if (is_written && !is_pinned)
-                    memcpy(d.data, (const void *)(uintptr_t)passed, (size_t)nbytes);
+            if (fetch(&c, &t, !is_written ? NULL : is_pinned ? d.data : t.memory + table, array, &d, is_fresh))
                 made = rebuilt(given[0], xf_cut_form(NULL, (PyObject *[]){PyTuple_GetItem(kept, 0), c.leaves, array}, 3));
-            }
         }
     }
     free(parts);

@@ -32,6 +32,7 @@ static struct {
     int64_t each_way;   /* how many of the pool there may be of either, where the other is not at work */
     int64_t most;       /* threads of the pool that there may be */
     int64_t threads, idle;
+    int64_t roused, rouse_ns; /* threads that are to spin, which sleep now, and how long */
     int is_prepared;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wanted = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
 
@@ -41,7 +42,7 @@ static void forget_threads(void) {
     pthread_cond_init(&pool.wanted, NULL);
     pthread_cond_init(&pool.left, NULL);
     pool.first = pool.all = NULL;
-    pool.tickets = pool.watching = pool.threads = pool.idle = pool.working[0] = pool.working[1] = 0;
+    pool.tickets = pool.watching = pool.threads = pool.idle = pool.roused = pool.working[0] = pool.working[1] = 0;
     at_work[0] = at_work[1] = 0;
 }
 
@@ -148,7 +149,7 @@ static void watch(int64_t spin_ns) {
 
 /* Wake threads for the tickets there are, with the pool's lock held; those that spin see them by themselves. */
 static void wake(void) {
-    int64_t asleep = least(pool.tickets - pool.watching, WOKEN_AT_ONCE);
+    int64_t asleep = least(most(pool.tickets - pool.watching, 0) + pool.roused, WOKEN_AT_ONCE);
     for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
 }
 
@@ -162,6 +163,11 @@ static void *live(void *number) {
             if (spin_ns && pool.tickets == 0) watch(spin_ns);
             else pthread_cond_wait(&pool.wanted, &pool.lock);
             spin_ns = 0;
+            if (pool.roused > 0) {
+                pool.roused--;
+                spin_ns = pool.rouse_ns;
+                wake();
+            }
         }
         spin_ns = staging->spin_ns;
         int way = way_of(staging);
@@ -212,6 +218,7 @@ void call_helpers(Staging *staging, int64_t count) {
         if (staging->wanted == 0) enlist(staging);
         staging->wanted += more;
         staging->called += more;
+        pool.roused = 0; /* these are what they were roused for */
         tickets(more);
         while (pool.idle < pool.tickets && pool.threads < pool.most && start());
         wake();
@@ -270,4 +277,17 @@ int64_t free_cores(void) {
         __atomic_store_n(&until_ns, now + KEPT_NS, __ATOMIC_RELEASE);
     }
     return __atomic_load_n(&kept, __ATOMIC_RELAXED);
+}
+
+/* Wake up to `count` of the helpers that there are, for a transfer that begins in some microseconds: they spin for it, and it is cut as
+   one of a loop. */
+EXPORT void xf_rouse(int64_t count, int64_t spin_ns) {
+    if (spin_ns <= 0 || __atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count || xf_is_crowded()) return;
+    int64_t cores = free_cores();
+    pthread_mutex_lock(&pool.lock);
+    pool.roused = most(least(least(count, cores), pool.idle) - pool.watching, 0);
+    pool.rouse_ns = spin_ns;
+    wake();
+    pthread_mutex_unlock(&pool.lock);
+    begin_loop();
 }

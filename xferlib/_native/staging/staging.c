@@ -317,6 +317,11 @@ int run_pieces(Staging *staging, int64_t count, int64_t number) {
 
 /* --- the life of a transfer */
 
+/* Let the next transfer be one of a loop, for which threads spin. */
+void begin_loop(void) {
+    __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
+}
+
 /* The transfer and its regions are freed; chunks of one that failed are given back, or lost with `is_lost`. Returns how
    many were lost. Only after xf_end(). */
 EXPORT int64_t xf_close(Staging *staging, int is_lost) {
@@ -459,7 +464,7 @@ EXPORT int64_t xf_end(Staging *staging) {
     pthread_cond_broadcast(&staging->changed);
     pthread_mutex_unlock(&staging->lock);
     unlist_transfer(staging);
-    __atomic_store_n(&last_ns, now_ns(), __ATOMIC_RELAXED);
+    begin_loop();
     pthread_mutex_lock(&staging->lock);
     if (setup->is_marked && staging->sent && !staging->is_ended && !staging->error) /* it was ended or closed late */
         staging->error = setup->record(setup->after_last, setup->stream);

@@ -114,6 +114,7 @@ static inline int64_t work_of(const Region *region) {
 /* --- of staging.c */
 
 int run_pieces(Staging *staging, int64_t count, int64_t number);
+void begin_loop(void);
 void move_part(int is_upward, int is_streamed, const Layout *layout, char *host, char *pinned, int64_t offset, int64_t nbytes);
 EXPORT Staging *xf_open(const Setup *setup);
 EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more);

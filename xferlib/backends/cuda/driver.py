@@ -119,6 +119,7 @@ STAGING = {
     "copy": _address("cuMemcpyAsync"),
     "record": _address("cuEventRecord"),
     "wait": _address("cuEventSynchronize"),
+    "query": _address("cuEventQuery"),
     "order": _address("cuStreamWaitEvent"),
     "enter": _address("cuCtxSetCurrent"),
 }

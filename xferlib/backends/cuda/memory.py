@@ -175,7 +175,7 @@ class DeviceAddress(int):
         return self
 
     @classmethod
-    def of(cls, memory: GraphMemory, backend: MemoryOwner, stream: RawStream) -> DeviceAddress:
+    def of(cls, memory: GraphMemory | PoolMemory, backend: MemoryOwner, stream: RawStream) -> DeviceAddress:
         """That of memory which a guard keeps."""
         self = cls(memory.pointer)
         self.stream, self.device, self._guard = stream, stream.device, Guard(backend, memory, stream)

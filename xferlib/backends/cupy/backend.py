@@ -200,6 +200,10 @@ class CupyBackend(CudaBackend):
         return cupy.cuda.get_current_stream(device.index)
 
     def _use(self, stream: RawStream) -> None:
+        self._switch(stream)()
+
+    def _switch(self, stream: RawStream) -> Callable[[], Any]:
         if stream.native is None:
             stream.native = cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
-        stream.native.use()
+        use: Callable[[], Any] = stream.native.use
+        return use

@@ -21,7 +21,9 @@ import cupy as _cupy
 import numpy as _numpy  # noqa: ICN001 - every plain name here is one of the namespace
 
 from xferlib._core import registry as _namespaces
+from xferlib._core.arrays import ask_finfo as _ask_finfo
 from xferlib._core.device import Device as _Device
+from xferlib._core.dtypes import ask_isdtype as _ask_isdtype
 from xferlib.errors import ArgumentError as _ArgumentError
 from xferlib.errors import DeviceNotFoundError as _DeviceNotFoundError
 from xferlib.errors import quote as _shown
@@ -162,6 +164,19 @@ def astype(x: _Any, dtype: _Any, /, *, copy: bool = True, device: _Any = None) -
     """The array in another dtype, on the device that is named; itself if nothing changes and ``copy`` is False."""
     with _inside(device, like=x) as index:
         return x.astype(dtype, copy=copy or index != x.data.device_id)
+
+
+# --- dtypes, of which those of ml_dtypes are none for CuPy
+
+
+def isdtype(dtype: _Any, kind: _Any) -> bool:
+    """Whether a dtype is another one, or of a kind of the Array API, or of one of several in a tuple."""
+    return _ask_isdtype(dtype, kind, _compat.isdtype)
+
+
+def finfo(type: _Any, /) -> _Any:  # noqa: A002 - the Array API's name
+    """Limits of a floating dtype, or of an array's."""
+    return _ask_finfo(type, _cupy.finfo)
 
 
 # --- functions of arrays

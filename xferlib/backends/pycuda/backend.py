@@ -30,7 +30,7 @@ from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver
 from xferlib.backends.cuda.backend import CudaBackend, Made
 from xferlib.backends.cuda.libraries import Blas, load_binding
-from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory, PoolMemory
 from xferlib.errors import StreamError, quote
 
 # The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
@@ -401,7 +401,10 @@ class PycudaBackend(CudaBackend):
             return over(shape, strides, dtype, None, device)  # no address tells the device
         if stream.capture is None:
             pool = self._pools.get(device.index) or self._pool(device)
-            memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
+            if stream.handle:  # its guard is made with it: to be set later it would have to put off Ctrl-C
+                memory = DeviceAddress.of(PoolMemory(pool.allocate(nbytes, stream), stream), self, stream)
+            else:
+                memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
         else:
             graph_memory = GraphMemory(nbytes, device)
             stream.capture.keep(graph_memory)

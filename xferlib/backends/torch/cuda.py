@@ -27,6 +27,8 @@ from xferlib.backends.torch.backend import Tensors, TorchCpu
 # Private, but 0.06 us where torch.cuda.current_stream() takes 3.0 (on an H200's host); the public call is the fallback.
 _raw_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
+# Private, but what torch.cuda.set_stream calls, in Python, in which Ctrl-C may strike; that is the fallback.
+_set_stream: Callable[..., None] | None = getattr(torch._C, "_cuda_setStream", None)
 
 _new_tensor = tensors.maker("cuda")  # on the current device
 
@@ -163,6 +165,8 @@ class TorchCuda(Tensors, CudaBackend):
     def subarrays(self, slab: Array, runs: Iterable[Run]) -> list[torch.Tensor]:
         return tensors.make_cutter(runs)(slab)
 
+    cuts_late = True
+
     def cutter(self, runs: Sequence[Run]) -> Callable[[Array], list[torch.Tensor]]:
         return tensors.make_cutter(runs)
 
@@ -198,6 +202,14 @@ class TorchCuda(Tensors, CudaBackend):
 
     def _use(self, stream: RawStream) -> None:
         torch.cuda.set_stream(self._native(stream))
+
+    def _switch(self, stream: RawStream) -> Callable[[], Any]:
+        if _set_stream is None:
+            return super()._switch(stream)
+        native = self._native(stream)
+        return functools.partial(
+            _set_stream, stream_id=native.stream_id, device_index=native.device_index, device_type=native.device_type
+        )
 
     def _native(self, stream: RawStream) -> torch.cuda.Stream:
         if stream.native is None:

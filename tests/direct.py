@@ -1,0 +1,196 @@
+"""A library whose copies C makes by itself, as those of CUDA's libraries: `FakeBackend` with functions of a driver.
+
+Its device is ``delayed:cuda:0``. Its streams run late, as the fake's: what C gives up too early is found by its bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.fake import FakeArray, FakeBackend, _bytes, _stream
+from xferlib.backends.base import Device, DirectCopies, PlainArrays, RawStream, make_device
+from xferlib.sim.timing import Lane
+
+_CONTEXT, _GATHER, _PINNED, TILE = 0x1000, 0x2000, 1, 16 << 10
+_FAILURE = 999
+_WORD, _POINTER = ctypes.c_uint64, ctypes.c_void_p
+_INT, _UNSIGNED = ctypes.c_int, ctypes.c_uint
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "send": (_WORD, _WORD, ctypes.c_size_t),
+    "fetch": (_WORD, _WORD, ctypes.c_size_t),
+    "enqueue": (_WORD, _WORD, ctypes.c_size_t, _POINTER),
+    "fetch_later": (_WORD, _WORD, ctypes.c_size_t, _POINTER),
+    "current": (ctypes.POINTER(_WORD),),
+    "query": (_POINTER,),
+    "wait": (_POINTER,),
+    "is_captured": (_POINTER, ctypes.POINTER(_INT)),
+    "attribute": (ctypes.POINTER(_UNSIGNED), _UNSIGNED, _WORD),
+    "launch": (_POINTER, *[_UNSIGNED] * 7, _POINTER, ctypes.POINTER(_POINTER), _POINTER),
+}
+"""Of the driver's functions."""
+
+
+class DirectArray(FakeArray):
+    """An array of this library."""
+
+
+class _Piece(ctypes.Structure):
+    _fields_ = (("start", _WORD), ("offset", _WORD), ("nbytes", _WORD), ("unused", _WORD))
+
+
+class DirectBackend(FakeBackend):
+    """One device, ``delayed:cuda:0``.
+
+    Attributes:
+        calls: The names of the driver's functions that C has called.
+        failing_calls: Names of functions that fail.
+        sources: Of the kernels that were compiled.
+    """
+
+    name = "delayed"
+    array_class = DirectArray
+    array_types = (f"{__name__}.DirectArray",)
+    pinned_domain = "delayed"
+    plain_arrays = PlainArrays(DirectArray)
+    cuts_late = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._devices = (make_device(self.name, "cuda", 0),)
+        (device,) = self._devices
+        self._staging = {device: next(iter(self._staging.values()))}
+        self._default = {device: next(iter(self._default.values()))}
+        self._default[device].device = device
+        self._staging = {device: type(self._staging[device])(self, device)}
+        self.calls: list[str] = []
+        self.failing_calls: set[str] = set()
+        self.sources: list[str] = []
+        self._functions: dict[str, Any] = {}
+        for name, kinds in _SIGNATURES.items():
+            self._functions[name] = ctypes.CFUNCTYPE(_INT, *kinds)(self._guard(name, getattr(self, f"_{name}")))
+
+    def _guard(self, name: str, function: Callable[..., int | None]) -> Callable[..., int]:
+        def run(*given: Any) -> int:
+            self.calls.append(name)
+            if name in self.failing_calls:
+                return _FAILURE
+            try:
+                return function(*given) or 0
+            except BaseException as error:
+                self.machine.violations = [*self.machine.violations, f"{name}: {error!r}"]
+                return _FAILURE
+
+        return run
+
+    def direct(self, device: Device) -> DirectCopies | None:
+        address: dict[str, Any] = {
+            name: ctypes.cast(each, _POINTER).value or 0 for name, each in self._functions.items()
+        }
+        return DirectCopies(
+            **address, context=_CONTEXT, pointer=lambda array: array.pointer, is_current=None,
+            empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self.stream_wrap(0, device)),
+            stream=lambda: self.stream_current(device).handle,
+        )  # fmt: skip
+
+    # --- the driver's functions, whose streams are handles
+
+    def _on(self, handle: int | None) -> RawStream:
+        return self.stream_wrap(handle or 0, self._devices[0])
+
+    def _enqueue(self, dst: int, src: int, nbytes: int, handle: int | None) -> None:
+        if self.is_pinned(src):
+            self.copy(dst, src, nbytes, stream=self._on(handle))
+        else:
+            self.copy_to_device(dst, src, nbytes, stream=self._on(handle))
+
+    def _fetch_later(self, dst: int, src: int, nbytes: int, handle: int | None) -> None:
+        if self.is_pinned(dst):
+            self.copy(dst, src, nbytes, stream=self._on(handle))
+        else:
+            self.copy_to_host(dst, src, nbytes, stream=self._on(handle))
+
+    def _send(self, dst: int, src: int, nbytes: int) -> None:
+        self._enqueue(dst, src, nbytes, 0)
+        self._wait(0)
+
+    def _fetch(self, dst: int, src: int, nbytes: int) -> None:
+        self._fetch_later(dst, src, nbytes, 0)
+        self._wait(0)
+
+    def _current(self, context: Any) -> None:
+        context[0] = _CONTEXT
+
+    def _query(self, handle: int | None) -> int:
+        return 0 if self.stream_done(self._on(handle)) else 600
+
+    def _wait(self, handle: int | None) -> None:
+        self.stream_synchronize(self._on(handle))
+
+    def _is_captured(self, handle: int | None, status: Any) -> None:
+        status[0] = 0
+
+    def _attribute(self, answer: Any, name: int, pointer: int) -> int:
+        answer[0] = _PINNED
+        return 0 if self.is_pinned(pointer) else 1
+
+    def _launch(self, kernel: int, blocks: int, *rest: Any) -> None:
+        *_, handle, arguments, _extra = rest
+        assert kernel == _GATHER
+        dst, table, starts = (_WORD.from_address(arguments[number]).value for number in range(3))
+        self._enqueue_gather(dst, table, starts, blocks, self._on(handle))
+
+    # --- the kernel that puts arrays in a row
+
+    def compile(self, source: str, *, device: Device, options: Any = (), names: Any = ()) -> Any:
+        self.sources.append(source)
+        return super().compile(source, device=device, options=options, names=names)
+
+    def load(self, cubin: bytes, *, name: str, device: Device) -> Any:
+        if name == "gather_tiles":
+            return SimpleNamespace(handle=_GATHER, kernel=None)
+        return super().load(cubin, name=name, device=device)
+
+    def launch(
+        self, kernel: Any, grid: Any, block: Any, params: int, *, stream: RawStream, shared_nbytes: int = 0
+    ) -> None:
+        if kernel.kernel is not None:
+            super().launch(kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes)
+            return
+        dst, table, starts = (_WORD.from_address(_WORD.from_address(params + 8 * at).value).value for at in range(3))
+        self._enqueue_gather(dst, table, starts, grid[0], stream)
+
+    def _enqueue_gather(self, dst: int, table: int, starts: int, tiles: int, stream: RawStream) -> None:
+        machine, on = self.machine, _stream(stream)
+        numbers = np.frombuffer(_bytes(machine.real(starts), 8 * (tiles + 1)), np.int64)
+        count = int(numbers[-1]) + 1
+
+        def read() -> list[tuple[int, int, int]]:
+            there = _bytes(machine.real(table), count * ctypes.sizeof(_Piece)).tobytes()
+            return [(each.start, each.offset, each.nbytes) for each in (_Piece * count).from_buffer_copy(there)]
+
+        pieces, firsts = read(), numbers.tolist()
+
+        def run() -> None:
+            assert (read(), numbers.tolist()) == (pieces, firsts), (
+                "the table was written while the kernel might read it"
+            )
+            for tile in range(tiles):
+                begin, end = tile * TILE, (tile + 1) * TILE
+                for start, offset, nbytes in pieces[firsts[tile] : firsts[tile + 1] + 1]:
+                    low, high = max(offset, begin), min(offset + nbytes, end)
+                    if low < high:
+                        there = _bytes(machine.real(start) + low - offset, high - low)
+                        _bytes(machine.real(dst) + low, high - low)[:] = there
+
+        with machine.lock:
+            reads = [machine.span(start, nbytes, "gather", on) for start, _, nbytes in pieces]
+            end = max(offset + nbytes for _, offset, nbytes in pieces)
+            writes = [machine.span(dst, -(-end // 64) * 64, "gather", on)]  # with the gaps, which are copied on
+            reads += [machine.span(table, count * ctypes.sizeof(_Piece), "gather", on)]
+            reads += [machine.span(starts, 8 * (tiles + 1), "gather", on)]
+            machine.enqueue(on, "gather", run, reads=tuple(reads), writes=tuple(writes), lane=Lane.D2D)

@@ -1,0 +1,158 @@
+"""Trees of a form that is known, in one call of C for a library of CUDA's kind: bits, streams, failures."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xferlib as xl
+from tests.conftest import refuse_violations
+from tests.direct import TILE, DirectBackend
+from tests.kernels.targets import need_nvrtc
+from xferlib.testing import assert_same_bits, fresh_registry, in_flight_count, lent_chunks, native
+from xferlib.testing.strategies import bits_of
+from xferlib.testing.tools import load_backend
+
+HERE = "delayed:cuda:0"
+pytestmark = pytest.mark.skipif(not native().is_on, reason=native().why_no_staging or "native=off")
+DTYPES = ("float32", "float64", "uint8", "bool", "int16", "complex128", "float16", "int64")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def backend() -> Iterator[Any]:
+    with fresh_registry(delayed=DirectBackend):
+        yield load_backend("delayed")
+
+
+@pytest.fixture(autouse=True)
+def _is_clean(backend: Any) -> Iterator[None]:
+    backend.calls.clear()
+    yield
+    backend.failing_calls.clear()
+    refuse_violations(backend.machine)
+    assert lent_chunks() == 0
+
+
+@st.composite
+def forms(draw: st.DrawFn) -> list[tuple[tuple[int, ...], str, bool]]:
+    """Shapes and dtypes of leaves, and whether each is pinned: few or many, of some bytes up to some hundred KiB."""
+    largest = draw(st.sampled_from((4, 300, 20_000, 400_000)))
+    shape = st.one_of(
+        st.tuples(st.integers(0, largest)),
+        st.just(()),
+        st.tuples(st.integers(1, 7), st.integers(1, max(largest // 7, 1))),
+    )
+    return draw(st.lists(st.tuples(shape, st.sampled_from(DTYPES), st.booleans()), min_size=2, max_size=12))
+
+
+def make_tree(form: list[tuple[tuple[int, ...], str, bool]], seed: int) -> list[Any]:
+    """Leaves of that form with bits of their own, and one that is no array."""
+    leaves: list[Any] = []
+    for number, (shape, dtype, is_pinned) in enumerate(form):
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        leaf = np.asarray(bits_of(nbytes, np.dtype(dtype), seed=seed + number)).reshape(shape)
+        leaves.append(xl.pinned_array(leaf, backend="delayed") if is_pinned else leaf)
+    return [*leaves, "text"]
+
+
+def stay(backend: Any, stream: str) -> Any:
+    return contextlib.nullcontext() if stream == "default" else xl.Stream(HERE)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(form=forms(), stream=st.sampled_from(("default", "current")), is_pinned=st.booleans(), tied=st.booleans())
+def test_bits_of_trees_of_one_form(backend: Any, form: Any, stream: str, is_pinned: bool, tied: bool) -> None:
+    with stay(backend, stream):
+        for seed in (1, 1000, 2000):
+            tree = make_tree(form, seed)
+            expected = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in tree]
+            if tied:
+                tree, expected = [*tree, tree[0]], [*expected, expected[0]]
+            there = xl.tree.to_device(tree, device=HERE)
+            for leaf in tree:  # they have been read
+                if isinstance(leaf, np.ndarray):
+                    leaf.reshape(-1).view(np.uint8)[:] = 77
+            found = xl.tree.to_host(there, pinned=is_pinned)
+            assert found[len(form)] == "text"
+            assert not tied or found[-1] is found[0]
+            for one, other in zip(found, expected, strict=True):
+                assert isinstance(one, str) or (one.shape == other.shape and one.dtype == other.dtype)
+                assert isinstance(one, str) or one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 5), (40_000, 9), (300, 200_000, 17), (5,) * 40, (70_000,) * 30])
+@pytest.mark.parametrize("call", ["enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"])
+def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
+    backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str
+) -> None:
+    tree = {str(number): np.arange(size, dtype=np.float32) + number for number, size in enumerate(sizes)}
+    before = in_flight_count()
+    for _ in range(2):
+        there = xl.tree.to_device(tree, device=HERE)
+        xl.tree.to_host(there, pinned=is_pinned)
+    backend.failing_calls.add(call)
+    again = xl.tree.to_device(tree, device=HERE)
+    found = xl.tree.to_host(again, pinned=is_pinned)
+    backend.failing_calls.clear()
+    for name, leaf in tree.items():
+        assert_same_bits(found[name], leaf)
+    assert_same_bits(xl.tree.to_host(again)["0"], tree["0"])
+    xl.synchronize(HERE)
+    assert in_flight_count() <= before
+
+
+def test_a_known_form_is_sent_and_fetched_by_c_alone(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_runtime.happens_before", "_core.observe"):
+        monkeypatch.setattr(f"xferlib.{name}.listener", None)  # of the simulator, if an earlier test has used it
+    tree = {"a": np.arange(100, dtype=np.float32), "b": np.arange(20_000), "c": np.ones(7), "d": np.zeros(5)}
+    for _ in range(2):
+        backend.calls.clear()
+        there = xl.tree.to_device(tree, device=HERE)
+        sent = list(backend.calls)
+        backend.calls.clear()
+        found = xl.tree.to_host(there)
+        fetched = list(backend.calls)
+    assert sent.count("enqueue") == 1
+    assert fetched.count("launch") == 1
+    for name, leaf in tree.items():
+        assert_same_bits(found[name], leaf)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    pieces=st.lists(
+        st.tuples(st.one_of(st.integers(1, 90), st.integers(1, 50_000)), st.integers(0, 17)), min_size=1, max_size=300
+    ).filter(lambda some: sum(nbytes for nbytes, _ in some) < 600_000),
+    gap=st.sampled_from((1, 4, 64)), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_the_kernel_puts_pieces_of_any_size_in_a_row(
+    backend: Any, pieces: list[tuple[int, int]], gap: int, seed: int
+) -> None:
+    """Run the kernel's source on a CPU: pieces at any address, at places that are multiples of ``gap``."""
+    need_nvrtc()
+    there = xl.tree.to_device([np.zeros(3), np.zeros(4)], device=HERE)
+    xl.tree.to_host(there)
+    (source,) = {each for each in backend.sources if "gather_tiles" in each}
+    memory = np.asarray(bits_of(sum(nbytes + shift for nbytes, shift in pieces), np.dtype("uint8"), seed=seed))
+    rows, place, start, expected = [], 0, memory.ctypes.data, {}
+    for nbytes, shift in pieces:
+        start += shift
+        rows.append((start, place, nbytes, 0))
+        expected[place] = memory[start - memory.ctypes.data :][:nbytes]
+        start, place = start + nbytes, -(-(place + nbytes) // gap) * gap
+    ends = [offset + nbytes for _, offset, nbytes, _ in rows]
+    tiles = -(-ends[-1] // TILE)
+    starts = [*np.searchsorted(ends, np.arange(tiles) * TILE, "right").tolist(), len(rows) - 1]
+    dst = np.full(ends[-1], 7, np.uint8)
+    kernel = xl.raw_module(source).get_function("gather_tiles")
+    table, firsts = np.array(rows, np.int64), np.array(starts, np.int64)
+    kernel((tiles,), (256,), (dst.view(np.int8), table.ctypes.data, firsts))
+    for offset, piece in expected.items():
+        assert_same_bits(dst[offset : offset + len(piece)], piece)
