@@ -80,7 +80,7 @@ def test_a_sweep_checks_and_times_cases_that_a_seed_repeats(tmp_path: Path, caps
     assert "behind by over 10 %" in out
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     assert found["machine"]["seed"] == 11
-    assert {each["kind"] for each in found["cases"]} == KINDS
+    assert {each["kind"] for each in found["cases"]} - {"namespace"} == KINDS  # that one with PyCUDA alone
     assert {(each["kind"], each["regime"]) for each in found["summaries"]} == set(
         itertools.product(KINDS, ("hot", "cold"))
     )
