@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 import copy
 import gc
@@ -262,6 +263,30 @@ def test_a_loader_without_a_length_is_a_source() -> None:
     stream = type("Stream", (data.IterableDataset,), {"__iter__": lambda _: map(array, range(5))})
     found = xl.prefetch(data.DataLoader(stream(), batch_size=None))
     same([xl.to_host(batch) for batch in found], [array(number) for number in range(5)])
+
+
+def test_items_of_an_iterable_with_a_length_that_refuses_numbers_are_stacked() -> None:
+    def refuse(_: Any, number: int) -> Any:
+        raise NotImplementedError
+
+    methods = {"__iter__": lambda _: map(array, range(5)), "__len__": lambda _: 5, "__getitem__": refuse}
+    found = [xl.to_host(batch) for batch in xl.prefetch(type("Stream", (), methods)(), batch_size=2)]
+    same(found, [np.stack([array(number) for number in part]) for part in ((0, 1), (2, 3), (4,))])
+
+
+def test_a_mapping_that_is_no_tree_is_not_cut_into_its_keys() -> None:
+    class Group(collections.abc.Mapping[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            return array(1)
+
+        def __iter__(self) -> Iterator[str]:
+            return iter("ab")
+
+        def __len__(self) -> int:
+            return 2
+
+    with pytest.raises(xl.errors.XferError, match="there is Group"):
+        xl.prefetch(Group(), batch_size=2)
 
 
 # --- errors

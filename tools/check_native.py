@@ -106,11 +106,21 @@ def watched(compiler: str, arguments: list[str]) -> int:
         done = run(*build, cwd=tree, **settings, CC=instrumented)
         emulator.write_bytes(plain)
         options = "detect_leaks=0:halt_on_error=0:handle_segv=0:allocator_may_return_null=1:verify_asan_link_order=0"
+        watched_by = {
+            "CC": instrumented, "LD_PRELOAD": ":".join(runtimes), "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": f"{options}:log_path={reports}",
+        }  # fmt: skip
+        look = "from xferlib.testing import native; print(native().is_on)"
+        if (
+            done.returncode == 0
+            and "True" not in run(sys.executable, "-c", look, cwd=tree, **settings, **watched_by).stdout
+        ):
+            print("the C parts with the sanitizer do not load")
+            return 1
         if done.returncode == 0:
             done = run(
                 sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, cwd=tree, **settings,
-                CC=instrumented, LD_PRELOAD=":".join(runtimes), PYTHONMALLOC="malloc",
-                ASAN_OPTIONS=f"{options}:log_path={reports}",
+                **watched_by,
             )  # fmt: skip
         print(done.stdout[-2000:], done.stderr[-2000:])
         found = sorted(Path(folder).glob("report.*"))

@@ -7,7 +7,7 @@ import functools
 import operator
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -224,10 +224,11 @@ def make_batches(given: Any, batch_size: Any) -> Any:
         raise ArgumentError(f"prefetch: batch_size={quote(batch_size)} is not a whole number of rows from 1; give one")
     leaves, rebuild = flatten(given, moving="")
     is_leaf = len(leaves) == 1 and leaves[0] is given
-    if isinstance(given, list) or (is_leaf and not has_rows(given) and not isinstance(given, (str, bytes))):
+    if isinstance(given, list) or (is_leaf and not has_rows(given) and not isinstance(given, (str, bytes, Mapping))):
         if isinstance(given, Iterator):
             return stack(given, size)
-        if _is_numbered(given):
+        # An iterable that is no sequence may have a length, and refuse numbers: torch's `IterableDataset` does.
+        if _is_numbered(given) and (isinstance(given, Sequence) or not hasattr(type(given), "__iter__")):
             return NumberedItems(given, size)
         if checks.has(given, "__iter__"):
             return StackedItems(given, size)

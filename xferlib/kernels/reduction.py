@@ -929,6 +929,10 @@ class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by=
         self.__module__ = cls.__module__
         return self
 
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any: ...  # type: ignore[override]
+
     def follow_by(self, follow: Callable[..., Any]) -> None:
         """Let ``follow(args, axis, out, keepdims=...)`` run the calls on tensors that torch follows."""
         self._dispatch.follow = follow

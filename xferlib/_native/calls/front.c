@@ -148,12 +148,13 @@ PyObject *xf_bind_front(PyObject *module, PyObject *arguments)
         return NULL;
     }
     f->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "OO!O!O!UU|U", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type, &f->observed, &f->active,
-                         &first, &second)) {
-        f->out = first;
-        f->axis = first;
+    if (PyArg_ParseTuple(arguments, "OO!O!O!UU|U", &f->python, &PyList_Type, &f->known, &PyList_Type, &f->scopes, &PyDict_Type,
+                         &f->observed, &f->active, &first, &second)) {
+        PyObject *name = PyUnicode_FromString("xferlib.kernels"); /* what torch.compile says that it cannot follow */
+        *(second ? &f->axis : &f->out) = first;
         f->keepdims = second;
-        made = PyCFunction_NewEx(second ? &one_reduction : &one_call, capsule, NULL);
+        made = name ? PyCFunction_NewEx(second ? &one_reduction : &one_call, capsule, name) : NULL;
+        Py_XDECREF(name);
     }
     Py_DECREF(capsule);
     return made;

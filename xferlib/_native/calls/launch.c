@@ -391,8 +391,8 @@ static int are_read(maker *m, PyObject *steps)
 }
 
 /* (address of the launch, launches, what compares the arrays, names of attributes, whether the last is a method, fields,
-   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what tells the stream's handle, device, what tells whether it is current or
-   None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
+   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what tells the stream's
+   handle, device, what tells whether it is current or None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch;

@@ -7,7 +7,8 @@
 
 enum { LONG_COUNT = 1 << 14 }; /* elements from which a call is worth releasing the GIL */
 
-#define INLINED static inline __attribute__((always_inline))
+/* Some are called on x86 alone. */
+#define INLINED static inline __attribute__((always_inline, unused))
 
 /* A function of arguments ARGS, given as NAMES, whose body is the inlined function NAME##_body: for any processor, and for the
    vectors of AVX2. The bits are the same: there is no fma, as the flags of the build say. */

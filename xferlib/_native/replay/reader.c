@@ -153,6 +153,16 @@ static PyObject *read_item(Reader *r)
     return Py_XNewRef(r->held);
 }
 
+/* Buffers are not needed: after an error of Python's or a driver's the loop goes on without. 0 where one is to be raised. */
+static int go_without_buffers(Reader *r)
+{
+    if (!PyErr_ExceptionMatches(PyExc_Exception))
+        return 0;
+    PyErr_Clear();
+    Py_CLEAR(r->provide);
+    return 1;
+}
+
 /* Have buffers for an item, if it is one that passes through them; 0 with an error set. */
 static int have_buffers(Reader *r, PyObject *item)
 {
@@ -174,7 +184,7 @@ static int have_buffers(Reader *r, PyObject *item)
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.each_way, &found.most_threads,
                                      &found.spin_ns, &found.shared_from)) {
         Py_XDECREF(answer);
-        return 0;
+        return go_without_buffers(r);
     }
     for (; found.count < MOST_BUFFERS && found.count < PyTuple_Size(buffers); ++found.count) {
         if (!PyArg_ParseTuple(PyTuple_GetItem(buffers, found.count), "KK", &memory, &event))
@@ -192,7 +202,7 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_XDECREF(before);
     }
     Py_DECREF(answer);
-    return !PyErr_Occurred();
+    return !PyErr_Occurred() || go_without_buffers(r);
 }
 
 /* Let threads fill the next buffer with the next item of a list, while the consumer works. */
@@ -249,8 +259,7 @@ int xf_send_through(const device_copy *c)
     return !error;
 }
 
-/* Hand the next batch out; NULL without an error where Python is to do it. */
-static PyObject *take(Reader *r)
+static PyObject *take_item(Reader *r)
 {
     long long begun = 0;
     PyObject *item, *value = NULL;
@@ -293,6 +302,15 @@ static PyObject *take(Reader *r)
     return value;
 }
 
+/* Hand the next batch out; NULL without an error where Python is to do it. No thread reads an item that is handed out. */
+static PyObject *take(Reader *r)
+{
+    PyObject *value = take_item(r);
+    if (!value || !r->through.is_in_use)
+        end_filling(&r->through);
+    return value;
+}
+
 /* () -> a tuple of the item that is held, if any, which is not held any more; and the source is let go. */
 static PyObject *reader_end(PyObject *self, PyObject *ignored)
 {
@@ -317,7 +335,7 @@ static PyObject *reader_forget(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* () -> None: the feed is closed. No source is read on return. */
+/* () -> None: the feed is closed. No thread reads ahead on return. */
 static PyObject *reader_close(PyObject *self, PyObject *ignored)
 {
     Reader *r = (Reader *)self;
@@ -339,8 +357,10 @@ static PyObject *reader_take(PyObject *self, PyObject *ignored)
 static PyObject *take_in_turn(Reader *r)
 {
     PyObject *value = NULL, *turn, *kind, *error, *traceback;
-    if (!r->is_free)
+    if (!r->is_free) {
+        end_filling(&r->through);
         return NULL;
+    }
     if (!(turn = PyObject_CallNoArgs(r->acquire)))
         return NULL;
     Py_DECREF(turn);
