@@ -351,7 +351,7 @@ def test_calls_that_c_knows_differ_in_their_keywords():
             with pytest.raises(KernelTypeError, match="axis True"):
                 kernel(x, axis=True)
             with pytest.raises(TypeError, match="unknown"):
-                kernel(x, unknown=1)
+                kernel(x, unknown=1)  # type: ignore[call-arg]
     out = np.empty(4, np.float32)
     assert kernel(x, axis=0, out=out) is out
 

@@ -931,7 +931,7 @@ class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by=
 
     if TYPE_CHECKING:
 
-        def __call__(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any: ...  # type: ignore[override]
+        def __call__(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any: ...
 
     def follow_by(self, follow: Callable[..., Any]) -> None:
         """Let ``follow(args, axis, out, keepdims=...)`` run the calls on tensors that torch follows."""
