@@ -17,7 +17,7 @@ MARKED = re.compile(r"([\d.]+)\s+(\w+)<!-- ([A-Z_]+(?: \* [A-Z_]+)*) -->")
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "ms": 1_000_000}
 """In bytes and nanoseconds; other words are those of what is counted."""
 PAGES = [path for path in [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))] if path.is_file()]
-C_CONSTANT = re.compile(r"(?:#define |[{,] )([A-Z_]+)(?: =)? (\(?\d+(?: << \d+)?\)?)(?=[ ,\n])")
+C_CONSTANT = re.compile(r"(?:#define |[{,]\s+)([A-Z_]+)(?: =)? (\(?\d+(?: << \d+)?\)?)(?=[ ,\n])")
 
 
 def values(text: str, known: Mapping[str, int | float] = MappingProxyType({})) -> list[int | float]:
@@ -42,7 +42,7 @@ def constants() -> dict[str, set[int | float]]:
                 for name, value in zip(names, values(ast.unparse(node.value), known), strict=False):
                     found[name].add(value)
         known = {name: next(iter(each)) for name, each in found.items() if len(each) == 1}
-    for path in (ROOT / "xferlib").rglob("*.c"):
+    for path in (ROOT / "xferlib").rglob("*.[ch]"):
         for name, value in C_CONSTANT.findall(path.read_text()):
             found[name] |= set(values(value))
     return found
@@ -69,7 +69,15 @@ def test_each_name_in_a_comment_is_read() -> None:
     assert len(MARKED.findall((ROOT / "docs" / "explanation" / "staging.md").read_text())) > 15
 
 
+def test_thresholds_that_c_has_too_have_one_value() -> None:
+    text = (ROOT / "xferlib" / "_core" / "thresholds.py").read_text()
+    names = re.findall(r"^([A-Z][A-Z_]+) = ", text, re.MULTILINE)
+    assert len(names) > 20
+    assert [name for name in (*names, "MOST_BUFFERS") if len(constants()[name]) != 1] == []
+
+
 def test_constants_of_both_languages_are_known() -> None:
+    assert constants()["LARGE_NBYTES"] == {8 << 20}
     assert constants()["ENQUEUED_MOST"] == {64 << 10}
     assert constants()["LOOPED_FROM"] == {384 << 10}
     assert constants()["SMALL_NBYTES"] == {64 << 10}

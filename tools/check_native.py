@@ -63,11 +63,19 @@ def warnings(compiler: str, *, is_deep: bool) -> int:
     return sum(map(bool, problems))
 
 
+def find_runtimes(compiler: str, *names: str) -> str:
+    """The sanitizer's libraries of these names, as ``LD_PRELOAD`` takes them; empty, and said, if one is missing."""
+    found = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in names]
+    if all(Path(each).is_absolute() for each in found):
+        return ":".join(found)
+    print("no sanitizers beside this compiler: not run")
+    return ""
+
+
 def sanitized(compiler: str, cases: int) -> int:
     """Hold a library with the address and undefined-behaviour sanitizers against NumPy; 1 if it fails."""
-    runtimes = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libubsan.so")]
-    if not all(Path(each).is_absolute() for each in runtimes):
-        print("no sanitizers beside this compiler: not run")
+    runtimes = find_runtimes(compiler, "libasan.so", "libubsan.so")
+    if not runtimes:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         stamp, library = Path(folder, "stamp.c"), Path(folder, "staging.so")
@@ -80,20 +88,19 @@ def sanitized(compiler: str, cases: int) -> int:
         if done.returncode == 0:
             done = run(
                 sys.executable, "tools/strided_cases.py", "--library", str(library), "--cases", str(cases),
-                LD_PRELOAD=":".join(runtimes), ASAN_OPTIONS="detect_leaks=0",
+                LD_PRELOAD=runtimes, ASAN_OPTIONS="detect_leaks=0",
             )  # fmt: skip
     print((done.stdout + done.stderr).strip())
     return int(done.returncode != 0)
 
 
-def watched(compiler: str, arguments: list[str]) -> int:
+def watch_tests(compiler: str, arguments: list[str]) -> int:
     """Run tests by a copy whose C parts and kernels have the address sanitizer; 1 if it finds a fault.
 
     A test may fail for another reason here, such as a bound on time: only what the sanitizer reports counts.
     """
-    runtimes = [run(compiler, f"-print-file-name={name}").stdout.strip() for name in ("libasan.so", "libstdc++.so")]
-    if not all(Path(each).is_absolute() for each in runtimes):
-        print("no sanitizers beside this compiler: not run")
+    runtimes = find_runtimes(compiler, "libasan.so", "libstdc++.so")
+    if not runtimes:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         tree, reports = Path(folder, "tree"), Path(folder, "report")
@@ -106,22 +113,15 @@ def watched(compiler: str, arguments: list[str]) -> int:
         done = run(*build, cwd=tree, **settings, CC=instrumented)
         emulator.write_bytes(plain)
         options = "detect_leaks=0:halt_on_error=0:handle_segv=0:allocator_may_return_null=1:verify_asan_link_order=0"
-        watched_by = {
-            "CC": instrumented, "LD_PRELOAD": ":".join(runtimes), "PYTHONMALLOC": "malloc",
+        settings |= {
+            "CC": instrumented, "LD_PRELOAD": runtimes, "PYTHONMALLOC": "malloc",
             "ASAN_OPTIONS": f"{options}:log_path={reports}",
         }  # fmt: skip
         look = "from xferlib.testing import native; print(native().is_on)"
-        if (
-            done.returncode == 0
-            and "True" not in run(sys.executable, "-c", look, cwd=tree, **settings, **watched_by).stdout
-        ):
-            print("the C parts with the sanitizer do not load")
+        if done.returncode or "True" not in run(sys.executable, "-c", look, cwd=tree, **settings).stdout:
+            print(done.stderr, "the C parts with the sanitizer do not load")
             return 1
-        if done.returncode == 0:
-            done = run(
-                sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, cwd=tree, **settings,
-                **watched_by,
-            )  # fmt: skip
+        done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, cwd=tree, **settings)
         print(done.stdout[-2000:], done.stderr[-2000:])
         found = sorted(Path(folder).glob("report.*"))
         print(*(each.read_text() for each in found), sep="\n")
@@ -184,7 +184,7 @@ def main() -> int:
         print("no C compiler: not checked")
         return 0
     if given.tests:
-        return watched(compiler, given.tests)
+        return watch_tests(compiler, given.tests)
     with ThreadPoolExecutor() as pool:
         parts = [pool.submit(warnings, compiler, is_deep=given.deep)]
         if not given.warnings:

@@ -1,4 +1,4 @@
-"""The float16 functions of CUDA kernels, by C: all operands, whatever approximations of the hardware are off by."""
+"""The float16 functions of CUDA kernels, by C: all operands, with the hardware's approximations off by up to a unit."""
 
 import ctypes
 

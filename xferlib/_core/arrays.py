@@ -973,7 +973,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.generic:
     if isinstance(value, (complex, np.complexfloating)):
         check_conversion(np.result_type(value), dtype)
     if (isinstance(value, np.floating) and dtype.kind in "iu") or (isinstance(value, np.integer) and dtype.kind == "i"):
-        value = value.item()  # astype would give whatever the processor does, or cut bits off
+        value = value.item()  # astype's result depends on the processor, or loses bits
     if dtypes.small_float(dtype) is not None:
         made: Any = np.empty((), dtype)
         copy_into(made, np.asarray(value))

@@ -83,8 +83,8 @@ Hosts: H200."""
 
 TOGETHER_FROM = 256 << 10
 """Leaves of a tree of up to this size share an allocation. From this size in all on threads of C collect them, and the
-link carries those that come in a copy of their own; a kernel writes fewer bytes to pinned memory by itself (of a form
-that is known up to 8 MiB, `WRITTEN_MOST` in trees.c).
+link carries those that come in a copy of their own; a kernel writes fewer bytes to pinned memory by itself, and up to
+`LARGE_NBYTES` of a form that is known.
 Hosts: none."""
 FEW_LEAVES = 8
 """Fewer arrays are copied one after the other, if all but `FEW_LARGE_LEAVES` are small: on an H100's host one takes

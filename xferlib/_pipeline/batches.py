@@ -124,8 +124,8 @@ class StagedArray(NamedTuple):
             self.filling.end()
 
 
-_MOST_BUFFERS = 4
-"""As in `replay.h`."""
+MOST_BUFFERS = 4
+"""Buffers of one loop, in `replay.h` too."""
 
 Buffers: TypeAlias = (
     "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, int, int, int, int, int, int], int, int, int, int, int]"
@@ -181,7 +181,7 @@ class SideStreamUploader:
         if calls is None or not calls.query or plan.forced() is not None:
             return None
         size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)  # few steps for arrays that grow
-        count = min(self._depth, _MOST_BUFFERS)
+        count = min(self._depth, MOST_BUFFERS)
         try:
             memory = self._pool._lend((count * size,), np.dtype(np.uint8))
             lease = self._pool.find(address(memory))

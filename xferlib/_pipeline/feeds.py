@@ -160,17 +160,17 @@ class Feed:
         """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
         _feeds[id(self)] = self
 
-    def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None, most: int) -> Any:
+    def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""
         calls, router = replay.batch_calls(), self._router
         if calls is None or not router.may_choose:
             return None
         acquire, release = self._turn.acquire, self._turn.release
-        most = sys.maxsize if router.is_host else most
+        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (READ_HERE_MOST, DIRECT_MOST)
         provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
-            items, run, next, source, router.device, acquire, release, pinned, most, _FOLLOWED_FROM, THREAD_FROM_NS,
-            provide,
+            items, run, next, source, router.device, acquire, release, pinned, most, waited_most, _FOLLOWED_FROM,
+            THREAD_FROM_NS, provide,
         )  # fmt: skip
         reader.is_free = not is_watched()  # the first batch too
         return reader
@@ -415,7 +415,7 @@ class ThreadedFeed(Feed):
         self.thread: OwnThread | None = None
         """Reads ahead, once that pays."""
         if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
-            self.reader = self._new_reader(None, source, self._context.run, None, READ_HERE_MOST)
+            self.reader = self._new_reader(None, source, self._context.run, None)
 
     def start(self) -> None:
         if self.reader is None:
@@ -684,7 +684,7 @@ class ListFeed(Feed):
         self._items = items
         self._stream: RawStream | None = None
         """On which pinned sources are read that no event follows yet."""
-        self.reader = self._new_reader(items, None, None, [], 4 * DIRECT_MOST)
+        self.reader = self._new_reader(items, None, None, [])
         self._watched: dict[AnyBatch, observe.ReadAhead] = {}
 
     def next(self) -> Any:

@@ -1063,7 +1063,7 @@ def _fetch(
         if memory.base is None:  # the pool is full
             return None
     try:
-        if is_pinned and nbytes <= TOGETHER_FROM:
+        if is_pinned and nbytes <= LARGE_NBYTES:
             _enqueue_gather(address(memory), *table, nbytes, backend, stream)
         elif through.size:
             _enqueue_gather(address(through), *table, nbytes, backend, stream)

@@ -191,7 +191,8 @@ def tree_calls() -> Any:
 def batch_calls() -> Any:
     """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
-    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, followed, hidden_ns, provide)``
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed, hidden_ns,
+      provide)``
     - ``iterate(reader, function)``: an iterator over its batches, and those that the function gives instead.
     """
     return _replay if _is_bound else None

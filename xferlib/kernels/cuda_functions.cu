@@ -2860,8 +2860,8 @@ XF_ROUGH(xf_rough_log2, "lg2", __builtin_log2(x) * (1.0 + XF_OFF) + XF_OFF)
 XF_ROUGH(xf_rough_exp2, "ex2", __builtin_exp2(x) * (1.0 + XF_OFF))
 
 //: half: rough
-// Functions of float16 by float32 arithmetic: for each of the 65,536 operands what they give rounds to the right float16,
-// whatever the approximations of the hardware are within their bounds; a test computes all of them. So there is no test of
+// Functions of float16 by float32 arithmetic: for each of the 65,536 operands the result rounds to the right float16 if
+// the hardware's approximations are within their bounds; a test computes all of them. So there is no test of
 // the rounding, and no careful step.
 XF_QUICK float xf_half_ratio(float x, float y) {
   float r = xf_rough_reciprocal_f32(y), q = x * r;

@@ -1054,6 +1054,12 @@ static inline float xf_half_limits(float x, float y) {
   y = x > 0.0f ? y : XF_NAN;
   return x == 0.0f ? -XF_INFINITY : y;
 }
+static inline float xf_half_log2(float r, float k) { return XF_MAF(xf_half_log(r, 0.0f), 0x1.715476p+0f, k); }
+static inline float xf_half_log10(float r, float k) {
+  float y = xf_half_log(r, 0.0f);
+  y = XF_MAF(y, 0x1.bcb7b2p-2f, y * -0x1.5b2356p-29f);
+  return XF_MAF(k, 0x1.344136p-2f, XF_MAF(k, -0x1.ec10c0p-27f, y));
+}
 
 //: log_f16: half_any_log
 static inline float xf_log_f16(float x) {
@@ -1064,14 +1070,13 @@ static inline float xf_log_f16(float x) {
 //: log2_f16: half_any_log
 static inline float xf_log2_f16(float x) {
   float k, r = xf_half_parts(x, &k);
-  return xf_half_limits(x, XF_MAF(xf_half_log(r, 0.0f), 0x1.715476p+0f, k));
+  return xf_half_limits(x, xf_half_log2(r, k));
 }
 
 //: log10_f16: half_any_log
 static inline float xf_log10_f16(float x) {
-  float k, r = xf_half_parts(x, &k), y = xf_half_log(r, 0.0f);
-  y = XF_MAF(y, 0x1.bcb7b2p-2f, y * -0x1.5b2356p-29f);
-  return xf_half_limits(x, XF_MAF(k, 0x1.344136p-2f, XF_MAF(k, -0x1.ec10c0p-27f, y)));
+  float k, r = xf_half_parts(x, &k);
+  return xf_half_limits(x, xf_half_log10(r, k));
 }
 
 //: half_log1p: half_log
@@ -1291,14 +1296,13 @@ static inline float xf_log_bf16(float x) {
 //: log2_bf16: bfloat16_log
 static inline float xf_log2_bf16(float x) {
   float k, r = xf_bfloat16_parts(x, &k);
-  return xf_half_limits(x, XF_MAF(xf_half_log(r, 0.0f), 0x1.715476p+0f, k));
+  return xf_half_limits(x, xf_half_log2(r, k));
 }
 
 //: log10_bf16: bfloat16_log
 static inline float xf_log10_bf16(float x) {
-  float k, r = xf_bfloat16_parts(x, &k), y = xf_half_log(r, 0.0f);
-  y = XF_MAF(y, 0x1.bcb7b2p-2f, y * -0x1.5b2356p-29f);
-  return xf_half_limits(x, XF_MAF(k, 0x1.344136p-2f, XF_MAF(k, -0x1.ec10c0p-27f, y)));
+  float k, r = xf_bfloat16_parts(x, &k);
+  return xf_half_limits(x, xf_half_log10(r, k));
 }
 
 //: log1p_bf16: half_log

@@ -933,7 +933,7 @@ class ReductionKernel(functools.partial[Any], metaclass=NoPublicConstructor, by=
 
         def __call__(self, *args: Any, axis: Axis = None, keepdims: bool = False, out: Any = None) -> Any: ...
 
-    def follow_by(self, follow: Callable[..., Any]) -> None:
+    def _follow_by(self, follow: Callable[..., Any]) -> None:
         """Let ``follow(args, axis, out, keepdims=...)`` run the calls on tensors that torch follows."""
         self._dispatch.follow = follow
 

@@ -349,7 +349,7 @@ def _make_var(ddof: int) -> ReductionKernel:
     evaluate = lambda x, _, *, axis, keepdims: var(x, axis, ddof=ddof, keepdims=keepdims)
     slope = _kernel("var", _make_slope(ddof), "biufc", ("x", "mean"), evaluate)
     spread = _kernel("var", _make_spread(ddof), "biufc")
-    spread.follow_by(
+    spread._follow_by(
         lambda args, axis, out, keepdims: slope(
             *args, *(mean(x, axis=axis, keepdims=True) for x in args), axis=axis, keepdims=keepdims, out=out
         )

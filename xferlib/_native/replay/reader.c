@@ -34,7 +34,8 @@ typedef struct {
     PyObject *provide;           /* (bytes) -> buffers that hold them; NULL: there will be none */
     loop_buffers through;
     unsigned long long stream;   /* that the pinned sources are read on */
-    Py_ssize_t number, most, followed; /* batches handed out; bytes of the largest array; pinned sources that may be without an event */
+    Py_ssize_t number, followed;   /* batches handed out; pinned sources that may be without an event */
+    Py_ssize_t most, waited_most;  /* bytes of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
@@ -284,7 +285,7 @@ static PyObject *take_item(Reader *r)
     item = read_item(r);
     r->through.is_in_use = 0;
     if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
-        value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, &r->through);
+        value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
     Py_XDECREF(item);
     if (!value)
         return NULL;
@@ -443,16 +444,16 @@ static PyObject *new_of(PyObject **type, PyType_Spec *spec)
 }
 
 /* (list or tuple, or None; run, next and iterator; device; acquire, release; list for pinned sources, or None; bytes of the largest
-   array; how many pinned sources; nanoseconds from which a thread pays; function that provides buffers, or None) -> a reader */
+   array, and of one that is waited for; how many pinned sources; nanoseconds from which a thread pays; function that provides buffers, or None) -> a reader */
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
     PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
-    Py_ssize_t most, followed;
+    Py_ssize_t most, waited_most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
-                          &followed, &hidden_ns, &provide) ||
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
+                          &waited_most, &followed, &hidden_ns, &provide) ||
         !(r = (Reader *)new_of(&reader_type, &reader_spec)))
         return NULL;
     r->items = items == Py_None ? NULL : Py_NewRef(items);
@@ -466,6 +467,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
     r->stream = (unsigned long long)-1; /* of no stream */
     r->most = most;
+    r->waited_most = waited_most;
     r->followed = followed;
     r->hidden_ns = hidden_ns;
     r->is_open = 1;

@@ -16,7 +16,7 @@ typedef struct { /* the arguments of a usual call; NULL: not given, or None */
     call_stream on;
     PyObject *kept; /* as in a device_copy, with the stream */
     void *expected;
-    Py_ssize_t most; /* bytes of the largest array; 0: any */
+    Py_ssize_t most, waited_most; /* bytes of the largest array, and of one that the call waits for; 0: any */
     loop_buffers *through;
 } request;
 
@@ -149,11 +149,10 @@ static int stays(const request *r)
 /* Whether an array is too large for the call; then it is known whether it is pinned. */
 static int is_large(const request *r, description *src)
 {
-    enum { WAITED = 4 }; /* times fewer bytes of what is not only enqueued, where it had better run beside the device's work */
-    int is_divided;
+    int is_waited_for; /* and not only enqueued, where it had better run beside the device's work */
     src->is_pinned = xf_is_lent(r->array);
-    is_divided = r->kept && !src->is_pinned && (!r->through || r->through->is_behind || !r->through->helpers);
-    return r->most && src->nbytes > r->most / (is_divided ? WAITED : 1);
+    is_waited_for = r->kept && !src->is_pinned && (!r->through || r->through->is_behind || !r->through->helpers);
+    return r->most && src->nbytes > (is_waited_for ? r->waited_most : r->most);
 }
 
 static PyObject *upload(request *r)
@@ -351,9 +350,11 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
    which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes. Other
    memory passes through the buffers of a loop, if there are any; of a list a quarter as much, where no threads fill them or the
    device is behind. */
-PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, loop_buffers *through)
+PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, Py_ssize_t waited_most,
+                       loop_buffers *through)
 {
-    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most, .through = through};
+    request r = {.array = array, .device = device, .expected = (void *)(uintptr_t)stream, .most = most, .waited_most = waited_most,
+                 .through = through};
     PyObject *done;
     r.kept = kept == Py_None ? NULL : kept;
     if (!is_of(array, replay.ndarray) || (!r.kept && xf_is_lent(array)))

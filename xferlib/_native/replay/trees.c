@@ -197,7 +197,7 @@ enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
     ENQUEUED_MOST = 64 << 10,
-    WRITTEN_MOST = 8 << 20,
+    LARGE_NBYTES = 8 << 20,
     SMALL_NBYTES = 64 << 10
 };
 enum { THREADS = 256 };
@@ -378,7 +378,7 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     for (Py_ssize_t i = 0; made && i < PyList_Size(leaves); ++i) {
         PyObject *array = Py_NewRef(PyList_GetItem(leaves, i)), *sent = NULL;
         if (is_of(array, replay.ndarray) && xf_is_lent(array))
-            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0, NULL);
+            sent = xf_hand_over(array, device, (word)(uintptr_t)on->handle, kept, 0, 0, NULL);
         if (PyErr_Occurred() || PyList_Append(made, sent ? sent : Py_None))
             Py_CLEAR(made);
         Py_XDECREF(sent);
@@ -618,7 +618,7 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
         kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &f, &members);
     if (kept && f && !f->is_host && f->index == c.e->index && (table = size_table(&t, parts, members, kept)))
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
-    is_written = nbytes <= WRITTEN_MOST;
+    is_written = nbytes <= LARGE_NBYTES;
     if (nbytes > LOOPED_FROM && !is_pinned)
         rouse(c.e, nbytes);
     if (nbytes > 0 && replay.byte >= 0) {
