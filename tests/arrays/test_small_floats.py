@@ -66,11 +66,18 @@ def numbers(*, has_nan: bool) -> Array:
     return x
 
 
+@pytest.fixture(params=["sim", "pycuda", "torch"])
+def any_space(request: pytest.FixtureRequest) -> Space:
+    need(request.param)
+    with xl.use_backend(request.param):
+        yield xl.get_array_module(xl.zeros(1))
+
+
 @pytest.mark.parametrize("name", EXACT)
-def test_what_chooses_is_exact(space: Space, name: str) -> None:
+def test_what_chooses_is_exact(any_space: Space, name: str) -> None:
     function, numpys = EXACT[name]
     x = numbers(has_nan=name in ("sort", "argsort", "isnan", "roll", "concat"))
-    found = xl.to_host(function(space, xl.to_device(x)))
+    found = xl.to_host(function(any_space, xl.to_device(x)))
     expected = np.asarray(numpys(x.astype(np.float32)))
     if expected.dtype == np.float32:
         assert found.dtype == x.dtype
@@ -79,15 +86,65 @@ def test_what_chooses_is_exact(space: Space, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROUNDED)
-def test_what_computes_is_rounded_once(space: Space, name: str) -> None:
+def test_what_computes_is_rounded_once(any_space: Space, name: str) -> None:
     """Sums in float32 differ in their last bits by the order, which may decide a rounding."""
     function, numpys = ROUNDED[name]
     x = numbers(has_nan=False)
-    found = xl.to_host(function(space, xl.to_device(x)))
+    found = xl.to_host(function(any_space, xl.to_device(x)))
     expected = np.asarray(numpys(x.astype(np.float64)))
     assert found.dtype == x.dtype
     scale = np.maximum(np.abs(expected), 1e-3 * np.abs(expected).max())
     assert np.all(np.abs(found.astype(np.float64) - expected) <= 2.0**-8 * scale)
+
+
+def calls(x: Any) -> list[tuple[Any, ...]]:
+    """Arguments with which a function may be called."""
+    return [(x,), (x, x), (x, x, x), (x[0], x[0]), ([x, x],), (x, 2.0), (x, 1), (x, x > 1, x)]
+
+
+def try_call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        return function(*args)
+    except Exception as error:
+        return error
+
+
+def test_what_takes_float16_takes_bfloat16(any_space: Space) -> None:
+    """Each function, called in each way in which it takes float16 and float32."""
+    data = np.array([[1, 2, 0.5], [3, 1, 2], [2, 5, 4]], np.float32)
+    kinds = [[*calls(xl.to_device(data, dtype=dtype))] for dtype in ("float32", "float16", "bfloat16")]
+    with xl.use_backend("sim"):
+        names = [*dir(xl.get_array_module(xl.zeros(1)))]
+    count = 0
+    for name in names:
+        function = getattr(any_space, name, None)
+        if name.startswith("_") or not callable(function) or isinstance(function, type):
+            continue
+        for ways in zip(*kinds, strict=True):
+            wide, half, small = (try_call(function, each) for each in ways)
+            if isinstance(wide, Exception) or isinstance(half, Exception):
+                continue
+            count += 1
+            assert not isinstance(small, Exception), (name, ways[2], small)
+            if xl.is_array(small) and "empty" not in name:
+                found, expected = (np.asarray(xl.to_host(each), np.complex128) for each in (small, wide))
+                np.testing.assert_allclose(found, expected, rtol=2**-6, atol=2**-6, err_msg=name)
+    assert count > 300
+
+
+def test_dtypes_of_bfloat16_with_others_in_torch() -> None:
+    x = xl.to_device(np.array([[1, 2], [3, 5]], np.float32), backend="torch", dtype="bfloat16")
+    xp: Space = xl.get_array_module(x)
+    for name, wanted in {"float32": "float32", "float16": "float32", "int64": "bfloat16", "float64": "float64"}.items():
+        other = xp.astype(x, getattr(xp, name))
+        for one, two in ((x, other), (other, x)):
+            assert xp.result_type(one, two) == getattr(xp, wanted)
+            assert xp.matmul(one, two).dtype == getattr(xp, wanted)
+            assert xl.to_host(xp.isin(one, two)).all()
+            assert xl.to_host(xp.searchsorted(one[0], two[0])).tolist() == [0, 1]
+    assert xp.result_type(x, 1j) == xp.complex64
+    with pytest.raises(UnsupportedDTypeError, match=r"xp\.astype\(x, xp\.float32\)"):
+        xp.result_type(x, xl.to_device(np.ones(1, np.float32), backend="torch", dtype="float8_e5m2"))
 
 
 def test_dtypes_of_a_namespace(space: Space) -> None:

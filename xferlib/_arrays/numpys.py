@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from xferlib._api import transfers
-from xferlib._core import registry
+from xferlib._core import dtypes, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of
 from xferlib._runtime.checks import choice
 from xferlib.errors import (
@@ -409,7 +409,9 @@ def nanpercentile(
 
 def _quantiles(xp: Namespace, name: str, a: Array, given: Any, axis: Axis, method: str, *, keepdims: bool) -> Array:
     is_weak = type(given) in (int, float)
-    q = np.true_divide(_to_host(given), 100, out=...) if "percent" in name else _to_host(given)
+    q = _to_host(given)
+    q = q if dtypes.is_numpys(q.dtype) else q.astype(np.float32)
+    q = np.true_divide(q, 100, out=...) if "percent" in name else q
     info = _info(name, a)
     _refuse_complex(name, info.dtype)
     choice(method, (*_PLACES, *_FRACTIONS), f"{name}: method")

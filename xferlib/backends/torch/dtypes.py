@@ -6,6 +6,7 @@ bits, and computed with in a wider dtype; those of 64 bits by the functions at t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -69,12 +70,33 @@ RESULTS: dict[str, dict[torch.dtype, torch.dtype]] = {
 
 def promote_types(*kinds: Any) -> torch.dtype:
     """The dtype of tensors and Python scalars together, from what `kind_of` gives for each."""
+    if any(each not in FROM_TORCH and each not in SCALARS for each in kinds):
+        return _promote_foreign(kinds)
     # The highest kind first: beside complex64, int16 and uint16 do not become int32, which would need complex128.
     arrays = sorted([each for each in kinds if each not in SCALARS], key=_HEIGHTS.__getitem__)
     found, *rest = (*arrays, *[each for each in kinds if each in SCALARS])
     for each in rest:
         found = _PAIRS[found, each]
     return found if found not in SCALARS else _PAIRS[found, found]
+
+
+def _promote_foreign(kinds: tuple[Any, ...]) -> torch.dtype:
+    """The dtype of tensors together, one of which has a floating dtype of torch's own: by torch's rules.
+
+    A Python complex makes it complex, and no other number changes it.
+
+    Raises:
+        UnsupportedDTypeError: Torch promotes none to it, as float8.
+    """
+    tensors = [each for each in kinds if each not in SCALARS]
+    try:
+        found: torch.dtype = functools.reduce(torch.promote_types, tensors)
+    except RuntimeError:
+        listed = " and ".join(str(each).removeprefix("torch.") for each in tensors)
+        raise UnsupportedDTypeError(
+            f"torch has no dtype for {listed} together; convert one of them first: xp.astype(x, xp.float32)"
+        ) from None
+    return torch.promote_types(found, torch.complex64) if complex in kinds else found
 
 
 def result(name: str, *kinds: Any) -> torch.dtype:
@@ -87,6 +109,9 @@ def result(name: str, *kinds: Any) -> torch.dtype:
     if name in arrays.PAIRED_BY_WIDTH and kinds[0] in results and kinds[1] in results:
         return _PAIRS[results[kinds[0]], results[kinds[1]]]
     common = promote_types(*kinds)
+    if common not in FROM_TORCH:  # a floating dtype of torch's own, of which a function makes what it makes of float32
+        own = results[torch.float32]
+        return common if own is torch.float32 else own
     if common not in results:
         arrays.result(name, *(FROM_TORCH.get(each, each) for each in kinds))  # raises
     return results[common]
@@ -265,9 +290,6 @@ def result_type(*arrays_and_dtypes: Any) -> torch.dtype:
     if not arrays_and_dtypes:
         raise ArgumentError("result_type: no argument; give arrays or dtypes, as result_type(x, 'float32')")
     given = [each.dtype if isinstance(each, Tensor) else each for each in arrays_and_dtypes]
-    if any(isinstance(each, torch.dtype) and each not in FROM_TORCH for each in given):
-        found: torch.dtype = compat.result_type(*arrays_and_dtypes)
-        return found
     return promote_types(*map(_kind, given))
 
 

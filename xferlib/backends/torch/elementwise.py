@@ -345,7 +345,7 @@ def unary(name: str) -> Callable[..., Tensor]:
         found: Tensor
         if not isinstance(x, Tensor):
             x = tensor_of(name, x)
-        if x.dtype in straight or dtypes.is_foreign(x):
+        if x.dtype in straight or (dtypes.is_foreign(x) and name not in _NOT_OF_FLOATS):
             found = compute(x, **options)
             return found
         dtype = dtypes.result(name, x.dtype)

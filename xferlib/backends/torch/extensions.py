@@ -41,7 +41,7 @@ def product(name: str) -> Callable[..., Tensor]:
         if name == "tensordot" and isinstance(x1, Tensor) and isinstance(x2, Tensor):
             options["axes"] = _contract_axes(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
-        if is_plain or dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
+        if is_plain:
             found = check_call(name, compute, x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)

@@ -304,9 +304,6 @@ def where(condition: Tensor, x1: Any = None, x2: Any = None, /) -> Any:
         found: Tensor = dtypes.check_call("where", torch.where, condition.to(torch.bool), x1, x2)
         return found
     device = dtypes.device_of("where", condition, x1, x2)
-    if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
-        own: Tensor = compat.where(condition, x1, x2)
-        return own
     kinds = [dtypes.kind_of("where", each) for each in (x1, x2)]
     wanted = dtypes.promote_types(*kinds)
     for each, kind in zip((x1, x2), kinds, strict=True):
@@ -1020,10 +1017,10 @@ def searchsorted(
 
 def _keys(x: Tensor) -> Tensor:
     """Integers in the order of NumPy's floats, NaN last, after which torch's own search goes astray."""
-    if not x.is_floating_point() or x.dtype not in FROM_TORCH:
+    if not x.is_floating_point():
         return x
     x = torch.where(torch.isnan(x), torch.nan, x + 0.0)  # one NaN, and one zero
-    bits = x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
+    bits = x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
