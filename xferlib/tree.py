@@ -177,10 +177,8 @@ def _fetch_small(leaves: list[Any], stream: Any, *, pinned: bool) -> list[Any] |
     capture.refuse_current("tree.to_host", backend, place)
     backend.attach(place)
     order = ends.raw_stream(stream, place) if stream is not None else backend.stream_current(place)
-    found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
-    if found is None and many.keep_download(leaves, backend, place):
-        found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
-    return found
+    found = many.find_download(leaves, place) or many.keep_download(leaves, backend, place)
+    return None if found is None else many.fetch_again(*found, leaves, backend, order, is_pinned=pinned)
 
 
 def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:

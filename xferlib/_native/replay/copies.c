@@ -388,10 +388,10 @@ static int ask_setup(const device_copy *c, stream_setup *w, int64_t nbytes, unsi
     return 1;
 }
 
-/* Copy a region by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
+/* Copy regions by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
    with nothing done, or an error set. The driver may know memory at `asked`, if not NULL: it could read or fill that by itself.
    `is_looped`: only where helping threads spin for the next transfer. */
-static int copy_region(const device_copy *c, const Region *region, const char *asked, int is_looped)
+static int copy_regions(const device_copy *c, const Region *regions, int64_t count, int64_t nbytes, const char *asked, int is_looped)
 {
     device_entry *e = c->e;
     unsigned long long epoch = xf_epoch();
@@ -403,8 +403,8 @@ static int copy_region(const device_copy *c, const Region *region, const char *a
     Setup setup;
     if (!e->stage_setup)
         return 0;
-    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask_setup(c, w, region->nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
+    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
             return 0;
     if (is_looped && (!w->setup.spin_ns || e->is_crowded()))
         return 0;
@@ -414,7 +414,7 @@ static int copy_region(const device_copy *c, const Region *region, const char *a
     if (asked)
         kind = kind_of(e, asked);
     if (!kind)
-        error = e->stage(&setup, region, 1, &opened);
+        error = e->stage(&setup, regions, count, &opened);
     Py_END_ALLOW_THREADS
     if (!kind && error && error != NO_MEMORY &&
         is_done(PyObject_CallFunction(e->stage_finish, "iKLO", c->is_upload, (unsigned long long)(uintptr_t)opened,
@@ -437,7 +437,7 @@ static int copy_in_blocks(const device_copy *c, int is_looped)
     } else if (host->is_pinned) { /* which the driver copies */
         return 0;
     }
-    return copy_region(c, &region, host->is_c ? host->data : NULL, is_looped);
+    return copy_regions(c, &region, 1, region.nbytes, host->is_c ? host->data : NULL, is_looped);
 }
 
 /* Send arrays in a row by several threads, as in copy_in_blocks(): whether that is done. */
@@ -445,10 +445,17 @@ int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nb
 {
     const Region region = {.device = device, .nbytes = (int64_t)nbytes, .unit = LINE, .part = parts, .parts = count};
     const device_copy c = {.e = e, .on = on, .is_upload = 1};
-    if ((is_looped && now_ns() - e->last_ns >= LOOP_NS) || copy_region(&c, &region, NULL, is_looped) != 1)
+    if ((is_looped && now_ns() - e->last_ns >= LOOP_NS) || copy_regions(&c, &region, 1, region.nbytes, NULL, is_looped) != 1)
         return 0;
     e->last_ns = now_ns();
     return 1;
+}
+
+/* Fetch regions likewise, to ordinary memory. */
+int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes)
+{
+    const device_copy c = {.e = e, .on = on};
+    return copy_regions(&c, regions, count, nbytes, NULL, 0) == 1;
 }
 
 /* --- a way, executed */

@@ -254,7 +254,9 @@ device_entry *xf_device_of(const library *l, const description *d);
 int xf_is_unusual(PyObject *question, PyObject *array, PyObject *usual);
 int xf_describe_host(PyObject *array, description *d);
 int xf_describe_swapped(PyObject *array, description *d);
+int xf_is_recorded(const library *l);
 int xf_describe(const library *l, PyObject *array, description *d);
+int xf_describe_unrecorded(const library *l, PyObject *array, description *d);
 int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
 int xf_may_overlap_itself(const description *d);
@@ -293,6 +295,7 @@ int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, voi
 word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
 void xf_keep_scratch(int is_read);
 int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped);
+int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes);
 int xf_is_idle(device_entry *e, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
 PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);
