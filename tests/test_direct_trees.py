@@ -87,7 +87,9 @@ def test_bits_of_trees_of_one_form(backend: Any, form: Any, stream: str, is_pinn
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
-@pytest.mark.parametrize("sizes", [(3, 5), (40_000, 9), (300, 200_000, 17), (5,) * 40, (70_000,) * 30, (9, 600_000, 7, 700_000)])
+@pytest.mark.parametrize(
+    "sizes", [(3, 5), (40_000, 9), (300, 200_000, 17), (5,) * 40, (70_000,) * 30, (9, 600_000, 7, 700_000)]
+)
 @pytest.mark.parametrize("call", ["enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"])
 def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
     backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str

@@ -668,7 +668,7 @@ static PyObject *fetch(download *l, PyObject *tree, int is_written)
     free(l->crossings);
     if (l->table)
         xf_keep_scratch(0);
-    if (error) /* nobody knows whether it is over: nothing is given up, ever */
+    if (error) /* it is not known whether it is over: nothing is given up, ever */
         return NULL;
     Py_XDECREF(l->memory);
     Py_XDECREF(l->apart);
