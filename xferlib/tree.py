@@ -201,7 +201,7 @@ def to_host(
         stream: The stream after whose pending work the copies run; the current one if omitted.
             Leaves of up to 2 MiB of one call share host allocations, each of which lives as long as any of its leaves.
         pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
-            its memory used again. Leaves of any size share its blocks, which are as large as half the tree.
+            its memory used again. Leaves of any size share its blocks, which may be as large as the tree.
         copy: True: copy every array. None: a NumPy array stays itself. False: all arrays do, or nothing is copied.
 
     Returns:
