@@ -411,15 +411,10 @@ def keep_upload(
     layout = SlabLayout(packed)
     if alone or not packed or not layout.is_plain or layout.nbytes > _KEPT_MOST:
         return False
-    sources = [leaves[number] for number in layout.members]
-    if layout.nbytes > SMALL_NBYTES * len(sources) and all(
-        pinned.find(address(each), each.nbytes, backend, asks=False) is not None for each in sources
-    ):
-        return False  # the device reads each where it lies in less time than it takes to pack them
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
-    is_apart = backend.cuts_late and len(sources) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
+    is_apart = backend.cuts_late and len(layout.members) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
     kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), is_apart, layout)
     _sent[device] = [kept, *_sent.get(device, ())][:_FORMS_KEPT]
     return True

@@ -98,7 +98,8 @@ _LEFT_TO_PYTHON = 0
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
 _OF_DRIVER = (
-    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured"
+    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured",
+    "batch", "beside",
 )  # fmt: skip
 """The functions of `DirectCopies` that C calls by their addresses."""
 

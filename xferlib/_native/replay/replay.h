@@ -141,6 +141,8 @@ typedef struct device_entry {
     int (*wait)(void *);               /* until a stream is; NULL: no copies on a stream of the program's own */
     int (*is_captured)(void *, int *); /* whether a graph records a stream, 0 if not; NULL: it never does */
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
+    int (*batch)(const word *, const word *, const size_t *, size_t, void *, size_t *, size_t, void *); /* CUDA's cuMemcpyBatchAsync */
+    void *beside; /* a stream in order with the default one, on which CUDA makes no batches; NULL: no batches are made for that */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
@@ -296,6 +298,8 @@ word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
 void xf_keep_scratch(int is_read);
 int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped);
 int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes);
+int xf_enqueue_each(const device_entry *e, void *stream, const word *to, const word *from, const size_t *nbytes, Py_ssize_t count,
+                    int is_upload, void **busy);
 int xf_is_idle(device_entry *e, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
 PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);

@@ -209,7 +209,8 @@ enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
     ENQUEUED_MOST = 64 << 10,
-    SMALL_NBYTES = 64 << 10
+    SMALL_NBYTES = 64 << 10,
+    MEDIUM_NBYTES = 2 << 20
 };
 enum { THREADS = 256, LINE = 64 };
 
@@ -217,7 +218,25 @@ typedef struct {
     PyObject *leaves;
     device_entry *e;
     call_stream on;
+    void *busy; /* the stream to wait for */
 } call;
+
+/* Enqueue copies between the parts, in pinned memory or on the device, and memory at one address or at one for each: whether they are. */
+static int enqueue_parts(call *c, const Part *parts, Py_ssize_t count, word memory, const word *apart, int is_upload)
+{
+    word *ends = malloc((size_t)(count + !count) * (2 * sizeof *ends + sizeof(size_t))), *lying = ends + count;
+    size_t *nbytes = (size_t *)(lying + count);
+    int error = !ends;
+    for (Py_ssize_t i = 0; !error && i < count; ++i) {
+        ends[i] = apart ? apart[i] : memory + (word)parts[i].place;
+        lying[i] = (word)(uintptr_t)parts[i].host;
+        nbytes[i] = (size_t)parts[i].nbytes;
+    }
+    if (!error)
+        WITHOUT_GIL(error = xf_enqueue_each(c->e, c->on.handle, ends, lying, nbytes, count, is_upload, &c->busy));
+    free(ends);
+    return !error;
+}
 
 /* The leaves of a tree of dicts, lists and tuples, each of which stands in one place; 0 where Python is to look. */
 static int take_apart(PyObject *tree, PyObject *arrays, PyObject *others, call *c)
@@ -306,15 +325,21 @@ static int enqueue_row(const call *c, const char *memory, word device, const wor
    before its call returns, also while the stream is busy. More pass through pinned memory, of threads that spin in a loop, or of this one,
    which must be free again: that is for an idle stream. `is_read`: a copy may read the thread's pinned memory until read_all() returns; the
    caller cuts the device's memory meanwhile. */
-static int send_packed(const call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int *is_read)
+static int send_packed(call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int is_lent,
+                       int *is_read)
 {
     device_entry *e = c->e;
     void *stream = c->on.handle;
     word scratch = 0;
     int error;
     *is_read = 0;
+    c->busy = stream;
     if (!e->enqueue || !e->wait)
         return 0;
+    if (is_lent) {
+        *is_read = 1;
+        return enqueue_parts(c, parts, count, device, apart, 1);
+    }
     if (nbytes <= ENQUEUED_MOST) {
         char *memory = malloc(nbytes);
         if (!memory)
@@ -342,7 +367,7 @@ static int send_packed(const call *c, word device, const word *apart, const Part
 static int read_all(const call *c)
 {
     int error;
-    WITHOUT_GIL(error = c->e->wait(c->on.handle));
+    WITHOUT_GIL(error = c->e->wait(c->busy));
     xf_keep_scratch(0);
     return !error;
 }
@@ -406,22 +431,33 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     return made;
 }
 
-/* Whether all arrays among leaves lie in the pinned pool, and are so large that the device reads each where it lies in less time than it
-   takes to pack them; the other leaves are of the types in a set. */
+/* Whether all arrays of a form lie in the pinned pool. */
+static int are_members_lent(const kept_form *f, PyObject *leaves)
+{
+    for (Py_ssize_t i = 0; i < f->count; ++i)
+        if (f->leaves[i].part >= 0 && !xf_is_lent(PyList_GetItem(leaves, i)))
+            return 0;
+    return 1;
+}
+
+/* Whether all arrays among leaves do, are so large that the device reads each where it lies in less time than it takes to pack them, and one
+   so large that their form is not kept; the other leaves are of the types in a set. */
 static int are_lent(PyObject *leaves, PyObject *others)
 {
     Py_ssize_t count = 0, nbytes = 0;
+    int is_large = 0;
     for (Py_ssize_t i = 0; i < PyList_Size(leaves); ++i) {
         PyObject *leaf = PyList_GetItem(leaves, i);
         description d;
         if (is_of(leaf, replay.ndarray) && xf_is_lent(leaf) && xf_describe_host(leaf, &d)) {
             ++count;
             nbytes += d.nbytes;
+            is_large |= d.nbytes > MEDIUM_NBYTES;
         } else if (PySet_Contains(others, (PyObject *)Py_TYPE(leaf)) != 1) {
             return 0;
         }
     }
-    return nbytes > SMALL_NBYTES * count;
+    return is_large && nbytes > SMALL_NBYTES * count;
 }
 
 /* The leaves on a device, those of the pinned pool as they are; NULL, and nothing done, where Python is to do it. */
@@ -450,7 +486,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
     word address = 0, *addresses = NULL;
-    int is_ready, is_read = 0;
+    int is_ready, is_lent, is_read = 0;
     (void)module;
     if (count != 6 || !PyDict_Check(given[5]))
         return PyErr_Format(PyExc_TypeError, "send_tree takes a tree, two tables of types, a device, a backend and a dict");
@@ -461,16 +497,17 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
         kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
     if (kept && f && f->is_host)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
+    is_lent = nbytes > SMALL_NBYTES * members && are_members_lent(f, c.leaves);
     if (nbytes > 0 && PyTuple_GetItem(kept, 3) == Py_True) {
         if ((addresses = calloc((size_t)members, sizeof *addresses)) && (memory = make_apart(&c, f, members, addresses)) &&
-            send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, &is_read))
+            send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, is_lent, &is_read))
             made = rebuilt(given[0], with(f, c.leaves, memory));
         if (is_read && !read_all(&c))
             Py_CLEAR(made);
     } else if (nbytes > 0 && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
         memory = xf_make_on(c.e, &c.on, &d, 0, &address);
-        if (address && send_packed(&c, address, NULL, parts, members, (size_t)nbytes, &is_read))
+        if (address && send_packed(&c, address, NULL, parts, members, (size_t)nbytes, is_lent, &is_read))
             views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
         if (views && PyList_Check(views))
             made = rebuilt(given[0], with(f, c.leaves, views));
@@ -490,7 +527,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
 
 /* A download in one call: of the arrays of a tree the first ones, which are small, come in a row. */
 typedef struct {
-    const call *c;
+    call *c;
     const kept_form *f;
     const Part *parts; /* of all arrays: `host` is where each lies on the device */
     Py_ssize_t members, joined; /* arrays, and those in the row */
@@ -502,7 +539,7 @@ typedef struct {
     char *table; /* in the thread's pinned memory: what the kernel reads */
     char *passed; /* where the row passes in that memory; NULL: not there */
     PyObject *memory, *apart, *between; /* NumPy array of the row, or of all; list of the others; the row on the device; NULL: none */
-    Region *crossings; /* what the link carries, besides what the kernel writes to pinned memory by itself */
+    Region *crossings; /* what threads bring to ordinary memory, besides what the kernel writes to pinned memory by itself */
     Py_ssize_t count;
     int64_t crossing_nbytes;
 } download;
@@ -599,14 +636,24 @@ static int gather(const download *l, word to)
     return !error;
 }
 
-/* Make the memory of all results, and enqueue the kernel: whether that is done. It writes the row to pinned memory by itself, the result's
-   or that which passes it on; the link carries more from memory of the device, as one array among those that are not in the row. */
+/* Enqueue what the link carries to pinned memory: the row, if the kernel has not written it, and arrays as they lie. */
+static int enqueue_crossings(const download *l, char *memory, word row)
+{
+    const Part whole = {.host = (char *)(uintptr_t)row, .nbytes = l->row_nbytes}; /* on the device */
+    return (!row || enqueue_parts(l->c, &whole, 1, (word)(uintptr_t)memory, NULL, 0)) &&
+           (l->joined == l->members ||
+            enqueue_parts(l->c, l->parts + l->joined, l->members - l->joined, (word)(uintptr_t)memory, NULL, 0));
+}
+
+/* Make the memory of all results, and enqueue the kernel and all copies to pinned memory: whether that is done. The kernel writes the row to
+   pinned memory by itself, the result's or that which passes it on; the link carries more from memory of the device, as one array among
+   those that are not in the row. */
 static int begin_download(download *l, int is_written)
 {
     const call *c = l->c;
-    int is_fresh = 0;
+    int is_fresh = 0, is_begun;
     char *memory = NULL;
-    word to;
+    word to, row = 0;
     if (!(l->crossings = calloc((size_t)(l->members - l->joined) + 1, sizeof *l->crossings)) || !take_room(l, is_written))
         return 0;
     if ((l->is_pinned || l->joined) && !(memory = make_memory(l, &is_fresh)))
@@ -618,24 +665,11 @@ static int begin_download(download *l, int is_written)
         l->between = xf_make_on(c->e, &c->on, &d, 1, &to);
         if (!to)
             return 0;
-        add_crossing(l, memory, to, l->row_nbytes, is_fresh);
+        row = to;
+        add_crossing(l, memory, row, l->row_nbytes, is_fresh);
     }
-    for (Py_ssize_t j = l->joined; l->is_pinned && j < l->members; ++j)
-        add_crossing(l, memory + l->parts[j].place, (word)(uintptr_t)l->parts[j].host, l->parts[j].nbytes, 0);
-    return (l->is_pinned || l->joined == l->members || make_others(l)) && (!l->joined || gather(l, to));
-}
-
-/* Enqueue what the link carries to pinned memory. */
-static int enqueue_crossings(const download *l)
-{
-    int error = 0;
-    Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t i = 0; !error && i < l->count; ++i) {
-        const Region *r = &l->crossings[i];
-        error = l->c->e->fetch_later((word)(uintptr_t)r->host, r->device, (size_t)r->nbytes, l->c->on.handle);
-    }
-    Py_END_ALLOW_THREADS
-    return !error;
+    is_begun = (l->is_pinned || l->joined == l->members || make_others(l)) && (!l->joined || gather(l, to));
+    return is_begun && (!l->is_pinned || enqueue_crossings(l, memory, row));
 }
 
 /* Wait for all of it, and copy the row on from pinned memory that it has passed: whether that is done. */
@@ -645,7 +679,7 @@ static int end_download(const download *l)
     if (!l->is_pinned && l->count && !xf_fetch_regions(l->c->e, &l->c->on, l->crossings, l->count, l->crossing_nbytes))
         return 0;
     Py_BEGIN_ALLOW_THREADS
-    error = l->c->e->wait(l->c->on.handle);
+    error = l->c->e->wait(l->c->busy);
     if (!error && l->passed)
         replay.copy(NULL, l->passed, ((const ndarray *)l->memory)->data, l->row_nbytes, 1, replay.helper_nbytes, replay.helpers,
                     replay.most_threads, replay.spin_ns);
@@ -658,10 +692,11 @@ static PyObject *fetch(download *l, PyObject *tree, int is_written)
 {
     PyObject *made = NULL;
     int error = 0;
-    if (begin_download(l, is_written) && (!l->is_pinned || enqueue_crossings(l)))
+    l->c->busy = l->c->on.handle;
+    if (begin_download(l, is_written))
         made = rebuilt(tree, cut(l->f, l->c->leaves, l->memory, l->is_pinned ? l->members : l->joined, l->apart));
     if (!made || !end_download(l)) { /* what is enqueued must be over before its memory is given up */
-        WITHOUT_GIL(error = l->c->e->wait(l->c->on.handle));
+        WITHOUT_GIL(error = l->c->e->wait(l->c->busy));
         if (!error)
             Py_CLEAR(made);
     }
