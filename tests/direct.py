@@ -155,8 +155,8 @@ class DirectBackend(FakeBackend):
     def _launch(self, kernel: int, blocks: int, *rest: Any) -> None:
         *_, handle, arguments, _extra = rest
         assert kernel == _GATHER
-        given = [_WORD.from_address(arguments[number]).value for number in range(5)]
-        self._enqueue_gather(*given, blocks, self._on(handle))
+        dst, table, starts = (_WORD.from_address(arguments[number]).value for number in range(3))
+        self._enqueue_gather(dst, table, starts, blocks, self._on(handle))
 
     # --- the kernel that puts arrays in a row
 
@@ -175,14 +175,11 @@ class DirectBackend(FakeBackend):
         if kernel.kernel is not None:
             super().launch(kernel, grid, block, params, stream=stream, shared_nbytes=shared_nbytes)
             return
-        given = [_WORD.from_address(_WORD.from_address(params + 8 * at).value).value for at in range(5)]
-        self._enqueue_gather(*given, grid[0], stream)
+        dst, table, starts = (_WORD.from_address(_WORD.from_address(params + 8 * at).value).value for at in range(3))
+        self._enqueue_gather(dst, table, starts, grid[0], stream)
 
-    def _enqueue_gather(
-        self, dst: int, table: int, starts: int, before: int, told: int, blocks: int, stream: RawStream
-    ) -> None:
+    def _enqueue_gather(self, dst: int, table: int, starts: int, tiles: int, stream: RawStream) -> None:
         machine, on = self.machine, _stream(stream)
-        tiles = before + blocks
         numbers = np.frombuffer(_bytes(machine.real(starts), 8 * (tiles + 1)), np.int64)
         count = int(numbers[-1]) + 1
 
@@ -196,9 +193,7 @@ class DirectBackend(FakeBackend):
             assert (read(), numbers.tolist()) == (pieces, firsts), (
                 "the table was written while the kernel might read it"
             )
-            if before:
-                _WORD.from_address(machine.real(told)).value = before
-            for tile in range(before, tiles):
+            for tile in range(tiles):
                 begin, end = tile * TILE, (tile + 1) * TILE
                 for start, offset, nbytes in pieces[firsts[tile] : firsts[tile + 1] + 1]:
                     low, high = max(offset, begin), min(offset + nbytes, end)
@@ -208,8 +203,8 @@ class DirectBackend(FakeBackend):
 
         with machine.lock:
             reads = [machine.span(start, nbytes, "gather", on) for start, _, nbytes in pieces]
-            end = min(max(offset + nbytes for _, offset, nbytes in pieces), tiles * TILE)
-            writes = [machine.span(dst + before * TILE, -(-end // 64) * 64 - before * TILE, "gather", on)]  # with the gaps, which are copied on
+            end = max(offset + nbytes for _, offset, nbytes in pieces)
+            writes = [machine.span(dst, -(-end // 64) * 64, "gather", on)]  # with the gaps, which are copied on
             reads += [machine.span(table, count * ctypes.sizeof(_Piece), "gather", on)]
             reads += [machine.span(starts, 8 * (tiles + 1), "gather", on)]
             machine.enqueue(on, "gather", run, reads=tuple(reads), writes=tuple(writes), lane=Lane.D2D)

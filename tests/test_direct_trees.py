@@ -182,6 +182,6 @@ def test_the_kernel_puts_pieces_of_any_size_in_a_row(
     dst = np.full(ends[-1], 7, np.uint8)
     kernel = xl.raw_module(source).get_function("gather_tiles")
     table, firsts = np.array(rows, np.int64), np.array(starts, np.int64)
-    kernel((tiles,), (256,), (dst.view(np.int8), table.ctypes.data, firsts, np.int64(0), np.int64(0)))
+    kernel((tiles,), (256,), (dst.view(np.int8), table.ctypes.data, firsts))
     for offset, piece in expected.items():
         assert_same_bits(dst[offset : offset + len(piece)], piece)

@@ -170,12 +170,6 @@ def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], .
     return found
 
 
-def fetch_pinned(arrays: list[Array]) -> list[HostArray] | None:
-    """Copy arrays in C order of one device to pinned memory, waiting once; None, a no-op, where C does not do it."""
-    found: list[HostArray] | None = _replay.fetch_pinned(arrays) if _replay is not None else None
-    return found
-
-
 def tree_calls() -> Any:
     """Functions in C for trees of one form; None without the C.
 

@@ -293,7 +293,6 @@ int xf_send_through(const device_copy *c);
 
 int xf_find_way(const device_copy *c, way *found);
 int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
-int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream);
 word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
 void xf_keep_scratch(int is_read);
 int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped);

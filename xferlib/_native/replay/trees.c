@@ -14,8 +14,6 @@
 
 #include "replay.h"
 
-#include "../staging/threads.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,7 +212,7 @@ enum {
     SMALL_NBYTES = 64 << 10,
     MEDIUM_NBYTES = 2 << 20
 };
-enum { THREADS = 256, LINE = 64, TILE_NBYTES = 16 << 10, MOST_STEPS = 4, PATIENCE_NS = 300000 };
+enum { THREADS = 256, LINE = 64 };
 
 typedef struct {
     PyObject *leaves;
@@ -540,9 +538,6 @@ typedef struct {
     int is_pinned;
     char *table; /* in the thread's pinned memory: what the kernel reads */
     char *passed; /* where the row passes in that memory; NULL: not there */
-    int64_t *told; /* in that memory: how many tiles the kernel has written */
-    int64_t ends[MOST_STEPS]; /* tiles of which each step of the row is the end */
-    int steps;
     PyObject *memory, *apart, *between; /* NumPy array of the row, or of all; list of the others; the row on the device; NULL: none */
     Region *crossings; /* what threads bring to ordinary memory, besides what the kernel writes to pinned memory by itself */
     Py_ssize_t count;
@@ -551,7 +546,7 @@ typedef struct {
 
 static size_t table_nbytes(const download *l)
 {
-    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes + sizeof *l->told;
+    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes;
     return (nbytes + 63) / 64 * 64;
 }
 
@@ -628,28 +623,16 @@ static int make_others(download *l)
 }
 
 /* Enqueue the kernel that puts arrays in a row at `to`: whether it is. */
-static int gather(download *l, word to)
+static int gather(const download *l, word to)
 {
     const size_t parts_nbytes = (size_t)l->joined * sizeof *l->parts;
-    word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes, told = starts + (word)l->starts_nbytes;
-    int64_t before = 0, tiles = (int64_t)((size_t)l->starts_nbytes / sizeof(int64_t) - 1);
-    void *arguments[] = {&to, &table, &starts, &before, &told};
-    int error = 0;
+    word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes;
+    void *arguments[] = {&to, &table, &starts};
+    unsigned tiles = (unsigned)((size_t)l->starts_nbytes / sizeof(int64_t) - 1);
+    int error;
     memcpy(l->table, l->parts, parts_nbytes);
     memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
-    l->told = (int64_t *)(uintptr_t)told;
-    __atomic_store_n(l->told, 0, __ATOMIC_RELEASE);
-    l->steps = l->passed && getenv("XF_PARTS") ? atoi(getenv("XF_PARTS")) : 1;
-    if (l->steps > MOST_STEPS) l->steps = MOST_STEPS;
-    if (l->steps < 1 || tiles < 2 * l->steps) l->steps = 1;
-    Py_BEGIN_ALLOW_THREADS
-    for (int step = 0; !error && step < l->steps; ++step) {
-        l->ends[step] = tiles * (step + 1) / l->steps;
-        error = l->c->e->launch((void *)(uintptr_t)l->kernel, (unsigned)(l->ends[step] - before), 1, 1, THREADS, 1, 1, 0,
-                                l->c->on.handle, arguments, NULL);
-        before = l->ends[step];
-    }
-    Py_END_ALLOW_THREADS
+    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, THREADS, 1, 1, 0, l->c->on.handle, arguments, NULL));
     return !error;
 }
 
@@ -696,20 +679,10 @@ static int end_download(const download *l)
     if (!l->is_pinned && l->count && !xf_fetch_regions(l->c->e, &l->c->on, l->crossings, l->count, l->crossing_nbytes))
         return 0;
     Py_BEGIN_ALLOW_THREADS
-    int64_t done = 0, until_ns = now_ns() + PATIENCE_NS, help = getenv("XF_HELP") ? atoi(getenv("XF_HELP")) : 1;
-    for (int step = 0; step + 1 < l->steps; ++step) {
-        while (__atomic_load_n(l->told, __ATOMIC_ACQUIRE) < l->ends[step] && now_ns() < until_ns)
-            ;
-        if (__atomic_load_n(l->told, __ATOMIC_ACQUIRE) >= l->ends[step]) {
-            replay.copy(NULL, l->passed + done, ((const ndarray *)l->memory)->data + done, l->ends[step] * TILE_NBYTES - done, 1,
-                        replay.helper_nbytes / help, replay.helpers, replay.most_threads, replay.spin_ns);
-            done = l->ends[step] * TILE_NBYTES;
-        }
-    }
     error = l->c->e->wait(l->c->busy);
     if (!error && l->passed)
-        replay.copy(NULL, l->passed + done, ((const ndarray *)l->memory)->data + done, l->row_nbytes - done, 1,
-                    replay.helper_nbytes / help, replay.helpers, replay.most_threads, replay.spin_ns);
+        replay.copy(NULL, l->passed, ((const ndarray *)l->memory)->data, l->row_nbytes, 1, replay.helper_nbytes, replay.helpers,
+                    replay.most_threads, replay.spin_ns);
     Py_END_ALLOW_THREADS
     return !error;
 }
