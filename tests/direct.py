@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.fake import LEGACY, PER_THREAD, FakeArray, FakeBackend, _bytes, _stream
+from tests.fake import FakeArray, FakeBackend, _bytes, _stream
 from xferlib.backends.base import Device, DirectCopies, PlainArrays, RawStream, make_device
+from xferlib.sim.model import LEGACY, PER_THREAD
 from xferlib.sim.timing import Lane
 
 _CONTEXT, _GATHER, _PINNED, _IN_ORDER, TILE = 0x1000, 0x2000, 1, 1, 16 << 10
@@ -31,8 +32,13 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "is_captured": (_POINTER, ctypes.POINTER(_INT)),
     "attribute": (ctypes.POINTER(_UNSIGNED), _UNSIGNED, _WORD),
     "batch": (
-        *[ctypes.POINTER(_WORD)] * 2, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, _POINTER,
-        ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, _POINTER,
+        *[ctypes.POINTER(_WORD)] * 2,
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_size_t,
+        _POINTER,
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_size_t,
+        _POINTER,
     ),
     "launch": (_POINTER, *[_UNSIGNED] * 7, _POINTER, ctypes.POINTER(_POINTER), _POINTER),
 }

@@ -117,7 +117,9 @@ def test_a_known_form_is_sent_and_fetched_by_c_alone(
 ) -> None:
     for name in ("_runtime.happens_before", "_core.observe"):
         monkeypatch.setattr(f"xferlib.{name}.listener", None)  # of the simulator, if an earlier test has used it
-    tree = {"a": np.arange(100, dtype=np.float32), "b": np.arange(largest), "c": np.ones(7), "d": np.zeros(5)}
+    tree: dict[str, np.ndarray[Any, Any]] = {
+        "a": np.arange(100, dtype=np.float32), "b": np.arange(largest), "c": np.ones(7), "d": np.zeros(5)
+    }  # fmt: skip
     is_large = tree["b"].nbytes > 2 << 20  # which has memory of its own, and is copied to pinned memory as it lies
     for _ in range(2):
         backend.calls.clear()
