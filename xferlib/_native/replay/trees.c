@@ -224,16 +224,19 @@ typedef struct {
 /* Enqueue copies between the parts, in pinned memory or on the device, and memory at one address or at one for each: whether they are. */
 static int enqueue_parts(call *c, const Part *parts, Py_ssize_t count, word memory, const word *apart, int is_upload)
 {
-    word *ends = malloc((size_t)(count + !count) * (2 * sizeof *ends + sizeof(size_t))), *lying = ends + count;
-    size_t *nbytes = (size_t *)(lying + count);
-    int error = !ends;
-    for (Py_ssize_t i = 0; !error && i < count; ++i) {
+    word *ends = malloc((size_t)count * (2 * sizeof *ends + sizeof(size_t))), *lying;
+    size_t *nbytes;
+    int error;
+    if (!ends)
+        return 0;
+    lying = ends + count;
+    nbytes = (size_t *)(lying + count);
+    for (Py_ssize_t i = 0; i < count; ++i) {
         ends[i] = apart ? apart[i] : memory + (word)parts[i].place;
         lying[i] = (word)(uintptr_t)parts[i].host;
         nbytes[i] = (size_t)parts[i].nbytes;
     }
-    if (!error)
-        WITHOUT_GIL(error = xf_enqueue_each(c->e, c->on.handle, ends, lying, nbytes, count, is_upload, &c->busy));
+    WITHOUT_GIL(error = xf_enqueue_each(c->e, c->on.handle, ends, lying, nbytes, count, is_upload, &c->busy));
     free(ends);
     return !error;
 }
