@@ -14,9 +14,10 @@ import numpy as np
 
 from tests.fake import FakeArray, FakeBackend, _bytes, _stream
 from xferlib.backends.base import Device, DirectCopies, PlainArrays, RawStream, make_device
+from xferlib.sim.model import LEGACY, PER_THREAD
 from xferlib.sim.timing import Lane
 
-_CONTEXT, _GATHER, _PINNED, TILE = 0x1000, 0x2000, 1, 16 << 10
+_CONTEXT, _GATHER, _PINNED, _IN_ORDER, TILE = 0x1000, 0x2000, 1, 1, 16 << 10
 _FAILURE = 999
 _WORD, _POINTER = ctypes.c_uint64, ctypes.c_void_p
 _INT, _UNSIGNED = ctypes.c_int, ctypes.c_uint
@@ -30,6 +31,15 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "wait": (_POINTER,),
     "is_captured": (_POINTER, ctypes.POINTER(_INT)),
     "attribute": (ctypes.POINTER(_UNSIGNED), _UNSIGNED, _WORD),
+    "batch": (
+        *[ctypes.POINTER(_WORD)] * 2,
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_size_t,
+        _POINTER,
+        ctypes.POINTER(ctypes.c_size_t),
+        ctypes.c_size_t,
+        _POINTER,
+    ),
     "launch": (_POINTER, *[_UNSIGNED] * 7, _POINTER, ctypes.POINTER(_POINTER), _POINTER),
 }
 """Of the driver's functions."""
@@ -70,6 +80,7 @@ class DirectBackend(FakeBackend):
         self.calls: list[str] = []
         self.failing_calls: set[str] = set()
         self.sources: list[str] = []
+        self._beside = self.stream_create(device, non_blocking=False, priority=0)
         self._functions: dict[str, Any] = {}
         for name, kinds in _SIGNATURES.items():
             self._functions[name] = ctypes.CFUNCTYPE(_INT, *kinds)(self._guard(name, getattr(self, f"_{name}")))
@@ -94,7 +105,7 @@ class DirectBackend(FakeBackend):
         return DirectCopies(
             **address, context=_CONTEXT, pointer=lambda array: array.pointer, is_current=None,
             empty=lambda shape, dtype: self.empty(shape, dtype, device=device, stream=self.stream_wrap(0, device)),
-            stream=lambda: self.stream_current(device).handle,
+            stream=lambda: self.stream_current(device).handle, beside=self._beside.handle,
         )  # fmt: skip
 
     # --- the driver's functions, whose streams are handles
@@ -113,6 +124,15 @@ class DirectBackend(FakeBackend):
             self.copy(dst, src, nbytes, stream=self._on(handle))
         else:
             self.copy_to_host(dst, src, nbytes, stream=self._on(handle))
+
+    def _batch(
+        self, dsts: Any, srcs: Any, sizes: Any, count: int, attributes: int, first: Any, kinds: int, handle: int | None
+    ) -> None:
+        assert handle not in (None, LEGACY, PER_THREAD), "a batch on a default stream"
+        assert (count > 0, kinds, first[0]) == (True, 1, 0)
+        assert ctypes.c_int.from_address(attributes).value == _IN_ORDER
+        for number in range(count):
+            self.copy(dsts[number], srcs[number], sizes[number], stream=self._on(handle))
 
     def _send(self, dst: int, src: int, nbytes: int) -> None:
         self._enqueue(dst, src, nbytes, 0)

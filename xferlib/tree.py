@@ -19,10 +19,10 @@ from xferlib._core import blocks, registry
 from xferlib._core import streams as capture
 from xferlib._core.arguments import flatten, register, say_where
 from xferlib._core.arrays import check_dtype
-from xferlib._core.thresholds import DRIVER_MOST_UP, FEW_LEAVES, TOGETHER_FROM
+from xferlib._core.thresholds import DRIVER_MOST_UP, TOGETHER_FROM
 from xferlib._runtime import checks as peer_names
 from xferlib._runtime.checks import refuse_no_copy, refuse_no_flag
-from xferlib._transfer import copies, many, plan, replay
+from xferlib._transfer import copies, many, plan
 from xferlib._transfer import describe as ends
 from xferlib._transfer import staging as host_copy
 from xferlib._transfer.many import ManyDownload
@@ -154,15 +154,6 @@ def _upload_leaves(
     return results, many.to_device(leaves, results, packed, alone, dtype, target, current)
 
 
-def _fetch_few_to_pinned(leaves: list[Any]) -> list[Any] | None:
-    """Copy a few arrays to pinned memory, waiting once; None, a no-op, where they are many, or of several kinds."""
-    numbers = [number for number, leaf in enumerate(leaves) if registry.owner_of(leaf) is not None]
-    if not 1 < len(numbers) <= FEW_LEAVES or not plan.may_skip():
-        return None
-    found = replay.fetch_pinned([leaves[number] for number in numbers])
-    return None if found is None else _with(leaves, numbers, found)
-
-
 def _fetch_small(leaves: list[Any], stream: Any, *, pinned: bool) -> list[Any] | None:
     """Copy small arrays of one device to the host together; None, a no-op, where one is of another kind or large."""
     for leaf in leaves:
@@ -177,10 +168,8 @@ def _fetch_small(leaves: list[Any], stream: Any, *, pinned: bool) -> list[Any] |
     capture.refuse_current("tree.to_host", backend, place)
     backend.attach(place)
     order = ends.raw_stream(stream, place) if stream is not None else backend.stream_current(place)
-    found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
-    if found is None and many.keep_download(leaves, backend, place):
-        found = many.fetch_again(leaves, backend, place, order, is_pinned=pinned)
-    return found
+    found = many.find_download(leaves, place) or many.keep_download(leaves, backend, place)
+    return None if found is None else many.fetch_again(*found, leaves, backend, order, is_pinned=pinned)
 
 
 def _with(leaves: list[Any], numbers: list[int], new: list[Any]) -> list[Any]:
@@ -203,7 +192,7 @@ def to_host(
         stream: The stream after whose pending work the copies run; the current one if omitted.
             Leaves of up to 2 MiB of one call share host allocations, each of which lives as long as any of its leaves.
         pinned: Return arrays in page-locked memory of the pool: for a tree that is sent back, or kept for a while and
-            its memory used again. Leaves of any size share its blocks, which are as large as half the tree.
+            its memory used again. Leaves of any size share its blocks, which may be as large as the tree.
         copy: True: copy every array. None: a NumPy array stays itself. False: all arrays do, or nothing is copied.
 
     Returns:
@@ -249,8 +238,6 @@ def _to_host(tree: Any, stream: Any, *, pinned: bool, copy: bool | None) -> Any:
     if len(leaves) == 1 and registry.owner_of(leaves[0]) is not None:
         return rebuild([transfers.to_host(leaves[0], stream=stream, pinned=pinned)])
     if (results := _fetch_small(leaves, stream, pinned=pinned)) is not None:
-        return rebuild(results)
-    if pinned and stream is None and (results := _fetch_few_to_pinned(leaves)) is not None:
         return rebuild(results)
     if stream is None and many.are_few(leaves, TOGETHER_FROM):
         return rebuild(

@@ -309,9 +309,10 @@ class RawStream:
     ``native`` is the array library's stream object, ``core`` the ``cuda.core.Stream``; both are
     None on a CPU. The raw stream keeps them, and so the CUDA stream, alive. ``capture`` is the open capture that it
     belongs to. ``scratch`` is memory that kernels in the order of the stream share: its bytes, address and array.
+    ``switch`` makes it the library's current stream, where that is one call of C.
     """
 
-    __slots__ = ("__weakref__", "capture", "core", "device", "handle", "native", "scratch")
+    __slots__ = ("__weakref__", "capture", "core", "device", "handle", "native", "scratch", "switch")
 
     def __init__(self, handle: int, device: Device, *, native: Any = None, core: Any = None) -> None:
         self.handle = handle
@@ -320,6 +321,7 @@ class RawStream:
         self.core = core
         self.capture: Capture | None = None
         self.scratch: tuple[int, int, Any] | None = None
+        self.switch: Callable[[], Any] | None = None
 
     def __repr__(self) -> str:
         return f"<RawStream {self.handle:#x} on {self.device}>"

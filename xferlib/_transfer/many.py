@@ -34,7 +34,6 @@ from xferlib._core.thresholds import (
     LOOPED_FROM,
     MEDIUM_NBYTES,
     PINNED_QUERY_FROM,
-    SMALL_NBYTES,
     TOGETHER_FROM,
 )
 from xferlib._memory import buffers, lifetimes, pinned
@@ -317,14 +316,23 @@ class SentForm(NamedTuple):
 
 
 class FetchedForm(NamedTuple):
-    """The form of trees that come from a device; C reads the first four fields."""
+    """The form of trees that come from a device; C reads the first eight fields."""
 
     form: Any
-    nbytes: int
+    row_nbytes: int
+    """That the small arrays take in a row; they share memory on the host."""
     kernel: int
     """The handle of the one that puts arrays in a row."""
     starts: bytes
     """Of the row's tiles, for that kernel."""
+    joined: int
+    """Arrays in the row, the first ones; each other one has memory of its own, unless that is pinned."""
+    nbytes: int
+    """That all arrays take in a row."""
+    is_written: bool
+    """The kernel writes the row to pinned memory by itself, from which it is copied on."""
+    is_pinned_written: bool
+    """Likewise, where the result is to be in pinned memory."""
     code: Any
     """Keeps the kernel loaded."""
     layout: SlabLayout
@@ -402,15 +410,10 @@ def keep_upload(
     layout = SlabLayout(packed)
     if alone or not packed or not layout.is_plain or layout.nbytes > _KEPT_MOST:
         return False
-    sources = [leaves[number] for number in layout.members]
-    if layout.nbytes > SMALL_NBYTES * len(sources) and all(
-        pinned.find(address(each), each.nbytes, backend, asks=False) is not None for each in sources
-    ):
-        return False  # the device reads each where it lies in less time than it takes to pack them
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
         return False
-    is_apart = backend.cuts_late and len(sources) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
+    is_apart = backend.cuts_late and len(layout.members) <= FEW_LARGE_LEAVES and layout.nbytes <= LOOPED_FROM
     kept = SentForm(form, layout.nbytes, backend.cutter(layout.runs), is_apart, layout)
     _sent[device] = [kept, *_sent.get(device, ())][:_FORMS_KEPT]
     return True
@@ -1031,23 +1034,42 @@ class ManyDownload:
 _PIECE_NBYTES = ctypes.sizeof(_native.Part)
 
 
-def fetch_again(
-    leaves: list[Any], backend: Backend, device: Device, stream: RawStream, *, is_pinned: bool
-) -> list[Any] | None:
-    """Download leaves that have a form that is known; complete on return. None, and nothing done, for others."""
+def find_download(leaves: list[Any], device: Device) -> tuple[FetchedForm, Any] | None:
+    """The form that leaves have, kept from now on, and where their arrays lie; None where C is not to fetch them."""
+    if not _may_keep():
+        return None
     calls = replay.tree_calls()
-    for kept in _fetched.get(device, ()) if _may_keep() else ():
-        through = 0 if is_pinned or kept.nbytes > TOGETHER_FROM else kept.nbytes
-        pieces = len(kept.layout.members) * _PIECE_NBYTES
-        room = _round_up(pieces + len(kept.starts))
-        if room + through > MEDIUM_NBYTES:
-            return None
-        own = slab_of(backend, room + through, stream)
-        memory, start = own.take(room + through, stream)
-        if calls.match_form(kept.form, leaves, start):
-            memory[pieces : pieces + len(kept.starts)] = np.frombuffer(kept.starts, BYTE)
-            with contextlib.suppress(DeviceMemoryError):  # each by itself needs no other memory there
-                return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
+    for kept in _fetched.get(device, ()):
+        parts = (_native.Part * len(kept.layout.members))()
+        if calls.match_form(kept.form, leaves, ctypes.addressof(parts)):
+            return kept, parts
+    return None
+
+
+def fetch_again(
+    kept: FetchedForm, parts: Any, leaves: list[Any], backend: Backend, stream: RawStream, *, is_pinned: bool
+) -> list[Any] | None:
+    """Download leaves that have a form that is known; complete on return. None, and nothing done, for others.
+
+    Args:
+        kept, parts: As `find_download` has found them.
+        leaves: All small ones, or they are left to the caller.
+        backend, stream: They carry the copies.
+        is_pinned: The results are in pinned memory.
+    """
+    if kept.joined < len(kept.layout.members):
+        return None
+    through = 0 if is_pinned or kept.row_nbytes > TOGETHER_FROM else kept.row_nbytes
+    pieces = ctypes.sizeof(parts)
+    room = _round_up(pieces + len(kept.starts))
+    if room + through > MEDIUM_NBYTES:
+        return None
+    own = slab_of(backend, room + through, stream)
+    memory, start = own.take(room + through, stream)
+    memory[:pieces] = np.frombuffer(parts, BYTE)
+    memory[pieces : pieces + len(kept.starts)] = np.frombuffer(kept.starts, BYTE)
+    with contextlib.suppress(DeviceMemoryError):  # each by itself needs no other memory there
+        return _fetch(kept, leaves, memory[room:], start, backend, stream, is_pinned=is_pinned)
     return None
 
 
@@ -1056,14 +1078,14 @@ def _fetch(
     *, is_pinned: bool,
 ) -> list[Any] | None:  # fmt: skip
     """Download leaves whose pieces are at an address; by way of pinned memory if there is any, else of the device's."""
-    nbytes, there = kept.nbytes, None
+    nbytes, there = kept.row_nbytes, None
     table = pieces, pieces + len(kept.layout.members) * _PIECE_NBYTES, len(kept.starts) // _INTEGER.itemsize - 1
     if is_pinned:
         memory = pinned.pools.of(backend)._lend((nbytes,), BYTE)
         if memory.base is None:  # the pool is full
             return None
     try:
-        if is_pinned and nbytes <= LARGE_NBYTES:
+        if is_pinned and kept.is_pinned_written:
             _enqueue_gather(address(memory), *table, nbytes, backend, stream)
         elif through.size:
             _enqueue_gather(address(through), *table, nbytes, backend, stream)
@@ -1084,31 +1106,36 @@ def _fetch(
     return found
 
 
-def keep_download(leaves: list[Any], backend: Backend, device: Device) -> bool:
-    """Keep the form of leaves, if `fetch_again` can fetch such; whether it can."""
+def keep_download(leaves: list[Any], backend: Backend, device: Device) -> tuple[FetchedForm, Any] | None:
+    """Keep the form of leaves, as `find_download` finds it, if C can fetch such."""
     fast = backend.fast
     if device.kind != "cuda" or fast is None or not _may_keep():
-        return False
+        return None
     kinds: dict[tuple[tuple[int, ...], np.dtype[Any]], list[int]] = {}
     for number, leaf in enumerate(leaves):
         if registry.owner_of(leaf) is None:
             continue
         found = fast.whole(leaf)
-        if found is None or not 0 < math.prod(found[1]) * found[2].itemsize <= MEDIUM_NBYTES:
-            return False
+        if found is None or not math.prod(found[1]):
+            return None
         kinds.setdefault(found[1:], []).append(number)
     found_kinds = [LeafKind(shape, dtype, dtype, members) for (shape, dtype), members in kinds.items()]
+    found_kinds.sort(key=lambda kind: kind.nbytes > MEDIUM_NBYTES)  # the small ones come first
     layout = SlabLayout(found_kinds, has_gaps=True)  # of which a kernel copies 16 bytes at a time
     if len(layout.members) < 2 or layout.nbytes > _KEPT_MOST:
-        return False
+        return None
     form = replay.tree_calls().keep_form(leaves, layout.members, layout.places)
     if form is None:
-        return False
+        return None
+    sizes = [kind.nbytes for kind in found_kinds for _ in kind.members]
+    joined = sum(nbytes <= MEDIUM_NBYTES for nbytes in sizes)
+    row = layout.places[joined] if joined < len(sizes) else layout.nbytes
     code: Any = _gather_kernel(backend, device)
-    starts = _find_starts(layout.places, [kind.nbytes for kind in found_kinds for _ in kind.members]).tobytes()
-    kept = FetchedForm(form, layout.nbytes, code.handle, starts, code, layout)
+    starts = _find_starts(layout.places[:joined], sizes[:joined]).tobytes() if joined else b""
+    is_written = row <= LARGE_NBYTES
+    kept = FetchedForm(form, row, code.handle, starts, joined, layout.nbytes, is_written, is_written, code, layout)
     _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
-    return True
+    return find_download(leaves, device)
 
 
 def _places(leaves: Sequence[_Leaf]) -> tuple[list[int], int]:

@@ -98,7 +98,8 @@ _LEFT_TO_PYTHON = 0
 _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
 _OF_DRIVER = (
-    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured"
+    "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured",
+    "batch", "beside",
 )  # fmt: skip
 """The functions of `DirectCopies` that C calls by their addresses."""
 
@@ -166,12 +167,6 @@ def bind_creation(*functions: Callable[..., Any]) -> tuple[Callable[..., Any], .
     found: tuple[Callable[..., Any], ...] = _replay.bind_creation(
         functions, functions[0].__module__, tuple(map(_documentation, functions))
     )
-    return found
-
-
-def fetch_pinned(arrays: list[Array]) -> list[HostArray] | None:
-    """Copy arrays in C order of one device to pinned memory, waiting once; None, a no-op, where C does not do it."""
-    found: list[HostArray] | None = _replay.fetch_pinned(arrays) if _replay is not None else None
     return found
 
 

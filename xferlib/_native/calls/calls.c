@@ -357,7 +357,6 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"add_device", xf_add_device, METH_VARARGS, NULL},
     {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
     {"add_elements", xf_add_elements, METH_O, NULL},
-    {"fetch_pinned", xf_fetch_pinned, METH_O, NULL},
     {"new_reader", xf_new_reader, METH_VARARGS, NULL},
     {"iterate", FAST(xf_iterate)},
     {"keep_form", FAST(xf_keep_form)},

@@ -36,7 +36,6 @@ PyObject *xf_fill_random(PyObject *module, PyObject *arguments);
 PyObject *xf_take_blocks(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_copy_small(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_end_threads(PyObject *module, PyObject *ignored);
-PyObject *xf_fetch_pinned(PyObject *module, PyObject *arrays);
 PyObject *xf_keep_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count);

@@ -122,7 +122,7 @@ static int see_exchanged(const library *l, PyObject *array, description *d)
 {
     int64_t step = 1;
     DLTensor t;
-    if (xf_is_unusual(l->is_negated, array, Py_False) || xf_is_unusual(l->recording, NULL, Py_None))
+    if (xf_is_unusual(l->is_negated, array, Py_False))
         return 0;
     if (l->exchange->describe(array, &t) || !t.data || t.lanes != 1 || t.index < 0 || t.index >= MOST_INDEX)
         return 0;
@@ -163,8 +163,20 @@ static int see_whole(const library *l, PyObject *array, description *d)
     return is_seen && axes <= MOST_AXES && !PyErr_Occurred();
 }
 
+/* Whether a library records what is done with its arrays, and so is to do it by itself. */
+int xf_is_recorded(const library *l)
+{
+    return xf_is_unusual(l->recording, NULL, Py_None);
+}
+
 /* Whether an array is memory like any other: then `d` describes it. */
 int xf_describe(const library *l, PyObject *array, description *d)
+{
+    return !xf_is_recorded(l) && xf_describe_unrecorded(l, array, d);
+}
+
+/* The same, if it is known that its library records nothing. */
+int xf_describe_unrecorded(const library *l, PyObject *array, description *d)
 {
     if (l->type == replay.ndarray)
         return xf_describe_host(array, d);

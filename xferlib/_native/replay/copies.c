@@ -242,13 +242,6 @@ static int fetch(const device_entry *e, word memory, word device, size_t nbytes,
     return result ? result : e->wait(stream);
 }
 
-int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream)
-{
-    int result;
-    WITHOUT_GIL(result = fetch(e, memory, device, nbytes, stream));
-    return result;
-}
-
 /* Copy on the call's stream plain bytes, or elements of a layout. `scratch` is
    pinned memory of as many bytes as they have on the device, by way of which they pass; 0: none.
 
@@ -295,6 +288,32 @@ static int copy_by_driver(const device_copy *c, const Layout *layout, word scrat
     if (c->is_upload && !is_little)
         learn(&e->in_vain, patience_ns, is_idle);
     return result;
+}
+
+/* Enqueue copies between pinned memory and the device, which alone takes as long as small ones take to cross: `busy` is the stream to wait
+   for. One call of the driver for all takes a third of the time: trees of 16 arrays of 256 KiB to an H200 96 us, and 130 one by one; 64 of
+   80 KiB 152 and 285; from it up to 4 % less. But it takes no default stream. So there the first copy goes by itself, and waits for all that
+   the default stream waits for; the others go to a stream that waits for the default one, as that does for it. Returns the driver's result. */
+int xf_enqueue_each(const device_entry *e, void *stream, const word *to, const word *from, const size_t *nbytes, Py_ssize_t count,
+                    int is_upload, void **busy)
+{
+    enum { IN_ORDER = 1 }; /* CU_MEMCPY_SRC_ACCESS_ORDER_STREAM */
+    struct { int order, source[2], target[2]; unsigned flags; } attributes = {.order = IN_ORDER}; /* CUmemcpyAttributes */
+    void *on = stream ? stream : e->beside;
+    Py_ssize_t done = 0;
+    size_t first = 0;
+    int error = 0;
+    *busy = stream;
+    while (!error && done < count) {
+        if (done == !stream && e->batch && on && count - done > 1 &&
+            !e->batch(to + done, from + done, nbytes + done, (size_t)(count - done), &attributes, &first, 1, on)) {
+            *busy = on;
+            return 0;
+        }
+        error = (is_upload ? e->enqueue : e->fetch_later)(to[done], from[done], nbytes[done], stream);
+        ++done;
+    }
+    return error;
 }
 
 /* Where in the thread's pinned memory an array passes. One from a device comes behind the one before: the device writes slowly to
@@ -388,10 +407,10 @@ static int ask_setup(const device_copy *c, stream_setup *w, int64_t nbytes, unsi
     return 1;
 }
 
-/* Copy a region by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
+/* Copy regions by several threads, in blocks: 1 where that is done, IS_PINNED where the driver had better copy by itself, otherwise 0
    with nothing done, or an error set. The driver may know memory at `asked`, if not NULL: it could read or fill that by itself.
    `is_looped`: only where helping threads spin for the next transfer. */
-static int copy_region(const device_copy *c, const Region *region, const char *asked, int is_looped)
+static int copy_regions(const device_copy *c, const Region *regions, int64_t count, int64_t nbytes, const char *asked, int is_looped)
 {
     device_entry *e = c->e;
     unsigned long long epoch = xf_epoch();
@@ -403,8 +422,8 @@ static int copy_region(const device_copy *c, const Region *region, const char *a
     Setup setup;
     if (!e->stage_setup)
         return 0;
-    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || region->nbytes > w->nbytes || now_ns() >= w->until_ns)
-        if (!ask_setup(c, w, region->nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
+    if (!w->kept || w->stream != c->on->handle || w->epoch != epoch || nbytes > w->nbytes || now_ns() >= w->until_ns)
+        if (!ask_setup(c, w, nbytes, epoch) || w->stream != c->on->handle) /* another thread has taken the place over */
             return 0;
     if (is_looped && (!w->setup.spin_ns || e->is_crowded()))
         return 0;
@@ -414,7 +433,7 @@ static int copy_region(const device_copy *c, const Region *region, const char *a
     if (asked)
         kind = kind_of(e, asked);
     if (!kind)
-        error = e->stage(&setup, region, 1, &opened);
+        error = e->stage(&setup, regions, count, &opened);
     Py_END_ALLOW_THREADS
     if (!kind && error && error != NO_MEMORY &&
         is_done(PyObject_CallFunction(e->stage_finish, "iKLO", c->is_upload, (unsigned long long)(uintptr_t)opened,
@@ -437,7 +456,7 @@ static int copy_in_blocks(const device_copy *c, int is_looped)
     } else if (host->is_pinned) { /* which the driver copies */
         return 0;
     }
-    return copy_region(c, &region, host->is_c ? host->data : NULL, is_looped);
+    return copy_regions(c, &region, 1, region.nbytes, host->is_c ? host->data : NULL, is_looped);
 }
 
 /* Send arrays in a row by several threads, as in copy_in_blocks(): whether that is done. */
@@ -445,10 +464,17 @@ int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nb
 {
     const Region region = {.device = device, .nbytes = (int64_t)nbytes, .unit = LINE, .part = parts, .parts = count};
     const device_copy c = {.e = e, .on = on, .is_upload = 1};
-    if ((is_looped && now_ns() - e->last_ns >= LOOP_NS) || copy_region(&c, &region, NULL, is_looped) != 1)
+    if ((is_looped && now_ns() - e->last_ns >= LOOP_NS) || copy_regions(&c, &region, 1, region.nbytes, NULL, is_looped) != 1)
         return 0;
     e->last_ns = now_ns();
     return 1;
+}
+
+/* Fetch regions likewise, to ordinary memory. */
+int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes)
+{
+    const device_copy c = {.e = e, .on = on};
+    return copy_regions(&c, regions, count, nbytes, NULL, 0) == 1;
 }
 
 /* --- a way, executed */

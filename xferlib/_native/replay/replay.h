@@ -141,6 +141,8 @@ typedef struct device_entry {
     int (*wait)(void *);               /* until a stream is; NULL: no copies on a stream of the program's own */
     int (*is_captured)(void *, int *); /* whether a graph records a stream, 0 if not; NULL: it never does */
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
+    int (*batch)(const word *, const word *, const size_t *, size_t, void *, size_t *, size_t, void *); /* CUDA's cuMemcpyBatchAsync */
+    void *beside; /* a stream in order with the default one, on which CUDA makes no batches; NULL: no batches are made for that */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
@@ -254,7 +256,9 @@ device_entry *xf_device_of(const library *l, const description *d);
 int xf_is_unusual(PyObject *question, PyObject *array, PyObject *usual);
 int xf_describe_host(PyObject *array, description *d);
 int xf_describe_swapped(PyObject *array, description *d);
+int xf_is_recorded(const library *l);
 int xf_describe(const library *l, PyObject *array, description *d);
+int xf_describe_unrecorded(const library *l, PyObject *array, description *d);
 int xf_is_lent(PyObject *array);
 int xf_are_alike(const description *one, const description *other);
 int xf_may_overlap_itself(const description *d);
@@ -289,10 +293,12 @@ int xf_send_through(const device_copy *c);
 
 int xf_find_way(const device_copy *c, way *found);
 int xf_run_way(const device_copy *c, const way *w, PyObject *array, int is_new);
-int xf_fetch(const device_entry *e, word memory, word device, size_t nbytes, void *stream);
 word xf_scratch(const device_entry *e, size_t nbytes, int is_upload);
 void xf_keep_scratch(int is_read);
 int xf_send_parts(device_entry *e, const call_stream *on, word device, size_t nbytes, const Part *parts, Py_ssize_t count, int is_looped);
+int xf_fetch_regions(device_entry *e, const call_stream *on, const Region *regions, int64_t count, int64_t nbytes);
+int xf_enqueue_each(const device_entry *e, void *stream, const word *to, const word *from, const size_t *nbytes, Py_ssize_t count,
+                    int is_upload, void **busy);
 int xf_is_idle(device_entry *e, void *stream);
 int xf_copy_on_host(const description *src, const description *dst);
 PyObject *xf_copy_to_new_on_host(PyObject *x, const description *src, const description *arriving);

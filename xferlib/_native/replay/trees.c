@@ -117,17 +117,22 @@ PyObject *xf_keep_form(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* Whether an array is as the one that is kept: then where it lies. */
-static int is_alike(const kept_form *f, const kept_leaf *k, PyObject *leaf, char **data)
+/* Whether an array is as the one that is kept: then where it lies. `asked`: the library of the one before, which records nothing. */
+static int is_alike(const kept_form *f, const kept_leaf *k, PyObject *leaf, const library **asked, char **data)
 {
     const ndarray *a = (const ndarray *)leaf;
+    const library *l;
     description d;
     if (f->is_host) {
         *data = a->data;
         return a->dtype == replay.elements[k->element].dtype && a->axes == k->axes && a->flags & C_ORDER &&
                !memcmp(a->extents, k->extents, (size_t)k->axes * sizeof *k->extents) && !xf_is_mapped(leaf);
     }
-    if (!describe(leaf, &d) || d.kind != ON_CUDA || d.index != f->index)
+    l = *asked && (*asked)->type == (PyObject *)Py_TYPE(leaf) ? *asked : xf_find_library(leaf);
+    if (!l || (l != *asked && xf_is_recorded(l)))
+        return 0;
+    *asked = l;
+    if (!xf_describe_unrecorded(l, leaf, &d) || !d.is_c || d.nbytes <= 0 || d.kind != ON_CUDA || d.index != f->index)
         return 0;
     *data = d.data;
     return d.element == k->element && d.axes == k->axes && !memcmp(d.extents, k->extents, (size_t)k->axes * sizeof *k->extents);
@@ -138,6 +143,7 @@ static int is_alike(const kept_form *f, const kept_leaf *k, PyObject *leaf, char
 PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     const kept_form *f = count == 3 ? PyCapsule_GetPointer(given[0], NULL) : NULL;
+    const library *asked = NULL;
     Part *parts;
     int is_same;
     (void)module;
@@ -149,7 +155,7 @@ PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t cou
         const kept_leaf *k = &f->leaves[i];
         PyObject *leaf = i < PyList_Size(given[1]) ? Py_NewRef(PyList_GetItem(given[1], i)) : NULL; /* a question may change it */
         char *data = NULL;
-        is_same = leaf && is_of(leaf, k->type) && (k->part < 0 || is_alike(f, k, leaf, &data));
+        is_same = leaf && is_of(leaf, k->type) && (k->part < 0 || is_alike(f, k, leaf, &asked, &data));
         if (is_same && k->part >= 0) {
             int64_t nbytes = replay.elements[k->element].itemsize;
             for (int axis = 0; axis < k->axes; ++axis)
@@ -161,52 +167,79 @@ PyObject *xf_match_form(PyObject *module, PyObject *const *given, Py_ssize_t cou
     return PyErr_Occurred() ? NULL : PyBool_FromLong(is_same);
 }
 
+/* The leaves, with new arrays in the places of those that travelled together: the first `joined` of these are views of `memory`, the
+   others those of a list. */
+static PyObject *cut(const kept_form *f, PyObject *leaves, PyObject *memory, Py_ssize_t joined, PyObject *apart)
+{
+    PyObject *made = PyList_New(f->count);
+    for (Py_ssize_t i = 0; made && i < f->count; ++i) {
+        const kept_leaf *k = &f->leaves[i];
+        PyObject *leaf;
+        if (k->part < 0) {
+            leaf = Py_XNewRef(PyList_GetItem(leaves, i));
+        } else if (k->part >= joined) {
+            leaf = Py_XNewRef(PyList_GetItem(apart, k->part - joined));
+        } else {
+            leaf = replay.new_array(replay.ndarray, Py_NewRef(replay.elements[k->element].dtype), k->axes, k->extents, NULL,
+                                    ((const ndarray *)memory)->data + k->place, C_ORDER | ALIGNED | WRITABLE, NULL);
+            if (leaf && replay.set_base(leaf, Py_NewRef(memory)))
+                Py_CLEAR(leaf);
+        }
+        if (!leaf || PyList_SetItem(made, i, leaf))
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
 /* (what is kept, list of leaves, NumPy array of bytes) -> a list of the leaves, with views of the array in the places of those that
    travelled together. */
 PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     const kept_form *f = count == 3 ? PyCapsule_GetPointer(given[0], NULL) : NULL;
-    PyObject *made;
     (void)module;
     if (!f || !PyList_Check(given[1]) || PyList_Size(given[1]) != f->count || !is_of(given[2], replay.ndarray))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "cut_form takes a form, its leaves and an array");
-    made = PyList_New(f->count);
-    for (Py_ssize_t i = 0; made && i < f->count; ++i) {
-        const kept_leaf *k = &f->leaves[i];
-        PyObject *leaf;
-        if (k->part < 0) {
-            leaf = Py_XNewRef(PyList_GetItem(given[1], i));
-        } else {
-            leaf = replay.new_array(replay.ndarray, Py_NewRef(replay.elements[k->element].dtype), k->axes, k->extents, NULL,
-                                    ((const ndarray *)given[2])->data + k->place, C_ORDER | ALIGNED | WRITABLE, NULL);
-            if (leaf && replay.set_base(leaf, Py_NewRef(given[2])))
-                Py_CLEAR(leaf);
-        }
-        if (!leaf || PyList_SetItem(made, i, leaf)) {
-            Py_DECREF(made);
-            return NULL;
-        }
-    }
-    return made;
+    return cut(f, given[1], given[2], f->count, NULL);
 }
 
 /* --- whole calls */
 
-/* Bytes: see send_packed() and fetch(). Those of the same names in xferlib/_core/thresholds.py have the same values. */
+/* Bytes: see send_packed() and xf_fetch_tree(). Those of the same names in xferlib/_core/thresholds.py have the same values. */
 enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
     ENQUEUED_MOST = 64 << 10,
-    LARGE_NBYTES = 8 << 20,
-    SMALL_NBYTES = 64 << 10
+    SMALL_NBYTES = 64 << 10,
+    MEDIUM_NBYTES = 2 << 20
 };
-enum { THREADS = 256 };
+enum { THREADS = 256, LINE = 64 };
 
 typedef struct {
     PyObject *leaves;
     device_entry *e;
     call_stream on;
+    void *busy; /* the stream to wait for */
 } call;
+
+/* Enqueue copies between the parts, in pinned memory or on the device, and memory at one address or at one for each: whether they are. */
+static int enqueue_parts(call *c, const Part *parts, Py_ssize_t count, word memory, const word *apart, int is_upload)
+{
+    word *ends = malloc((size_t)count * (2 * sizeof *ends + sizeof(size_t))), *lying;
+    size_t *nbytes;
+    int error;
+    if (!ends)
+        return 0;
+    lying = ends + count;
+    nbytes = (size_t *)(lying + count);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        ends[i] = apart ? apart[i] : memory + (word)parts[i].place;
+        lying[i] = (word)(uintptr_t)parts[i].host;
+        nbytes[i] = (size_t)parts[i].nbytes;
+    }
+    WITHOUT_GIL(error = xf_enqueue_each(c->e, c->on.handle, ends, lying, nbytes, count, is_upload, &c->busy));
+    free(ends);
+    return !error;
+}
 
 /* The leaves of a tree of dicts, lists and tuples, each of which stands in one place; 0 where Python is to look. */
 static int take_apart(PyObject *tree, PyObject *arrays, PyObject *others, call *c)
@@ -295,15 +328,21 @@ static int enqueue_row(const call *c, const char *memory, word device, const wor
    before its call returns, also while the stream is busy. More pass through pinned memory, of threads that spin in a loop, or of this one,
    which must be free again: that is for an idle stream. `is_read`: a copy may read the thread's pinned memory until read_all() returns; the
    caller cuts the device's memory meanwhile. */
-static int send_packed(const call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int *is_read)
+static int send_packed(call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int is_lent,
+                       int *is_read)
 {
     device_entry *e = c->e;
     void *stream = c->on.handle;
     word scratch = 0;
     int error;
     *is_read = 0;
+    c->busy = stream;
     if (!e->enqueue || !e->wait)
         return 0;
+    if (is_lent) {
+        *is_read = 1;
+        return enqueue_parts(c, parts, count, device, apart, 1);
+    }
     if (nbytes <= ENQUEUED_MOST) {
         char *memory = malloc(nbytes);
         if (!memory)
@@ -331,7 +370,7 @@ static int send_packed(const call *c, word device, const word *apart, const Part
 static int read_all(const call *c)
 {
     int error;
-    WITHOUT_GIL(error = c->e->wait(c->on.handle));
+    WITHOUT_GIL(error = c->e->wait(c->busy));
     xf_keep_scratch(0);
     return !error;
 }
@@ -395,22 +434,33 @@ static PyObject *send_lent(PyObject *leaves, PyObject *device, const device_entr
     return made;
 }
 
-/* Whether all arrays among leaves lie in the pinned pool, and are so large that the device reads each where it lies in less time than it
-   takes to pack them; the other leaves are of the types in a set. */
+/* Whether all arrays of a form lie in the pinned pool. */
+static int are_members_lent(const kept_form *f, PyObject *leaves)
+{
+    for (Py_ssize_t i = 0; i < f->count; ++i)
+        if (f->leaves[i].part >= 0 && !xf_is_lent(PyList_GetItem(leaves, i)))
+            return 0;
+    return 1;
+}
+
+/* Whether all arrays among leaves do, are so large that the device reads each where it lies in less time than it takes to pack them, and one
+   so large that their form is not kept; the other leaves are of the types in a set. */
 static int are_lent(PyObject *leaves, PyObject *others)
 {
     Py_ssize_t count = 0, nbytes = 0;
+    int is_large = 0;
     for (Py_ssize_t i = 0; i < PyList_Size(leaves); ++i) {
         PyObject *leaf = PyList_GetItem(leaves, i);
         description d;
         if (is_of(leaf, replay.ndarray) && xf_is_lent(leaf) && xf_describe_host(leaf, &d)) {
             ++count;
             nbytes += d.nbytes;
+            is_large |= d.nbytes > MEDIUM_NBYTES;
         } else if (PySet_Contains(others, (PyObject *)Py_TYPE(leaf)) != 1) {
             return 0;
         }
     }
-    return nbytes > SMALL_NBYTES * count;
+    return is_large && nbytes > SMALL_NBYTES * count;
 }
 
 /* The leaves on a device, those of the pinned pool as they are; NULL, and nothing done, where Python is to do it. */
@@ -439,7 +489,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     Part *parts = NULL;
     Py_ssize_t members = 0, nbytes = 0;
     word address = 0, *addresses = NULL;
-    int is_ready, is_read = 0;
+    int is_ready, is_lent, is_read = 0;
     (void)module;
     if (count != 6 || !PyDict_Check(given[5]))
         return PyErr_Format(PyExc_TypeError, "send_tree takes a tree, two tables of types, a device, a backend and a dict");
@@ -450,16 +500,17 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
         kept = find_form(PyDict_GetItemWithError(given[5], c.e->device), c.leaves, &parts, &f, &members);
     if (kept && f && f->is_host)
         nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
+    is_lent = nbytes > SMALL_NBYTES * members && are_members_lent(f, c.leaves);
     if (nbytes > 0 && PyTuple_GetItem(kept, 3) == Py_True) {
         if ((addresses = calloc((size_t)members, sizeof *addresses)) && (memory = make_apart(&c, f, members, addresses)) &&
-            send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, &is_read))
+            send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, is_lent, &is_read))
             made = rebuilt(given[0], with(f, c.leaves, memory));
         if (is_read && !read_all(&c))
             Py_CLEAR(made);
     } else if (nbytes > 0 && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
         memory = xf_make_on(c.e, &c.on, &d, 0, &address);
-        if (address && send_packed(&c, address, NULL, parts, members, (size_t)nbytes, &is_read))
+        if (address && send_packed(&c, address, NULL, parts, members, (size_t)nbytes, is_lent, &is_read))
             views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
         if (views && PyList_Check(views))
             made = rebuilt(given[0], with(f, c.leaves, views));
@@ -477,85 +528,190 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
     return made ? made : left_to_python();
 }
 
-/* What a kernel needs to put arrays in a row, in the thread's pinned memory: the arrays, and the numbers of the first of each tile. */
+/* A download in one call: of the arrays of a tree the first ones, which are small, come in a row. */
 typedef struct {
-    char *memory;
-    const Part *parts;
-    const char *starts;
-    size_t parts_nbytes, starts_nbytes;
-    unsigned long long kernel;
-} row_table;
+    call *c;
+    const kept_form *f;
+    const Part *parts; /* of all arrays: `host` is where each lies on the device */
+    Py_ssize_t members, joined; /* arrays, and those in the row */
+    Py_ssize_t row_nbytes, nbytes; /* of the row, and of all arrays if they followed one another */
+    unsigned long long kernel; /* puts arrays in a row */
+    const char *starts;        /* the numbers of the first array of each of its tiles */
+    Py_ssize_t starts_nbytes;
+    int is_pinned;
+    char *table; /* in the thread's pinned memory: what the kernel reads */
+    char *passed; /* where the row passes in that memory; NULL: not there */
+    PyObject *memory, *apart, *between; /* NumPy array of the row, or of all; list of the others; the row on the device; NULL: none */
+    Region *crossings; /* what threads bring to ordinary memory, besides what the kernel writes to pinned memory by itself */
+    Py_ssize_t count;
+    int64_t crossing_nbytes;
+} download;
 
-/* The table of a form, and the bytes that it takes; 0 with an error set. */
-static size_t size_table(row_table *t, const Part *parts, Py_ssize_t members, PyObject *kept)
+static size_t table_nbytes(const download *l)
 {
-    char *starts = NULL;
-    Py_ssize_t length = 0;
-    *t = (row_table){.parts = parts, .parts_nbytes = (size_t)members * sizeof *parts};
-    t->kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 3), &starts, &length))
-        return 0;
-    t->starts = starts;
-    t->starts_nbytes = (size_t)length;
-    return (t->parts_nbytes + t->starts_nbytes + 63) / 64 * 64;
+    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes;
+    return (nbytes + 63) / 64 * 64;
 }
 
-/* Put arrays in a row at `to` by a kernel: whether it is enqueued. */
-static int gather(const call *c, const row_table *t, word to)
+/* Read what Python keeps of a form: whether it is of this device. */
+static int read_download(download *l, PyObject *kept)
 {
-    word table = (word)(uintptr_t)t->memory, starts = table + t->parts_nbytes;
+    char *starts = NULL;
+    l->row_nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
+    l->kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
+    l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 4));
+    l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 3), &starts, &l->starts_nbytes))
+        return 0;
+    l->starts = starts;
+    return !l->f->is_host && l->f->index == l->c->e->index && l->nbytes > 0 && replay.byte >= 0;
+}
+
+/* Take room in the thread's pinned memory, where the row passes if the kernel is to write it there: whether there is some. It is not given
+   out again until the download ends: code of Python's runs meanwhile. */
+static int take_room(download *l, int is_written)
+{
+    size_t table = table_nbytes(l), room = table + (is_written && !l->is_pinned ? (size_t)l->row_nbytes : 0);
+    if (!l->joined)
+        return 1;
+    l->table = (char *)(uintptr_t)xf_scratch(l->c->e, room, 0);
+    if (l->table && room > table)
+        l->passed = l->table + table;
+    if (!l->table && room > table && !PyErr_Occurred())
+        l->table = (char *)(uintptr_t)xf_scratch(l->c->e, table, 0);
+    if (l->table)
+        xf_keep_scratch(1);
+    return l->table != NULL;
+}
+
+static void add_crossing(download *l, char *host, word device, int64_t nbytes, int is_fresh)
+{
+    l->crossings[l->count++] = (Region){
+        .host = host, .device = device, .nbytes = nbytes, .unit = is_fresh ? HUGE_PAGE : LINE, .is_fresh = is_fresh};
+    l->crossing_nbytes += nbytes;
+}
+
+/* New memory on the host for the row, or, pinned, for all arrays. Returns where it lies; NULL where Python is to go on. */
+static char *make_memory(download *l, int *is_fresh)
+{
+    const Py_ssize_t nbytes = l->is_pinned ? l->nbytes : l->row_nbytes;
+    const description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
+    l->memory = l->is_pinned ? xf_make_pinned(l->c->e, &d) : xf_make_host_result(&d, HUGE_PAGE - 1, is_fresh);
+    if (!l->memory || (l->is_pinned && !((const ndarray *)l->memory)->base)) /* the pool is full */
+        return NULL;
+    return ((const ndarray *)l->memory)->data;
+}
+
+/* Make new arrays for those that have memory of their own. */
+static int make_others(download *l)
+{
+    if (!(l->apart = PyList_New(l->members - l->joined)))
+        return 0;
+    for (Py_ssize_t i = 0; i < l->f->count; ++i) {
+        const kept_leaf *k = &l->f->leaves[i];
+        description d = {.axes = k->axes, .element = k->element, .count = 1, .is_c = 1};
+        PyObject *array;
+        int is_fresh = 0;
+        if (k->part < l->joined)
+            continue;
+        for (int axis = 0; axis < k->axes; ++axis)
+            d.count *= d.extents[axis] = k->extents[axis];
+        d.nbytes = l->parts[k->part].nbytes;
+        array = xf_make_host_result(&d, HUGE_PAGE - 1, &is_fresh);
+        if (!array || PyList_SetItem(l->apart, k->part - l->joined, array))
+            return 0;
+        add_crossing(l, ((const ndarray *)array)->data, (word)(uintptr_t)l->parts[k->part].host, d.nbytes, is_fresh);
+    }
+    return 1;
+}
+
+/* Enqueue the kernel that puts arrays in a row at `to`: whether it is. */
+static int gather(const download *l, word to)
+{
+    const size_t parts_nbytes = (size_t)l->joined * sizeof *l->parts;
+    word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes;
     void *arguments[] = {&to, &table, &starts};
-    unsigned tiles = (unsigned)(t->starts_nbytes / sizeof(int64_t) - 1);
+    unsigned tiles = (unsigned)((size_t)l->starts_nbytes / sizeof(int64_t) - 1);
     int error;
-    memcpy(t->memory, t->parts, t->parts_nbytes);
-    memcpy(t->memory + t->parts_nbytes, t->starts, t->starts_nbytes);
-    WITHOUT_GIL(error = c->e->launch((void *)(uintptr_t)t->kernel, tiles, 1, 1, THREADS, 1, 1, 0, c->on.handle, arguments, NULL));
+    memcpy(l->table, l->parts, parts_nbytes);
+    memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
+    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, THREADS, 1, 1, 0, l->c->on.handle, arguments, NULL));
     return !error;
 }
 
-/* Wait for the stream, and copy a row on from pinned memory that it has passed: whether that is done. */
-static int take(const call *c, char *to, char *passed, int64_t nbytes)
+/* Enqueue what the link carries to pinned memory: the row, if the kernel has not written it, and arrays as they lie. */
+static int enqueue_crossings(const download *l, char *memory, word row)
+{
+    const Part whole = {.host = (char *)(uintptr_t)row, .nbytes = l->row_nbytes}; /* on the device */
+    return (!row || enqueue_parts(l->c, &whole, 1, (word)(uintptr_t)memory, NULL, 0)) &&
+           (l->joined == l->members ||
+            enqueue_parts(l->c, l->parts + l->joined, l->members - l->joined, (word)(uintptr_t)memory, NULL, 0));
+}
+
+/* Make the memory of all results, and enqueue the kernel and all copies to pinned memory: whether that is done. The kernel writes the row to
+   pinned memory by itself, the result's or that which passes it on; the link carries more from memory of the device, as one array among
+   those that are not in the row. */
+static int begin_download(download *l, int is_written)
+{
+    const call *c = l->c;
+    int is_fresh = 0, is_begun;
+    char *memory = NULL;
+    word to, row = 0;
+    if (!(l->crossings = calloc((size_t)(l->members - l->joined) + 1, sizeof *l->crossings)) || !take_room(l, is_written))
+        return 0;
+    if ((l->is_pinned || l->joined) && !(memory = make_memory(l, &is_fresh)))
+        return 0;
+    to = (word)(uintptr_t)(l->passed ? l->passed : memory);
+    if (l->joined && !l->passed && (!is_written || !l->is_pinned)) {
+        const description d = {.axes = 1, .element = replay.byte, .count = l->row_nbytes, .nbytes = l->row_nbytes, .is_c = 1,
+                               .extents = {l->row_nbytes}};
+        l->between = xf_make_on(c->e, &c->on, &d, 1, &to);
+        if (!to)
+            return 0;
+        row = to;
+        add_crossing(l, memory, row, l->row_nbytes, is_fresh);
+    }
+    is_begun = (l->is_pinned || l->joined == l->members || make_others(l)) && (!l->joined || gather(l, to));
+    return is_begun && (!l->is_pinned || enqueue_crossings(l, memory, row));
+}
+
+/* Wait for all of it, and copy the row on from pinned memory that it has passed: whether that is done. */
+static int end_download(const download *l)
 {
     int error;
+    if (!l->is_pinned && l->count && !xf_fetch_regions(l->c->e, &l->c->on, l->crossings, l->count, l->crossing_nbytes))
+        return 0;
     Py_BEGIN_ALLOW_THREADS
-    error = c->e->wait(c->on.handle);
-    if (!error)
-        replay.copy(NULL, passed, to, nbytes, 1, replay.helper_nbytes, replay.helpers, replay.most_threads, replay.spin_ns);
+    error = l->c->e->wait(l->c->busy);
+    if (!error && l->passed)
+        replay.copy(NULL, l->passed, ((const ndarray *)l->memory)->data, l->row_nbytes, 1, replay.helper_nbytes, replay.helpers,
+                    replay.most_threads, replay.spin_ns);
     Py_END_ALLOW_THREADS
     return !error;
 }
 
-/* Bring arrays to `array`, bytes on the host: whether they are there. The kernel writes a row by itself to `written`, pinned memory, which
-   is the array's or passes it on; the link carries more from memory of the device, as one array, while threads copy. */
-static int fetch(const call *c, const row_table *t, char *written, PyObject *array, const description *d, int is_fresh)
+/* The tree on the host; NULL, and nothing done, where Python is to do it. It is made while the device works. */
+static PyObject *fetch(download *l, PyObject *tree, int is_written)
 {
-    device_copy crossing = {.e = c->e, .on = &c->on, .host = d, .element = d->element, .is_fresh = is_fresh};
-    PyObject *between = NULL;
-    word to = (word)(uintptr_t)written;
-    int error, is_there = 0;
-    way w;
-    if (!written) {
-        between = xf_make_on(c->e, &c->on, d, 1, &crossing.device);
-        to = crossing.device;
+    PyObject *made = NULL;
+    int error = 0;
+    l->c->busy = l->c->on.handle;
+    if (begin_download(l, is_written))
+        made = rebuilt(tree, cut(l->f, l->c->leaves, l->memory, l->is_pinned ? l->members : l->joined, l->apart));
+    if (!made || !end_download(l)) { /* what is enqueued must be over before its memory is given up */
+        WITHOUT_GIL(error = l->c->e->wait(l->c->busy));
+        if (!error)
+            Py_CLEAR(made);
     }
-    if (!to || (!written && (!xf_find_way(&crossing, &w) || w.kernel))) {
-        Py_XDECREF(between);
-        return 0;
-    }
-    xf_keep_scratch(1); /* before the table is written: a call of Python's may use that memory until here */
-    if (gather(c, t, to)) {
-        if (!written)
-            is_there = xf_run_way(&crossing, &w, array, 0);
-        else
-            is_there = written == d->data || take(c, d->data, written, d->nbytes);
-        if (written == d->data || !is_there) { /* what is enqueued must be over before its memory is given up */
-            WITHOUT_GIL(error = c->e->wait(c->on.handle));
-            is_there = is_there && !error;
-        }
-    }
-    xf_keep_scratch(0);
-    Py_XDECREF(between);
-    return is_there;
+    free(l->crossings);
+    if (l->table)
+        xf_keep_scratch(0);
+    if (error) /* it is not known whether it is over: nothing is given up, ever */
+        return NULL;
+    Py_XDECREF(l->memory);
+    Py_XDECREF(l->apart);
+    Py_XDECREF(l->between);
+    return made;
 }
 
 /* Wake threads that sleep, while this one makes ready what they are to copy. */
@@ -596,53 +752,28 @@ static device_entry *device_of_first(PyObject *leaves)
     return e;
 }
 
-/* (tree, types of arrays, types of other leaves, whether to pinned memory, dict of devices to lists of (form, bytes, kernel, numbers of each
-   tile's first array))
+/* (tree, types of arrays, types of other leaves, whether to pinned memory, dict of devices to lists of what FetchedForm in many.py says)
    -> the tree on the host; None where Python is to do it. */
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
     call c = {0};
-    PyObject *kept = NULL, *array = NULL, *made = NULL;
-    const kept_form *f = NULL;
+    PyObject *kept = NULL, *made = NULL;
     Part *parts = NULL;
-    Py_ssize_t members = 0, nbytes = 0;
-    row_table t = {0};
-    size_t table = 0, room;
-    int is_pinned, is_written;
+    download l = {.c = &c};
     (void)module;
     if (count != 5 || !PyDict_Check(given[4]))
         return PyErr_Format(PyExc_TypeError, "fetch_tree takes a tree, two tables of types, a flag and a dict");
-    is_pinned = given[3] == Py_True;
+    l.is_pinned = given[3] == Py_True;
     if (take_apart(given[0], given[1], given[2], &c) && (c.e = device_of_first(c.leaves)) && c.e->kind == ON_CUDA && c.e->launch &&
         c.e->wait && c.e->fetch_later && xf_is_current(c.e, &c.on))
-        kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &f, &members);
-    if (kept && f && !f->is_host && f->index == c.e->index && (table = size_table(&t, parts, members, kept)))
-        nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
-    is_written = nbytes <= LARGE_NBYTES;
-    if (nbytes > LOOPED_FROM && !is_pinned)
-        rouse(c.e, nbytes);
-    if (nbytes > 0 && replay.byte >= 0) {
-        room = table + (is_written && !is_pinned ? (size_t)nbytes : 0);
-        t.memory = (char *)(uintptr_t)xf_scratch(c.e, room, 0);
-        if (!t.memory && room > table && !PyErr_Occurred()) { /* the row does not pass there */
-            is_written = 0;
-            t.memory = (char *)(uintptr_t)xf_scratch(c.e, table, 0);
-        }
-    }
-    if (nbytes > 0 && replay.byte >= 0 && t.memory) {
-        description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
-        int is_fresh = 0;
-        array = is_pinned ? xf_make_pinned(c.e, &d) : xf_make_host_result(&d, PACKED_MOST, &is_fresh);
-        if (array && (!is_pinned || ((const ndarray *)array)->base)) { /* else the pool is full */
-            d.data = ((const ndarray *)array)->data;
-            d.kind = ON_CPU;
-            d.is_pinned = is_pinned;
-            if (fetch(&c, &t, !is_written ? NULL : is_pinned ? d.data : t.memory + table, array, &d, is_fresh))
-                made = rebuilt(given[0], xf_cut_form(NULL, (PyObject *[]){PyTuple_GetItem(kept, 0), c.leaves, array}, 3));
-        }
+        kept = find_form(PyDict_GetItemWithError(given[4], c.e->device), c.leaves, &parts, &l.f, &l.members);
+    l.parts = parts;
+    if (kept && l.f && read_download(&l, kept)) {
+        if (l.nbytes > LOOPED_FROM && !l.is_pinned)
+            rouse(c.e, l.nbytes);
+        made = fetch(&l, given[0], PyTuple_GetItem(kept, l.is_pinned ? 7 : 6) == Py_True);
     }
     free(parts);
-    Py_XDECREF(array);
     Py_XDECREF(kept);
     Py_XDECREF(c.leaves);
     return made ? made : left_to_python();

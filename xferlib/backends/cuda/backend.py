@@ -238,6 +238,7 @@ class CudaBackend(Backend, FastPath):
         """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
         self._staging: dict[int, StagingCalls] = {}
         self._reached: dict[tuple[int, int], bool] = {}
+        self._beside: dict[int, int] = {}
 
     # --- what a library's backend has to say
 
@@ -774,7 +775,18 @@ class CudaBackend(Backend, FastPath):
             stream=functools.partial(self.stream_handle, device),
             is_current=None if is_alone else lambda: self.device_current() is device,
             empty_between=self.empty_between,
+            beside=self._stream_beside(device) if driver_module.DIRECT["batch"] else 0,
         )
+
+    def _stream_beside(self, device: Device) -> int:
+        """The handle of a stream in order with the legacy default one; it is never destroyed."""
+        found = self._beside.get(device.index)
+        if found is None:
+            with Current(self, device):
+                made = self.core_device(device).create_stream(options=core.StreamOptions(nonblocking=False))
+            process.keep(made)
+            found = self._beside[device.index] = int(made.handle)
+        return found
 
     def whole(self, array: Array) -> tuple[int, tuple[int, ...], np.dtype[Any]] | None:
         # In half the time that a view takes: the libraries' arrays name these things as NumPy does.

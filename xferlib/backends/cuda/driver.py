@@ -46,6 +46,11 @@ def _address(name: str) -> int:
         raise ImportError(f"the CUDA driver has no {name}; update the NVIDIA driver") from None
 
 
+def _find(name: str) -> int:
+    """The address of a function that drivers of CUDA 12 do not have; 0 if it is absent."""
+    return ctypes.cast(getattr(_driver, name), _PTR).value or 0 if hasattr(_driver, name) else 0
+
+
 def _bind(name: str, count: int) -> Any:
     """A function of the driver; the GIL is released while it runs."""
     return _native.bind(_address(name), count, keeps_lock=False)
@@ -108,6 +113,7 @@ DIRECT = {
     "launch": _address("cuLaunchKernel"),
     "wait": _address("cuStreamSynchronize"),
     "is_captured": _address("cuStreamIsCapturing"),
+    "batch": _find("cuMemcpyBatchAsync_v2"),
 }
 """For `replay.c`."""
 bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"))

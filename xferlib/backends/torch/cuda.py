@@ -44,13 +44,14 @@ _begin_stream_pool: Callable[[int, Any], None] | None = (
 
 _LEGACY = 1
 """The handle by which CUDA names the legacy default stream."""
-_recorded: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
+_recorded: dict[int, weakref.ref[torch.Tensor]] = {}
+"""By the addresses of the objects: one that is used again takes the entry of the tensor that has died."""
 _held: list[torch.Tensor] = []
 
 
 def _hold() -> None:
     """Keep tensors that more than one stream has used from dying in a forked child, where torch's allocator aborts."""
-    alive = [reference() for reference in _recorded.valuerefs()]  # other threads add to it meanwhile
+    alive = [reference() for reference in list(_recorded.values())]  # other threads add to it meanwhile
     _held.extend(tensor for tensor in alive if tensor is not None)
 
 
@@ -193,7 +194,7 @@ class TorchCuda(Tensors, CudaBackend):
             stream.capture.keep(array)
             return
         array.record_stream(self._native(stream))
-        _recorded[id(array)] = array
+        _recorded[id(array)] = weakref.ref(array)  # a tenth of the time of a dict that forgets the dead
 
     def stream_handle(self, device: Device) -> int:
         if _raw_current_stream is not None:
@@ -206,10 +207,13 @@ class TorchCuda(Tensors, CudaBackend):
     def _switch(self, stream: RawStream) -> Callable[[], Any]:
         if _set_stream is None:
             return super()._switch(stream)
-        native = self._native(stream)
-        return functools.partial(
-            _set_stream, stream_id=native.stream_id, device_index=native.device_index, device_type=native.device_type
-        )
+        if stream.switch is None:
+            native = self._native(stream)
+            stream.switch = functools.partial(
+                _set_stream,
+                stream_id=native.stream_id, device_index=native.device_index, device_type=native.device_type,
+            )  # fmt: skip
+        return stream.switch
 
     def _native(self, stream: RawStream) -> torch.cuda.Stream:
         if stream.native is None:
