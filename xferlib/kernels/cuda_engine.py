@@ -606,35 +606,38 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
     held = sum(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
 
     def sides_for(wanted: Sequence[int]) -> tuple[int, ...]:
-        """The least box in which the run of each operand has the wanted number of elements."""
+        """The least box in which the run of each operand has the wanted number of elements.
+
+        One that is the same along an axis wants none, unless it passes through the box: caches have its elements.
+        """
         sides = [1] * rank
-        for run, least in zip(runs, wanted, strict=True):
-            found = 1
+        for run, least, strides, is_passed in zip(runs, wanted, layout.strides, passes, strict=True):
+            found = 1 if is_passed or all(strides) else least
             for axis in run:
-                unit = (
-                    16 if axis == last else 8
-                )  # of which any access along it is a part; else each shape had its kernel
-                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
-                found *= sides[axis]
                 if found >= least:
                     break
+                # Of the unit any access along the axis is a part; else each shape had its kernel.
+                unit = 16 if axis == last else 8
+                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
+                found *= sides[axis]
         return tuple(sides)
 
     def cost(sides: tuple[int, ...]) -> tuple[float, float]:
         """The bytes moved for an element, in sectors as far as runs fill them, and more if boxes are too few for a GPU;
-        and how far it is from the best size.
+        and how far it is from the best size. Elements of a box that are the same one move once.
         """
         boxes = math.prod(-(-extent // side) for extent, side in zip(layout.shape, sides, strict=True))
         padded = boxes * math.prod(sides) * max(1, _LEAST_BOXES / boxes)
         moved = 0.0
-        for run, size in zip(runs, sizes, strict=True):
+        for run, strides, size in zip(runs, layout.strides, sizes, strict=True):
             length = 1
             for axis in run:
                 length *= min(sides[axis], layout.shape[axis])
                 if sides[axis] < layout.shape[axis]:
                     break
             nbytes = min(length * size, _LONG_NBYTES)
-            moved += size * (nbytes + _SECTOR_NBYTES - size) / nbytes if run else size
+            shared = math.prod(side for side, stride in zip(sides, strides, strict=True) if not stride)
+            moved += size * ((nbytes + _SECTOR_NBYTES - size) / nbytes if run else 1) / shared
         return round(moved * (padded / layout.size) ** 0.5, 1), abs(math.log2(math.prod(sides) / _BEST_TILE))
 
     choices = {

@@ -764,7 +764,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         if self.shape.sections > 1:
             return self._groups_of_stretch()
         shape, index = self.shape, "unsigned int" if self.shape.is_short else "long long"
-        steps, last = shape.steps, shape.reduced_rank - 1
+        steps, threads, last = shape.steps, shape.threads, shape.reduced_rank - 1
         extent = [f"({index})g.reduced_extent[{axis}]" for axis in range(last + 1)]
         find = [f"const {index} a{axis} = rest % {extent[axis]}; rest /= {extent[axis]};" for axis in shape.order[:-1]]
         find.append(f"const {index} a{shape.order[-1]} = rest;")
@@ -775,16 +775,19 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         def stride(k: int, axis: int) -> str:
             return f"g.reduced_stride[{k}][{axis}]"
 
-        starts, loads, ends = [], [], []
+        starts, wholes, loads, ends = [], [], [], []
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
             dtype, terms = self._dtype(number), " + ".join(f"a{axis} * {stride(k, axis)}" for axis in range(last))
+            memory = storage_type(dtype)
+            starts.append(f"__shared__ {memory} t{number}[{2 * GROUP * threads}];")
             starts.append(f"const char* w{number} = q{number} + {terms}, *next{number} = w{number};")
-            starts.append(f"{storage_type(dtype)} x{number}[{2 * GROUP}] = {{}};")
+            starts.append(f"{memory} x{number}[{GROUP}] = {{}};")
+            wholes.append(f"const char* at{number} = w{number} + (long long)(from + to) * {stride(k, last)};")
+            loads.append(f"x{number}[j] = {fetch(f'at{number}', dtype, shape.words[k])}; at{number} += {stride(k, last)};")
             own, other = f"w{number} + at * {stride(k, last)}", f"next{number} + (at - along) * {stride(k, last)}"
-            loads.append(f"x{number}[to + j] = {fetch(own, dtype, shape.words[k])};")
-            ends.append(f"x{number}[to + j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
-            values[number] = to_register(f"y{number}[j]", dtype)
+            ends.append(f"x{number}[j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
+            values[number] = to_register(f"t{number}[(cell + j * {threads}u) % {2 * GROUP * threads} | threadIdx.x]", dtype)
         numbers = [number for _, number in self.varying]
         for axis in reversed(range(last)):
             steps_on = [
@@ -792,30 +795,20 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             ]
             test = f"is_end = a{axis} + 1 == {extent[axis]};"
             starts.append(f"if (is_end) {{ {test} {' '.join(steps_on)} }}")
-        moved = " ".join(
-            f"{storage_type(self._dtype(n))} y{n}[{2 * GROUP}]; xf_take_group(x{n}, y{n}, skip);" for n in numbers
-        )
         mapped = f"m[j] = xf_map({self._arguments(values)}, e + j, g.count);"
-        kept = " ".join(f"x{n}[j] = x{n}[{GROUP} + j];" for n in numbers)
         each = f'_Pragma("unroll") for (int j = 0; j < {GROUP}; ++j)'
-        shifts = " ".join(
-            f'_Pragma("unroll") for (int i = 0; i < {GROUP - 1 + bit}; ++i) y[i] = skip & {bit} ? y[i + {bit}] : y[i];'
-            for bit in reversed(_powers(GROUP))
+        end = f"const {index} at = from + to + j; if (at < limit) {{ {' '.join(ends)} }}"
+        load = (
+            f"if (from + to + {GROUP} <= along) {{ {' '.join(wholes)} {each} {{ {' '.join(loads)} }} }} "
+            f"else {{ {each} {{ {end} }} }}"
         )
-        whole, end = (f"const {index} at = from + to + j; {' '.join(lines)}" for lines in (loads, ends))
-        end = f"if (from + to + j < limit) {{ {end} }}"
-        load = f"if (from + to + {GROUP} <= along) {{ {each} {{ {whole} }} }} else {{ {each} {end} }}"
+        kept = " ".join(f"t{n}[turn + j * {threads} + threadIdx.x] = x{n}[j];" for n in numbers)
         return f"""\
-template <typename T> __device__ __forceinline__ void xf_take_group(const T* x, T* y, int skip) {{
-  #pragma unroll
-  for (int i = 0; i < {2 * GROUP}; ++i) y[i] = x[i];
-  {shifts}
-}}
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__({threads}) xf_groups({self._parameters()}) {{
   const {index} along = {extent[last]}, columns = ({index})g.count / along;
-  const {index} blocks = (columns + {BLOCK - 1}) / {BLOCK}, chunks = (along + {steps - 1}) / {steps};
+  const {index} blocks = (columns + {threads - 1}) / {threads}, chunks = (along + {steps - 1}) / {steps};
   const {index} block = blockIdx.x / blocks, row = block / chunks;
-  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {BLOCK} + threadIdx.x;
+  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {threads} + threadIdx.x;
   if (rest >= columns) return;
   {" ".join(find)}
   const {index} first = {column} * along, end = along - from < {steps} ? along : from + {steps};
@@ -824,13 +817,18 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   bool is_end = true;
   {" ".join(starts)}
   const int skip = (int)(({GROUP} - (first + from) % {GROUP}) % {GROUP});
+  unsigned int turn = 0;
   {{ const int to = 0; {load} }}
+  {each} {{ {kept} }}
+  {{ const int to = {GROUP}; {load} }}
   for (; from < end; from += {GROUP}) {{
-    {{ const int to = {GROUP}; {load} }}
+    const unsigned int cell = turn + skip * {threads};
+    turn ^= {GROUP * threads};
+    {each} {{ {kept} }}
+    if (from + {GROUP} < end) {{ const int to = {2 * GROUP}; {load} }}
     if (from + skip < end) {{
       const {index} e = first + from + skip;
       const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
-      {moved}
       xf_acc m[{GROUP}];
       if (left == {GROUP}) {{
         {each} {mapped}
@@ -841,7 +839,6 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
       }}
       {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
     }}
-    {each} {{ {kept} }}
   }}
 }}
 """
@@ -1050,7 +1047,9 @@ class CudaReduction:
             parts = -(-self._count // GROUP)
             *others, along = self._reduced.shape
             columns = math.prod(others)
-            blocks = -(-columns // shape.width) if shape.width > 1 else -(-columns // BLOCK) * -(-along // shape.steps)
+            blocks = -(-columns // shape.width)
+            if shape.width == 1:
+                blocks = -(-columns // shape.threads) * -(-along // shape.steps)
             grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
@@ -1068,9 +1067,11 @@ class CudaReduction:
         pointers = len(infos) - len(spec.firsts) + len(self._accumulators) + 1
         self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
         kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        self._launches = kernel, grid, BLOCK
+        is_apart = shape.kernel == "groups" and shape.width == shape.sections == 1
+        threads = shape.threads if is_apart else BLOCK
+        self._launches = kernel, grid, threads
         self._launch = backend.prepare_launch(
-            kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
+            kernel, (grid, 1, 1), (threads, 1, 1), self._parameters.address, device=device
         )
 
     def _plan_few(self, program: Program, kept: CallLayout, infos: Sequence[ArrayInfo]) -> CudaPlan:
@@ -1148,7 +1149,8 @@ class CudaReduction:
         if width >= 32 and not outer:
             return min(width, _power(across, 4096)), 1, 1, 1, 1
         pieces = max(1, -(-_FULL // (self._rows * math.prod(outer) * across)))
-        return 1, 1, 1, min(_MOST_STRETCH, max(GROUP, -(-along // pieces // GROUP) * GROUP)), 1
+        threads = 1 << self._tile_rows(infos, 2 * GROUP).bit_length() - 1
+        return 1, min(BLOCK, threads), 1, min(_MOST_STRETCH, max(GROUP, -(-along // pieces // GROUP) * GROUP)), 1
 
     def _is_short(self) -> bool:
         """Whether 32 bits count the results, the elements of each, and the parts that threads take."""
