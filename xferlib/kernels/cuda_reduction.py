@@ -969,7 +969,7 @@ _LEAST_SHIFTED = 4
 _NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
 """Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
 _FEW_PARTS = 4
-"""Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
+"""Parts of a short result that a block takes alone: others would have to wait for one another, 3 us on an H200."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -1055,8 +1055,8 @@ class CudaReduction:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
-        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
-        first = counters_nbytes(self._counters) if parts > 1 and not self._rest else 0
+        self._counters = 0 if not shape.is_cut else self._rows if shape.kernel == "rows" else grid // parts
+        first = counters_nbytes(self._counters) if shape.is_cut else 0
         self._offsets = [first] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
             nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
@@ -1213,6 +1213,8 @@ class CudaReduction:
             if pieces < least:
                 break
             steps *= 2
+        if tiles > 1 and (parts := -(-tiles // (steps * BLOCK // 32))) <= _FEW_PARTS:
+            steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
