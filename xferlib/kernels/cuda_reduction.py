@@ -117,6 +117,8 @@ class ReductionKind:
     ones."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
+    step: int = 1
+    """Of ``rows`` the elements of memory from one to the next, if an access has several that are apart."""
 
 
 L2 = """\
@@ -310,7 +312,8 @@ class ReductionWriter:
     def _place(self, k: int, number: int, element: str) -> str:
         """The address of an element of the result in array ``number``, the ``k``-th."""
         if self.shape.kernel == "rows" and self.shape.width > 1 and self.shape.reduced_rank == 1:
-            return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
+            apart = self._dtype(number).itemsize * self.shape.step
+            return f"(q{number} + {element} * {apart})"  # a constant, in the instruction itself
         return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
 
     def _keep(self, at: str, value: str) -> str:
@@ -344,11 +347,12 @@ class ReductionWriter:
                     f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {exists}l{number}[v] = {single}; }}'
                 )
             return f"__align__(16) {memory} l{number}[{width}]; {{ {load} }}"
-        nbytes = width * self._dtype(number).itemsize
+        held = width * self.shape.step
+        nbytes = held * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
-        return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
+        return " ".join([f"__align__(16) {memory} l{number}[{held}];", *moves])
 
     def _loads(self, *, checks: bool = False) -> str:
         """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
@@ -361,7 +365,8 @@ class ReductionWriter:
         )
 
     def _vector_arguments(self) -> str:
-        values = {number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays}
+        element = f"v * {self.shape.step}" if self.shape.step > 1 else "v"
+        values = {number: to_register(f"l{number}[{element}]", self._dtype(number)) for number in self.arrays}
         if self.shape.kernel == "rows" or self.shape.width == 1:
             values |= {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         return self._arguments(values)
@@ -1186,6 +1191,7 @@ class CudaReduction:
             same=same,
             shifts=shifts,
             words=words,
+            step=self._row_step(infos, same) if kernel == "rows" and width > 1 else 1,
         )
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
@@ -1247,6 +1253,8 @@ class CudaReduction:
         width = self._vector_width(infos, self._reduced, self._kept, skipped=same)
         if (shifted := self._row_width(infos, same)) is not None:
             return shifted
+        if (step := self._row_step(infos, same)) > 1:
+            width = 16 // step // max(info.dtype.itemsize for info, is_same in zip(infos, same, strict=True) if not is_same)
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
             width //= 2
         return min(width, _power(self._count, 16))
@@ -1262,6 +1270,17 @@ class CudaReduction:
         if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):
             return None
         return width if 1 < width <= (inner // _LEAST_SHIFTED if outer else inner) else None
+
+    def _row_step(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
+        """The elements of memory from one of a result to the next, if aligned 16 bytes have several; else 1."""
+        varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        sizes = {info.dtype.itemsize for info, _ in varying}
+        strides = {self._reduced.strides[k][-1] for _, k in varying}
+        if len(sizes) != 1 or len(strides) != 1 or (stride := strides.pop()) not in (2, 4, 8):
+            return 1
+        addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
+        is_aligned = all(math.gcd(16, *each) == 16 for each in addresses)
+        return max(1, stride // sizes.pop()) if is_aligned else 1
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""
