@@ -143,6 +143,16 @@ def test_what_is_the_same_along_an_axis_is_in_a_box_once() -> None:
     assert np.array_equal(z, x + y)
 
 
+def test_an_operand_of_few_elements_does_not_size_a_box() -> None:
+    x = np.zeros((5, 320, 15, 21), "int16").T
+    y = np.zeros((320, 5), "int16")
+    z = np.zeros((320, 5, 21, 15), "int16").transpose(2, 3, 0, 1)
+    tile = kind_of(x, np.broadcast_to(y, x.shape), z).tile
+    assert tile is not None
+    boxes = math.prod(-(-extent // side) for extent, side in zip(x.shape, tile.sides, strict=True))
+    assert boxes >= cuda_engine._LEAST_BOXES  # enough for all of a GPU
+
+
 def test_accesses_are_aligned_in_each_box() -> None:
     y = (np.arange(600_000) % 50).astype("int8").reshape(300, 5, 400).T
     x, z = np.ones(y.shape, "int8"), np.zeros(y.shape, "int8")
