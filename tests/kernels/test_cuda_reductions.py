@@ -176,7 +176,9 @@ def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
     assert np.array_equal(found, x.max(1))
 
 
-@pytest.mark.parametrize(("dtype", "step", "width"), [("float32", 2, 2), ("float16", 2, 4), ("uint8", 2, 8), ("int8", 4, 4)])
+@pytest.mark.parametrize(
+    ("dtype", "step", "width"), [("float32", 2, 2), ("float16", 2, 4), ("uint8", 2, 8), ("int8", 4, 4)]
+)
 @pytest.mark.parametrize("shape", [(9000,), (3, 1, 1023), (5, 16)])
 def test_elements_that_are_apart_are_read_several_at_a_time(
     shape: tuple[int, ...], dtype: str, step: int, width: int

@@ -791,10 +791,14 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             starts.append(f"const char* w{number} = q{number} + {terms}, *next{number} = w{number};")
             starts.append(f"{memory} x{number}[{GROUP}] = {{}};")
             wholes.append(f"const char* at{number} = w{number} + (long long)(from + to) * {stride(k, last)};")
-            loads.append(f"x{number}[j] = {fetch(f'at{number}', dtype, shape.words[k])}; at{number} += {stride(k, last)};")
+            loads.append(
+                f"x{number}[j] = {fetch(f'at{number}', dtype, shape.words[k])}; at{number} += {stride(k, last)};"
+            )
             own, other = f"w{number} + at * {stride(k, last)}", f"next{number} + (at - along) * {stride(k, last)}"
             ends.append(f"x{number}[j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
-            values[number] = to_register(f"t{number}[(cell + j * {threads}u) % {2 * GROUP * threads} | threadIdx.x]", dtype)
+            values[number] = to_register(
+                f"t{number}[(cell + j * {threads}u) % {2 * GROUP * threads} | threadIdx.x]", dtype
+            )
         numbers = [number for _, number in self.varying]
         for axis in reversed(range(last)):
             steps_on = [
@@ -994,7 +998,7 @@ _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
 """Blocks that fill a large GPU."""
-_LEAST_WARPS = 4096
+_LEAST_WARPS = 2048
 """Warps that keep a large GPU busy with parts of a result; whole results take four times as many."""
 _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
@@ -1009,6 +1013,8 @@ _NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
 """Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
 _FEW_PARTS = 4
 """Parts of a short result that a block takes alone: others would have to wait for one another, 3 us on an H200."""
+_SMALL_ACCESS_NBYTES = 2
+_JOINED = 1
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -1254,15 +1260,16 @@ class CudaReduction:
             if pieces < least:
                 break
             steps *= 2
-        if tiles > 1 and (parts := -(-tiles // (steps * BLOCK // 32))) <= _FEW_PARTS:
-            steps *= _power(parts, _FEW_PARTS)
+        if steps == 1 < tiles and (parts := -(-tiles // (BLOCK // 32))) <= _FEW_PARTS:
+            steps = _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._columns_width(infos, same)
         held = width * self._held_nbytes
-        loads = min(_power(count, 8), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
+        loads = 8 if nbytes > _SMALL_ACCESS_NBYTES else 16  # small accesses leave the memory idle
+        loads = min(_power(count, loads), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
         most = _power(results, 32)
@@ -1279,6 +1286,8 @@ class CudaReduction:
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
             steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
+        # The last block joins the parts: of these a thread has about as many as of elements before.
+        steps = max(steps, _power(math.ceil(_JOINED * count**0.5 / threads), 512))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
@@ -1289,7 +1298,9 @@ class CudaReduction:
         if (shifted := self._row_width(infos, same)) is not None:
             return shifted
         if (step := self._row_step(infos, same)) > 1:
-            width = 16 // step // max(info.dtype.itemsize for info, is_same in zip(infos, same, strict=True) if not is_same)
+            width = (
+                16 // step // max(info.dtype.itemsize for info, is_same in zip(infos, same, strict=True) if not is_same)
+            )
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
             width //= 2
         return min(width, _power(self._count, 16))
