@@ -14,9 +14,9 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
-  result's order. The threads of a warp take adjacent columns and read whole lines, and each moves its elements in
-  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave
-  the groups' nodes in memory in order, for ``xf_rows``: a second launch.
+  result's order. The threads of a warp take adjacent columns and read whole lines, and each finds its own elements in
+  shared memory, from where its groups begin; where columns or rows are short, the block's. They leave the groups'
+  nodes in memory in order, for ``xf_rows``: a second launch.
 
 Results of one element each are an element-wise kernel.
 
@@ -998,7 +998,7 @@ _FULL = 128 * 2048
 """Threads that fill a large GPU: below, a result is cut into parts. It changes no bit, so no device is asked."""
 _BLOCKS = 1024
 """Blocks that fill a large GPU."""
-_LEAST_WARPS = 2048
+_LEAST_WARPS = 4096
 """Warps that keep a large GPU busy with parts of a result; whole results take four times as many."""
 _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
@@ -1012,9 +1012,9 @@ _LEAST_SHIFTED = 4
 _NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
 """Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
 _FEW_PARTS = 4
-"""Parts of a short result that a block takes alone: others would have to wait for one another, 3 us on an H200."""
+"""Parts of a short result that a block takes alone: others would wait for one another, 1 to 3 us on an H200."""
 _SMALL_ACCESS_NBYTES = 2
-_JOINED = 1
+"""Bytes of an access of which a thread makes sixteen together, not eight: they leave the memory idle."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -1286,8 +1286,8 @@ class CudaReduction:
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
             steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
-        # The last block joins the parts: of these a thread has about as many as of elements before.
-        steps = max(steps, _power(math.ceil(_JOINED * count**0.5 / threads), 512))
+        # A thread of the last block joins about as many parts as it has taken elements.
+        steps = max(steps, _power(math.ceil(count**0.5 / threads), 512))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
