@@ -130,7 +130,7 @@ def test_short_axes_are_in_a_box_as_a_whole() -> None:
     tile = kind_of(permuted(shape, 0, 1, 2, 3), permuted(shape, 3, 2, 0, 1), permuted(shape, 0, 1, 2, 3)).tile
     assert tile is not None
     assert tile.sides[-1] == 6
-    assert math.prod(tile.sides[1:]) >= 64  # of which the result has one run
+    assert math.prod(tile.sides[1:]) * 4 >= 128  # one run of the result, of a whole line of memory
 
 
 def test_what_is_the_same_along_an_axis_is_in_a_box_once() -> None:
@@ -141,6 +141,16 @@ def test_what_is_the_same_along_an_axis_is_in_a_box_once() -> None:
     assert (tile.runs[1], tile.others[1]) == ((0,), (2,))
     assert not as_cuda(ADD, x, y, z)
     assert np.array_equal(z, x + y)
+
+
+def test_an_operand_of_few_elements_does_not_size_a_box() -> None:
+    x = np.zeros((5, 320, 15, 21), "int16").T
+    y = np.zeros((320, 5), "int16")
+    z = np.zeros((320, 5, 21, 15), "int16").transpose(2, 3, 0, 1)
+    tile = kind_of(x, np.broadcast_to(y, x.shape), z).tile
+    assert tile is not None
+    boxes = math.prod(-(-extent // side) for extent, side in zip(x.shape, tile.sides, strict=True))
+    assert boxes >= cuda_engine._LEAST_BOXES  # enough for all of a GPU
 
 
 def test_accesses_are_aligned_in_each_box() -> None:

@@ -163,3 +163,29 @@ def test_a_sum_in_another_order_than_the_memorys_is_one_call_of_two_launches() -
     assert result[1] == second[1]
     assert places == [first[2], second[0]]
     assert len(block) >= second[-1]
+
+
+def test_a_call_of_many_results_without_parts_is_made_in_c() -> None:
+    """It takes no counter for each of them: scratch memory that is kept has few."""
+    x = np.arange(15000, dtype="int32").reshape(5000, 3) % 7
+    found, plan = reduce_on_cuda("max", x, (1,))
+    calls: list[Any] = []
+    vars(plan._backend)["repeat_call"] = lambda *given, **options: calls.append(given)
+    plan.repeat([x], [x.ctypes.data, found.ctypes.data], (5000,), None, RawStream(0, None))
+    assert len(calls) == 1
+    assert np.array_equal(found, x.max(1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "step", "width"), [("float32", 2, 2), ("float16", 2, 4), ("uint8", 2, 8), ("int8", 4, 4)]
+)
+@pytest.mark.parametrize("shape", [(9000,), (3, 1, 1023), (5, 16)])
+def test_elements_that_are_apart_are_read_several_at_a_time(
+    shape: tuple[int, ...], dtype: str, step: int, width: int
+) -> None:
+    numbers = np.random.default_rng(7).integers(0, 99, (*shape[:-1], -(-shape[-1] // 16) * 16 * step)).astype(dtype)
+    x = numbers[..., : shape[-1] * step : step]
+    for name in ("sum", "argmax", "max"):
+        found, plan = reduce_on_cuda(name, x, (x.ndim - 1,))
+        assert f"l0[{step * width}]" in plan.source
+        assert same_bits(found, np.asarray(getattr(reductions, name)(x, axis=-1)))

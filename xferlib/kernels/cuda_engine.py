@@ -164,7 +164,9 @@ _LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
 """The least elements of a box, and the best number; the longest axis of which it always has the whole."""
 _LEAST_BOXES = 264
 """That keep a large GPU busy: on an H200 40 boxes of 18,000 elements took 15 us, 369 of 2,000 5.5, 1,500 of 500 7.4."""
-_SECTOR_NBYTES, _LONG_NBYTES = 32, 256
+_MOST_RESIDENT = 2048
+"""Threads that a multiprocessor runs at once."""
+SECTOR_NBYTES, _LONG_NBYTES = 32, 256
 """The bytes that memory moves at a time, and the length of runs above which longer ones are no faster."""
 STEP_VECTORS = 2
 """The accesses of 16 bytes to an operand by a thread of a large call with own functions: two hide more of the time.
@@ -606,42 +608,50 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
     held = sum(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
 
     def sides_for(wanted: Sequence[int]) -> tuple[int, ...]:
-        """The least box in which the run of each operand has the wanted number of elements."""
+        """The least box in which the run of each operand has the wanted number of elements.
+
+        One that is the same along an axis wants none, unless it passes through the box: caches have its elements.
+        """
         sides = [1] * rank
-        for run, least in zip(runs, wanted, strict=True):
-            found = 1
+        for run, least, strides, is_passed in zip(runs, wanted, layout.strides, passes, strict=True):
+            found = 1 if is_passed or all(strides) else least
             for axis in run:
-                unit = (
-                    16 if axis == last else 8
-                )  # of which any access along it is a part; else each shape had its kernel
-                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
-                found *= sides[axis]
                 if found >= least:
                     break
+                # Of the unit any access along the axis is a part; else each shape had its kernel.
+                unit = 16 if axis == last else 8
+                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
+                found *= sides[axis]
         return tuple(sides)
 
+    def shared_nbytes(sides: tuple[int, ...]) -> int:
+        return held * (sides[last] + 4) * math.prod(sides[:last])
+
     def cost(sides: tuple[int, ...]) -> tuple[float, float]:
-        """The bytes moved for an element, in sectors as far as runs fill them, and more if boxes are too few for a GPU;
-        and how far it is from the best size.
+        """The bytes moved for an element, in sectors as far as runs fill them, and more if boxes are too few for a GPU,
+        or too large for many at once; and how far it is from the best size. Elements that are the same move once.
         """
         boxes = math.prod(-(-extent // side) for extent, side in zip(layout.shape, sides, strict=True))
         padded = boxes * math.prod(sides) * max(1, _LEAST_BOXES / boxes)
         moved = 0.0
-        for run, size in zip(runs, sizes, strict=True):
+        for run, strides, size in zip(runs, layout.strides, sizes, strict=True):
             length = 1
             for axis in run:
                 length *= min(sides[axis], layout.shape[axis])
                 if sides[axis] < layout.shape[axis]:
                     break
             nbytes = min(length * size, _LONG_NBYTES)
-            moved += size * (nbytes + _SECTOR_NBYTES - size) / nbytes if run else size
-        return round(moved * (padded / layout.size) ** 0.5, 1), abs(math.log2(math.prod(sides) / _BEST_TILE))
+            shared = math.prod(side for side, stride in zip(sides, strides, strict=True) if not stride)
+            moved += size * ((nbytes + SECTOR_NBYTES - size) / nbytes if run else 1) / shared
+        resident = min(_MOST_RESIDENT // THREADS, MOST_SHARED_NBYTES // shared_nbytes(sides))
+        moved *= (padded / layout.size * _MOST_RESIDENT / THREADS / resident) ** 0.5
+        return round(moved, 1), abs(math.log2(math.prod(sides) / _BEST_TILE))
 
     choices = {
         sides
         for direct, passed in itertools.product(_RUNS, _RUNS)
         if math.prod(sides := sides_for([passed if each else direct for each in passes])) >= _LEAST_TILE
-        and held * (sides[last] + 4) * math.prod(sides[:last]) <= USUAL_SHARED_NBYTES
+        and shared_nbytes(sides) <= USUAL_SHARED_NBYTES
     }
     if not choices:
         return None

@@ -14,9 +14,9 @@ shape is cut changes no bit. The kernels differ only in which thread computes wh
 - ``xf_columns``: a thread walks down the elements of one or several results that are adjacent in memory, and keeps its
   nodes as the digits of a binary counter;
 - ``xf_groups``: a thread combines groups of 16 elements, where those that are adjacent in memory are a row apart in the
-  result's order. The threads of a warp take adjacent columns and read whole lines, and each moves its elements in
-  registers to where its groups begin; or they find them in shared memory where columns or rows are short. They leave
-  the groups' nodes in memory in order, for ``xf_rows``: a second launch.
+  result's order. The threads of a warp take adjacent columns and read whole lines, and each finds its own elements in
+  shared memory, from where its groups begin; where columns or rows are short, the block's. They leave the groups'
+  nodes in memory in order, for ``xf_rows``: a second launch.
 
 Results of one element each are an element-wise kernel.
 
@@ -39,6 +39,7 @@ import numpy as np
 from xferlib._core.arrays import ArrayInfo
 from xferlib.kernels import cuda_source
 from xferlib.kernels.cuda_engine import (
+    SECTOR_NBYTES,
     CudaPlan,
     Direct,
     ParameterBlock,
@@ -57,6 +58,7 @@ from xferlib.kernels.cuda_source import (
     store,
     to_memory,
     to_register,
+    vector_moves,
     write_unaligned_load,
 )
 from xferlib.kernels.ir import (
@@ -117,6 +119,8 @@ class ReductionKind:
     ones."""
     words: tuple[int, ...]
     """For each input array and then each output: the bytes of the widest access to an element."""
+    step: int = 1
+    """Of ``rows`` the elements of memory from one to the next, if an access has several that are apart."""
 
 
 L2 = """\
@@ -310,7 +314,8 @@ class ReductionWriter:
     def _place(self, k: int, number: int, element: str) -> str:
         """The address of an element of the result in array ``number``, the ``k``-th."""
         if self.shape.kernel == "rows" and self.shape.width > 1 and self.shape.reduced_rank == 1:
-            return f"(q{number} + {element} * {self._dtype(number).itemsize})"  # a constant, in the instruction itself
+            apart = self._dtype(number).itemsize * self.shape.step
+            return f"(q{number} + {element} * {apart})"  # a constant, in the instruction itself
         return f"(q{number} + xf_reduced_offset(g, {k}, {element}))"
 
     def _keep(self, at: str, value: str) -> str:
@@ -344,11 +349,12 @@ class ReductionWriter:
                     f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {exists}l{number}[v] = {single}; }}'
                 )
             return f"__align__(16) {memory} l{number}[{width}]; {{ {load} }}"
-        nbytes = width * self._dtype(number).itemsize
+        held = width * self.shape.step
+        nbytes = held * self._dtype(number).itemsize
         word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
         pieces = range(max(1, nbytes // 16))
         moves = [f"(({word}*)l{number})[{piece}] = ((const {word}*){place})[{piece}];" for piece in pieces]
-        return " ".join([f"__align__(16) {memory} l{number}[{width}];", *moves])
+        return " ".join([f"__align__(16) {memory} l{number}[{held}];", *moves])
 
     def _loads(self, *, checks: bool = False) -> str:
         """The values of ``width`` neighbours: of elements from ``k`` for ``rows``, of results for ``columns``."""
@@ -361,7 +367,8 @@ class ReductionWriter:
         )
 
     def _vector_arguments(self) -> str:
-        values = {number: to_register(f"l{number}[v]", self._dtype(number)) for number in self.arrays}
+        element = f"v * {self.shape.step}" if self.shape.step > 1 else "v"
+        values = {number: to_register(f"l{number}[{element}]", self._dtype(number)) for number in self.arrays}
         if self.shape.kernel == "rows" or self.shape.width == 1:
             values |= {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         return self._arguments(values)
@@ -764,7 +771,7 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         if self.shape.sections > 1:
             return self._groups_of_stretch()
         shape, index = self.shape, "unsigned int" if self.shape.is_short else "long long"
-        steps, last = shape.steps, shape.reduced_rank - 1
+        steps, threads, last = shape.steps, shape.threads, shape.reduced_rank - 1
         extent = [f"({index})g.reduced_extent[{axis}]" for axis in range(last + 1)]
         find = [f"const {index} a{axis} = rest % {extent[axis]}; rest /= {extent[axis]};" for axis in shape.order[:-1]]
         find.append(f"const {index} a{shape.order[-1]} = rest;")
@@ -775,16 +782,23 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
         def stride(k: int, axis: int) -> str:
             return f"g.reduced_stride[{k}][{axis}]"
 
-        starts, loads, ends = [], [], []
+        starts, wholes, loads, ends = [], [], [], []
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
             dtype, terms = self._dtype(number), " + ".join(f"a{axis} * {stride(k, axis)}" for axis in range(last))
+            memory = storage_type(dtype)
+            starts.append(f"__shared__ {memory} t{number}[{2 * GROUP * threads}];")
             starts.append(f"const char* w{number} = q{number} + {terms}, *next{number} = w{number};")
-            starts.append(f"{storage_type(dtype)} x{number}[{2 * GROUP}] = {{}};")
+            starts.append(f"{memory} x{number}[{GROUP}] = {{}};")
+            wholes.append(f"const char* at{number} = w{number} + (long long)(from + to) * {stride(k, last)};")
+            loads.append(
+                f"x{number}[j] = {fetch(f'at{number}', dtype, shape.words[k])}; at{number} += {stride(k, last)};"
+            )
             own, other = f"w{number} + at * {stride(k, last)}", f"next{number} + (at - along) * {stride(k, last)}"
-            loads.append(f"x{number}[to + j] = {fetch(own, dtype, shape.words[k])};")
-            ends.append(f"x{number}[to + j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
-            values[number] = to_register(f"y{number}[j]", dtype)
+            ends.append(f"x{number}[j] = {fetch(f'(at < along ? {own} : {other})', dtype, shape.words[k])};")
+            values[number] = to_register(
+                f"t{number}[(cell + j * {threads}u) % {2 * GROUP * threads} | threadIdx.x]", dtype
+            )
         numbers = [number for _, number in self.varying]
         for axis in reversed(range(last)):
             steps_on = [
@@ -792,30 +806,20 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_columns({self._paramete
             ]
             test = f"is_end = a{axis} + 1 == {extent[axis]};"
             starts.append(f"if (is_end) {{ {test} {' '.join(steps_on)} }}")
-        moved = " ".join(
-            f"{storage_type(self._dtype(n))} y{n}[{2 * GROUP}]; xf_take_group(x{n}, y{n}, skip);" for n in numbers
-        )
         mapped = f"m[j] = xf_map({self._arguments(values)}, e + j, g.count);"
-        kept = " ".join(f"x{n}[j] = x{n}[{GROUP} + j];" for n in numbers)
         each = f'_Pragma("unroll") for (int j = 0; j < {GROUP}; ++j)'
-        shifts = " ".join(
-            f'_Pragma("unroll") for (int i = 0; i < {GROUP - 1 + bit}; ++i) y[i] = skip & {bit} ? y[i + {bit}] : y[i];'
-            for bit in reversed(_powers(GROUP))
+        end = f"const {index} at = from + to + j; if (at < limit) {{ {' '.join(ends)} }}"
+        load = (
+            f"if (from + to + {GROUP} <= along) {{ {' '.join(wholes)} {each} {{ {' '.join(loads)} }} }} "
+            f"else {{ {each} {{ {end} }} }}"
         )
-        whole, end = (f"const {index} at = from + to + j; {' '.join(lines)}" for lines in (loads, ends))
-        end = f"if (from + to + j < limit) {{ {end} }}"
-        load = f"if (from + to + {GROUP} <= along) {{ {each} {{ {whole} }} }} else {{ {each} {end} }}"
+        kept = " ".join(f"t{n}[turn + j * {threads} + threadIdx.x] = x{n}[j];" for n in numbers)
         return f"""\
-template <typename T> __device__ __forceinline__ void xf_take_group(const T* x, T* y, int skip) {{
-  #pragma unroll
-  for (int i = 0; i < {2 * GROUP}; ++i) y[i] = x[i];
-  {shifts}
-}}
-extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
+extern "C" __global__ void __launch_bounds__({threads}) xf_groups({self._parameters()}) {{
   const {index} along = {extent[last]}, columns = ({index})g.count / along;
-  const {index} blocks = (columns + {BLOCK - 1}) / {BLOCK}, chunks = (along + {steps - 1}) / {steps};
+  const {index} blocks = (columns + {threads - 1}) / {threads}, chunks = (along + {steps - 1}) / {steps};
   const {index} block = blockIdx.x / blocks, row = block / chunks;
-  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {BLOCK} + threadIdx.x;
+  {index} from = (block - row * chunks) * {steps}, rest = (blockIdx.x - block * blocks) * {threads} + threadIdx.x;
   if (rest >= columns) return;
   {" ".join(find)}
   const {index} first = {column} * along, end = along - from < {steps} ? along : from + {steps};
@@ -824,13 +828,20 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
   bool is_end = true;
   {" ".join(starts)}
   const int skip = (int)(({GROUP} - (first + from) % {GROUP}) % {GROUP});
+  unsigned int turn = 0;
+  long long oldest = 0x7fffffffffffffffll;
+  xf_acc held[{self._nodes_together()}];
   {{ const int to = 0; {load} }}
+  {each} {{ {kept} }}
+  {{ const int to = {GROUP}; {load} }}
   for (; from < end; from += {GROUP}) {{
-    {{ const int to = {GROUP}; {load} }}
+    const unsigned int cell = turn + skip * {threads};
+    turn ^= {GROUP * threads};
+    {each} {{ {kept} }}
+    if (from + {GROUP} < end) {{ const int to = {2 * GROUP}; {load} }}
     if (from + skip < end) {{
       const {index} e = first + from + skip;
       const int left = g.count - e < {GROUP} ? (int)(g.count - e) : {GROUP};
-      {moved}
       xf_acc m[{GROUP}];
       if (left == {GROUP}) {{
         {each} {mapped}
@@ -839,12 +850,41 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
         {each} if (j < left) {mapped}
         {self._join_in_thread("m", GROUP, "{step} < left")}
       }}
-      {self._keep(f"row * g.parts + e / {GROUP}", "m[0]")}
+      {self._keep_together(f"row * g.parts + e / {GROUP}", f"from + skip + {GROUP} >= end")}
     }}
-    {each} {{ {kept} }}
   }}
 }}
 """
+
+    def _keep_together(self, place: str, is_last: str) -> str:
+        """Keep ``m[0]`` at a place, the next one each time: in registers until they fill a sector of memory.
+
+        Nodes of neighbouring threads are far apart. Written alone, parts of sectors leave the cache, and memory has to
+        read the others: a sum of 358 MiB took 190 us on an H200.
+        """
+        count = self._nodes_together()
+        each = f'_Pragma("unroll") for (int i = 0; i < {count}; ++i)'
+        whole = []
+        for number, dtype in enumerate(self.dtypes):
+            memory, nbytes = storage_type(dtype), count * dtype.itemsize
+            value, to = to_memory(f"held[i].v{number}", dtype), f"(({memory}*)to{number} + least)"
+            moves = vector_moves(nbytes, "w", to, is_load=False)
+            whole.append(f"{{ __align__(16) {memory} w[{count}]; {each} w[i] = {value}; {moves} }}")
+        return f"""\
+const long long place = {place};
+      const int slot = (int)(place % {count});
+      {each} if (i == slot) held[i] = m[0];
+      const long long least = place - slot;
+      oldest = place < oldest ? place : oldest;
+      if (slot == {count - 1} && oldest <= least) {{
+        {" ".join(whole)}
+      }} else if (slot == {count - 1} || {is_last}) {{
+        {each} if (i <= slot && least + i >= oldest) {{ {self._keep("least + i", "held[i]")} }}
+      }}"""
+
+    def _nodes_together(self) -> int:
+        """The nodes that fill a sector of memory."""
+        return max(1, SECTOR_NBYTES // max(dtype.itemsize for dtype in self.dtypes))
 
     def _groups_of_stretch(self) -> str:
         """The same where few elements are adjacent: a block reads ``sections`` rows of these to shared memory.
@@ -964,15 +1004,17 @@ _IN_FLIGHT_NBYTES = 6 << 20
 """Bytes that threads have asked for together, in four loads each, which hides the memory's latency on a large GPU."""
 _LEAST_STRETCH = 4096
 """Elements of a result, of which few are adjacent, for which a block is worth its start."""
-_MOST_STRETCH = 8 * GROUP
-"""Of a column that a thread takes in groups: it reads 15 more, and threads that end together leave the GPU idle."""
+_LONG_STRETCH = 32 * GROUP
+"""Of a column that a thread takes in groups, if there are more columns than threads run at once: it reads 15 more."""
 _MOST_COLUMN_STEPS = 8
 _LEAST_SHIFTED = 4
 """Accesses of a row, of several that belong to one result, for which it is worth that those at its end are singles."""
 _NARROW_NBYTES, _PARTS_OF_NARROW = 32, 4096
 """Bytes of neighbouring results below which a thread takes short stretches; and how many parts are not too many."""
 _FEW_PARTS = 4
-"""Parts of a short column that a block takes alone: others would have to wait for one another, 3 us on an H200."""
+"""Parts of a short result that a block takes alone: others would wait for one another, 1 to 3 us on an H200."""
+_SMALL_ACCESS_NBYTES = 2
+"""Bytes of an access of which a thread makes sixteen together, not eight: they leave the memory idle."""
 _MOST_HELD_NBYTES = 128
 """Bytes of accumulators that a thread holds of one load: more would leave the registers."""
 
@@ -1050,17 +1092,19 @@ class CudaReduction:
             parts = -(-self._count // GROUP)
             *others, along = self._reduced.shape
             columns = math.prod(others)
-            blocks = -(-columns // shape.width) if shape.width > 1 else -(-columns // BLOCK) * -(-along // shape.steps)
+            blocks = -(-columns // shape.width)
+            if shape.width == 1:
+                blocks = -(-columns // shape.threads) * -(-along // shape.steps)
             grid = self._rows * (-(-along // shape.sections) if shape.sections > 1 else blocks)
         else:
             parts = -(-self._count // (shape.threads * shape.steps))
             grid = -(-self._rows // (BLOCK // shape.threads * shape.width)) * parts
         self._nowhere = [0] * (len(self._accumulators) + 1)
-        self._counters = 0 if self._rest else self._rows if shape.kernel == "rows" else grid // parts
-        first = counters_nbytes(self._counters) if parts > 1 and not self._rest else 0
+        self._counters = 0 if not shape.is_cut else self._rows if shape.kernel == "rows" else grid // parts
+        first = counters_nbytes(self._counters) if shape.is_cut else 0
         self._offsets = [first] * len(self._accumulators)
         for number, dtype in enumerate(self._accumulators[:-1]):
-            nbytes = -(-self._rows * parts * dtype.itemsize // 16) * 16
+            nbytes = -(-self._rows * parts * dtype.itemsize // SECTOR_NBYTES) * SECTOR_NBYTES
             self._offsets[number + 1] = self._offsets[number] + nbytes
         last = self._rows * parts * self._accumulators[-1].itemsize
         self._scratch_nbytes = self._offsets[-1] + last if parts > 1 else 0
@@ -1068,9 +1112,11 @@ class CudaReduction:
         pointers = len(infos) - len(spec.firsts) + len(self._accumulators) + 1
         self._parameters = ParameterBlock(pointers, sizes, self._geometry(parts))
         kernel = kernel_for(backend, device, self.source, f"xf_{shape.kernel}")
-        self._launches = kernel, grid, BLOCK
+        is_apart = shape.kernel == "groups" and shape.width == shape.sections == 1
+        threads = shape.threads if is_apart else BLOCK
+        self._launches = kernel, grid, threads
         self._launch = backend.prepare_launch(
-            kernel, (grid, 1, 1), (BLOCK, 1, 1), self._parameters.address, device=device
+            kernel, (grid, 1, 1), (threads, 1, 1), self._parameters.address, device=device
         )
 
     def _plan_few(self, program: Program, kept: CallLayout, infos: Sequence[ArrayInfo]) -> CudaPlan:
@@ -1147,8 +1193,10 @@ class CudaReduction:
         width = 1 << (max(1, self._tile_rows(infos, along) - 1).bit_length() - 1)
         if width >= 32 and not outer:
             return min(width, _power(across, 4096)), 1, 1, 1, 1
-        pieces = max(1, -(-_FULL // (self._rows * math.prod(outer) * across)))
-        return 1, 1, 1, min(_MOST_STRETCH, max(GROUP, -(-along // pieces // GROUP) * GROUP)), 1
+        columns = self._rows * math.prod(outer) * across
+        pieces = _FULL // 2 // columns or -(-along // _LONG_STRETCH)  # threads that start together, or many in turn
+        threads = 1 << self._tile_rows(infos, 2 * GROUP).bit_length() - 1
+        return 1, min(BLOCK, threads), 1, max(GROUP, -(-along // pieces // GROUP) * GROUP), 1
 
     def _is_short(self) -> bool:
         """Whether 32 bits count the results, the elements of each, and the parts that threads take."""
@@ -1184,6 +1232,7 @@ class CudaReduction:
             same=same,
             shifts=shifts,
             words=words,
+            step=self._row_step(infos, same) if kernel == "rows" and width > 1 else 1,
         )
 
     def _choose(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> str:
@@ -1211,13 +1260,16 @@ class CudaReduction:
             if pieces < least:
                 break
             steps *= 2
+        if steps == 1 < tiles and (parts := -(-tiles // (BLOCK // 32))) <= _FEW_PARTS:
+            steps = _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1 if tiles == 1 else _power(-(-tiles // steps), BLOCK // 32)
 
     def _columns_kind(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> tuple[int, int, int, int, int]:
         count, width = self._count, self._columns_width(infos, same)
         held = width * self._held_nbytes
-        loads = min(_power(count, 8), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         results, nbytes = -(-self._rows // width), width * max(info.dtype.itemsize for info in infos)
+        loads = 8 if nbytes > _SMALL_ACCESS_NBYTES else 16  # small accesses leave the memory idle
+        loads = min(_power(count, loads), 1 << (max(1, 2 * _MOST_HELD_NBYTES // held).bit_length() - 1))
         # Threads side by side that read whole lines, with the fewest beyond the last result; the others of a block walk
         # down stretches of their own.
         most = _power(results, 32)
@@ -1234,6 +1286,8 @@ class CudaReduction:
         steps = max(loads, min(steps, _power(-(-count // threads), 512)))
         if across * nbytes < _NARROW_NBYTES:  # neighbouring threads are a stretch apart
             steps = max(loads, min(steps, _power(-(-count // (threads * _PARTS_OF_NARROW)), 512)))
+        # A thread of the last block joins about as many parts as it has taken elements.
+        steps = max(steps, _power(math.ceil(count**0.5 / threads), 512))
         if steps == loads and (parts := -(-count // (threads * steps))) <= _FEW_PARTS:
             steps *= _power(parts, _FEW_PARTS)
         return width, threads, loads, steps, 1
@@ -1243,6 +1297,10 @@ class CudaReduction:
         width = self._vector_width(infos, self._reduced, self._kept, skipped=same)
         if (shifted := self._row_width(infos, same)) is not None:
             return shifted
+        if (step := self._row_step(infos, same)) > 1:
+            width = (
+                16 // step // max(info.dtype.itemsize for info, is_same in zip(infos, same, strict=True) if not is_same)
+            )
         while len(self._reduced.shape) > 1 and self._reduced.shape[-1] % width:
             width //= 2
         return min(width, _power(self._count, 16))
@@ -1258,6 +1316,17 @@ class CudaReduction:
         if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):
             return None
         return width if 1 < width <= (inner // _LEAST_SHIFTED if outer else inner) else None
+
+    def _row_step(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
+        """The elements of memory from one of a result to the next, if aligned 16 bytes have several; else 1."""
+        varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        sizes = {info.dtype.itemsize for info, _ in varying}
+        strides = {self._reduced.strides[k][-1] for _, k in varying}
+        if len(sizes) != 1 or len(strides) != 1 or (stride := strides.pop()) not in (2, 4, 8):
+            return 1
+        addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
+        is_aligned = all(math.gcd(16, *each) == 16 for each in addresses)
+        return max(1, stride // sizes.pop()) if is_aligned else 1
 
     def _columns_width(self, infos: Sequence[ArrayInfo], same: tuple[bool, ...]) -> int:
         """Neighbouring results in one access, if their accumulators fit the registers: a power of two."""

@@ -1204,7 +1204,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             each = self._store(number, f"from + v * {size}", "w[u][i][v]")
         moves = f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) if (h + v < limit) {{ {each} }}'
         if width > 1:
-            together = _vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
+            together = vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
             if tile.shifts[k]:
                 shift = f"(int)((size_t)from % {width * size})"
                 together = f"xf_load_shifted_{width * size}(w[u][i], from, {shift}, 0, (limit - h) * {size});"
@@ -1410,7 +1410,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """The moves of a vector, in its parts."""
         each = nbytes // self.shape.parts
         return " ".join(
-            _vector_moves(
+            vector_moves(
                 each, f"((char*){local} + {k * each})", f"{address} + {k * each * self.shape.threads}", is_load=is_load
             )
             for k in range(self.shape.parts)
@@ -1574,7 +1574,7 @@ __device__ __noinline__ xf_results xf_again({given}) {{
         return lines
 
 
-def _vector_moves(nbytes: int, local: str, address: str, *, is_load: bool) -> str:
+def vector_moves(nbytes: int, local: str, address: str, *, is_load: bool) -> str:
     """The moves between memory and a local array, in words of 16 bytes or the largest power of two that fits."""
     word = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2"}.get(nbytes, "uint4")
     size = min(nbytes, 16)

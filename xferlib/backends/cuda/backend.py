@@ -1085,8 +1085,9 @@ class CudaBackend(Backend, FastPath):
         """A function that makes an array on the default stream of the current device, which is its current one."""
         if order is None:
             return functools.partial(self._empty, shape, dtype, device)
-        stream = self.stream_current(device)
-        return functools.partial(self.empty_permuted, shape, order, dtype, device=device, stream=stream)
+        make = self._maker(tuple(shape[axis] for axis in order), dtype, None, device)
+        permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
+        return lambda: permute(make(), axes)
 
     def _is_ready(self, device: Device) -> bool:
         """Whether the library allocates on the device, and the driver launches there."""

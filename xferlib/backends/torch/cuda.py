@@ -120,9 +120,10 @@ class TorchCuda(Tensors, CudaBackend):
     def _maker(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
     ) -> Callable[[], Array]:
+        steps, kind = tensors.steps(shape, order), tensors.TO_TORCH[dtype]
         if _new_tensor is None or 0 in shape:
-            return super()._maker(shape, dtype, order, device)
-        return functools.partial(_new_tensor, shape, tensors.steps(shape, order), tensors.TO_TORCH[dtype])
+            return functools.partial(torch.empty_strided, shape, steps, dtype=kind, device=self._places[device.index])
+        return functools.partial(_new_tensor, shape, steps, kind)
 
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
