@@ -615,7 +615,7 @@ def _misfit(
     if shape != wanted:
         is_row_each = shape[:1] == wanted[:1]
         remedies.append(
-            f"give out= rows of shape {shape[1:]}"
+            f"let it give rows of shape {wanted[1:]}, as out has"
             if is_row_each
             else "let it give one row for each row, or give reduce= to combine the chunks' results"
         )
