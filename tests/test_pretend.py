@@ -506,6 +506,12 @@ def test_faults_of_a_program_for_pycuda_are_found(tmp_path: Path) -> None:
     assert "xferlib.Stream" not in done.stdout
 
 
+def test_a_program_that_does_not_exist_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    done = run(tmp_path, "", "xferlib", "pretend", "cupy", "no_such_program.py")
+    assert done.returncode != 0
+    assert done.stderr.startswith("xferlib: pretend: there is no file 'no_such_program.py'; ")
+
+
 @pytest.mark.parametrize("library", ["cupi", "numpy"])
 def test_a_library_that_cannot_be_pretended_is_refused(tmp_path: Path, library: str) -> None:
     done = run(tmp_path, "", "pytest", "-p", "xferlib.testing.plugin", f"--pretend={library}", "-c", os.devnull)

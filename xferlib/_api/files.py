@@ -494,7 +494,7 @@ def load(path: Path, like: Any, send: Callable[[Any], Any]) -> Any:
         raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
     arrays, text = _read_npz(path) if start.startswith(_ZIP) else _read_safetensors(path)
     for name, array in arrays.items():
-        check_dtype(array.dtype, what=name)
+        check_dtype(array.dtype, what=f"load: {quote(name)} in {path}")
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:
