@@ -440,7 +440,7 @@ def bind_generics(kernel: str, params: Sequence[CParam], kinds: Sequence[Argumen
             if kind != param.dtype:
                 raise KernelTypeError(
                     f"{kernel}(): argument {param.name!r} is declared {param.dtype} and has dtype {kind}; convert it "
-                    f"first: xferlib.astype(x, {str(param.dtype)!r})"
+                    f"to {param.dtype} first"
                 )
             continue
         dtype, first = bound.setdefault(param.generic, (kind, param.name))
