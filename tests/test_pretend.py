@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -504,6 +505,44 @@ def test_faults_of_a_program_for_pycuda_are_found(tmp_path: Path) -> None:
     assert "3 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "remedy:     pycuda.driver.Context.synchronize() before" in done.stdout
     assert "xferlib.Stream" not in done.stdout
+
+
+def test_a_program_that_does_not_exist_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    done = run(tmp_path, "", "xferlib", "pretend", "cupy", "no_such_program.py")
+    assert done.returncode != 0
+    assert done.stderr.startswith("xferlib: pretend: there is no file 'no_such_program.py'; ")
+
+
+FAILING = """import cupy
+
+def ahead(x):
+    kernel = cupy.ElementwiseKernel("raw T x", "T y", "y = x[i + 1]", "ahead")
+    return kernel(x, size=3)
+
+def plus(x):
+    return cupy.ElementwiseKernel("float32 x", "float32 y", "y = x + 1", "plus")(x)
+
+def negative(x):
+    raise ValueError("negative")
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("ahead", (5,)),  # the line of the call, where the host's wait found it
+        ("plus", (8, 13)),
+        ("negative", (11, 13)),
+    ],
+)
+def test_an_error_of_a_program_shows_its_lines(tmp_path: Path, call: str, lines: tuple[int, ...]) -> None:
+    program = f"{FAILING}print(cupy.asnumpy({call}(cupy.ones(3))))\n"
+    done = run(tmp_path, program, "xferlib", "pretend", "cupy", "test_program.py")
+    assert done.returncode == 1
+    assert "xferlib/" not in done.stderr
+    for line in lines:
+        assert re.search(rf"test_program.py(\", line |:){line}\b", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("library", ["cupi", "numpy"])

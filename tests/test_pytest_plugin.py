@@ -120,10 +120,56 @@ def test_data_off_the_current_device_show_a_forgotten_device(tmp_path: Path) -> 
     ]  # fmt: skip
     assert "on sim:sim:1\n" in output
     assert "MixedDevicesError" in output
+    assert "device=y.device" in output
     output = run(tmp_path, FORGETFUL, "--xferlib-backend=sim:0")
     assert "PASSED test_program.py::test_centre[sim]" in output
-    output = run(tmp_path, FORGETFUL.replace("2.0)", "2.0, device=xl.device_of(x))"), "--xferlib-backend=sim:1")
-    assert "PASSED test_program.py::test_centre[sim]" in output
+
+
+def test_the_program_of_the_page_passes_on_every_backend(tmp_path: Path) -> None:
+    """With NumPy alone it once failed: NumPy takes no device but its own."""
+    page = (ROOT / "docs" / "reference" / "pytest-plugin.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(import numpy.*?|def centre.*?)^```", page, re.MULTILINE | re.DOTALL)
+    output = run(tmp_path, "\n".join(blocks), head="")
+    for each in xl.available_backends().values():
+        for test in ("test_sum", "test_centre"):
+            assert not each.is_available or f"PASSED test_program.py::{test}[{each.name}]" in output
+
+
+FAULTY = """
+import numpy as np
+from xferlib.testing import assert_allclose_ulp, assert_identical
+
+add = xl.elementwise("float32 x", "float32 y", "y = x + 1", name="add")
+ahead = xl.elementwise("raw T x", "T y", "y = x[i + 1]", name="ahead")
+
+def test_dtype(xl_backend):
+    add(xl.ones(3))
+
+def test_devices(xl_backend, xl_device):
+    xl.ones(3, device=xl_device) + xl.ones(3)
+
+def test_index(xl_backend):
+    y = ahead(xl.ones(3), size=3)
+    xl.to_host(y)
+
+def test_bits(xl_backend):
+    assert_identical(xl.ones(3), np.zeros(3))
+
+def test_ulp(xl_backend):
+    assert_allclose_ulp(xl.ones(3), np.zeros(3), max_ulp=1)
+
+def test_shape(xl_backend):
+    assert_identical(xl.ones(3), np.ones(4))
+"""
+
+
+def test_tracebacks_end_at_the_line_of_the_test(tmp_path: Path) -> None:
+    output = run(tmp_path, FAULTY, "--xferlib-backend=sim")
+    assert re.findall(r"^(\S+\.py):\d+: \w*Error", output, re.MULTILINE) == ["test_program.py"] * 6
+    assert "xferlib/" not in "".join(re.findall(r"^\S+\.py:\d+: in ", output, re.MULTILINE))
+    assert re.search(r"ahead was called at \S*test_program\.py:\d+ in test_index", output)
+    output = run(tmp_path, FAULTY, "--xferlib-backend=sim", "--full-trace", "-k", "test_devices")
+    assert re.search(r"^\S*xferlib/kernels/\w+\.py:\d+: MixedDevicesError", output, re.MULTILINE)
 
 
 NUMPYISM = """

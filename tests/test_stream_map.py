@@ -507,7 +507,8 @@ def test_a_function_that_gives_something_else_is_told_so() -> None:
     for wrong, error, words in (
         (lambda c: None, e.UnsupportedArrayError, "gave None"),
         (lambda c: "done", e.UnsupportedArrayError, "gave str, not an array"),
-        (lambda c: c[:1], e.LayoutError, r"gave shape \(1, 3000\)"),
+        (lambda c: c[:1], e.LayoutError, r"gave shape \(1, 3000\).*let it give one row for each row"),
+        (lambda c: c[:, :2], e.LayoutError, r"gave shape \(50, 2\).*let it give rows of shape \(3000,\), as out has\n"),
         (lambda c: xl.to_host(c, dtype="float64"), e.LayoutError, "dtype float64.*astype"),
     ):
         with pytest.raises(error, match=words) as stopped:

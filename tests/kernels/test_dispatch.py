@@ -158,9 +158,9 @@ def test_a_scalar_of_a_repeated_call_converts_as_in_a_first_one(value, dtype):
             return str(error)
 
     dtype = np.dtype(dtype)
-    short = caller.scalar_converter(type(value), dtype, "x")
+    short = caller.scalar_converter("k", type(value), dtype, "x")
     found = outcome(lambda: short(value))
-    expected = outcome(lambda: np.array(arguments.convert_scalar(value, dtype, "x")))
+    expected = outcome(lambda: np.array(arguments.convert_scalar("k", value, dtype, "x")))
     assert found == expected if isinstance(expected, str) else same_bits(found, expected)
 
 

@@ -302,3 +302,34 @@ def test_an_identity_or_cast_to_any_dtype_can_be_defined(dtype: str) -> None:
 def test_every_expression_that_works_for_some_dtype_can_be_defined(expression: str) -> None:
     kernel = xl.elementwise("T x, T y", "T z", f"z = {expression}")
     assert kernel(np.ones(3, "int32"), np.ones(3, "int32")).shape == (3,)
+
+
+NAMED: dict[str, Any] = {
+    "elementwise": elementwise("float32 x, int32 n", "float32 y", "y = x + n", name="scale"),
+    "generic": elementwise("T x, T n", "T y", "y = x + n", name="scale"),
+    "traced": elementwise(lambda x, n: x + n, name="scale"),
+    "reduction": reduction(
+        "float32 x, int32 n", "float32 y", map_expr="x * n", reduce_expr="a + b", identity="0", name="scale"
+    ),
+    "raw": raw_module('extern "C" __global__ void scale(float *x, int n) {}').get_function("scale", cpu=print),
+}  # fmt: skip
+BAD = {
+    "dtype": (np.ones(3), 2), "number": (X, 2.5), "complex number": (X, 1j), "large number": (X, 2**40),
+    "two dtypes": (X, np.ones(3)), "two shapes": (X, np.ones(4, np.float32)),
+    "list": ([1.0], 2), "text": (X, "2"), "None": (X, None), "too few": (X,), "too many": (X, 2, X, X, X),
+    "dtype that no device holds": (np.ones(3, np.longdouble), 2), "objects": (np.array([None]), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_refused_call_names_the_kernel(kind: str, bad: str) -> None:
+    """A program has many kernels, and on the simulator an error may come at another line than the call."""
+    kernel, args = NAMED[kind], BAD[bad]
+    try:
+        kernel(1, 32, args) if kind == "raw" else kernel(*args)
+    except Exception as error:
+        found = error
+    else:
+        return  # what one kind of kernel refuses is right for another
+    assert str(found).startswith("scale"), found

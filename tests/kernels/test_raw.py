@@ -278,7 +278,7 @@ def test_a_repeated_call_passes_what_a_checked_one_does(numbers, data):
     def declared(name, value, *, is_pointer=False):
         dtype = np.dtype(name)
         try:
-            return value if is_pointer else checks.convert_scalar(value, dtype, "a")
+            return value if is_pointer else checks.convert_scalar("k", value, dtype, "a")
         except KernelTypeError:
             return None
 

@@ -372,9 +372,12 @@ def _write_safetensors(path: Path, arrays: HostArrays, structure: str) -> None:
 
 def _read_safetensors(path: Path) -> tuple[HostArrays, str | None]:
     """The arrays over the file's memory, and the structure."""
-    library: Any = _safetensors()
     arrays: HostArrays = {}
     with _damage_as(path, "is neither .npz nor safetensors", "give one of the two"):
+        with path.open("rb") as file:
+            if file.read(9)[8:] != b"{":  # behind the header's length; what is no such file asks for no package
+                raise ValueError("no header of either")
+        library: Any = _safetensors()
         library.safe_open(str(path), framework="np")  # checks the header, before any of it is read here
         whole = memoryview(cast("Any", np.memmap(path, np.uint8, "r")))
         start = 8 + int.from_bytes(whole[:8], "little")
@@ -491,7 +494,7 @@ def load(path: Path, like: Any, send: Callable[[Any], Any]) -> Any:
         raise ArgumentError(f"load: {path} is an .npy file, of one array; take xferlib.to_device(numpy.load(path))")
     arrays, text = _read_npz(path) if start.startswith(_ZIP) else _read_safetensors(path)
     for name, array in arrays.items():
-        check_dtype(array.dtype, what=name)
+        check_dtype(array.dtype, what=f"load: {quote(name)} in {path}")
 
     def build(found: dict[str, Any]) -> Any:
         if like is None:

@@ -197,6 +197,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def print_traceback(error: Exception, script: str) -> bool:
+    """Print a traceback from the script's first line on, and of one of xferlib's errors to the script's last line.
+
+    Returns:
+        Whether it is the script's: nothing is printed of an error that came before it ran.
+    """
+    import traceback
+
+    from xferlib._runtime.checks import is_own
+
+    lines = traceback.TracebackException.from_exception(error)
+    while lines.stack and lines.stack[0].filename != script:
+        lines.stack.pop(0)
+    if not lines.stack:
+        return False
+    while isinstance(error, XferError) and is_own(lines.stack[-1].filename):
+        lines.stack.pop()
+    print("".join(lines.format()), end="", file=sys.stderr)
+    return True
+
+
 def _split(arguments: list[str]) -> tuple[str, list[str]]:
     """Split off the subcommand, of one word or two, from its own arguments."""
     for words in (2, 1):

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import argparse
 
-from xferlib._cli.main import Command, CommandArgument, argument
+from xferlib._cli.main import Command, CommandArgument, argument, print_traceback
 
 
 def run_pretend(options: argparse.Namespace) -> int:
-    """Run the program; its own errors end the command as they end ``python program.py``."""
-    from xferlib import _pretend as pretend
+    """Run the program; its own errors end the command as they end ``python program.py``.
 
-    pretend.run(options.library, options.program, options.arguments)
+    Returns:
+        The exit status; 1 after an exception of the program, whose traceback is shown.
+    """
+    from xferlib import _pretend as pretend
+    from xferlib.sim import SimError
+
+    try:
+        pretend.run(options.library, options.program, options.arguments)
+    except SimError:  # whose text has the lines of the program
+        raise
+    except Exception as error:
+        if not print_traceback(error, options.program):
+            raise
+        return 1
     return 0
 
 

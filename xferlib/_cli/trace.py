@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-import traceback
 from functools import partial
 from pathlib import Path
 
-from xferlib._cli.main import Command, argument, require
+from xferlib._cli.main import Command, argument, print_traceback, require
 from xferlib._trace.trace import PICTURES, check_path, trace
 from xferlib.errors import ArgumentError, nearest
 
@@ -74,10 +73,7 @@ def _run(script: Path, arguments: list[str]) -> int:
         print("xferlib: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        lines = traceback.TracebackException.from_exception(error)
-        while lines.stack and lines.stack[0].filename != str(script):  # our own frames say nothing to the user
-            lines.stack.pop(0)
-        print("".join(lines.format()), end="", file=sys.stderr)
+        print_traceback(error, str(script))
         return 1
     finally:
         sys.argv, sys.path[:] = before

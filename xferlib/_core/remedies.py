@@ -35,8 +35,8 @@ class RemedyCalls:
     def unite(self, device: str) -> str:
         """Two arrays come to one device."""
         return (
-            f"where it was forgotten, give device={device!r} to the function that makes the array; else move it: "
-            f"xferlib.to_device(x, device={device!r})"
+            "where device= was forgotten, give it to the function that makes the array, as device=y.device of an array "
+            f"y on {device}; else move it: xferlib.to_device(x, device={device!r})"
         )
 
 

@@ -613,7 +613,12 @@ def _misfit(
 ) -> LayoutError:
     remedies = []
     if shape != wanted:
-        remedies.append("let it give one row for each row, or give reduce= to combine the chunks' results")
+        is_row_each = shape[:1] == wanted[:1]
+        remedies.append(
+            f"let it give rows of shape {wanted[1:]}, as out has"
+            if is_row_each
+            else "let it give one row for each row, or give reduce= to combine the chunks' results"
+        )
     if dtype != wanted_dtype:
         remedies.append(f"let it end with astype({str(wanted_dtype)!r})")
     return LayoutError(

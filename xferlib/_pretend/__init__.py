@@ -139,6 +139,8 @@ def run(library: str, program: str, arguments: Sequence[str]) -> None:
 
     from xferlib.sim.machine import CAN_GUARD
 
+    if not Path(program).exists():
+        raise ArgumentError(f"pretend: there is no file {program!r}; give the path of a Python file")
     install(*library.split(","))
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))

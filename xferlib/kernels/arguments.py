@@ -79,7 +79,7 @@ def common_device(
     return backend, infos[first].device if infos else None, infos
 
 
-def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
+def convert_scalar(kernel: str, value: Any, dtype: DType, name: str) -> np.generic:
     """A scalar argument as ``dtype``.
 
     Raises:
@@ -90,18 +90,24 @@ def convert_scalar(value: Any, dtype: DType, name: str) -> np.generic:
             return value
         value = value.item()
     if isinstance(value, complex) and not is_complex(dtype):
-        raise KernelTypeError(f"argument {name!r} is complex and the parameter {dtype}; pass value.real")
+        raise KernelTypeError(f"{kernel}(): argument {name!r} is complex and the parameter {dtype}; pass value.real")
     if dtype == BOOL:
         return np.bool_(bool(value))
     if dtype.kind in "iu":
         if isinstance(value, float):
             if not math.isfinite(value) or value != int(value):
-                raise KernelTypeError(f"argument {name!r} is {quote(value)} and the parameter {dtype}; round it first")
+                raise KernelTypeError(
+                    f"{kernel}(): argument {name!r} is {quote(value)} and the parameter {dtype}; round it first"
+                )
             value = int(value)
         if not functions.fits(int(value), dtype):
-            raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
+            raise KernelRangeError(
+                f"{kernel}(): argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type"
+            )
     elif isinstance(value, int) and is_float(dtype) and abs(value) > float_limits(dtype).max:
-        raise KernelRangeError(f"argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type")
+        raise KernelRangeError(
+            f"{kernel}(): argument {name!r} is {quote(value)}, out of range for {dtype}; use a wider type"
+        )
     with np.errstate(over="ignore"):
         converted: np.generic = dtype.type(value) if small_float(dtype) is None else arrays.number(value, dtype)
     return converted

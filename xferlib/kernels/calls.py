@@ -116,17 +116,18 @@ def refuse_freed(call: str, infos: Iterable[ArrayInfo], pointers: Sequence[int])
         )
 
 
-def scalar_converter(kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
+def scalar_converter(kernel: str, kind: type, dtype: DType, name: str) -> Callable[[Any], np.ndarray[Any, Any]]:
     """Make a function that converts scalars of one type to zero-dimensional arrays of ``dtype``, with all checks.
 
     Args:
+        kernel: Its name, for messages.
         kind: The type of the scalars.
         dtype: The dtype of the result.
         name: The parameter's.
     """
 
     def checked(value: Any) -> np.ndarray[Any, Any]:
-        return np.array(convert_scalar(value, dtype, name))
+        return np.array(convert_scalar(kernel, value, dtype, name))
 
     if issubclass(kind, np.generic):
         return np.array if np.dtype(kind) == dtype else checked
@@ -203,9 +204,9 @@ def _memory(info: ArrayInfo) -> tuple[int, tuple[int, ...], tuple[int, ...], int
     return info.pointer, info.shape, info.strides, info.dtype.itemsize
 
 
-def native_dtype(dtype: DType, name: str) -> DType:
+def native_dtype(kernel: str, dtype: DType, name: str) -> DType:
     """The dtype in native byte order; an error for one that no device holds."""
-    return check_number(dtype, what=f"argument {name!r}")
+    return check_number(dtype, what=f"{kernel}(): argument {name!r}")
 
 
 # The options of one call of a C snippet, as CuPy and PyCUDA have them: ``block_size=``, ``range=`` and ``slice=``.
@@ -375,7 +376,7 @@ class Prepared:
             self._check_written(number, infos[number])
 
     def _check_written(self, number: int, info: ArrayInfo) -> None:
-        info = info._replace(dtype=native_dtype(info.dtype, self._names[number]))
+        info = info._replace(dtype=native_dtype(self.name, info.dtype, self._names[number]))
         if number in self._raw:
             check_writable(self.name, self._names[number], info)
         else:
@@ -385,7 +386,7 @@ class Prepared:
     def _scalar(self, number: int, value: Any) -> np.generic:
         """The argument of scalar parameter ``number``, converted and in range."""
         name = self._names[number]
-        return convert_scalar(value, self.program.params[number].dtype, name)
+        return convert_scalar(self.name, value, self.program.params[number].dtype, name)
 
     def _new(self, stream: RawStream) -> list[Any]:
         """New arrays for the omitted outputs, which lie as the inputs do."""
@@ -512,7 +513,7 @@ class HostCall(Prepared):
             self.direct = self._in_c[key]
 
     def _converter(self, number: int, kind: type) -> Converter:
-        return scalar_converter(kind, self.program.params[number].dtype, self._names[number])
+        return scalar_converter(self.name, kind, self.program.params[number].dtype, self._names[number])
 
     def _compute(self, is_aliased: bool, operands: list[Any]) -> None:
         plan = self._plans.get(is_aliased) or self._plan(is_aliased, operands)
@@ -556,7 +557,7 @@ class SmallCall:
         program = special.program
         self._arrays = [n for n, each in enumerate(given) if isinstance(each, np.ndarray)]
         self._converters = [
-            (n, scalar_converter(type(each), program.params[n].dtype, program.params[n].name))
+            (n, scalar_converter(name, type(each), program.params[n].dtype, program.params[n].name))
             for n, each in enumerate(given)
             if n not in self._arrays
         ]
@@ -969,7 +970,7 @@ class Caller:
         if value is None:
             return None
         if number in infos:
-            return native_dtype(infos[number].dtype, self._name(number))
+            return native_dtype(self.name, infos[number].dtype, self._name(number))
         return value.dtype if isinstance(value, np.generic) else type(value)
 
     def _names(self, count: int) -> list[str]:
@@ -1022,7 +1023,7 @@ class Caller:
             raise KernelShapeError(f"{self.name}(): no argument has a shape to loop over; pass size=")
         outputs = {params[number].name for number in special.outputs}
         inputs = [(name, shape) for name, shape in named if name not in outputs]
-        return broadcast_shape(inputs or named)
+        return broadcast_shape(self.name, inputs or named)
 
 
 def _scalars(given: Sequence[Any], infos: dict[int, ArrayInfo]) -> frozenset[int]:

@@ -277,7 +277,7 @@ class SnippetDefinition:
     def specialize(
         self, kinds: tuple[ArgumentKind, ...], scalars: frozenset[int], arguments: Sequence[Any] = ()
     ) -> Specialization:
-        bound = bind_generics(self.params, kinds)
+        bound = bind_generics(self.name, self.params, kinds)
         ordered: frozenset[int] = frozenset()
         b = Builder(math=self.math)
         while True:
@@ -426,7 +426,7 @@ def check_names(kernel: str, names: Sequence[str]) -> None:
         raise KernelSyntaxError(f"{kernel}: parameter {twice!r} is declared twice; rename one")
 
 
-def bind_generics(params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> dict[str, DType]:
+def bind_generics(kernel: str, params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> dict[str, DType]:
     """The dtype of each generic letter: that of the arrays declared with it, else that of a scalar.
 
     Raises:
@@ -439,15 +439,15 @@ def bind_generics(params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> di
         if param.generic is None:
             if kind != param.dtype:
                 raise KernelTypeError(
-                    f"argument {param.name!r} is declared {param.dtype} and has dtype {kind}; convert it first, "
-                    f"e.g. with astype({str(param.dtype)!r})"
+                    f"{kernel}(): argument {param.name!r} is declared {param.dtype} and has dtype {kind}; convert it "
+                    f"to {param.dtype} first"
                 )
             continue
         dtype, first = bound.setdefault(param.generic, (kind, param.name))
         if dtype != kind:
             raise KernelTypeError(
-                f"type {param.generic} is {dtype} of argument {first!r} and {kind} of argument {param.name!r}; "
-                "convert one of them, or declare another letter"
+                f"{kernel}(): type {param.generic} is {dtype} of argument {first!r} and {kind} of argument "
+                f"{param.name!r}; convert one of them, or declare another letter"
             )
     result = {letter: dtype for letter, (dtype, _) in bound.items()}
     for param, kind in zip(params, kinds, strict=True):
@@ -457,8 +457,8 @@ def bind_generics(params: Sequence[CParam], kinds: Sequence[ArgumentKind]) -> di
     for param in params:
         if param.generic and param.generic not in result:
             raise KernelTypeError(
-                f"type {param.generic} of {param.name!r} is not determined by any argument; pass {param.name!r}, or "
-                "name its type"
+                f"{kernel}(): type {param.generic} of {param.name!r} is not determined by any argument; pass "
+                f"{param.name!r}, or name its type"
             )
     return result
 
@@ -549,7 +549,7 @@ class SnippetReduction:
         """The programs for inputs, and given outputs, of these dtypes."""
         declared = (*self._inputs, *self._outputs)
         kinds = (*kinds, *[None] * (len(declared) - len(kinds)))
-        types = bind_generics(declared, kinds)
+        types = bind_generics(self.name, declared, kinds)
         resolved = [param.dtype or types[str(param.generic)] for param in declared]
         inputs = resolved[: len(self._inputs)]
         params = [

@@ -906,7 +906,7 @@ class CallLayout:
         return self if self.shape else CallLayout((1,), tuple((0,) for _ in self.strides))
 
 
-def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
+def broadcast_shape(kernel: str, named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, ...]:
     """The common shape of the operands.
 
     Raises:
@@ -922,8 +922,8 @@ def broadcast_shape(named: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[int, 
         for a, b in zip(left, right, strict=True):
             if a != b and 1 not in (a, b):
                 raise KernelShapeError(
-                    f"argument {name!r} has shape {shape}, which does not broadcast with {result} of the arguments "
-                    "before it; reshape it, or index it with None where an axis is missing"
+                    f"{kernel}(): argument {name!r} has shape {shape}, which does not broadcast with {result} of the "
+                    "arguments before it; reshape it, or index it with None where an axis is missing"
                 )
             extents.append(b if a == 1 else a)
         result = tuple(extents)

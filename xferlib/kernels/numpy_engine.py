@@ -115,7 +115,7 @@ def make_index_error(name: str, size: int, index: int) -> KernelTypeError:
     """The error of an index beyond an argument of that size."""
     return KernelTypeError(
         f"argument {name!r} has {size} elements, and the kernel used index {index}; "
-        "bound the index in the kernel, or pass size="
+        "bound the index in the kernel, or call it for fewer elements"
     )
 
 

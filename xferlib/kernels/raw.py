@@ -303,7 +303,7 @@ def convert_argument(kernel: str, parameter: RawParameter, value: Any, info: Arr
             )
         assert parameter.dtype is not None
         try:
-            return arguments.convert_scalar(value, parameter.dtype, parameter.name)
+            return arguments.convert_scalar(kernel, value, parameter.dtype, parameter.name)
         except KernelTypeError:
             raise
         except TypeError:  # what NumPy makes no number of
@@ -377,7 +377,7 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
         fits, members = False, ()
     try:
         if fits:
-            record[()] = _convert_members(members, dtype, parameter.name)
+            record[()] = _convert_members(kernel, members, dtype, parameter.name)
     except KernelError:
         raise
     except (TypeError, ValueError, OverflowError):
@@ -391,26 +391,27 @@ def _struct(kernel: str, parameter: RawParameter, value: Any) -> np.generic:
     return _scalar(record)
 
 
-def _convert_members(values: Sequence[Any], dtype: DType, label: str) -> tuple[Any, ...]:
+def _convert_members(kernel: str, values: Sequence[Any], dtype: DType, label: str) -> tuple[Any, ...]:
     """The members of a struct; NumPy would drop fractions and the bits that an integer has no room for."""
     names = dtype.names or ()
     return tuple(
-        _convert_member(value, dtype[name], f"{label}.{name}") for value, name in zip(values, names, strict=True)
+        _convert_member(kernel, value, dtype[name], f"{label}.{name}")
+        for value, name in zip(values, names, strict=True)
     )
 
 
-def _convert_member(value: Any, dtype: DType, label: str) -> Any:
+def _convert_member(kernel: str, value: Any, dtype: DType, label: str) -> Any:
     if dtype.names:
         is_plain = isinstance(value, (tuple, list)) and len(value) == len(dtype.names)
-        return _convert_members(value, dtype, label) if is_plain else value
+        return _convert_members(kernel, value, dtype, label) if is_plain else value
     if dtype.subdtype is None:
         scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-        return arguments.convert_scalar(scalar, dtype, label) if is_scalar(scalar) else value
+        return arguments.convert_scalar(kernel, scalar, dtype, label) if is_scalar(scalar) else value
     element, _ = dtype.subdtype
     array = np.asarray(value)
     if element.names or array.dtype not in SUPPORTED:
         return value
-    numbers = [arguments.convert_scalar(each, element, label) for each in array.ravel().tolist()]
+    numbers = [arguments.convert_scalar(kernel, each, element, label) for each in array.ravel().tolist()]
     return np.array(numbers, element).reshape(array.shape)
 
 

@@ -139,7 +139,8 @@ class ReductionCall:
 
     def _scalars(self, args: Sequence[Any]) -> list[np.generic]:
         return [
-            arguments.convert_scalar(args[number], param.dtype, param.name) for number, param in self._scalar_params
+            arguments.convert_scalar(self.name, args[number], param.dtype, param.name)
+            for number, param in self._scalar_params
         ]
 
     def layouts(self, everything: Sequence[ArrayInfo]) -> tuple[CallLayout, CallLayout]:
@@ -620,10 +621,10 @@ class _Rest:
         return self._spec
 
 
-def _shape(params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+def _shape(kernel: str, params: Sequence[Param], shapes: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     """The shape of the arrays indexed by ``i`` alone or, where there are none, of the first array."""
     named = [(params[n].name, shape) for n, shape in shapes.items() if not params[n].is_raw]
-    return broadcast_shape(named) if named else next(iter(shapes.values()))
+    return broadcast_shape(kernel, named) if named else next(iter(shapes.values()))
 
 
 class _KnownCall(NamedTuple):
@@ -743,6 +744,9 @@ class _Dispatch:
     def _prepare(self, args: Sequence[Any], axis: Axis, outputs: tuple[ArgumentKind, ...], *, keepdims: bool) -> Run:
         """Check a call of a new kind, all but its output."""
         names = self.definition.names
+        for name, each in zip(names, args, strict=False):
+            if each is None:
+                raise KernelTypeError(f"{self.name}() lacks argument {name!r}; its parameters are {', '.join(names)}")
         if len(args) > len(names):
             raise KernelTypeError(
                 f"{self.name}({', '.join(names)}) takes at most {len(names)} argument(s), {len(args)} were given"
@@ -759,7 +763,7 @@ class _Dispatch:
             return self._finish_by_kernel(spec, backend.at(device), shapes, axis, keepdims=keepdims)
         if spec.premap is not None:
             return self._map_by_kernel(spec, backend.at(device), device, shapes, axis, keepdims=keepdims)
-        shape = broadcast_shape([(names[number], info.shape) for number, info in infos.items()])
+        shape = broadcast_shape(self.name, [(names[number], info.shape) for number, info in infos.items()])
         axes = check_axes(self.name, axis, len(shape))
         if spec.identity is None and 0 in [shape[each] for each in axes]:
             raise KernelShapeError(
@@ -789,7 +793,7 @@ class _Dispatch:
                 f"{self.name}(): gradients need a map that indexes its arrays by i alone, and a post_map_expr of a "
                 "alone; pass x.detach(), or call under torch.no_grad()"
             )
-        shape = broadcast_shape([(names[number], tuple(args[number].shape)) for number in infos])
+        shape = broadcast_shape(self.name, [(names[number], tuple(args[number].shape)) for number in infos])
         axes = check_axes(self.name, axis, len(shape))
         key = (id(spec), shape, axes, keepdims)
         found = self._followed.get(key)
@@ -810,7 +814,7 @@ class _Dispatch:
         kinds: list[ArgumentKind] = []
         for number, each in enumerate(args):
             if number in infos:
-                kinds.append(calls.native_dtype(infos[number].dtype, self.definition.names[number]))
+                kinds.append(calls.native_dtype(self.name, infos[number].dtype, self.definition.names[number]))
             else:
                 kinds.append(each.dtype if isinstance(each, np.generic) else type(each))
         scalars = frozenset(number for number in range(len(args)) if number not in infos)
@@ -837,7 +841,7 @@ class _Dispatch:
     ) -> Run:
         """A kernel that writes an array of accumulators, and the reduction of that; it takes all elements."""
         assert spec.premap is not None
-        shape = _shape(spec.premap.program.params, shapes)
+        shape = _shape(self.name, spec.premap.program.params, shapes)
         if len(check_axes(self.name, axis, len(shape))) < len(shape):
             raise KernelTypeError(
                 f"{self.name}(): axis {axis} of shape {shape} leaves some, but map_expr indexes an array freely, "
@@ -861,7 +865,7 @@ class _Dispatch:
     ) -> Run:
         """The reduction to accumulators, and a kernel that makes the outputs of them and of arguments of the call."""
         assert spec.postmap is not None
-        count = math.prod(_shape((spec.premap.program if spec.premap else spec.map_program).params, shapes))
+        count = math.prod(_shape(self.name, (spec.premap.program if spec.premap else spec.map_program).params, shapes))
         if id(spec) not in self._parts:
             last = FixedDefinition(f"{self.name}_post", spec.postmap.program, spec.postmap.inputs)
             rest = _Rest(self.name, self.definition.names[: self._inputs], dataclasses.replace(spec, postmap=None))

@@ -252,7 +252,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             return None
         owner = backend.at(place)
         given = [owner.resolved(each) if owner.is_lazy(each) else each for each in given]
-        dtype = native_dtype(infos[0].dtype, "x")
+        dtype = native_dtype(self.name, infos[0].dtype, "x")
         run, neutral = self._host_scan(dtype), self._neutral_of(dtype) if exclusive else None
         out = owner.empty(infos[0].shape, dtype, device=place, stream=owner.stream_current(place))
 
@@ -298,7 +298,10 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         """The description of an array of one axis."""
         backend = registry.owner_of(array)
         if backend is None:
-            raise KernelTypeError(f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend")
+            raise KernelTypeError(
+                f"{self.name}(): {name} is {type(array).__name__}, not an array of a backend; pass it through "
+                "xferlib.to_device() first"
+            )
         info = backend.view(array)
         if len(info.shape) != 1:
             raise KernelShapeError(f"{self.name}(): {name} has shape {info.shape}; pass an array of one axis")

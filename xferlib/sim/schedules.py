@@ -25,7 +25,7 @@ import numpy as np
 from xferlib._core.arrays import share_memory
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
-from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError
+from xferlib.errors import DeviceLostError, DeviceMemoryError, KernelError, PinnedMemoryError
 from xferlib.sim.detector import Mode
 from xferlib.sim.implicit import Reaction
 from xferlib.sim.model import Around, Operation
@@ -493,7 +493,9 @@ def _carry_out_with_watches(operation: Operation, around: Around) -> None:
 
 
 def _note_failure(operation: Operation, error: BaseException) -> None:
-    """Decide whether an operation that has failed is tried again."""
+    """Decide whether an operation that has failed is tried again, and say where the program asked for it."""
+    if isinstance(error, KernelError):  # raised at a wait, which may be far from the call
+        error.add_note(f"{operation.name} was called at {operation.site}")
     if isinstance(error, MemoryError):  # at the next wait, and then it is given up
         if operation.has_failed:
             operation.finish()

@@ -95,9 +95,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> None:
-    """Let the traceback of a fault that the simulator found end at the program's own line."""
+    """Let the traceback of an error of xferlib's, such as a race on the simulator, end at the program's line."""
     found = call.excinfo
-    if found is not None and f"{type(found.value).__module__}.".startswith("xferlib.sim.") and call.when == "call":
+    is_own = found is not None and f"{type(found.value).__module__}.".startswith(("xferlib.sim.", "xferlib.errors."))
+    if found is not None and is_own and call.when == "call":
         from xferlib.testing import plugin_checks as checks
 
         if not item.config.getoption("fulltrace"):

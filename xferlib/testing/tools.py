@@ -55,6 +55,7 @@ def assert_identical(actual: Any, expected: Any, *, nan_payloads: bool = False) 
         AssertionError: With the number of elements that differ, and the first of them as value and as bytes.
         UnsupportedDTypeError: The elements are no numbers.
     """
+    __tracebackhide__ = True  # pytest shows the line that called it
     a, b = _to_comparable(actual, expected)
     if not nan_payloads:
         a, b = with_one_nan(a), with_one_nan(b)
@@ -78,6 +79,7 @@ def assert_allclose_ulp(actual: Any, expected: Any, *, max_ulp: int) -> None:
         ArgumentError: ``max_ulp`` is no such number.
         UnsupportedDTypeError: The elements are no numbers.
     """
+    __tracebackhide__ = True  # pytest shows the line that called it
     if isinstance(max_ulp, bool) or not isinstance(max_ulp, (int, np.integer)) or max_ulp < 0:
         raise ArgumentError(f"assert_allclose_ulp: max_ulp={quote(max_ulp)} is not a number of ulp; give an int from 0")
     a, b = _to_comparable(actual, expected)
@@ -100,10 +102,19 @@ def assert_allclose_ulp(actual: Any, expected: Any, *, max_ulp: int) -> None:
 
 def _to_comparable(actual: Any, expected: Any) -> tuple[HostArray, HostArray]:
     """Both as host arrays in native byte order, of one shape and dtype."""
+    __tracebackhide__ = True
     a, b = _host(actual), _host(expected)
-    assert a.shape == b.shape, f"shape {a.shape}, expected {b.shape}"
-    assert a.dtype == b.dtype, f"dtype {a.dtype}, expected {b.dtype}"
+    _assert_alike(a, b)
     return a, b
+
+
+def _assert_alike(actual: HostArray, expected: HostArray) -> None:
+    """Assert equal shape and dtype, also under ``python -O``, which leaves ``assert`` out."""
+    __tracebackhide__ = True
+    if actual.shape != expected.shape:
+        raise AssertionError(f"shape {actual.shape}, expected {expected.shape}")
+    if actual.dtype.newbyteorder("=") != expected.dtype.newbyteorder("="):
+        raise AssertionError(f"dtype {actual.dtype}, expected {expected.dtype}")
 
 
 def _host(array: Any) -> HostArray:
@@ -163,10 +174,9 @@ def assert_same_bits(actual: Any, expected: Any) -> None:
     Raises:
         AssertionError: With the first element that differs, as value and as bytes.
     """
+    __tracebackhide__ = True
     a, b = np.asarray(actual), np.asarray(expected)
-    assert a.shape == b.shape, f"shape {a.shape}, expected {b.shape}"
-    native = (a.dtype.newbyteorder("="), b.dtype.newbyteorder("="))
-    assert native[0] == native[1], f"dtype {a.dtype}, expected {b.dtype}"
+    _assert_alike(a, b)
     bits, wanted = native_bits(a.reshape(-1)), native_bits(b.reshape(-1))  # one axis more than theirs may be too many
     if bits.tobytes() == wanted.tobytes():
         return
