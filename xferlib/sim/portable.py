@@ -32,13 +32,13 @@ class NotPortableError(SimError, TypeError):
     __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
 
 
-class _NotPortableMember(NotPortableError, AttributeError):
+class _MemberNotPortableError(NotPortableError, AttributeError):
     """One of a member: ``hasattr`` is False."""
 
     __module__ = "xferlib.sim"
 
 
-_NotPortableMember.__name__ = _NotPortableMember.__qualname__ = NotPortableError.__name__
+_MemberNotPortableError.__name__ = _MemberNotPortableError.__qualname__ = NotPortableError.__name__
 
 
 _INSTEAD = {
@@ -78,7 +78,7 @@ _INSTEAD = {
 
 
 def _refuse(what: str, instead: str, why: str = "") -> NoReturn:
-    raise _NotPortableMember(_describe(what, instead, why))
+    raise _MemberNotPortableError(_describe(what, instead, why))
 
 
 def _describe(what: str, instead: str, why: str = "") -> str:
@@ -113,7 +113,7 @@ class PortableDType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's, for which ``numpy.dtype(x.dtype)`` asks: xferlib may, and a program that could not on torch may not."""
+        """NumPy's, for which ``numpy.dtype(x.dtype)`` asks: on torch no program gets it."""
         self._refuse_numpy(_skip_numpy(sys._getframe(1)))
         return self._own
 
