@@ -319,6 +319,7 @@ class SimArray(Declared):
     if TYPE_CHECKING:
         T: SimArray
         mT: SimArray  # noqa: N815 - the Array API's name
+        itemsize: int
 
         def __getitem__(self, key: Any) -> SimArray: ...
 
