@@ -238,6 +238,7 @@ class SimArray(Declared):
         return self._namespace
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
+        """Return the array on a device: itself where it lies there."""
         from xferlib._api import transfers
 
         moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)

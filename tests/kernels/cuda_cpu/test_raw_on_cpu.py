@@ -677,7 +677,7 @@ def test_an_access_is_a_fault_exactly_if_it_leaves_the_array(library: str, data:
     for each in (*neighbours, x):  # in this order they get their addresses on sim
         access(1, 1, (each, 0, 1, 0, y))
     del each, neighbours[data.draw(st.integers(0, 1), label="freed")]
-    if 0 <= at and at + nbytes <= size:
+    if 0 <= at <= size - nbytes:
         access(1, 1, (x, at, nbytes, int(writes), y))
         expected = 7 if writes else 1
         found = xl.to_host(x)[at] if writes and nbytes < 8 else xl.to_host(y)[0] if not writes else expected
