@@ -146,6 +146,9 @@ def test_the_functions_show_their_arguments_and_travel() -> None:
         assert "device" in inspect.signature(function).parameters
         assert function.__doc__
     assert str(inspect.signature(xl.full)).startswith("(shape, fill_value, dtype=None, *, backend=None")
+    for moves in (inspect.signature(xl.to_device), inspect.signature(xl.to_host)):  # without what is always refused
+        kinds = {each.kind for each in moves.parameters.values()}
+        assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
 
 
 # --- random numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import xferlib as xl
-from xferlib import errors
+from xferlib import errors, testing
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -31,6 +32,20 @@ def test_promised_names_are_exported_sorted_and_once() -> None:
     assert set(xl.__all__) >= PROMISED
     assert all(hasattr(xl, name) for name in xl.__all__)
     assert list(xl.__all__) == sorted(set(xl.__all__))
+
+
+@pytest.mark.parametrize("module", [xl, xl.sim, xl.random, xl.tree, xl.distributed, testing])
+def test_every_public_function_and_method_has_a_signature_and_a_text_for_help(module: ModuleType) -> None:
+    found = {name: getattr(module, name) for name in module.__all__}
+    classes = [each for each in found.values() if inspect.isclass(each) and not issubclass(each, BaseException)]
+    for owner in classes:
+        if owner is not xl.ArrayModule:  # a list of the namespaces' functions, which have texts of their own
+            methods = vars(owner).items()
+            found |= {f"{owner.__name__}.{name}": each for name, each in methods if name[0] != "_" and callable(each)}
+    for name, each in found.items():
+        if callable(each) and not (inspect.isclass(each) and issubclass(each, BaseException)):
+            assert inspect.signature(each) is not None, name
+            assert (each.__doc__ or "").strip(), name
 
 
 def test_nothing_public_is_missing_from_the_list() -> None:

@@ -106,6 +106,9 @@ assert cp.get_array_module(x) is cp and cp.get_array_module(h) is np and isinsta
 # kernels
 clean = cp.ElementwiseKernel("T x, T limit", "T y", "y = x > limit ? limit : x", "clean")
 same(clean(x, 1), np.minimum(h, np.float32(1)))
+wide = cp.zeros((3, 5), dtype=cp.float32)  # an output that is given takes part in broadcasting
+clean(cp.arange(3, dtype=cp.float32)[:, None], cp.float32(1), wide)
+same(wide, np.minimum(np.arange(3, dtype=np.float32)[:, None] + np.zeros((1, 5), np.float32), np.float32(1)))
 summed = cp.zeros(2, dtype=cp.float32)  # in any order, as CuPy does it
 add = cp.ElementwiseKernel("raw T x, int64 n", "raw T y", "atomicAdd(&y[i % 2], x[i]);", "add")
 add(x, x.size, summed, size=x.size)
@@ -152,6 +155,26 @@ for call, error in [
 def test_a_program_computes_what_numpy_computes(tmp_path: Path) -> None:
     done = run(tmp_path, PROGRAM, "xferlib", "pretend", "cupy", "program.py", "--flag")
     assert done.stdout == "all of it\n", done.stdout + done.stderr
+
+
+STRIDED = """
+import cupy as cp
+import numpy as np
+
+code = 'extern "C" __global__ void store(float *x, int step) { x[threadIdx.x * step] = threadIdx.x; }'
+store = cp.RawKernel(code, "store")
+columns, odd = cp.zeros((2, 3), dtype=cp.float32, order="F"), cp.zeros(8, dtype=cp.float32)
+store((1,), (6,), (columns, np.int32(1)))
+store((1,), (4,), (odd[1::2], np.int32(2)))
+print(columns.tolist(), odd.tolist())
+"""
+
+
+@needs_nvrtc
+@needs_cc
+def test_raw_kernels_of_cupy_take_arrays_of_any_strides_by_their_address(tmp_path: Path) -> None:
+    done = run(tmp_path, STRIDED, "xferlib", "pretend", "cupy", "program.py")
+    assert done.stdout == "[[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]] [0.0, 0.0, 0.0, 1.0, 0.0, 2.0, 0.0, 3.0]\n", done.stderr
 
 
 SPARSE = """

@@ -192,6 +192,38 @@ def test_assignments_convert_and_overlap_as_numpys() -> None:
         np.testing.assert_array_equal(tensor.numpy(), host)
 
 
+_NUMBERS = st.one_of(st.integers(-200, 200), st.sampled_from([0.1, -2.5, 1e39, -1e300, float("inf"), True, 1 << 40]))
+
+
+@pytest.mark.usefixtures("block")
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    dtype=st.sampled_from(["uint8", "int32", "int64", "float16", "float32", "float64"]),
+    name=st.sampled_from(["add", "subtract", "multiply"]), begin=st.integers(0, 4), step=st.integers(1, 2),
+    number=_NUMBERS,
+)  # fmt: skip
+def test_views_of_one_array_and_numbers_change_another_in_place_as_numpys(
+    dtype: str, name: str, begin: int, step: int, number: Any
+) -> None:
+    host = (np.arange(12) % 7 + 1).astype(dtype)
+    tensor = _tensor(host)
+    with np.errstate(all="ignore"):
+        for each in (host, tensor):
+            IN_PLACE[name](each[begin : begin + 4 * step : step], each[:4])
+        np.testing.assert_array_equal(tensor.numpy(), host)
+        outcomes = []
+        for each in (host, tensor):
+            try:
+                IN_PLACE[name](each[2:9], number)
+                each[0] = number
+            except (TypeError, ValueError, OverflowError) as error:  # as NumPy's, and UFuncTypeError
+                outcomes.append(type(error).__name__ != "")
+            else:
+                outcomes.append(False)
+    assert outcomes[0] == outcomes[1]
+    np.testing.assert_array_equal(tensor.numpy(), host)
+
+
 def test_assignments_that_numpy_refuses_are_refused() -> None:
     tensor = torch.zeros(3, dtype=torch.uint16)
     with xp.numpy_operators():

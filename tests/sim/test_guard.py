@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import xferlib as xl
 from xferlib import sim
@@ -87,6 +90,40 @@ def test_arrays_smaller_than_a_page_are_guarded_and_a_write_is_reported_once(cou
         assert [race.hazard for race in checked.races] == [
             sim.Hazard.HOST_WRITE if access == "write" else sim.Hazard.HOST_READ
         ]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_element_of_any_part_is_guarded_and_no_element_beside_it(data: st.DataObject) -> None:
+    count = data.draw(st.one_of(st.integers(1, 40), st.integers(1000, 1050), st.integers(1, 9000)), label="count")
+    begin = data.draw(st.one_of(st.just(0), st.integers(0, count - 1)), label="begin")
+    end = data.draw(st.one_of(st.just(count), st.integers(begin + 1, count)), label="end")
+    ends = st.sampled_from([0, begin - 1, begin, end - 1, end, count - 1])
+    touched = data.draw(st.one_of(ends, st.integers(0, count - 1)), label="touched") % count
+    is_target, stream = data.draw(st.booleans(), label="is target"), xl.Stream()
+    host = xl.pinned_zeros(count, "float32")
+    address, page = host.ctypes.data, mmap.PAGESIZE
+    with sim.check("log", guard=True) as checked:
+        if is_target:
+            transfer = xl.to_host_async(xl.ones(end - begin, "float32"), out=host[begin:end])
+            value = host[touched].copy()
+            transfer.result()
+        else:
+            kept = xl.to_device(host[begin:end], stream=stream)
+            host[touched] = 2
+            stream.synchronize()
+            del kept
+    hazards = {each.hazard for each in checked.races}
+    if not begin <= touched < end:
+        assert not hazards
+    elif -(-(address + 4 * begin) // page) * page <= address + 4 * touched < (address + 4 * end) // page * page or (
+        not begin and end == count
+    ):
+        assert hazards == {sim.Hazard.HOST_READ if is_target else sim.Hazard.HOST_WRITE}
+    elif is_target:  # a page that the part shares with the rest of its array: the value shows it, or the report
+        assert np.isnan(value) or hazards == {sim.Hazard.HOST_READ}
+    else:
+        assert hazards & {sim.Hazard.HOST_WRITE, sim.Hazard.SOURCE_CHANGED}
 
 
 def test_a_read_hides_no_later_write() -> None:

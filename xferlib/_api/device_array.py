@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -51,10 +50,10 @@ class DeviceArray(Protocol, metaclass=_Arrays):  # noqa: PLW1641 - whether array
             return (x - 1) / 2
 
     NumPy, CuPy, PyTorch and simulated arrays have all of these members, and give the same; the arrays of other
-    libraries' backends may lack some. What differs is not here: of PyTorch's arrays ``max`` along an axis gives two,
-    ``std`` divides by one less, ``mean`` takes no integers, ``argmax`` no bool, ``prod`` no two axes, ``any`` of uint8
-    is uint8, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``, ``permute_dims`` and so
-    on are the same for all.
+    libraries' backends may lack some. What differs, and what portable mode refuses, is not here: of PyTorch's arrays
+    ``max`` along an axis gives two, ``std`` divides by one less, ``sum`` of unsigned integers is int64, ``mean`` takes
+    no integers, ``argmax`` no bool, ``view`` takes a shape, ``transpose`` two axes. The namespace's ``max``, ``std``,
+    ``sum``, ``reshape`` and so on are the same for all.
     """
 
     @property
@@ -74,6 +73,10 @@ class DeviceArray(Protocol, metaclass=_Arrays):  # noqa: PLW1641 - whether array
         """The bytes of all elements."""
 
     @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+
+    @property
     def device(self) -> Any:
         """The device, as the library has it; `device_of` gives xferlib's."""
 
@@ -82,20 +85,8 @@ class DeviceArray(Protocol, metaclass=_Arrays):  # noqa: PLW1641 - whether array
         """The transpose of a matrix."""
 
     @property
-    def sum(self) -> Callable[..., Any]:
-        """The sum, of all elements or along an axis; PyTorch's of unsigned integers is int64."""
-
-    @property
-    def reshape(self) -> Callable[..., Any]:
-        """The same elements in another shape."""
-
-    @property
-    def ravel(self) -> Callable[..., Any]:
-        """The same elements along one axis."""
-
-    @property
-    def squeeze(self) -> Callable[..., Any]:
-        """The same elements without axes of extent 1."""
+    def mT(self) -> Self:  # noqa: N802 - the Array API's name
+        """The transpose of each matrix of a stack."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, key: Any, /) -> DeviceArray: ...

@@ -31,10 +31,17 @@ def call_kernel(
 
 
 def bare_argument(value: Any) -> Any:
-    """An argument for a kernel of CUDA C: a pointer to memory is its address, an array of NumPy's a struct."""
+    """An argument for a kernel of CUDA C: a pointer to memory is its address, an array of NumPy's a struct.
+
+    CuPy and PyCUDA pass the address of an array of any strides; `xl.raw_module` takes arrays in C order.
+    """
     if isinstance(value, np.ndarray):
         return value
-    return value.ptr if isinstance(value, OwnedPointer) else bare(value)
+    own = value.ptr if isinstance(value, OwnedPointer) else bare(value)
+    if isinstance(value, PretendedArray) and not (info := xl.get_backend(own).view(own)).is_c_contiguous:
+        in_c_order = bare(value.T)
+        return in_c_order if xl.get_backend(own).view(in_c_order).is_c_contiguous else info.pointer
+    return own
 
 
 class AnyOrderCall:
@@ -90,6 +97,7 @@ class CupyElementwiseKernel:
         if options.pop("block_size", 1) <= 0:
             raise ValueError(f"{self.name}: block_size must be greater than zero")
         given = [_convert(each, parameter) for each, parameter in zip(args, self._parameters, strict=False)]
+        given = _broadcast_to_outputs(given, self._parameters)
         try:
             found = self._own(given, options, ndarray)
         except KernelSyntaxError:  # some of them are of the arguments' dtypes
@@ -107,6 +115,27 @@ def _convert(value: Any, parameter: loops.LoopParameter) -> Any:
     """A number as the declared dtype, to which CuPy converts it without a word."""
     is_number = isinstance(value, (bool, int, float, complex, np.generic))
     return np.dtype(parameter.type).type(value) if is_number and len(parameter.type) > 1 else value
+
+
+def _broadcast_to_outputs(given: list[Any], parameters: Sequence[loops.LoopParameter]) -> list[Any]:
+    """The arguments, inputs with the shape of a given output: with CuPy outputs take part in broadcasting."""
+    whole = [isinstance(each, ndarray) and not own.is_raw for each, own in zip(given, parameters, strict=False)]
+    shape = next((given[at].shape for at, is_whole in enumerate(whole) if is_whole and parameters[at].is_out), None)
+    if shape is None:
+        return given
+    return [
+        ndarray.over(xl.get_array_module(own := bare(each)).broadcast_to(own, shape))
+        if is_whole and each.shape != shape and _is_spread(each.shape, shape)
+        else each
+        for each, is_whole in zip(given, whole, strict=True)
+    ]
+
+
+def _is_spread(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, wanted) == wanted
+    except ValueError:
+        return False
 
 
 class CupyReductionKernel:

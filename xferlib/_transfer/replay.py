@@ -199,9 +199,10 @@ def _documentation(function: Any) -> str:
     count, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames
     has_star, has_stars = bool(code.co_flags & 4), bool(code.co_flags & 8)  # `inspect`, which loads slowly, names them
-    star = f"*{names[by_name]}" if has_star else "*"
+    shown = [name for name in names if function.__annotations__.get(name) != "Never"]  # others are there to be refused
+    star = f"*{names[by_name]}" if has_star and names[by_name] in shown else "*"
     options = [f"{name}={defaults_[name]!r}" for name in names[count:by_name]]
-    if has_stars:
+    if has_stars and names[by_name + has_star] in shown:
         options.append(f"**{names[by_name + has_star]}")
     positional = [*names[:count]]
     for place, default in enumerate(function.__defaults__ or (), count - len(function.__defaults__ or ())):

@@ -238,6 +238,7 @@ class SimArray(Declared):
         return self._namespace
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> SimArray:
+        """Return the array on a device: itself where it lies there."""
         from xferlib._api import transfers
 
         moved: SimArray = transfers.to_device(self, device=device, stream=stream, copy=None)
@@ -319,6 +320,7 @@ class SimArray(Declared):
     if TYPE_CHECKING:
         T: SimArray
         mT: SimArray  # noqa: N815 - the Array API's name
+        itemsize: int
 
         def __getitem__(self, key: Any) -> SimArray: ...
 

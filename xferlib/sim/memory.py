@@ -575,9 +575,9 @@ class AddressSpace:
         return block if pointer < block.pointer + block.nbytes else None
 
     def find_freed(self, pointer: int) -> Freed | None:
-        """The record of the freed block that contained an address."""
+        """The record of the freed block that contained an address; one beside it belongs to no block."""
         for number, nbytes, device, made, stream, location in self._freed:
-            if number == pointer >> SLOT:
+            if 0 <= pointer - (number << SLOT) <= nbytes:
                 return Freed(nbytes, device, made, Action("free", stream, location, tick=0))
         return None
 

@@ -8,6 +8,7 @@ the caller tells.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -25,10 +26,19 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-class NotPortableError(SimError, TypeError, AttributeError):
+class NotPortableError(SimError, TypeError):
     """A use of an array that is not the same on all backends."""
 
     __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
+
+
+class _MemberNotPortableError(NotPortableError, AttributeError):
+    """One of a member: ``hasattr`` is False."""
+
+    __module__ = "xferlib.sim"
+
+
+_MemberNotPortableError.__name__ = _MemberNotPortableError.__qualname__ = NotPortableError.__name__
 
 
 _INSTEAD = {
@@ -68,55 +78,81 @@ _INSTEAD = {
 
 
 def _refuse(what: str, instead: str, why: str = "") -> NoReturn:
+    raise _MemberNotPortableError(_describe(what, instead, why))
+
+
+def _describe(what: str, instead: str, why: str = "") -> str:
     reason = f": {why}" if why else ""
-    raise NotPortableError(
-        f"{what} is not the same on all backends{reason}; write {instead} (XFERLIB_SIM_STRICT=0 allows it)"
-    )
+    return f"{what} is not the same on all backends{reason}; write {instead} (XFERLIB_SIM_STRICT=0 allows it)"
 
 
 def _is_of_program(frame: FrameType) -> bool:
     return not is_package(frame.f_code.co_filename)
 
 
+def _skip_numpy(frame: FrameType) -> FrameType:
+    """The frame that calls NumPy, where ``frame`` is of a function of NumPy's."""
+    while frame.f_code.co_filename.startswith(_NUMPY) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep  # noqa: PTH120
+
+
 # dtypes
 
 
 class PortableDType:
-    """A dtype of which a program sees what the dtypes of all libraries have."""
+    """A dtype of which a program sees what the dtypes of all libraries have: equality, and ``itemsize``."""
 
-    __slots__ = ("dtype",)
+    __slots__ = ("_own",)
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
-        """NumPy's, by which NumPy itself takes it."""
+        self._own = dtype
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's, for which ``numpy.dtype(x.dtype)`` asks: on torch no program gets it."""
+        self._refuse_numpy(_skip_numpy(sys._getframe(1)))
+        return self._own
+
+    @staticmethod
+    def _refuse_numpy(asker: FrameType) -> None:
+        if _is_of_program(asker):  # by no AttributeError, which NumPy ignores
+            raise NotPortableError(_describe("x.dtype as a dtype of NumPy", f"{_ASK}; NumPy's is xl.to_host(x).dtype"))
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
-            _refuse(f"x.dtype == {other!r}", f"x.dtype == xp.{other}")
-        return bool(self.dtype == (other.dtype if isinstance(other, PortableDType) else other))
+        if isinstance(other, (str, type)) and _is_of_program(sys._getframe(1)):
+            shown = repr(other) if isinstance(other, str) else f"{other.__module__}.{other.__name__}"
+            _refuse(f"x.dtype == {shown}", f"x.dtype == xp.{np.dtype(other)}")
+        return bool(self._own == (other._own if isinstance(other, PortableDType) else other))
 
     def __hash__(self) -> int:
-        return hash(self.dtype)
+        frame = sys._getframe(1)
+        if (asker := _skip_numpy(frame)) is not frame:  # a table of NumPy's, as of numpy.finfo
+            self._refuse_numpy(asker)
+        return hash(self._own)
 
     def __repr__(self) -> str:
-        return repr(self.dtype)
-
-    def __str__(self) -> str:
-        return str(self.dtype)
+        return f"xp.{self._own}"  # no library's, so that no program can rely on it
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize
+        return self._own.itemsize
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        _refuse(f"x.dtype.{name}", "xp.isdtype(x.dtype, kind), or xp.finfo(x.dtype).bits")
+        _refuse(f"x.dtype.{name}", _ASK)
+
+
+_ASK = "xp.isdtype(x.dtype, kind), or xp.finfo(x.dtype).bits"
 
 
 def _isdtype(dtype: Any, kind: Any) -> bool:
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    found = tuple(np.dtype(each) if isinstance(each, PortableDType) else each for each in kinds)
+    found = tuple(each._own if isinstance(each, PortableDType) else each for each in kinds)
     return np.isdtype(np.dtype(dtype), found)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels.targets import has_nvrtc, need_nvrtc
@@ -647,3 +649,40 @@ extern "C" __global__ void k(int n) {{ extern __shared__ int more[]; {body} }}""
         xl.raw_module(source).get_function("k")(1, 1, (7,))
         xl.synchronize()
     assert caught.value.index is None
+
+
+ACCESS = """
+extern "C" __global__ void access(unsigned char *x, long long at, int nbytes, int writes, unsigned char *y)
+{
+    if (nbytes == 1) writes ? (void)(x[at] = 7) : (void)(y[0] = x[at]);
+    if (nbytes == 4) writes ? (void)(*(int *)(x + at) = 7) : (void)(*(int *)y = *(int *)(x + at));
+    if (nbytes == 8) writes ? (void)(*(double *)(x + at) = 7) : (void)(*(double *)y = *(double *)(x + at));
+}
+"""
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_an_access_is_a_fault_exactly_if_it_leaves_the_array(library: str, data: st.DataObject) -> None:
+    pages = st.sampled_from([4095, 4096, 4097, 8192])
+    before, behind = (data.draw(st.sampled_from([0, 0, 8, 4096]), label=each) for each in ("before", "behind"))
+    size = data.draw(st.one_of(st.integers(1, 70), pages, st.integers(1, 20_000)), label="bytes of the array")
+    nbytes = data.draw(st.sampled_from([1, 4, 8]), label="bytes of the access")
+    near = st.one_of(st.integers(-40, 40), st.integers(size - 40, size + 40), st.sampled_from([-4096, size + 4096]))
+    at = data.draw(near, label="at") // nbytes * nbytes
+    writes = data.draw(st.booleans(), label="writes")
+    access = xl.raw_module(ACCESS).get_function("access")
+    neighbours = [xl.ones(size, dtype="uint8") for _ in range(2)]
+    x, y = xl.ones(before + size + behind, dtype="uint8")[before : before + size], xl.zeros(8, dtype="uint8")
+    for each in (*neighbours, x):  # in this order they get their addresses on sim
+        access(1, 1, (each, 0, 1, 0, y))
+    del each, neighbours[data.draw(st.integers(0, 1), label="freed")]
+    if 0 <= at <= size - nbytes:
+        access(1, 1, (x, at, nbytes, int(writes), y))
+        expected = 7 if writes else 1
+        found = xl.to_host(x)[at] if writes and nbytes < 8 else xl.to_host(y)[0] if not writes else expected
+        assert found == expected
+    else:
+        with pytest.raises(KernelFaultError, match=f"{nbytes} bytes? out of bounds"):
+            access(1, 1, (x, at, nbytes, int(writes), y))
+    assert all((xl.to_host(each) == 1).all() for each in neighbours)

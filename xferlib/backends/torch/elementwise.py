@@ -6,6 +6,7 @@ it is not, or torch cannot compute with a dtype, the operands are converted firs
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -114,15 +115,16 @@ _BINARY: dict[str, tuple[Callable[..., Any], frozenset[torch.dtype]]] = {
 """Torch's function, and the dtypes with which it does what NumPy does."""
 
 _TAKE_NUMBERS = ("add", "subtract", "multiply", "divide", "pow")
+_OF_FLOAT64 = ("add", "subtract", "multiply", "divide")
 _ONE_DTYPE = ("hypot", "logaddexp", "nextafter")
 _SUMS = ("add", "subtract")
 _OF_ANY_INTEGERS = (
     "add", "subtract", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
     "bitwise_and", "bitwise_or", "bitwise_xor",
 )  # fmt: skip
-_STRAIGHT, _IF_AXES, _PARTS, _IF_SMALL = 1, 2, 3, 4
-"""Torch does what NumPy does: always, where both arrays have axes or neither has, with real and imaginary parts, or
-with a Python integer that every dtype of integers holds."""
+_STRAIGHT, _IF_AXES, _PARTS, _IF_SMALL, _IN_FLOAT64 = 1, 2, 3, 4, 5
+"""Torch does what NumPy does: always, where both arrays have axes or neither has, with real and imaginary parts, with
+a Python integer that every dtype of integers holds, or with the tensors in float64."""
 
 _LEAST_GREATEST = 127
 """The greatest integer of int8, which all other dtypes of integers hold too."""
@@ -143,10 +145,15 @@ def _plans(name: str, native: frozenset[torch.dtype]) -> dict[tuple[Any, Any], i
         if name in _TAKE_NUMBERS and one not in _INTEGERS | _BOOL and one is not torch.float16:
             for number in (int, float, complex) if one.is_complex else (int, float):
                 found[one, number] = found[number, one] = _STRAIGHT
-        if name in _OF_ANY_INTEGERS and one in _INTEGERS:
+        if (name in _OF_ANY_INTEGERS and one in _INTEGERS) or (name in dtypes.COMPARED and one in _FLOATS):
             found[one, int] = _IF_SMALL
             if name in _TAKE_NUMBERS:  # first, too
                 found[int, one] = _IF_SMALL
+    numbers = (int, float) if name == "divide" else (float,)
+    for one, two in itertools.product((*_REAL, *numbers), repeat=2) if name in _OF_FLOAT64 else ():
+        is_of_tensors = isinstance(one, torch.dtype) or isinstance(two, torch.dtype)
+        if is_of_tensors and (one, two) not in found and dtypes.result(name, one, two) is torch.float64:
+            found[one, two] = _IN_FLOAT64
     return found
 
 
@@ -159,13 +166,16 @@ def binary(name: str) -> Callable[..., Tensor]:
         one = x1.dtype if isinstance(x1, Tensor) else type(x1)
         two = x2.dtype if isinstance(x2, Tensor) else type(x2)
         plan = plans.get((one, two))
+        first, second = x1, x2
+        if plan == _IN_FLOAT64:
+            first, second = (x.to(torch.float64) if isinstance(x, Tensor) else x for x in (x1, x2))
         if (
-            plan == _STRAIGHT
+            plan in (_STRAIGHT, _IN_FLOAT64)
             or (plan == _IF_AXES and (x1.dim() == 0) is (x2.dim() == 0))
             or (plan == _IF_SMALL and 0 <= (x2 if two is int else x1) <= _LEAST_GREATEST)
         ):
             try:
-                found: Tensor = compute(x1, x2, **options)
+                found: Tensor = compute(first, second, **options)
             except (OverflowError, RuntimeError):  # a number that torch does not convert, such as 1e300 to float16
                 if isinstance(x1, Tensor) and isinstance(x2, Tensor):
                     dtypes.shape_together(name, x1.shape, x2.shape)

@@ -32,6 +32,7 @@ from xferlib.errors import LayoutError, LayoutTypeError, UnsupportedDTypeError, 
 def product(name: str) -> Callable[..., Tensor]:
     """A product of two tensors, of the dtype that both promote to."""
     compute = getattr(compat, name)
+    own = torch.matmul if name == "matmul" else compute  # of one dtype
 
     @functools.wraps(compute)
     def operate(x1: Tensor, x2: Tensor, /, *axes: Any, **options: Any) -> Tensor:
@@ -42,7 +43,7 @@ def product(name: str) -> Callable[..., Tensor]:
             options["axes"] = _contract_axes(x1, x2, options.get("axes", 2))
         is_plain = isinstance(x1, Tensor) and isinstance(x2, Tensor) and x1.dtype is x2.dtype and _multiplies(x1)
         if is_plain:
-            found = check_call(name, compute, x1, x2, **options)
+            found = check_call(name, own, x1, x2, **options)
             return found
         device = dtypes.device_of(name, x1, x2)
         wanted = dtypes.result(name, dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))

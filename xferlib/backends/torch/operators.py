@@ -35,7 +35,15 @@ _HOLDS = {
 
 
 def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    own: Callable[[Tensor, Any], Tensor] | None
+    own = {"add": Tensor.add_, "subtract": Tensor.sub_, "multiply": Tensor.mul_}.get(name)
+
     def operate(x: Tensor, other: Any) -> Tensor:
+        if own is not None and (_is_alike(x, other) if isinstance(other, Tensor) else _is_held(other, x.dtype)):
+            try:
+                return own(x, other)
+            except RuntimeError:  # they share a part of their memory
+                pass
         found = function(x, other)
         if not _HOLDS.get((found.dtype, x.dtype), True):
             raise ArgumentError(  # after a TypeError Python would compute x = x + y instead
@@ -52,6 +60,12 @@ def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
     return operate
 
 
+def _is_alike(x: Tensor, other: Tensor) -> bool:
+    """Whether two tensors differ in their values alone; of contiguous ones torch finds each overlap."""
+    is_same = x.dtype is other.dtype and x.dtype in _NUMBERS and x.shape == other.shape
+    return is_same and x.is_contiguous() and other.is_contiguous()
+
+
 def _swap_operands(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, other: function(other, x)
 
@@ -63,6 +77,8 @@ Key = tuple[Any, ...]
 
 def _read(x: Tensor, key: Any) -> Tensor:
     """``x[key]``; a copy where a step is negative, of which torch has no view."""
+    if _is_torchs(key):
+        return x[key]
     signed = SIGNED.get(x.dtype)
     if signed is not None:
         return _read(x.view(signed), key).view(x.dtype)
@@ -72,6 +88,9 @@ def _read(x: Tensor, key: Any) -> Tensor:
 
 def _write(x: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``."""
+    if _is_torchs(key) and _is_held(value, x.dtype):
+        x[key] = value
+        return None
     if isinstance(value, Tensor):
         is_shared = value.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
         value = value.to(x.dtype, copy=is_shared)  # torch copies overlapping memory in any order, or refuses
@@ -91,6 +110,30 @@ def _write(x: Tensor, key: Any, value: Any) -> None:
     if axes:
         base.copy_(target.flip(axes))
     return None
+
+
+def _is_torchs(key: Any) -> bool:
+    """Whether a key of integers and slices means the same to torch."""
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is slice:
+            if part.step is not None and (type(part.step) is not int or part.step <= 0):
+                return False
+        elif type(part) not in _INTEGERS_AND_AXES:
+            return False
+    return True
+
+
+_INTEGERS_AND_AXES = frozenset({int, type(None), type(Ellipsis)})
+
+
+def _is_held(number: Any, dtype: torch.dtype) -> bool:
+    """Whether torch gives an element of a dtype the value of a Python number as NumPy does."""
+    if type(number) is float:
+        return dtype is torch.float64 or (dtype is torch.float32 and -1e38 < number < 1e38)
+    return type(number) is int and 0 <= number <= 127 and dtype in _NUMBERS
+
+
+_NUMBERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64})
 
 
 def _plain(x: Tensor, key: Any) -> Key:
@@ -201,18 +244,22 @@ class numpy_operators(TorchFunctionMode):  # type: ignore[misc]  # noqa: N801 - 
             backwards = x[::-1]               # a copy: torch has no view of a negative step
 
     It holds for this thread, and for every tensor in it, those of other libraries' functions that the block calls
-    included. Each operation on a tensor costs a microsecond more, most of it torch's own for any mode. Methods stay
+    included. Each operation on a tensor costs two microseconds more, most of it torch's own for any mode. Methods stay
     torch's, whose own functions call them: `XferWarning` tells where one that the program calls differs from NumPy's.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        ours = _REPLACEMENTS.get(func)
-        if ours is None or kwargs:
-            found = func(*args, **(kwargs or {}))
-            if func in _METHODS:
-                _compare_method(func, found, args, kwargs or {})
-            return found
-        return ours(*args)
+        return _operate(func, args, kwargs)
+
+
+def _operate(func: Any, args: Any, kwargs: Any) -> Any:
+    ours = _REPLACEMENTS.get(func)
+    if ours is None or kwargs:
+        found = func(*args, **(kwargs or {}))
+        if func in _METHODS:
+            _compare_method(func, found, args, kwargs or {})
+        return found
+    return ours(*args)
 
 
 # --- warnings where the operators are torch's
@@ -290,19 +337,17 @@ _OPERATORS = {
 }
 
 
-class _Warning(TorchFunctionMode):  # type: ignore[misc]
+def _warn(func: Any, args: Any, kwargs: Any) -> Any:
     """Torch's operators, and a warning for each line of the program where NumPy's give something else."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is Tensor.__setitem__ and isinstance(args[2], np.generic):
-            return _write(*args)  # torch refuses NumPy's numbers: there is no other meaning to keep
-        found = func(*args, **(kwargs or {}))
-        compare = _OPERATORS.get(func)
-        if compare is not None and type(found) is Tensor and not kwargs:
-            compare(found, args)
-        elif func in _METHODS:
-            _compare_method(func, found, args, kwargs or {})
-        return found
+    if func is Tensor.__setitem__ and isinstance(args[2], np.generic):
+        return _write(*args)  # torch refuses NumPy's numbers: there is no other meaning to keep
+    found = func(*args, **(kwargs or {}))
+    compare = _OPERATORS.get(func)
+    if compare is not None and type(found) is Tensor and not kwargs:
+        compare(found, args)
+    elif func in _METHODS:
+        _compare_method(func, found, args, kwargs or {})
+    return found
 
 
 # --- the setting
@@ -312,13 +357,10 @@ class _Setting(TorchFunctionMode):  # type: ignore[misc]
     """Give a whole thread the operators of the setting, as long as it says so."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        mode = _SETTINGS.get(registry.get_chosen_operators("torch") or process.get().torch_operators)
-        if mode is None:
+        setting = registry.get_chosen_operators("torch") or process.get().torch_operators
+        if setting == "torch":
             return func(*args, **(kwargs or {}))
-        return mode.__torch_function__(func, types, args, kwargs)
-
-
-_SETTINGS: dict[str | None, Any] = {"numpy": numpy_operators(), "warn": _Warning(), None: _Warning()}
+        return (_operate if setting == "numpy" else _warn)(func, args, kwargs)
 
 
 def begin() -> None:
