@@ -206,10 +206,10 @@ def fill_addresses() -> tuple[int, int, int]:
     return fill, begin, end
 
 
-def fill_crew() -> tuple[int, int, int, int]:
+def fill_crew() -> tuple[int, int, int]:
     """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
-    return budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+    return budget.fillers, budget.both_ways, SPIN_NS
 
 
 class Filling:

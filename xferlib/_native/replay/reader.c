@@ -181,9 +181,9 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLLn", &found.kept, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
-                                     &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.each_way, &found.most_threads,
-                                     &found.spin_ns, &found.shared_from)) {
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLn", &found.kept, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+                                     &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
+                                     &found.shared_from)) {
         Py_XDECREF(answer);
         return go_without_buffers(r);
     }
@@ -219,7 +219,7 @@ static void fill_ahead(Reader *r)
         d.nbytes <= l->nbytes && !xf_is_lent(item)) {
         WITHOUT_GIL(status = l->query(l->at[l->next].event));
         if (!status && r->is_open)
-            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, l->helpers, l->most_threads, l->spin_ns);
         if (l->filling)
             l->source = Py_NewRef(item);
     }
@@ -247,7 +247,7 @@ int xf_send_through(const device_copy *c)
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
-        l->fill(memory, host->data, host->nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+        l->fill(memory, host->data, host->nbytes, l->helpers, l->most_threads, l->spin_ns);
     else if (!error)
         copy_plain(memory, host->data, (size_t)host->nbytes);
     if (!error)

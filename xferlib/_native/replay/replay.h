@@ -172,10 +172,10 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
         void *event; /* behind the last copy from it */
     } at[MOST_BUFFERS];
     int (*copy)(word, word, size_t, void *), (*record)(void *, void *), (*wait)(void *), (*query)(void *); /* the driver's */
-    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
-    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
-    void (*fill_end)(void *);                                                               /* xf_fill_end() */
-    long long helpers, each_way, most_threads, spin_ns; /* their last arguments */
+    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
+    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
+    void (*fill_end)(void *);                                                      /* xf_fill_end() */
+    long long helpers, most_threads, spin_ns; /* their last arguments */
     Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
     int next; /* buffer */
     int is_in_use;     /* the last array has passed */

@@ -98,7 +98,7 @@ static void note_fill(void) {
 }
 
 /* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
-   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. Helpers that sleep are few, and come for
+   where one is as good. The memory is filled, and may be given up, when xf_old_fill_end() returns. Helpers that sleep are few, and come for
    `least_asleep` bytes. */
 static Filling *begin_filling(
     char *pinned, const char *host, int64_t nbytes, int64_t least_asleep, int64_t helpers, int64_t each_way,
@@ -127,27 +127,27 @@ static Filling *begin_filling(
     return filling;
 }
 
-EXPORT Filling *xf_fill_begin(
+EXPORT Filling *xf_old_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
     return begin_filling(pinned, host, nbytes, 0, helpers, each_way, most_threads, spin_ns);
 }
 
 /* On return the memory is filled, and may be given up. */
-EXPORT void xf_fill_end(Filling *filling) {
+EXPORT void xf_old_fill_end(Filling *filling) {
     end_alone(filling->staging);
     free(filling);
     note_fill();
 }
 
 /* Fill pinned memory past the processor's caches, with up to `helpers` threads of `most_threads`: in a loop, or where it is large. */
-EXPORT void xf_fill(
+EXPORT void xf_old_fill(
     char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
     int64_t spin_ns) {
     Filling *filling =
         begin_filling(pinned, host, nbytes, ASLEEP_LEAST, helpers, each_way, most_threads, spin_ns);
     if (filling != NULL) {
-        xf_fill_end(filling);
+        xf_old_fill_end(filling);
         return;
     }
     chunk_fill(1, pinned, host, (size_t)nbytes);
