@@ -145,7 +145,7 @@ class SideStreamUploader:
         count: The most batches that may be in flight.
     """
 
-    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_pool", "_streams", "backend", "spare")
+    __slots__ = ("_count", "_depth", "_device", "_free", "_idle", "_made", "_streams", "backend", "spare")
 
     def __init__(self, backend: Backend, device: Device, streams: Callable[[], list[RawStream]], count: int) -> None:
         self.backend = backend
@@ -157,10 +157,13 @@ class SideStreamUploader:
         self._made = 0
         self._idle: deque[PinnedBuffer] = deque()
         """Buffers, in the order of their last copies."""
-        self._pool = pinned.pools.of(backend)
         self.spare: deque[RawEvent] = deque(maxlen=count + 1)
         """Events of copies whose waits are enqueued, to be recorded again. One that is still referred to elsewhere then
         stands for a later copy on the same stream, which is on the safe side."""
+
+    @property
+    def _pool(self) -> pinned.PinnedPool:
+        return pinned.pools.of(self.backend)
 
     @property
     def _carrier(self) -> RawStream:

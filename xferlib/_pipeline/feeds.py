@@ -158,7 +158,7 @@ class Feed:
         self._turn = threading.RLock()
         self.reader: Any = None
         """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
-        _feeds[id(self)] = self
+        _feeds.add(weakref.ref(self, _feeds.discard))  # a `WeakSet` takes as long as a copy
 
     def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""
@@ -180,6 +180,8 @@ class Feed:
         reader = self.reader
         if reader is not None and reader.is_free:
             self._started = self._taken = self._returned = reader.number
+            if reader.has_ended:
+                self._note_end(StopIteration())
 
     def _note_sent(self) -> None:
         """Count a batch that had no slot; the next one may go by C."""
@@ -319,20 +321,24 @@ class Feed:
         """Wait until the feed's own thread has ended; here there is none."""
 
 
-_feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
-"""Every feed by its ``id``."""
+_feeds: set[weakref.ref[Feed]] = set()
+"""Those that exist; other threads may add to them."""
+
+
+def _living() -> list[Feed]:
+    return [feed for feed in (reference() for reference in list(_feeds)) if feed is not None]
 
 
 @process.register
 def _close_all() -> None:
     """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
-    for feed in process.list_living(_feeds):
+    for feed in _living():
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """Mark every feed as the parent's, as are the threads that may hold its locks."""
-    for feed in process.list_living(_feeds):
+    for feed in _living():
         feed._is_forked = True
         if feed.reader is not None:
             feed.reader.forget()  # C asks the feed, which refuses

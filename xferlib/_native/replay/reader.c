@@ -39,6 +39,7 @@ typedef struct {
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
+    char has_ended;                   /* the list has, while batches went this way */
 } Reader;
 
 typedef struct {
@@ -269,7 +270,7 @@ static PyObject *take_item(Reader *r)
         Py_CLEAR(r->error);
         return NULL;
     }
-    if (!r->is_open || (r->items && PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed))
+    if (!r->is_open || r->has_ended || (r->items && PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed))
         return NULL;
     if (!r->items) {
         long long rest;
@@ -283,6 +284,7 @@ static PyObject *take_item(Reader *r)
             return NULL;
     }
     item = read_item(r);
+    r->has_ended = !item && r->items;
     r->through.is_in_use = 0;
     if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
         value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
@@ -394,8 +396,9 @@ static PyObject *reader_take_in_turn(PyObject *self, PyObject *ignored)
 static PyObject *iteration_next(PyObject *self)
 {
     Iteration *i = (Iteration *)self;
-    PyObject *value = take_in_turn((Reader *)i->reader);
-    return value || PyErr_Occurred() ? value : PyObject_CallNoArgs(i->fallback);
+    Reader *r = (Reader *)i->reader;
+    PyObject *value = take_in_turn(r);
+    return value || PyErr_Occurred() || (r->has_ended && r->is_free) ? value : PyObject_CallNoArgs(i->fallback);
 }
 
 static PyMemberDef reader_members[] = {
@@ -407,6 +410,7 @@ static PyMemberDef reader_members[] = {
     {"left_ns", T_LONGLONG, offsetof(Reader, left_ns), 0, NULL},
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
+    {"has_ended", T_BOOL, offsetof(Reader, has_ended), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
