@@ -36,9 +36,9 @@ LARGE_NBYTES = 8 << 20
 20 to 50 us to wake. A batch of 6 MiB that is staged as a whole takes 176 us and 378 the other way, of 8 MiB 213 and
 377, of 16 MiB 453 and 450 (H200's host). A chunk of a `stream_map` on a CPU that is copied in turn leaves its data in
 the caches: 4 MiB take 1.4 of a plain loop's time so, and 2.4 by threads (two cores). A transposed upload that becomes
-narrower is sent as it lies: 0.88 of the time, after a pause 0.75 (H100). An item of a generator that its thread copies
-into pinned memory before any of it is sent may have four times as many bytes: 40 items of 20 MiB take 660 to 710 us
-each so, and 800 to 970 in blocks (H200).
+narrower is sent as it lies: 0.88 of the time, after a pause 0.75 (H100). An item of a loop that is copied into pinned
+memory before any of it is sent may have four times as many bytes: 40 of 11.5 MiB of a list take 284 us each so and 336
+in blocks, of 21 MiB 504 and 536 (H200).
 Hosts: H100, H200, two cores."""
 
 # --- which way one array goes

@@ -150,6 +150,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
         ("xf_fill_tune", None, number, number),
+        ("xf_fill_stat", number, number),
         ("xf_old_fill", None, pointer, pointer, *[number] * 5),
         ("xf_unit", number, layout),
         ("xf_spread", None, layout, pointer, number, number, pointer, size, size),

@@ -313,7 +313,9 @@ class Feed:
         self._is_closed = True
         if self.reader is not None:
             self._catch_up()
-            self.reader.close()
+            buffers = self.reader.close()
+            if buffers is not None and (uploader := self._router.uploader) is not None:
+                uploader.keep(buffers)
         batches, self._ready = list(self._ready), deque()
         return batches
 

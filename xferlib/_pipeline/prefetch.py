@@ -362,8 +362,8 @@ def prefetch(
     1 MiB, those of a generator of up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
     comes, since that takes less time than ordering two streams; the next array of a list is brought into pinned memory
     while you work, and one of up to 4 MiB is copied so as long as the device keeps up. Up to three larger arrays of up
-    to 2 MiB each, 8 MiB on a host with eight cores and more, and pinned ones of any size up to that, are copied on
-    another stream into memory that belongs to yours.
+    to 2 MiB each, 32 MiB on a host with eight cores and more, and pinned ones of any size, are copied on another stream
+    into memory that belongs to yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,

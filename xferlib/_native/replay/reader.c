@@ -40,6 +40,7 @@ typedef struct {
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
     char has_ended;                   /* the list has, while batches went this way */
+    int taking;                       /* calls of take() that have not returned: they use the buffers */
 } Reader;
 
 typedef struct {
@@ -170,9 +171,9 @@ static int have_buffers(Reader *r, PyObject *item)
 {
     loop_buffers *l = &r->through, found = {0};
     unsigned long long at[7], memory, event;
-    PyObject *answer, *buffers;
+    PyObject *answer, *memory_of, *buffers;
     description d;
-    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
         xf_is_lent(item))
         return !PyErr_Occurred();
     end_filling(l);
@@ -182,7 +183,7 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLn", &found.kept, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
                                      &found.shared_from)) {
         Py_XDECREF(answer);
@@ -197,7 +198,7 @@ static int have_buffers(Reader *r, PyObject *item)
     memcpy(&found.copy, at, 7 * sizeof found.copy); /* a function's address is as wide as any: POSIX says so */
     if (found.count && !PyErr_Occurred()) {
         PyObject *before = l->kept;
-        Py_INCREF(found.kept);
+        found.kept = Py_NewRef(answer);
         found.is_behind = l->is_behind;
         found.patience_ns = r->hidden_ns;
         *l = found;
@@ -244,17 +245,20 @@ int xf_send_through(const device_copy *c)
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
     error = filling ? 0 : l->wait(event);
-    l->is_behind |= now_ns() - begun > l->patience_ns;
+    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* not for work before the loop */
+    l->spent[0] += now_ns() - begun, l->spent[3]++, begun = now_ns();
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
         l->fill(memory, host->data, host->nbytes, l->helpers, l->most_threads, l->spin_ns);
     else if (!error)
         copy_plain(memory, host->data, (size_t)host->nbytes);
+    l->spent[1] += now_ns() - begun, begun = now_ns();
     if (!error)
         error = l->copy(c->device, (word)(uintptr_t)memory, (size_t)host->nbytes, stream);
     if (!error && (error = l->record(event, stream)))
         c->e->wait(stream); /* no event is behind the copy */
+    l->spent[2] += now_ns() - begun;
     Py_END_ALLOW_THREADS
     Py_CLEAR(l->source);
     l->is_in_use = !error;
@@ -308,7 +312,10 @@ static PyObject *take_item(Reader *r)
 /* Hand the next batch out; NULL without an error where Python is to do it. No thread reads an item that is handed out. */
 static PyObject *take(Reader *r)
 {
-    PyObject *value = take_item(r);
+    PyObject *value;
+    ++r->taking;
+    value = take_item(r);
+    --r->taking;
     if (!value || !r->through.is_in_use)
         end_filling(&r->through);
     return value;
@@ -338,14 +345,21 @@ static PyObject *reader_forget(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* () -> None: the feed is closed. No thread reads ahead on return. */
+/* () -> what `provide` gave, for the next loop; None: nothing, or a call uses it. The feed is closed, and no thread reads ahead on
+   return. */
 static PyObject *reader_close(PyObject *self, PyObject *ignored)
 {
     Reader *r = (Reader *)self;
+    PyObject *kept;
     (void)ignored;
     r->is_free = r->is_open = 0;
     end_filling(&r->through);
-    Py_RETURN_NONE;
+    kept = r->taking ? NULL : r->through.kept;
+    if (kept) {
+        r->through.kept = NULL;
+        r->through.nbytes = 0;
+    }
+    return kept ? kept : Py_NewRef(Py_None);
 }
 
 /* () -> the next batch; None where Python is to hand it out. With the feed's turn taken. */
@@ -411,6 +425,10 @@ static PyMemberDef reader_members[] = {
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
     {"has_ended", T_BOOL, offsetof(Reader, has_ended), READONLY, NULL},
+    {"wait_ns", T_LONGLONG, offsetof(Reader, through.spent[0]), READONLY, NULL},
+    {"fill_ns", T_LONGLONG, offsetof(Reader, through.spent[1]), READONLY, NULL},
+    {"copy_ns", T_LONGLONG, offsetof(Reader, through.spent[2]), READONLY, NULL},
+    {"passed", T_LONGLONG, offsetof(Reader, through.spent[3]), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

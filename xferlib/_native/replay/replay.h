@@ -162,6 +162,7 @@ typedef struct {
 } call_stream;
 
 enum { MOST_BUFFERS = 4 };
+enum { ENQUEUED_MOST = 64 << 10 }; /* bytes of ordinary memory that the driver reads at once; for more it waits for the stream */
 
 typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `shared_from` */
     PyObject *kept; /* what the addresses are of; NULL: there is none */
@@ -178,11 +179,13 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
     long long helpers, most_threads, spin_ns; /* their last arguments */
     Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
     int next; /* buffer */
+    long long passed; /* arrays */
     int is_in_use;     /* the last array has passed */
     int is_behind;     /* the device once was, by more than the patience: the host has time for what lets copies run beside its work */
     long long patience_ns;
     PyObject *source;  /* of the filling that has begun ahead; NULL: there is none */
     void *filling;
+    long long spent[4];
 } loop_buffers;
 
 typedef struct { /* between an array in host memory and C order on a device, whose context is current */

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { PLACES = 4 }; /* fills at a time; more are done by their callers alone */
+enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
 enum { LATE_NS = 200000 }; /* a piece that takes so long was taken by a thread that has lost its core */
 
@@ -27,7 +27,11 @@ typedef struct {
 } Fill;
 
 static Fill fills[PLACES];
-static int64_t piece_nbytes = 128 << 10, is_streamed = 1;
+static int64_t piece_nbytes = 64 << 10, is_streamed = 1, stats[3];
+
+EXPORT int64_t xf_fill_stat(int64_t which) {
+    return stats[which];
+}
 
 EXPORT void xf_fill_tune(int64_t piece, int64_t streamed) {
     piece_nbytes = piece, is_streamed = streamed;
@@ -100,11 +104,11 @@ EXPORT Fill *xf_fill_begin(
 
 /* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Fill *fill) {
-    take_pieces(fill);
+    stats[0] += take_pieces(fill), stats[1] += fill->pieces;
     if (__atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces) {
         int64_t late_ns = now_ns() + LATE_NS;
         while (pause_briefly(), __atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces)
-            if (now_ns() > late_ns) sched_yield(), note_crowded();
+            if (now_ns() > late_ns) sched_yield(), note_crowded(), stats[2]++;
     }
     __atomic_store_n(&fill->is_used, 0, __ATOMIC_RELEASE);
 }
