@@ -340,9 +340,13 @@ def test_an_ended_source_stays_ended(kind: str) -> None:
 
 @settings(max_examples=50)
 @given(
-    steps=st.lists(st.sampled_from(["grow", "next", "loop"]), max_size=8), count=st.integers(0, 3), is_large=st.booleans()
+    steps=st.lists(st.sampled_from(["grow", "next", "loop"]), max_size=8),
+    count=st.integers(0, 3),
+    is_large=st.booleans(),
 )
-def test_a_list_that_grows_behind_its_end_has_ended_until_the_next_loop(steps: list[str], count: int, is_large: bool) -> None:
+def test_a_list_that_grows_behind_its_end_has_ended_until_the_next_loop(
+    steps: list[str], count: int, is_large: bool
+) -> None:
     """`next` and loops in any order."""
     new = lambda number: array(number, (300, 1000) if is_large else (3, 5))
     batches = [new(number) for number in range(count)]

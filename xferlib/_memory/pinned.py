@@ -126,7 +126,7 @@ class PinnedPool(ProcessBound):
         self.starts: list[int] = []
         """Their addresses, in order; where there are none `find` need not be called."""
         self.kept: dict[Any, Any] = {}
-        """What loops have left for the next ones, by what they need: given up where memory is short."""
+        """Buffers that loops leave to the next ones, by device and depth; given up where memory is short."""
         self._total = 0
         """Bytes of all blocks, and of those that are being allocated."""
         self._peak = self._allocations = self._reuses = 0

@@ -327,20 +327,20 @@ _feeds: set[weakref.ref[Feed]] = set()
 """Those that exist; other threads may add to them."""
 
 
-def _living() -> list[Feed]:
+def _list_feeds() -> list[Feed]:
     return [feed for feed in (reference() for reference in list(_feeds)) if feed is not None]
 
 
 @process.register
 def _close_all() -> None:
     """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
-    for feed in _living():
+    for feed in _list_feeds():
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """Mark every feed as the parent's, as are the threads that may hold its locks."""
-    for feed in _living():
+    for feed in _list_feeds():
         feed._is_forked = True
         if feed.reader is not None:
             feed.reader.forget()  # C asks the feed, which refuses
