@@ -14,9 +14,9 @@ int64_t xf_ring_free(Ring *ring);
 void xf_host_copy(
     const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
     int64_t most_threads, int64_t spin_ns);
-void *xf_fill_begin(char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t most_threads, int64_t spin_ns);
+void *xf_fill_begin(char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads, int64_t spin_ns);
 void xf_fill_end(void *fill);
-void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t most_threads, int64_t spin_ns);
+void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads, int64_t spin_ns);
 
 #define THREADS 4
 #define ROUNDS 300
@@ -74,11 +74,11 @@ static void fill_often(uint64_t *seed) {
         for (int each = 0; each < 2; each++) {
             nbytes[each] = number_below(seed, MOST + 1);
             memset(filled[each], 0, MOST);
-            fills[each] = xf_fill_begin(filled[each], host, nbytes[each], 3, 6, 20000);
+            fills[each] = xf_fill_begin(filled[each], host, nbytes[each], each, 3, 6, 20000);
         }
         for (int each = 0; each < 2; each++) {
             if (fills[each] != NULL) xf_fill_end(fills[each]);
-            else xf_fill(filled[each], host, nbytes[each], 3, 6, 20000);
+            else xf_fill(filled[each], host, nbytes[each], each, 3, 6, 20000);
             int is_right = !memcmp(filled[each], host, (size_t)nbytes[each]);
             for (int64_t i = nbytes[each]; i < MOST; i++) is_right &= !filled[each][i];
             if (!is_right) exit((puts("memory is filled with other bytes"), 1));

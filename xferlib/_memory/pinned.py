@@ -319,7 +319,7 @@ class PinnedPool(ProcessBound):
             )
 
     def trim(self) -> int:
-        """Give every free block back to the system; returns the bytes given up."""
+        """Give every free block back to the system, and what loops of `prefetch` keep; returns the bytes given up."""
         with deferred, self._lock:
             self.kept.clear()
             self._poll()

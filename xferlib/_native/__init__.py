@@ -126,7 +126,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise OSError(f"{name} was compiled from another staging.c; run python -m xferlib._native.build")
     pointer, number, size = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     layout = ctypes.POINTER(StridedLayout)
-    filling = (pointer, pointer, *[number] * 4)
+    filling = (pointer, pointer, *[number] * 5)
     functions: tuple[tuple[Any, ...], ...] = (
         ("xf_ring_new", pointer),
         ("xf_ring_close", None, pointer),
@@ -149,9 +149,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ("xf_fill", None, *filling),
         ("xf_fill_begin", pointer, *filling),
         ("xf_fill_end", None, pointer),
-        ("xf_fill_tune", None, number, number),
-        ("xf_fill_stat", number, number),
-        ("xf_old_fill", None, pointer, pointer, *[number] * 5),
         ("xf_unit", number, layout),
         ("xf_spread", None, layout, pointer, number, number, pointer, size, size),
     )

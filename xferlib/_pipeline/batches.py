@@ -74,10 +74,10 @@ if TYPE_CHECKING:
     from xferlib._transfer.plan import Plan
 
 
-READ_HERE_MOST = 4 * DIRECT_MOST
-"""Bytes of an item that the consumer of a generator copies itself, unless reading it takes long."""
+THROUGH_MOST = 4 * DIRECT_MOST
+"""Bytes of an array of a list that passes through pinned memory of the loop in its turn, if it does not wait there."""
 WHOLE_MOST = 4 * LARGE_NBYTES
-"""Bytes of an array that threads copy into pinned memory before any of it is sent."""
+"""Bytes of an array that threads copy into pinned memory before any of it is sent: one of a generator in its turn."""
 
 
 # Arrays of a loop in pinned memory: the buffer that holds one, and when it may be used again.
@@ -128,11 +128,11 @@ MOST_BUFFERS = 4
 """Buffers of one loop, in `replay.h` too."""
 
 Buffers: TypeAlias = (
-    "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, int, int, int, int, int, int], int, int, int, int]"
+    "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, int, int, int, int, int, int], int, int, int, int, int]"
 )
 """Pinned memory for `reader.c`: what is to be kept; the bytes of a buffer; the address of each, and its event's handle;
 the functions that copy, record, wait for an event and query it, fill, begin to and end that; the last arguments of
-those; and the bytes from which on threads take part."""
+those; and the bytes from which on threads take part, and up to which they go past the caches."""
 _KEPT = 4
 """Parts that stay the same for the next loop."""
 
@@ -188,7 +188,7 @@ class SideStreamUploader:
         kept = self._pool.kept.pop((self._device, self._depth), None)
         if kept is None or kept[1] < nbytes:
             kept = self._make_buffers(nbytes, stream, calls)
-        return (*kept, *staging.fill_crew(), HELPER_NBYTES) if kept is not None else None
+        return (*kept, *staging.fill_crew(), HELPER_NBYTES, staging.PAST_MOST) if kept is not None else None
 
     def keep(self, buffers: Buffers) -> None:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
@@ -664,7 +664,7 @@ class Router:
     def sends_at_once(self, host: Any) -> bool:
         """Whether `send_read` copies an item: it is not large, and no device reads it by itself."""
         if type(host) is np.ndarray:
-            return host.nbytes <= READ_HERE_MOST
+            return host.nbytes <= THROUGH_MOST
         try:
             leaves = flatten(host)[0]
         except Exception:  # an item that is no tree says so in its turn

@@ -27,9 +27,9 @@ from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST
 from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import READ_HERE_MOST, Batch, Route, Router, send
+from xferlib._pipeline.batches import THROUGH_MOST, WHOLE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
-from xferlib._runtime import checks, process
+from xferlib._runtime import checks, process, threads
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import PATIENCE_S, Handed, OwnThread, deferred, is_followed
 from xferlib._transfer import replay
@@ -166,7 +166,9 @@ class Feed:
         if calls is None or not router.may_choose:
             return None
         acquire, release = self._turn.acquire, self._turn.release
-        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (READ_HERE_MOST, DIRECT_MOST)
+        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (THROUGH_MOST, DIRECT_MOST)
+        if items is None and threads.crew().fillers:
+            most = max(most, WHOLE_MOST)
         provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
             items, run, next, source, router.device, acquire, release, pinned, most, waited_most, _FOLLOWED_FROM,

@@ -38,7 +38,7 @@ typedef struct {
     Py_ssize_t most, waited_most;  /* bytes of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
-    char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
+    char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays, or copies beside the device's work */
     char has_ended;                   /* the list has, while batches went this way */
     int taking;                       /* calls of take() that have not returned: they use the buffers */
 } Reader;
@@ -183,9 +183,9 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
-                                     &found.shared_from)) {
+                                     &found.shared_from, &found.past_most)) {
         Py_XDECREF(answer);
         return go_without_buffers(r);
     }
@@ -221,7 +221,8 @@ static void fill_ahead(Reader *r)
         d.nbytes <= l->nbytes && !xf_is_lent(item)) {
         WITHOUT_GIL(status = l->query(l->at[l->next].event));
         if (!status && r->is_open)
-            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, l->helpers, l->most_threads, l->spin_ns);
+            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, d.nbytes <= l->past_most, l->helpers, l->most_threads,
+                                       l->spin_ns);
         if (l->filling)
             l->source = Py_NewRef(item);
     }
@@ -246,19 +247,16 @@ int xf_send_through(const device_copy *c)
     begun = now_ns();
     error = filling ? 0 : l->wait(event);
     l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* not for work before the loop */
-    l->spent[0] += now_ns() - begun, l->spent[3]++, begun = now_ns();
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
-        l->fill(memory, host->data, host->nbytes, l->helpers, l->most_threads, l->spin_ns);
+        l->fill(memory, host->data, host->nbytes, host->nbytes <= l->past_most, l->helpers, l->most_threads, l->spin_ns);
     else if (!error)
         copy_plain(memory, host->data, (size_t)host->nbytes);
-    l->spent[1] += now_ns() - begun, begun = now_ns();
     if (!error)
         error = l->copy(c->device, (word)(uintptr_t)memory, (size_t)host->nbytes, stream);
     if (!error && (error = l->record(event, stream)))
         c->e->wait(stream); /* no event is behind the copy */
-    l->spent[2] += now_ns() - begun;
     Py_END_ALLOW_THREADS
     Py_CLEAR(l->source);
     l->is_in_use = !error;
@@ -283,7 +281,7 @@ static PyObject *take_item(Reader *r)
         if (r->number != r->judged)
             r->hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns ? r->hidden + 1 : 0;
         r->judged = r->number;
-        r->is_hidden = r->hidden >= HIDDEN;
+        r->is_hidden = r->hidden >= HIDDEN || (r->through.is_behind && r->through.nbytes > r->waited_most);
         if (r->is_hidden)
             return NULL;
     }
@@ -425,10 +423,6 @@ static PyMemberDef reader_members[] = {
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
     {"has_ended", T_BOOL, offsetof(Reader, has_ended), READONLY, NULL},
-    {"wait_ns", T_LONGLONG, offsetof(Reader, through.spent[0]), READONLY, NULL},
-    {"fill_ns", T_LONGLONG, offsetof(Reader, through.spent[1]), READONLY, NULL},
-    {"copy_ns", T_LONGLONG, offsetof(Reader, through.spent[2]), READONLY, NULL},
-    {"passed", T_LONGLONG, offsetof(Reader, through.spent[3]), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

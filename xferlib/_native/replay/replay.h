@@ -173,11 +173,11 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
         void *event; /* behind the last copy from it */
     } at[MOST_BUFFERS];
     int (*copy)(word, word, size_t, void *), (*record)(void *, void *), (*wait)(void *), (*query)(void *); /* the driver's */
-    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
-    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
-    void (*fill_end)(void *);                                                      /* xf_fill_end() */
+    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
+    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
+    void (*fill_end)(void *);                                                               /* xf_fill_end() */
     long long helpers, most_threads, spin_ns; /* their last arguments */
-    Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
+    Py_ssize_t shared_from, past_most; /* bytes from which on threads fill a buffer together; up to which past the caches */
     int next; /* buffer */
     long long passed; /* arrays */
     int is_in_use;     /* the last array has passed */
@@ -185,7 +185,6 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
     long long patience_ns;
     PyObject *source;  /* of the filling that has begun ahead; NULL: there is none */
     void *filling;
-    long long spent[4];
 } loop_buffers;
 
 typedef struct { /* between an array in host memory and C order on a device, whose context is current */

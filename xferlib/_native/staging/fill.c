@@ -11,11 +11,9 @@
 
 #include "state.h"
 
-#include <stdlib.h>
-
 enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
-enum { LATE_NS = 200000 }; /* a piece that takes so long was taken by a thread that has lost its core */
+enum { PIECE = 64 << 10, LATE_NS = 200000 }; /* bytes of a piece; a thread that takes more time for one has lost its core */
 
 typedef struct {
     uint64_t word __attribute__((aligned(64))); /* atomic */
@@ -23,19 +21,11 @@ typedef struct {
     char *to __attribute__((aligned(64)));
     const char *from;
     int64_t nbytes, pieces;
-    int is_used; /* atomic */
+    int is_streamed; /* past the processor's caches */
+    int is_used;     /* atomic */
 } Fill;
 
 static Fill fills[PLACES];
-static int64_t piece_nbytes = 64 << 10, is_streamed = 1, stats[3];
-
-EXPORT int64_t xf_fill_stat(int64_t which) {
-    return stats[which];
-}
-
-EXPORT void xf_fill_tune(int64_t piece, int64_t streamed) {
-    piece_nbytes = piece, is_streamed = streamed;
-}
 
 static int64_t next_of(uint64_t word) {
     return (int64_t)(word & ((1u << BITS) - 1));
@@ -56,8 +46,8 @@ static int take_pieces(Fill *fill) {
     while (is_open(fill)) {
         uint64_t word = __atomic_fetch_add(&fill->word, 1, __ATOMIC_ACQUIRE);
         if (next_of(word) >= pieces_of(word)) break;
-        int64_t start = next_of(word) * piece_nbytes, nbytes = least(piece_nbytes, fill->nbytes - start);
-        chunk_fill((int)is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
+        int64_t start = next_of(word) * PIECE, nbytes = least(PIECE, fill->nbytes - start);
+        chunk_fill(fill->is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
         __atomic_add_fetch(&fill->done, 1, __ATOMIC_RELEASE);
         taken++;
     }
@@ -87,16 +77,18 @@ void forget_fills(void) {
 /* Let up to `helpers` threads, of `most_threads`, fill pinned memory; NULL, and nothing done, where one is as good. The memory is
    filled, and may be given up, when xf_fill_end() returns. */
 EXPORT Fill *xf_fill_begin(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t most_threads, int64_t spin_ns) {
-    int64_t pieces = (nbytes + piece_nbytes - 1) / piece_nbytes;
+    char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
+    int64_t spin_ns) {
+    int64_t pieces = (nbytes + PIECE - 1) / PIECE;
     if (helpers <= 0 || pieces <= 1) return NULL;
     for (int each = 0; each < PLACES; each++) {
         Fill *fill = &fills[each];
         if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
-        fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces;
+        fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces,
+        fill->is_streamed = is_streamed != 0;
         __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
-        call_fillers(least(helpers, pieces - 1), most_threads, spin_ns);
+        rouse(least(helpers, pieces - 1), most_threads, spin_ns);
         return fill;
     }
     return NULL;
@@ -104,19 +96,20 @@ EXPORT Fill *xf_fill_begin(
 
 /* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Fill *fill) {
-    stats[0] += take_pieces(fill), stats[1] += fill->pieces;
+    take_pieces(fill);
     if (__atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces) {
         int64_t late_ns = now_ns() + LATE_NS;
         while (pause_briefly(), __atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces)
-            if (now_ns() > late_ns) sched_yield(), note_crowded(), stats[2]++;
+            if (now_ns() > late_ns) sched_yield(), note_crowded();
     }
     __atomic_store_n(&fill->is_used, 0, __ATOMIC_RELEASE);
 }
 
-/* Fill pinned memory past the processor's caches, with up to `helpers` threads of `most_threads`. */
+/* Fill pinned memory, past the processor's caches or not, with up to `helpers` threads of `most_threads`. */
 EXPORT void xf_fill(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t most_threads, int64_t spin_ns) {
-    Fill *fill = xf_fill_begin(pinned, host, nbytes, helpers, most_threads, spin_ns);
+    char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
+    int64_t spin_ns) {
+    Fill *fill = xf_fill_begin(pinned, host, nbytes, is_streamed, helpers, most_threads, spin_ns);
     if (fill != NULL) xf_fill_end(fill);
-    else chunk_fill((int)is_streamed, pinned, host, (size_t)nbytes);
+    else chunk_fill(is_streamed != 0, pinned, host, (size_t)nbytes);
 }

@@ -295,7 +295,7 @@ int64_t free_cores(void) {
 }
 
 /* Have `count` helpers spin: those that sleep are woken, and up to `most_threads` started in all. Whether any was to be woken. */
-static int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
+int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
     if (spin_ns <= 0 || __atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count || xf_is_crowded()) return 0;
     count = least(count, free_cores());
     pthread_mutex_lock(&pool.lock);
@@ -306,11 +306,6 @@ static int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
     wake();
     pthread_mutex_unlock(&pool.lock);
     return 1;
-}
-
-/* Let up to `count` threads help with the fills that there are. */
-void call_fillers(int64_t count, int64_t most_threads, int64_t spin_ns) {
-    rouse(count, most_threads, spin_ns);
 }
 
 /* Wake up to `count` of the helpers that there are, for a transfer that begins in some microseconds: they spin for it, and it is cut as

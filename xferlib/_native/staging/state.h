@@ -138,7 +138,7 @@ int help_another(Staging *staging);
 void list_transfer(Staging *staging);
 void unlist_transfer(Staging *staging);
 void count_work(int way, int more);
-void call_fillers(int64_t count, int64_t most_threads, int64_t spin_ns);
+int rouse(int64_t count, int64_t most_threads, int64_t spin_ns);
 void note_crowded(void);
 void pause_briefly(void);
 
