@@ -11,9 +11,11 @@
 
 #include "state.h"
 
+#define FILL_PIECE (64 << 10) /* bytes that a thread copies at a time */
+#define LATE_NS 200000        /* a thread that takes more time for a piece has lost its core */
+
 enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
-enum { PIECE = 64 << 10, LATE_NS = 200000 }; /* bytes of a piece; a thread that takes more time for one has lost its core */
 
 typedef struct {
     uint64_t word __attribute__((aligned(64))); /* atomic */
@@ -46,7 +48,7 @@ static int take_pieces(Fill *fill) {
     while (is_open(fill)) {
         uint64_t word = __atomic_fetch_add(&fill->word, 1, __ATOMIC_ACQUIRE);
         if (next_of(word) >= pieces_of(word)) break;
-        int64_t start = next_of(word) * PIECE, nbytes = least(PIECE, fill->nbytes - start);
+        int64_t start = next_of(word) * FILL_PIECE, nbytes = least(FILL_PIECE, fill->nbytes - start);
         chunk_fill(fill->is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
         __atomic_add_fetch(&fill->done, 1, __ATOMIC_RELEASE);
         taken++;
@@ -79,7 +81,7 @@ void forget_fills(void) {
 EXPORT Fill *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
     int64_t spin_ns) {
-    int64_t pieces = (nbytes + PIECE - 1) / PIECE;
+    int64_t pieces = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
     if (helpers <= 0 || pieces <= 1) return NULL;
     for (int each = 0; each < PLACES; each++) {
         Fill *fill = &fills[each];
