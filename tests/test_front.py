@@ -1105,11 +1105,41 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
         finally:
             direct.machine.progresses_on_query = True
             direct.stream_use(streams[0])
-        assert goes_beside or not direct.seen  # the driver's own copies of ordinary memory
+        little = sum(count <= (64 << 10) // 4 for count in counts[: len(found)])
+        assert goes_beside or direct.seen == ["enqueue"] * little  # the driver's own copies of ordinary memory
         for stream in streams:
             direct.stream_synchronize(stream)
         for number, batch in enumerate(found):
             assert_same_bits(to_host(batch), np.full(counts[number], number, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_a_loop_leaves_its_pinned_memory_to_the_next_one_and_trim_takes_it(
+    direct: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_simulator(monkeypatch)
+    pool, items = xl.pinned_pool("direct"), [np.full(60_000, number, np.float32) for number in range(7)]
+
+    def loop() -> tuple[int, int]:
+        with xl.prefetch(items if kind == "list" else (item for item in items), device=HERE) as batches:
+            for item, batch in zip(items, batches, strict=True):
+                assert_same_bits(to_host(batch), item)
+        return pool.stats().allocations, pool.stats().reuses
+
+    with batches_read_by("consumer"):
+        pool.trim()
+        assert loop() == loop()
+        assert pool.stats().in_use_nbytes >= 3 * items[0].nbytes
+        xl.synchronize(HERE)
+        assert pool.trim() >= 3 * items[0].nbytes
+        assert loop()[0] == loop()[0]
+        xl.synchronize(HERE)
+        pool.trim()
+        loop()
+        monkeypatch.setattr(pool, "max_bytes", pool.stats().total_nbytes)
+        xl.synchronize(HERE)
+        array = pool.empty((pool.stats().total_nbytes // 2 + 1,), np.dtype(np.uint8))  # which has no room beside it
+        assert pool.find(array.ctypes.data) is not None
 
 
 def test_other_circumstances_are_left_to_python_and_end(direct: Any) -> None:

@@ -338,6 +338,42 @@ def test_an_ended_source_stays_ended(kind: str) -> None:
         batches.append(array(1))
 
 
+@settings(max_examples=50)
+@given(
+    steps=st.lists(st.sampled_from(["grow", "next", "loop"]), max_size=8),
+    count=st.integers(0, 3),
+    is_large=st.booleans(),
+)
+def test_a_list_that_grows_behind_its_end_has_ended_until_the_next_loop(
+    steps: list[str], count: int, is_large: bool
+) -> None:
+    """`next` and loops in any order."""
+    new = lambda number: array(number, (300, 1000) if is_large else (3, 5))
+    batches = [new(number) for number in range(count)]
+    prefetcher = xl.prefetch(batches)
+    expected, is_begun_anew = iter(batches), False
+    for step in steps:
+        if step == "grow":
+            if is_begun_anew:  # else the end may have been read ahead
+                batches.append(new(len(batches)))
+        elif step == "next":
+            found, other = next(prefetcher, None), next(expected, None)
+            assert (found is None) == (other is None) == ("ended" in repr(prefetcher))
+            is_begun_anew |= other is None
+            if other is not None:
+                same(found, other)
+        else:
+            if is_begun_anew:
+                expected = iter(batches)
+            is_begun_anew = True
+            for found, other in zip(prefetcher, expected, strict=True):
+                same(found, other)
+            assert "ended" in repr(prefetcher)
+    prefetcher.close()
+    with pytest.raises(e.ClosedError):
+        next(prefetcher)
+
+
 @pytest.mark.parametrize("kind", ["list", "iterator"])
 def test_a_transform_that_fails_once_loses_no_batch(kind: str) -> None:
     calls = itertools.count()

@@ -623,7 +623,9 @@ def test_memory_is_filled_alone_and_in_a_loop(nbytes: int, offset: int, helpers:
     source = bits_of(1 << 20, np.uint8, seed=3)[:nbytes]
     for _ in range(3):  # from the second on it may be a loop
         found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
-        _native.load_library().xf_fill(found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8, 50_000)
+        _native.load_library().xf_fill(
+            found.ctypes.data + offset, source.ctypes.data, nbytes, nbytes % 2, helpers, 8, 50_000
+        )
         assert_same_bits(found[offset : offset + nbytes], source)
         assert (found[:offset] == 0xA5).all()
         assert (found[offset + nbytes :] == 0xA5).all()
@@ -635,7 +637,7 @@ def test_memory_is_filled_while_the_caller_does_something_else(
 ) -> None:
     source, library = bits_of(1 << 20, np.uint8, seed=4)[:nbytes], _native.load_library()
     found = np.full(nbytes + offset + 100, 0xA5, np.uint8)
-    arguments = (found.ctypes.data + offset, source.ctypes.data, nbytes, helpers, 3, 8, 50_000)
+    arguments = (found.ctypes.data + offset, source.ctypes.data, nbytes, nbytes % 2, helpers, 8, 50_000)
     if is_loop:
         library.xf_fill(*arguments)
         found[:] = 0xA5

@@ -14,6 +14,9 @@ int64_t xf_ring_free(Ring *ring);
 void xf_host_copy(
     const Layout *layout, char *host, char *plain, int64_t nbytes, int is_gathered, int64_t helper_nbytes, int64_t helpers,
     int64_t most_threads, int64_t spin_ns);
+void *xf_fill_begin(char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads, int64_t spin_ns);
+void xf_fill_end(void *fill);
+void xf_fill(char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads, int64_t spin_ns);
 
 #define THREADS 4
 #define ROUNDS 300
@@ -59,12 +62,37 @@ static void copy_on_host(uint64_t *seed) {
     free(host), free(plain), free(again);
 }
 
+/* Memory that threads fill together, one fill after the other and two at a time: with those of other threads more than can be. */
+static void fill_often(uint64_t *seed) {
+    enum { MOST = 700000 };
+    char *host = malloc(MOST), *filled[2] = {malloc(MOST), malloc(MOST)};
+    if (host == NULL || filled[0] == NULL || filled[1] == NULL) abort();
+    for (int i = 0; i < MOST; i++) host[i] = (char)(i * 11 >> 2);
+    for (int round = 0; round < 20; round++) {
+        int64_t nbytes[2];
+        void *fills[2];
+        for (int each = 0; each < 2; each++) {
+            nbytes[each] = number_below(seed, MOST + 1);
+            memset(filled[each], 0, MOST);
+            fills[each] = xf_fill_begin(filled[each], host, nbytes[each], each, 3, 6, 20000);
+        }
+        for (int each = 0; each < 2; each++) {
+            if (fills[each] != NULL) xf_fill_end(fills[each]);
+            else xf_fill(filled[each], host, nbytes[each], each, 3, 6, 20000);
+            int is_right = !memcmp(filled[each], host, (size_t)nbytes[each]);
+            for (int64_t i = nbytes[each]; i < MOST; i++) is_right &= !filled[each][i];
+            if (!is_right) exit((puts("memory is filled with other bytes"), 1));
+        }
+    }
+    free(host), free(filled[0]), free(filled[1]);
+}
+
 static void *work(void *number) {
     uint64_t seed = (uint64_t)(uintptr_t)number;
     char *host = malloc(NBYTES), *device = malloc(NBYTES), *expected = malloc(NBYTES);
     if (host == NULL || device == NULL || expected == NULL) abort();
     for (int round = 0; round < ROUNDS; round++) {
-        if (round % 100 == 0) copy_on_host(&seed);
+        if (round % 100 == 0) copy_on_host(&seed), fill_often(&seed);
         int is_upward = number_below(&seed, 2), is_ended = !number_below(&seed, 8);
         for (int i = 0; i < NBYTES; i++) host[i] = (char)number_below(&seed, 256), device[i] = (char)number_below(&seed, 256);
         memcpy(expected, is_upward ? host : device, NBYTES);

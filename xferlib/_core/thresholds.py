@@ -36,9 +36,9 @@ LARGE_NBYTES = 8 << 20
 20 to 50 us to wake. A batch of 6 MiB that is staged as a whole takes 176 us and 378 the other way, of 8 MiB 213 and
 377, of 16 MiB 453 and 450 (H200's host). A chunk of a `stream_map` on a CPU that is copied in turn leaves its data in
 the caches: 4 MiB take 1.4 of a plain loop's time so, and 2.4 by threads (two cores). A transposed upload that becomes
-narrower is sent as it lies: 0.88 of the time, after a pause 0.75 (H100). An item of a generator that its thread copies
-into pinned memory before any of it is sent may have four times as many bytes: 40 items of 20 MiB take 660 to 710 us
-each so, and 800 to 970 in blocks (H200).
+narrower is sent as it lies: 0.88 of the time, after a pause 0.75 (H100). An item of a loop that is copied into pinned
+memory before any of it is sent may have four times as many bytes: 40 of 11.5 MiB of a list take 243 us each so and 336
+in blocks, of 21 MiB 429 and 536 (H200).
 Hosts: H100, H200, two cores."""
 
 # --- which way one array goes
@@ -142,7 +142,9 @@ DIRECT_MOST = 1 << 20
 with eight kernels takes 119 us for each batch of 256 KiB and 180 for 1 MiB, and 140 and 184 by way of another stream;
 with one kernel 44, 97, 59 and 117. Of 2 MiB it takes 195 and 168; and 81 and 146 where threads fill pinned buffers of
 the loop ahead, so four times as many bytes go this way then. Pinned arrays of up to as many are only enqueued, and
-items of a generator of up to as many copied by its consumer, unless reading takes long: 40 of 3 MiB take 168 us each so
-and 218 by a thread, of 7 MiB 274 to 372 and 314 to 341. Leaves of a tree are packed into one copy by one thread, of any
-size together, if none has more bytes (11 leaves of 740 KB took 359 us to an H200 by threads, and 174 packed).
+items of a generator of up to as many copied by its consumer, unless reading takes long; up to 32 times as many where
+threads help: 40 of 7 MiB take 181 us each so and 223 by a thread, of 21 MiB 466 and 492. Up to four times as many are
+filled past the caches: of a list 3 MiB take 85 us each so and 115 through them, of 7 MiB 180 and 155. Leaves of a
+tree are packed into one copy by one thread, of any size together, if none has more bytes (11 leaves of 740 KB took
+359 us to an H200 by threads, and 174 packed).
 Hosts: H200."""

@@ -125,6 +125,8 @@ class PinnedPool(ProcessBound):
         """All, by address."""
         self.starts: list[int] = []
         """Their addresses, in order; where there are none `find` need not be called."""
+        self.kept: dict[Any, Any] = {}
+        """Buffers that loops leave to the next ones, by device and depth; given up where memory is short."""
         self._total = 0
         """Bytes of all blocks, and of those that are being allocated."""
         self._peak = self._allocations = self._reuses = 0
@@ -197,6 +199,8 @@ class PinnedPool(ProcessBound):
         limit = self._limit
         with self._lock:
             if limit and self._total + size > limit:
+                self.kept.clear()
+                self._poll()
                 self._drop_free()
             if limit and self._total + size > limit:
                 return False
@@ -315,8 +319,9 @@ class PinnedPool(ProcessBound):
             )
 
     def trim(self) -> int:
-        """Give every free block back to the system; returns the bytes given up."""
+        """Give every free block back to the system, and what loops of `prefetch` keep; returns the bytes given up."""
         with deferred, self._lock:
+            self.kept.clear()
             self._poll()
             nbytes = self._free_nbytes()
             self._drop_free()

@@ -27,9 +27,9 @@ from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST
 from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import READ_HERE_MOST, Batch, Route, Router, send
+from xferlib._pipeline.batches import THROUGH_MOST, WHOLE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
-from xferlib._runtime import checks, process
+from xferlib._runtime import checks, process, threads
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import PATIENCE_S, Handed, OwnThread, deferred, is_followed
 from xferlib._transfer import replay
@@ -158,7 +158,7 @@ class Feed:
         self._turn = threading.RLock()
         self.reader: Any = None
         """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
-        _feeds[id(self)] = self
+        _feeds.add(weakref.ref(self, _feeds.discard))  # a `WeakSet` takes as long as a copy
 
     def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""
@@ -166,7 +166,9 @@ class Feed:
         if calls is None or not router.may_choose:
             return None
         acquire, release = self._turn.acquire, self._turn.release
-        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (READ_HERE_MOST, DIRECT_MOST)
+        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (THROUGH_MOST, DIRECT_MOST)
+        if items is None and threads.crew().fillers:
+            most = max(most, WHOLE_MOST)
         provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
             items, run, next, source, router.device, acquire, release, pinned, most, waited_most, _FOLLOWED_FROM,
@@ -180,6 +182,8 @@ class Feed:
         reader = self.reader
         if reader is not None and reader.is_free:
             self._started = self._taken = self._returned = reader.number
+            if reader.has_ended:
+                self._note_end(StopIteration())
 
     def _note_sent(self) -> None:
         """Count a batch that had no slot; the next one may go by C."""
@@ -311,7 +315,9 @@ class Feed:
         self._is_closed = True
         if self.reader is not None:
             self._catch_up()
-            self.reader.close()
+            buffers = self.reader.close()
+            if buffers is not None and (uploader := self._router.uploader) is not None:
+                uploader.keep(buffers)
         batches, self._ready = list(self._ready), deque()
         return batches
 
@@ -319,20 +325,24 @@ class Feed:
         """Wait until the feed's own thread has ended; here there is none."""
 
 
-_feeds: weakref.WeakValueDictionary[int, Feed] = weakref.WeakValueDictionary()
-"""Every feed by its ``id``."""
+_feeds: set[weakref.ref[Feed]] = set()
+"""Those that exist; other threads may add to them."""
+
+
+def _list_feeds() -> list[Feed]:
+    return [feed for feed in (reference() for reference in list(_feeds)) if feed is not None]
 
 
 @process.register
 def _close_all() -> None:
     """Close every feed at the interpreter's end, so that no thread is found in the middle of a copy."""
-    for feed in process.list_living(_feeds):
+    for feed in _list_feeds():
         feed.close(waits=True)
 
 
 def _after_fork_in_child() -> None:
     """Mark every feed as the parent's, as are the threads that may hold its locks."""
-    for feed in process.list_living(_feeds):
+    for feed in _list_feeds():
         feed._is_forked = True
         if feed.reader is not None:
             feed.reader.forget()  # C asks the feed, which refuses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -59,7 +58,7 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
         self._source = type(batches).__name__
         self._again = None if isinstance(batches, Iterator) else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
-        self._is_closed = self._has_ended = self._is_iterated = False
+        self._is_closed = self._has_ended = self._is_iterated = self._is_over = False
         self._use(begin())
 
     def _use(self, feed: Feed | Rotation) -> None:
@@ -67,7 +66,7 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
         feed.start()
 
     def __del__(self) -> None:
-        if hasattr(self, "_feed"):  # else it was never made
+        if hasattr(self, "_feed") and not self._is_over:  # else it was never made
             self._feed.close(waits=False)
 
     def __iter__(self) -> Iterator[Batch_co]:
@@ -132,6 +131,7 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
         """
         self._is_closed = True
         self._feed.close(waits=True)
+        self._is_over = True
 
     def __enter__(self) -> Prefetcher[Batch_co]:
         return self
@@ -144,7 +144,9 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
     def __repr__(self) -> str:
         count = self._feed.count
         taken = f"{count} batch{'es' * (count != 1)} taken"
-        state = "closed" if self._is_closed else "ended" if self._has_ended else taken
+        reader = self._feed.reader
+        has_ended = self._has_ended or (reader is not None and reader.has_ended)
+        state = "closed" if self._is_closed else "ended" if has_ended else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
 
@@ -352,16 +354,17 @@ def prefetch(
     or because no device holds its dtype) is tried again then, so that none is lost. Ctrl-C is raised at once;
     the next ``next`` goes on from there, perhaps without the batch that was about to be handed out.
 
-    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before
-    their copy is made: copies run ahead of you. Any other iterable is read one item after the other: each has been
-    copied before the next is read, so that a generator may fill the same array again and again. A thread reads it
-    ahead where that gains time: where items are large, or reading them takes as long as your own work. Ctrl-C that
-    strikes in a generator which your thread reads ends it, and is raised again at the next ``next``. Arrays of up to
-    1 MiB, those of a generator of up to 4 MiB, and trees of up to 2 MiB are copied on your own stream when their turn
-    comes, since that takes less time than ordering two streams; the next array of a list is brought into pinned memory
-    while you work, and one of up to 4 MiB is copied so as long as the device keeps up. Up to three larger arrays of up
-    to 2 MiB each, 8 MiB on a host with eight cores and more, and pinned ones of any size up to that, are copied on
-    another stream into memory that belongs to yours.
+    The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before their
+    copy is made: copies run ahead of you. Any other iterable is read one item after the other: each has been copied
+    before the next is read, so that a generator may fill the same array again and again. A thread reads it ahead
+    where that gains time: where items are large, or reading them, or the device, takes as long as your own work.
+    Ctrl-C that strikes in a generator which your thread reads ends it, and is raised again at the next ``next``.
+    Arrays of up to 1 MiB, those of a generator of up to 4 MiB (32 MiB on a host with eight cores and more), and
+    trees of up to 2 MiB are copied on your own stream when their turn comes, since that takes less time than
+    ordering two streams; the next array of a list is brought into pinned memory while you work, and one of up to 4
+    MiB is copied so as long as the device keeps up. Up to three larger arrays of up to 2 MiB each, 32 MiB on a host
+    with eight cores and more, and pinned ones of any size, are copied on another stream into memory that belongs to
+    yours.
 
     Args:
         batches: Iterable of arrays, or of trees of them as `xferlib.tree.to_device` takes them,
@@ -412,14 +415,15 @@ def prefetch(
     given_batches: Any = batches
     if batch_size is not None:
         batches = make_batches(batches, batch_size)
-    else:
+    elif type(batches) is not list:
         _refuse_single(batches)
         _refuse_columns(batches)
-    threads = count_workers(workers, batches, given_batches)
+    threads = count_workers(workers, batches, given_batches) if workers is not None else 0
     targets = _targets(device, devices, stream)
     for target in targets:
-        registry.part_of(target).attach(target)
-        streams.refuse_current("prefetch", registry.part_of(target), target)
+        part = registry.part_of(target)
+        part.attach(target)
+        streams.refuse_current("prefetch", part, target)
     given = describe.raw_stream(stream, targets[0]) if stream is not None else None
 
     def begin() -> Feed | Rotation:
@@ -437,9 +441,9 @@ def prefetch(
         rotation = Rotation(feeds, dealer)
         try:
             for number, target in enumerate(targets):
-                part = dealer.part(number) if dealer is not None else items[number::count]
+                share = dealer.part(number) if dealer is not None else items[number::count]
                 is_list = items is not None
-                feeds.append(_feed_of(part, target, ahead, transform, given, is_list=is_list, is_dealt=not is_list))
+                feeds.append(_feed_of(share, target, ahead, transform, given, is_list=is_list, is_dealt=not is_list))
         except BaseException:
             rotation.close(waits=False)
             raise
@@ -519,11 +523,13 @@ def _refuse_columns(batches: Any) -> None:
 
 def _needs_thread(batches: Any, backend: Backend, device: Device) -> bool:
     """Whether beginning a batch takes Python so long that a thread of its own pays."""
-    with contextlib.suppress(Exception):  # a batch that is no tree says so when its turn comes
+    try:
         first = batches[0]
-        leaves = [first] if type(first) is np.ndarray else flatten(first)[0]
-        return any(_takes_long(leaf, backend, device) for leaf in leaves)
-    return False
+        if type(first) is np.ndarray:
+            return _takes_long(first, backend, device)
+        return any(_takes_long(leaf, backend, device) for leaf in flatten(first)[0])
+    except Exception:  # a batch that is no tree says so when its turn comes, and an empty list has none
+        return False
 
 
 def _takes_long(leaf: Any, backend: Backend, device: Device) -> bool:

@@ -250,13 +250,11 @@ def make_batches(given: Any, batch_size: Any) -> Any:
 
 
 def count_workers(workers: Any, batches: Any, given: Any) -> int:
-    """The threads that read items; 0 where none is wanted.
+    """The number of threads that read items.
 
     Raises:
-        ArgumentError: They are no number from 1, or the items have none.
+        ArgumentError: It is no number from 1, or the items have none.
     """
-    if workers is None:
-        return 0
     found = whole(workers, least=1)
     if found is None or found > _MOST_WORKERS:
         raise ArgumentError(f"prefetch: workers={quote(workers)} is not a number of threads from 1 to {_MOST_WORKERS}")

@@ -29,6 +29,7 @@ from xferlib._core.device import PER_THREAD, opened
 from xferlib._core.dtypes import SUPPORTED
 from xferlib._core.observe import Kind
 from xferlib._core.thresholds import (
+    DIRECT_MOST,
     FIRST_BLOCK_NBYTES,
     HOST_HELPER_NBYTES,
     LENT_CHUNKS,
@@ -185,6 +186,10 @@ def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
 # Copies of plain bytes into pinned memory by several threads.
 
 
+PAST_MOST = 4 * DIRECT_MOST
+"""Bytes up to which pinned memory is filled past the caches: more that a device reads from there come sooner."""
+
+
 def fill(pinned: int, host: int, nbytes: int) -> None:
     """Copy plain bytes into pinned memory; in a loop, spinning helper threads take part."""
     _native.load_library().xf_fill(*_arguments(pinned, host, nbytes))
@@ -192,7 +197,7 @@ def fill(pinned: int, host: int, nbytes: int) -> None:
 
 def _arguments(pinned: int, host: int, nbytes: int) -> tuple[int, ...]:
     """The arguments of ``xf_fill``."""
-    return pinned, host, nbytes, *fill_crew()
+    return pinned, host, nbytes, nbytes <= PAST_MOST, *fill_crew()
 
 
 @functools.cache
@@ -206,10 +211,10 @@ def fill_addresses() -> tuple[int, int, int]:
     return fill, begin, end
 
 
-def fill_crew() -> tuple[int, int, int, int]:
+def fill_crew() -> tuple[int, int, int]:
     """How threads take part in a fill, as ``xf_fill`` takes it."""
     budget = threads.crew()
-    return budget.fillers, budget.each_way - 1, budget.both_ways, SPIN_NS
+    return budget.fillers, budget.both_ways, SPIN_NS
 
 
 class Filling:

@@ -20,7 +20,6 @@
 
 enum { PAGE = 4096, LINE = 64 }; /* bytes of a page, and of a line of the cache */
 enum { PATIENCE_NS = 10000, IMPATIENT_CALLS = 16, VALID_NS = 1000000000 };
-enum { ENQUEUED_MOST = 64 << 10 }; /* more bytes, and the driver waits for the stream */
 enum { NOT_ASKED = -1 };
 enum { PINNED = 1, MEMORY_TYPE = 2 }; /* of CUDA's driver: CU_MEMORYTYPE_HOST, CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
 enum { IS_PINNED = 2 };
@@ -521,9 +520,14 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     const device_entry *e = c->e;
     const description *src = c->host;
     int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
-    if (!kind && (c->on->handle || c->kept) && is_plain(src, c->element))
+    int is_loops = c->through && is_plain(src, c->element), is_little = is_loops && e->enqueue && src->nbytes <= ENQUEUED_MOST;
+    if (!kind && (c->on->handle || c->kept || is_little) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
-    if (!kind && c->through && is_plain(src, c->element) && src->nbytes <= c->through->nbytes)
+    if (!kind && is_little) { /* in a loop the stream is busy, and not asked */
+        WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle));
+        return !error;
+    }
+    if (!kind && is_loops && src->nbytes <= c->through->nbytes)
         return xf_send_through(c);
     if (!kind || (kind == PINNED && !is_plain(src, c->element)))
         return move(c, flags) && (is_new || is_held(c, array, NULL));

@@ -38,7 +38,9 @@ typedef struct {
     Py_ssize_t most, waited_most;  /* bytes of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
-    char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays */
+    char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays, or copies beside the device's work */
+    char has_ended;                   /* the list has, while batches went this way */
+    int taking;                       /* calls of take() that have not returned: they use the buffers */
 } Reader;
 
 typedef struct {
@@ -169,9 +171,9 @@ static int have_buffers(Reader *r, PyObject *item)
 {
     loop_buffers *l = &r->through, found = {0};
     unsigned long long at[7], memory, event;
-    PyObject *answer, *buffers;
+    PyObject *answer, *memory_of, *buffers;
     description d;
-    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
         xf_is_lent(item))
         return !PyErr_Occurred();
     end_filling(l);
@@ -181,9 +183,9 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLLn", &found.kept, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
-                                     &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.each_way, &found.most_threads,
-                                     &found.spin_ns, &found.shared_from)) {
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+                                     &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
+                                     &found.shared_from, &found.past_most)) {
         Py_XDECREF(answer);
         return go_without_buffers(r);
     }
@@ -196,7 +198,7 @@ static int have_buffers(Reader *r, PyObject *item)
     memcpy(&found.copy, at, 7 * sizeof found.copy); /* a function's address is as wide as any: POSIX says so */
     if (found.count && !PyErr_Occurred()) {
         PyObject *before = l->kept;
-        Py_INCREF(found.kept);
+        found.kept = Py_NewRef(answer);
         found.is_behind = l->is_behind;
         found.patience_ns = r->hidden_ns;
         *l = found;
@@ -219,7 +221,8 @@ static void fill_ahead(Reader *r)
         d.nbytes <= l->nbytes && !xf_is_lent(item)) {
         WITHOUT_GIL(status = l->query(l->at[l->next].event));
         if (!status && r->is_open)
-            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+            l->filling = l->fill_begin(l->at[l->next].memory, d.data, d.nbytes, d.nbytes <= l->past_most, l->helpers, l->most_threads,
+                                       l->spin_ns);
         if (l->filling)
             l->source = Py_NewRef(item);
     }
@@ -243,11 +246,11 @@ int xf_send_through(const device_copy *c)
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
     error = filling ? 0 : l->wait(event);
-    l->is_behind |= now_ns() - begun > l->patience_ns;
+    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* not for work before the loop */
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
-        l->fill(memory, host->data, host->nbytes, l->helpers, l->each_way, l->most_threads, l->spin_ns);
+        l->fill(memory, host->data, host->nbytes, host->nbytes <= l->past_most, l->helpers, l->most_threads, l->spin_ns);
     else if (!error)
         copy_plain(memory, host->data, (size_t)host->nbytes);
     if (!error)
@@ -269,7 +272,7 @@ static PyObject *take_item(Reader *r)
         Py_CLEAR(r->error);
         return NULL;
     }
-    if (!r->is_open || (r->items && PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed))
+    if (!r->is_open || r->has_ended || (r->items && PyList_Check(r->pinned) && PyList_Size(r->pinned) >= r->followed))
         return NULL;
     if (!r->items) {
         long long rest;
@@ -278,11 +281,12 @@ static PyObject *take_item(Reader *r)
         if (r->number != r->judged)
             r->hidden = (rest < r->work_ns ? rest : r->work_ns) > r->hidden_ns ? r->hidden + 1 : 0;
         r->judged = r->number;
-        r->is_hidden = r->hidden >= HIDDEN;
+        r->is_hidden = r->hidden >= HIDDEN || (r->through.is_behind && r->through.nbytes > r->waited_most);
         if (r->is_hidden)
             return NULL;
     }
     item = read_item(r);
+    r->has_ended = !item && r->items;
     r->through.is_in_use = 0;
     if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
         value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
@@ -306,7 +310,10 @@ static PyObject *take_item(Reader *r)
 /* Hand the next batch out; NULL without an error where Python is to do it. No thread reads an item that is handed out. */
 static PyObject *take(Reader *r)
 {
-    PyObject *value = take_item(r);
+    PyObject *value;
+    ++r->taking;
+    value = take_item(r);
+    --r->taking;
     if (!value || !r->through.is_in_use)
         end_filling(&r->through);
     return value;
@@ -336,14 +343,21 @@ static PyObject *reader_forget(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-/* () -> None: the feed is closed. No thread reads ahead on return. */
+/* () -> what `provide` gave, for the next loop; None: nothing, or a call uses it. The feed is closed, and no thread reads ahead on
+   return. */
 static PyObject *reader_close(PyObject *self, PyObject *ignored)
 {
     Reader *r = (Reader *)self;
+    PyObject *kept;
     (void)ignored;
     r->is_free = r->is_open = 0;
     end_filling(&r->through);
-    Py_RETURN_NONE;
+    kept = r->taking ? NULL : r->through.kept;
+    if (kept) {
+        r->through.kept = NULL;
+        r->through.nbytes = 0;
+    }
+    return kept ? kept : Py_NewRef(Py_None);
 }
 
 /* () -> the next batch; None where Python is to hand it out. With the feed's turn taken. */
@@ -394,8 +408,9 @@ static PyObject *reader_take_in_turn(PyObject *self, PyObject *ignored)
 static PyObject *iteration_next(PyObject *self)
 {
     Iteration *i = (Iteration *)self;
-    PyObject *value = take_in_turn((Reader *)i->reader);
-    return value || PyErr_Occurred() ? value : PyObject_CallNoArgs(i->fallback);
+    Reader *r = (Reader *)i->reader;
+    PyObject *value = take_in_turn(r);
+    return value || PyErr_Occurred() || (r->has_ended && r->is_free) ? value : PyObject_CallNoArgs(i->fallback);
 }
 
 static PyMemberDef reader_members[] = {
@@ -407,6 +422,7 @@ static PyMemberDef reader_members[] = {
     {"left_ns", T_LONGLONG, offsetof(Reader, left_ns), 0, NULL},
     {"is_free", T_BOOL, offsetof(Reader, is_free), 0, NULL},
     {"is_hidden", T_BOOL, offsetof(Reader, is_hidden), READONLY, NULL},
+    {"has_ended", T_BOOL, offsetof(Reader, has_ended), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 

@@ -164,6 +164,7 @@ typedef struct {
 } call_stream;
 
 enum { MOST_BUFFERS = 4 };
+enum { ENQUEUED_MOST = 64 << 10 }; /* bytes of ordinary memory that the driver reads at once; for more it waits for the stream */
 
 typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `shared_from` */
     PyObject *kept; /* what the addresses are of; NULL: there is none */
@@ -177,9 +178,10 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
     void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
     void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
     void (*fill_end)(void *);                                                               /* xf_fill_end() */
-    long long helpers, each_way, most_threads, spin_ns; /* their last arguments */
-    Py_ssize_t shared_from; /* bytes from which on threads fill a buffer together */
+    long long helpers, most_threads, spin_ns; /* their last arguments */
+    Py_ssize_t shared_from, past_most; /* bytes from which on threads fill a buffer together; up to which past the caches */
     int next; /* buffer */
+    long long passed; /* arrays */
     int is_in_use;     /* the last array has passed */
     int is_behind;     /* the device once was, by more than the patience: the host has time for what lets copies run beside its work */
     long long patience_ns;

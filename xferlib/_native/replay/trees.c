@@ -208,7 +208,6 @@ PyObject *xf_cut_form(PyObject *module, PyObject *const *given, Py_ssize_t count
 enum {
     PACKED_MOST = 1 << 20,
     LOOPED_FROM = 384 << 10,
-    ENQUEUED_MOST = 64 << 10,
     SMALL_NBYTES = 64 << 10,
     MEDIUM_NBYTES = 2 << 20
 };

@@ -44,6 +44,7 @@ static void forget_threads(void) {
     pool.first = pool.all = NULL;
     pool.tickets = pool.watching = pool.threads = pool.idle = pool.roused = pool.working[0] = pool.working[1] = 0;
     at_work[0] = at_work[1] = 0;
+    forget_fills();
 }
 
 /* More tickets, or fewer, with the pool's lock held. */
@@ -51,9 +52,9 @@ static void tickets(int64_t more) {
     __atomic_add_fetch(&pool.tickets, more, __ATOMIC_RELAXED);
 }
 
-static void pause_a_little(void) {
+void pause_briefly(void) {
 #ifdef __SSE2__
-    for (int each = 0; each < 32; each++) _mm_pause();
+    for (int each = 0; each < 4; each++) _mm_pause();
 #else
     sched_yield();
 #endif
@@ -136,13 +137,16 @@ int help_another(Staging *staging) {
     return is_left;
 }
 
-/* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. */
+/* Spin for tickets, with the pool's lock held, rather than sleep: waking a thread takes longer than copying a MiB. Fills that begin
+   meanwhile are helped with, and spun for anew. */
 static void watch(int64_t spin_ns) {
     int64_t until = now_ns() + spin_ns;
     __atomic_add_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&pool.lock);
-    do pause_a_little();
-    while (__atomic_load_n(&pool.tickets, __ATOMIC_RELAXED) == 0 && now_ns() < until);
+    do {
+        pause_briefly();
+        if (help_fills()) until = now_ns() + spin_ns;
+    } while (__atomic_load_n(&pool.tickets, __ATOMIC_RELAXED) == 0 && now_ns() < until);
     pthread_mutex_lock(&pool.lock);
     __atomic_sub_fetch(&pool.watching, 1, __ATOMIC_RELAXED);
 }
@@ -153,6 +157,11 @@ static void wake(void) {
     for (int64_t each = 0; each < asleep; each++) pthread_cond_signal(&pool.wanted);
 }
 
+/* Other threads want the cores. */
+void note_crowded(void) {
+    __atomic_store_n(&crowded_ns, now_ns() + CROWDED_NS, __ATOMIC_RELAXED);
+}
+
 static void *live(void *number) {
     int64_t spin_ns = 0; /* how long to spin after the last transfer */
     int64_t lost = times_lost();
@@ -160,6 +169,12 @@ static void *live(void *number) {
     for (;;) {
         Staging *staging;
         while ((staging = next_wanted()) == NULL) {
+            if (has_fills()) {
+                pthread_mutex_unlock(&pool.lock);
+                help_fills();
+                pthread_mutex_lock(&pool.lock);
+                continue;
+            }
             if (spin_ns && pool.tickets == 0) watch(spin_ns);
             else pthread_cond_wait(&pool.wanted, &pool.lock);
             spin_ns = 0;
@@ -182,7 +197,7 @@ static void *live(void *number) {
         int64_t added = __atomic_load_n(&staging->added, __ATOMIC_RELAXED);
         int is_over = help_out(staging, (int64_t)(intptr_t)number);
         int64_t lost_now = times_lost();
-        if (lost_now != lost) __atomic_store_n(&crowded_ns, now_ns() + CROWDED_NS, __ATOMIC_RELAXED), spin_ns = 0;
+        if (lost_now != lost) note_crowded(), spin_ns = 0;
         lost = lost_now;
         pthread_mutex_lock(&pool.lock);
         pool.idle++;
@@ -248,7 +263,7 @@ void unlist_transfer(Staging *staging) {
     withdraw(staging);
     for (int64_t until = now_ns() + staging->setup.spin_ns; staging->helping && now_ns() < until;) {
         pthread_mutex_unlock(&pool.lock);
-        pause_a_little();
+        pause_briefly();
         pthread_mutex_lock(&pool.lock);
     }
     while (staging->helping) pthread_cond_wait(&pool.left, &pool.lock);
@@ -279,15 +294,22 @@ int64_t free_cores(void) {
     return __atomic_load_n(&kept, __ATOMIC_RELAXED);
 }
 
-/* Wake up to `count` of the helpers that there are, for a transfer that begins in some microseconds: they spin for it, and it is cut as
-   one of a loop. */
-EXPORT void xf_rouse(int64_t count, int64_t spin_ns) {
-    if (spin_ns <= 0 || __atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count || xf_is_crowded()) return;
-    int64_t cores = free_cores();
+/* Have `count` helpers spin: those that sleep are woken, and up to `most_threads` started in all. Whether any was to be woken. */
+int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
+    if (spin_ns <= 0 || __atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count || xf_is_crowded()) return 0;
+    count = least(count, free_cores());
     pthread_mutex_lock(&pool.lock);
-    pool.roused = most(least(least(count, cores), pool.idle) - pool.watching, 0);
+    if (!pool.is_prepared) pool.is_prepared = at_fork_in_child(forget_threads);
+    while (pool.idle < count && pool.threads < most_threads && start());
+    pool.roused = most(least(count, pool.idle) - pool.watching, 0);
     pool.rouse_ns = spin_ns;
     wake();
     pthread_mutex_unlock(&pool.lock);
-    begin_loop();
+    return 1;
+}
+
+/* Wake up to `count` of the helpers that there are, for a transfer that begins in some microseconds: they spin for it, and it is cut as
+   one of a loop. */
+EXPORT void xf_rouse(int64_t count, int64_t spin_ns) {
+    if (rouse(count, 0, spin_ns)) begin_loop();
 }

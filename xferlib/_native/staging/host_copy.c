@@ -1,4 +1,4 @@
-/* Copies that send nothing: between two host arrays, and into pinned memory that one thread sends by itself.
+/* Copies between two host arrays, which send nothing.
 
    Each is a transfer of one block, whose chunk is memory that nothing else uses, so that the same threads share it. */
 
@@ -74,82 +74,4 @@ EXPORT void xf_host_copy(
     Staging *staging = open_alone(&setup, &chunk, &region, layout == NULL ? least(piece, LATE_PIECE) : 0);
     if (staging != NULL) end_alone(staging);
     else move_part(is_upward, nbytes >= HOST_PAST_FROM, layout, host, plain, 0, nbytes);
-}
-
-#define FILL_PIECE (128 << 10)
-#define FEW 2 /* threads that are woken elsewhere */
-#define ASLEEP_LEAST (1 << 20) /* bytes of a fill that its thread waits for, and for which it wakes some */
-
-typedef struct {
-    Chunk chunk;
-    Staging *staging;
-} Filling;
-
-static int64_t last_fill_ns; /* when the last fill ended; atomic */
-
-/* Whether the fill that begins now comes soon after the one before. The obvious way counts from where that one began: 8 MiB by one
-   thread alone take as long as the pause that ends a loop, and so each would be the first. */
-static int is_in_loop(void) {
-    return now_ns() - __atomic_load_n(&last_fill_ns, __ATOMIC_RELAXED) < LOOP_NS;
-}
-
-static void note_fill(void) {
-    __atomic_store_n(&last_fill_ns, now_ns(), __ATOMIC_RELAXED);
-}
-
-/* Let up to `helpers` threads, of `most_threads`, fill pinned memory past the processor's caches; NULL, and nothing done,
-   where one is as good. The memory is filled, and may be given up, when xf_fill_end() returns. Helpers that sleep are few, and come for
-   `least_asleep` bytes. */
-static Filling *begin_filling(
-    char *pinned, const char *host, int64_t nbytes, int64_t least_asleep, int64_t helpers, int64_t each_way,
-    int64_t most_threads, int64_t spin_ns) {
-    int is_loop = is_in_loop();
-    int is_shared = helpers > 0 && nbytes > FILL_PIECE && (is_loop || nbytes >= least_asleep);
-    Filling *filling = is_shared ? calloc(1, sizeof *filling) : NULL;
-    if (filling == NULL) return NULL;
-    Setup setup = {
-        .is_upward = 1, .copy = sends_nothing, .record = records_nothing, .most_chunks = 1, .shared_chunks = 1,
-        .first_block = nbytes, .largest_block = nbytes, .block_parts = 1, .least_piece = FILL_PIECE, .most_piece = FILL_PIECE,
-        .helper_nbytes = FILL_PIECE, .each_way = 1, .both_ways = most_threads, /* none is called for the region; below are */
-    };
-    Region region = {.host = (char *)(uintptr_t)host, .nbytes = nbytes, .unit = 1};
-    filling->chunk.memory = pinned;
-    Staging *staging = filling->staging = open_alone(&setup, &filling->chunk, &region, 0);
-    if (staging == NULL) {
-        free(filling);
-        return NULL;
-    }
-    staging->spin_ns = is_loop ? spin_ns : 0;
-    staging->setup.spin_ns = staging->spin_ns;
-    staging->setup.each_way = each_way + 1;
-    int64_t others = (nbytes + FILL_PIECE - 1) / FILL_PIECE - 1;
-    call_helpers(staging, least(is_loop ? helpers : least(helpers, FEW), others));
-    return filling;
-}
-
-EXPORT Filling *xf_fill_begin(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    return begin_filling(pinned, host, nbytes, 0, helpers, each_way, most_threads, spin_ns);
-}
-
-/* On return the memory is filled, and may be given up. */
-EXPORT void xf_fill_end(Filling *filling) {
-    end_alone(filling->staging);
-    free(filling);
-    note_fill();
-}
-
-/* Fill pinned memory past the processor's caches, with up to `helpers` threads of `most_threads`: in a loop, or where it is large. */
-EXPORT void xf_fill(
-    char *pinned, const char *host, int64_t nbytes, int64_t helpers, int64_t each_way, int64_t most_threads,
-    int64_t spin_ns) {
-    Filling *filling =
-        begin_filling(pinned, host, nbytes, ASLEEP_LEAST, helpers, each_way, most_threads, spin_ns);
-    if (filling != NULL) {
-        xf_fill_end(filling);
-        return;
-    }
-    chunk_fill(1, pinned, host, (size_t)nbytes);
-    note_fill();
 }

@@ -138,6 +138,15 @@ int help_another(Staging *staging);
 void list_transfer(Staging *staging);
 void unlist_transfer(Staging *staging);
 void count_work(int way, int more);
+int rouse(int64_t count, int64_t most_threads, int64_t spin_ns);
+void note_crowded(void);
+void pause_briefly(void);
+
+/* --- of fill.c */
+
+int has_fills(void);
+int help_fills(void);
+void forget_fills(void);
 
 /* --- of host_copy.c */
 

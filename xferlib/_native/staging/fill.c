@@ -1,0 +1,117 @@
+/* Plain bytes copied into pinned memory by several threads, for a loop that sends one array after the other.
+
+   The obvious way is a staged transfer of one block. Its threads take pieces under a lock, leave under another one, and all that
+   spin see the same transfer at once: the first has the lock, the others sleep for it, and to wake one takes as long as to copy a
+   piece. So a fill has no lock. Its pieces are counted by one atomic word, from which a thread takes the next one and learns how
+   many there are; another counter says how many are done. Threads that spin in helpers.c look at the words, and the calling thread
+   copies as many pieces as they leave to it.
+
+   A thread that has taken a piece may read what describes it: the fill does not end before. The place is used again for another
+   fill, and one who comes late takes a piece of that. */
+
+#include "state.h"
+
+#define FILL_PIECE (64 << 10) /* bytes that a thread copies at a time */
+#define LATE_NS 200000        /* a thread that takes more time for a piece has lost its core */
+
+enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
+enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
+
+typedef struct {
+    uint64_t word __attribute__((aligned(64))); /* atomic */
+    int64_t done __attribute__((aligned(64)));  /* pieces; atomic */
+    char *to __attribute__((aligned(64)));
+    const char *from;
+    int64_t nbytes, pieces;
+    int is_streamed; /* past the processor's caches */
+    int is_used;     /* atomic */
+} Fill;
+
+static Fill fills[PLACES];
+
+static int64_t next_of(uint64_t word) {
+    return (int64_t)(word & ((1u << BITS) - 1));
+}
+
+static int64_t pieces_of(uint64_t word) {
+    return (int64_t)(word >> BITS);
+}
+
+static int is_open(const Fill *fill) {
+    uint64_t word = __atomic_load_n(&fill->word, __ATOMIC_RELAXED);
+    return next_of(word) < pieces_of(word);
+}
+
+/* Copy pieces of a fill until none is left to take; how many. */
+static int take_pieces(Fill *fill) {
+    int taken = 0;
+    while (is_open(fill)) {
+        uint64_t word = __atomic_fetch_add(&fill->word, 1, __ATOMIC_ACQUIRE);
+        if (next_of(word) >= pieces_of(word)) break;
+        int64_t start = next_of(word) * FILL_PIECE, nbytes = least(FILL_PIECE, fill->nbytes - start);
+        chunk_fill(fill->is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
+        __atomic_add_fetch(&fill->done, 1, __ATOMIC_RELEASE);
+        taken++;
+    }
+    return taken;
+}
+
+int has_fills(void) {
+    for (int each = 0; each < PLACES; each++)
+        if (is_open(&fills[each])) return 1;
+    return 0;
+}
+
+int help_fills(void) {
+    int taken = 0;
+    for (int each = 0; each < PLACES; each++) taken += take_pieces(&fills[each]);
+    return taken;
+}
+
+/* In a forked child, which has none of the threads. */
+void forget_fills(void) {
+    for (int each = 0; each < PLACES; each++) {
+        __atomic_store_n(&fills[each].word, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&fills[each].is_used, 0, __ATOMIC_RELAXED);
+    }
+}
+
+/* Let up to `helpers` threads, of `most_threads`, fill pinned memory; NULL, and nothing done, where one is as good. The memory is
+   filled, and may be given up, when xf_fill_end() returns. */
+EXPORT Fill *xf_fill_begin(
+    char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
+    int64_t spin_ns) {
+    int64_t pieces = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
+    if (helpers <= 0 || pieces <= 1) return NULL;
+    for (int each = 0; each < PLACES; each++) {
+        Fill *fill = &fills[each];
+        if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
+        fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces,
+        fill->is_streamed = is_streamed != 0;
+        __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
+        rouse(least(helpers, pieces - 1), most_threads, spin_ns);
+        return fill;
+    }
+    return NULL;
+}
+
+/* On return the memory is filled, and may be given up. */
+EXPORT void xf_fill_end(Fill *fill) {
+    take_pieces(fill);
+    if (__atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces) {
+        int64_t late_ns = now_ns() + LATE_NS;
+        while (pause_briefly(), __atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces)
+            if (now_ns() > late_ns) sched_yield(), note_crowded();
+    }
+    __atomic_store_n(&fill->is_used, 0, __ATOMIC_RELEASE);
+}
+
+/* Fill pinned memory, past the processor's caches or not, with up to `helpers` threads of `most_threads`. */
+EXPORT void xf_fill(
+    char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
+    int64_t spin_ns) {
+    Fill *fill = xf_fill_begin(pinned, host, nbytes, is_streamed, helpers, most_threads, spin_ns);
+    if (fill != NULL) xf_fill_end(fill);
+    else chunk_fill(is_streamed != 0, pinned, host, (size_t)nbytes);
+}
