@@ -183,11 +183,15 @@ def test_a_failed_installation_tells_what_pip_said(
 
 def test_the_packages_of_an_extra_are_installed_without_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     script = load("install_packages")
-    given: list[tuple[str, ...]] = []
-    monkeypatch.setattr(script, "install", lambda *arguments: (given.append(arguments), (0, ""))[1])
+    packages: list[str] = []
+
+    def install(*arguments: str) -> tuple[int, str]:
+        packages.extend(arguments)
+        return 0, ""
+
+    monkeypatch.setattr(script, "install", install)
     monkeypatch.setattr(sys, "argv", ["install_packages.py", "--packages-of", "native"])
     assert script.main() == 0
-    (packages,) = given
     assert {"numpy", "ziglang"} <= {each.partition(">")[0] for each in packages}
     assert not [each for each in packages if each.startswith(("xferlib", "-", "."))]
 
