@@ -101,12 +101,12 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 
 $(VENV)/.native: $(VENV)/.made pyproject.toml
 	@echo "installing the compiler for other systems into $(VENV)"
-	$(BIN)/python tools/install_packages.py --editable '.[native]'
+	$(BIN)/python tools/install_packages.py --packages-of native
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
 	@echo "installing the packages of lint and types into $(VENV): some minutes"
-	$(BIN)/python tools/install_packages.py --editable '.[lint]'
+	$(BIN)/python tools/install_packages.py --packages-of lint
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ from xferlib.testing import configured, fresh_registry, load_backend
 
 # How fast examples are drawn says how busy the machine is, and nothing about the library.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The same examples in each run find nothing new in the next: half as many hold what is known.
-settings.register_profile("repeatable", settings.get_profile("any-machine"), derandomize=True, max_examples=50)
+# The same examples in each run find nothing new in the next: a third as many hold what is known.
+settings.register_profile("repeatable", settings.get_profile("any-machine"), derandomize=True, max_examples=33)
 settings.load_profile("any-machine")
 
 
@@ -53,13 +54,29 @@ TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py")
 """Tests of the simulator's clock and memory, in which the threads of earlier tests may still take part."""
 
 
+FEWEST = 5
+"""Examples that a test draws under any profile, if it names as many."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(TIMED))  # first of all
+    _scale_examples(items)
     quick = frozenset(QUICK)
     for item in items:
         is_listed = quick.intersection(itertools.accumulate(item.nodeid.split("::"), "{}::{}".format))
         if is_listed and not item.nodeid.startswith(TOO_SLOW):
             item.add_marker(pytest.mark.quick)
+
+
+def _scale_examples(items: list[pytest.Item]) -> None:
+    """Give tests that name their own number of examples the share of it that the profile has of Hypothesis's 100."""
+    share = settings.default.max_examples / 100
+    functions = {getattr(found, "__func__", found) for item in items if (found := getattr(item, "obj", None))}
+    for function in functions if share < 1 else ():
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        if own is not None and own.max_examples != settings.default.max_examples:
+            count = max(math.ceil(own.max_examples * share), min(own.max_examples, FEWEST))
+            function._hypothesis_internal_use_settings = settings(own, max_examples=count)
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ import functools
 import gc
 import inspect
 import itertools
+import os
 import signal
 import sys
 import weakref
@@ -17,6 +18,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import xferlib as xl
+from tests.sizes import IS_LONG
 from xferlib.backends.base import deferred
 from xferlib.testing import get_in_use_nbytes, lent_chunks, pending_count, settle_all
 
@@ -35,8 +37,8 @@ OURS = tuple(
         "kernels",
     )
 )
-STRIKES = 8
-"""Of each program, spread over its length."""
+STRIKES = 12 if IS_LONG else 3
+"""Of each program, spread over its length; the first of them at another part of it in each test."""
 
 
 @contextmanager
@@ -130,7 +132,8 @@ def struck_everywhere(
     count, before = Strike(sys.maxsize), held()
     assert not program(count.run)
     times = 0
-    for at in range(0, count.passed, max(1, count.passed // strikes)):
+    step = max(1, count.passed // strikes)
+    for at in range(sum(os.environ.get("PYTEST_CURRENT_TEST", "").encode()) % step, count.passed, step):
         strike = Strike(at)
         interrupts: list[str] = []
 

@@ -111,15 +111,20 @@ EXAMPLES = dict(
 )
 
 
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.mark.parametrize("where", DEVICES)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_examples_of_the_reference_run(
-    name: str, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, where: str, own_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = backend_with(where)
     monkeypatch.chdir(tmp_path)
     printed = StringIO()
-    own_cache = configured({"XFERLIB_CACHE_DIR": str(tmp_path)})  # `calibrate` writes there
+    own_cache = configured({"XFERLIB_CACHE_DIR": own_folder})  # `calibrate` writes there
     with own_cache, xl.use_backend(backend), xl.Device(where), redirect_stdout(printed):
         exec(compile(EXAMPLES[name], name, "exec"), {"np": np, "xl": xl})
     if expected := re.findall(r"# -> (.*)", EXAMPLES[name]):

@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xferlib import _native
-from xferlib import _native as driver_calls
 from xferlib._native import build
 from xferlib.testing import assert_same_bits, fresh_registry
 from xferlib.testing.strategies import bits_of
@@ -30,9 +29,7 @@ pytestmark = pytest.mark.usefixtures("compiled_parts")
 
 WORD, LARGEST = ctypes.c_uint64, (1 << 64) - 1
 CONTEXT = 0xC0
-compiled = pytest.mark.skipif(
-    driver_calls._load_calls()[0] is None, reason=f"calls in C: {driver_calls.why_calls_absent()}"
-)
+compiled = pytest.mark.skipif(_native._load_calls()[0] is None, reason=f"calls in C: {_native.why_calls_absent()}")
 
 
 @pytest.fixture(params=[pytest.param("compiled", marks=compiled), "ctypes"])
@@ -50,13 +47,13 @@ def test_arguments_and_result_arrive_whole(way: str) -> None:
         seen: list[tuple[int, ...]] = []
         noted = ctypes.CFUNCTYPE(ctypes.c_int, *[WORD] * count)(lambda *given, seen=seen: seen.append(given) or -7)
         words = (LARGEST, 0, 1 << 63, 12345)[:count]
-        assert driver_calls.bind(address_of(noted), count, keeps_lock=keeps_lock)(*words) == -7
+        assert _native.bind(address_of(noted), count, keeps_lock=keeps_lock)(*words) == -7
         assert seen == [words]
 
 
 def test_wrong_arguments_are_refused_and_nothing_is_called(way: str) -> None:
     never = ctypes.CFUNCTYPE(ctypes.c_int, WORD, WORD)(lambda *_: pytest.fail("called"))
-    call = driver_calls.bind(address_of(never), 2, keeps_lock=True)
+    call = _native.bind(address_of(never), 2, keeps_lock=True)
     for wrong in ((), (1,), (1, 2, 3)):
         if way == "compiled" or len(wrong) < 2:  # ctypes takes more than a C function declares
             with pytest.raises(TypeError):
@@ -67,9 +64,9 @@ def test_wrong_arguments_are_refused_and_nothing_is_called(way: str) -> None:
                 call(given, 1)
         for address, count in ((0, 1), (1, 5), (1, -1)):
             with pytest.raises(ValueError, match="needs an address and 0 to 4"):
-                driver_calls.bind(address, count, keeps_lock=True)
+                _native.bind(address, count, keeps_lock=True)
         with pytest.raises(ValueError, match="needs an address"):
-            driver_calls.bind_question(0)
+            _native.bind_question(0)
 
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, LARGEST - 1), (1, 0)])
@@ -79,7 +76,7 @@ def test_a_question_has_its_answer(way: str, fails: int, expected: int) -> None:
         answer[0] = LARGEST - 1
         return fails
 
-    ask = driver_calls.bind_question(address_of(asked))
+    ask = _native.bind_question(address_of(asked))
     assert [ask(), ask()] == [expected, expected]
 
 
@@ -92,7 +89,7 @@ def test_a_function_that_waits_lets_other_threads_run(way: str) -> None:
         return int(go.wait(60))
 
     results: list[int] = []
-    call = driver_calls.bind(address_of(waits), 0, keeps_lock=False)
+    call = _native.bind(address_of(waits), 0, keeps_lock=False)
     thread = threading.Thread(target=lambda: results.append(call()))
     thread.start()
     assert entered.wait(60)
@@ -113,7 +110,7 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
     posix_only = {name: library for name, library in build.LIBRARIES.items() if name in build.POSIX_ONLY}
     assert {
         _name(_native.SOURCE): _name(_native.LIBRARY),
-        _name(driver_calls.CALLS_SOURCE): _name(driver_calls.CALLS_LIBRARY),
+        _name(_native.CALLS_SOURCE): _name(_native.CALLS_LIBRARY),
         **posix_only,
     } == build.LIBRARIES
     if not build._compiler():
@@ -122,26 +119,26 @@ def test_the_module_is_compiled_where_there_is_a_compiler() -> None:
     assert not _native.why_absent()
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
         pytest.skip("no CPython headers")
-    assert not driver_calls.why_calls_absent()
+    assert not _native.why_calls_absent()
 
 
 @compiled
 def test_a_module_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "checksum", lambda: 12345)
+    monkeypatch.setattr(_native, "checksum", lambda: 12345)
     with pytest.raises(ImportError, match=r"another calls\.c; run python -m xferlib\._native\.build"):
-        driver_calls.load_calls(driver_calls.MODULE)
+        _native.load_calls(_native.MODULE)
 
 
 def test_without_the_headers_of_python_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", lambda: ["cc"])
-    assert "python3-dev" in build.build(Path(driver_calls.CALLS_SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
+    assert "python3-dev" in build.build(Path(_native.CALLS_SOURCE), tmp_path / "_calls.abi3.so", 1, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_without_the_module_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_calls, "CALLS_LIBRARY", str(tmp_path / "absent"))
-    monkeypatch.setattr(driver_calls, "_load_calls", driver_calls._load_calls.__wrapped__)
-    assert "python -m xferlib._native.build" in driver_calls.why_calls_absent()
+    monkeypatch.setattr(_native, "CALLS_LIBRARY", str(tmp_path / "absent"))
+    monkeypatch.setattr(_native, "_load_calls", _native._load_calls.__wrapped__)
+    assert "python -m xferlib._native.build" in _native.why_calls_absent()
 
 
 @compiled
@@ -149,7 +146,7 @@ def test_arrays_are_located_where_they_lie() -> None:
     arrays = [bits_of(12, np.int16, seed=n) for n in range(5)]
     arrays[2].flags.writeable = False
     parts = (_native.Part * 5)()
-    locate = driver_calls.find_calls().locate
+    locate = _native.find_calls().locate
     places = [100 + 64 * n for n in range(5)]
     assert locate(arrays, places, ctypes.addressof(parts)) == 0
     assert [(part.host, part.place, part.nbytes) for part in parts] == [
@@ -169,7 +166,7 @@ def test_arrays_are_located_where_they_lie() -> None:
 
 @compiled
 def test_a_strided_array_has_no_single_address() -> None:
-    find = driver_calls.find_calls().address
+    find = _native.find_calls().address
     assert find(np.arange(6).reshape(2, 3).T) == find(np.arange(6)[::2]) == 0
     with pytest.raises(TypeError):
         find(3)
@@ -207,7 +204,7 @@ class Streams:
         return 0
 
     def bound(self) -> Callable[..., int]:
-        made = driver_calls.bind_copy_behind(*map(address_of, self.functions))
+        made = _native.bind_copy_behind(*map(address_of, self.functions))
         assert made is not None
         return made
 
@@ -254,19 +251,19 @@ def test_a_copy_between_streams_asks_for_nothing_where_an_argument_is_wrong() ->
             enqueue(TARGET, SOURCE, 4096, OWNER, FREE, CARRIER, wrong, 0, 0, False)
     assert not streams.asked
     with pytest.raises(ValueError, match="needs an address"):
-        driver_calls.bind_copy_behind(address_of(streams.functions[0]), 0, 1, 1, 1)
+        _native.bind_copy_behind(address_of(streams.functions[0]), 0, 1, 1, 1)
 
 
 def test_without_the_module_no_function_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "is_wanted", lambda: False)
-    assert driver_calls.bind_copy_behind(1, 1, 1, 1, 1) is None
-    assert driver_calls.bind_copy_each(1) is None
-    assert driver_calls.find_calls() is None
+    assert _native.bind_copy_behind(1, 1, 1, 1, 1) is None
+    assert _native.bind_copy_each(1) is None
+    assert _native.find_calls() is None
 
 
 @compiled
 def test_small_arrays_of_a_list_are_copied() -> None:
-    copied = driver_calls.find_calls().copy_small
+    copied = _native.find_calls().copy_small
 
     class Other(np.ndarray[Any, Any]):
         pass
@@ -287,7 +284,7 @@ def test_small_arrays_of_a_list_are_copied() -> None:
 @compiled
 @pytest.mark.parametrize("count", [0, 1, 2, 9, 5000])
 def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
-    is_distinct = driver_calls.find_calls().is_distinct
+    is_distinct = _native.find_calls().is_distinct
     objects = [object() for _ in range(count)]
     assert is_distinct(objects)
     for number in {0, count // 2, count - 1} if count else ():
@@ -298,7 +295,7 @@ def test_an_object_that_is_twice_in_a_list_is_found(count: int) -> None:
 
 @compiled
 def test_plain_containers_are_taken_apart_and_built_anew() -> None:
-    flat, rebuilt = driver_calls.find_calls().flatten, driver_calls.find_calls().rebuild
+    flat, rebuilt = _native.find_calls().flatten, _native.find_calls().rebuild
     one, two, odd = np.ones(3), np.zeros(2), object()
     tree = {"a": [one, (two, 1.5, None)], 7: {}, "b": (), "c": {"d": one}}
     leaves = flat(tree, {np.ndarray: object()}, {float, type(None)})
@@ -322,7 +319,7 @@ def test_plain_containers_are_taken_apart_and_built_anew() -> None:
 
 @compiled
 def test_a_tree_that_was_changed_meanwhile_or_is_nested_without_end_is_found_out() -> None:
-    flat, rebuilt = driver_calls.find_calls().flatten, driver_calls.find_calls().rebuild
+    flat, rebuilt = _native.find_calls().flatten, _native.find_calls().rebuild
     tree: list[Any] = [1.0, [2.0, 3.0]]
     leaves = flat(tree, {}, {float})
     assert leaves == [1.0, 2.0, 3.0]
@@ -354,7 +351,7 @@ def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
         return 7 if arguments[0] == 30 else 0
 
     called = COPY(copy)
-    copies = driver_calls.bind_copy_each(ctypes.cast(called, ctypes.c_void_p).value or 0)
+    copies = _native.bind_copy_each(ctypes.cast(called, ctypes.c_void_p).value or 0)
     assert copies is not None
     assert copies([10, 20], [1, 2], [100, 200], 5) == 0
     assert made == [(10, 1, 100, 5), (20, 2, 200, 5)]
@@ -367,13 +364,13 @@ def test_many_copies_are_one_call_and_end_with_the_first_that_fails() -> None:
     with pytest.raises(OverflowError):
         copies([-1], [1], [1], 0)
     with pytest.raises(ValueError, match="address"):
-        driver_calls.bind_copy_each(0)
+        _native.bind_copy_each(0)
 
 
 # --- launches
 
-Field = driver_calls.LaunchField
-NOT_FIT = driver_calls.NOT_FIT
+Field = _native.LaunchField
+NOT_FIT = _native.NOT_FIT
 CONFIG, STREAM_AT = bytes(range(56)), 32
 RANGES = {code: (-(1 << bits - 1), (1 << bits - 1) - 1) for code, bits in zip("bhiq", (8, 16, 32, 64), strict=True)}
 RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 64), strict=True)}
@@ -409,8 +406,8 @@ class Launcher:
 
 def bound(driver: Launcher, fields: tuple[Field, ...], **options: Any) -> Any:
     matches = options.get("matches", lambda *arrays: True)
-    address = options.get("address", driver_calls.ArrayAddress(("data", "ptr")))
-    run = driver_calls.bind_launch(driver.address, 77, CONFIG, STREAM_AT, matches, address, options.get("note"), fields)
+    address = options.get("address", _native.ArrayAddress(("data", "ptr")))
+    run = _native.bind_launch(driver.address, 77, CONFIG, STREAM_AT, matches, address, options.get("note"), fields)
     assert run is not None
     return run
 
@@ -476,7 +473,7 @@ def test_an_address_may_be_a_method_none_or_what_int_takes() -> None:
     run = bound(
         driver,
         (Field(Owned, "A", 0, 7),),
-        address=driver_calls.ArrayAddress(("data_ptr",), is_method=True),
+        address=_native.ArrayAddress(("data_ptr",), is_method=True),
     )
     allocation = type("Allocation", (), {"__int__": lambda self: 64})()
     assert [run((Owned(each),), 0) for each in (8, None, allocation, np.uint64(16), 12)] == [
@@ -599,23 +596,20 @@ def test_threads_do_not_mix_their_arguments() -> None:
 def test_too_many_arguments_are_left_to_python() -> None:
     driver = Launcher([])
     assert (
-        driver_calls.bind_launch(
+        _native.bind_launch(
             driver.address,
             0,
             CONFIG,
             STREAM_AT,
             bool,
-            driver_calls.ArrayAddress(()),
+            _native.ArrayAddress(()),
             None,
             (Field(int, "q", 0),) * 65,
         )
         is None
     )
     far = (Field(int, "q", 1 << 20),)
-    assert (
-        driver_calls.bind_launch(driver.address, 0, CONFIG, STREAM_AT, bool, driver_calls.ArrayAddress(()), None, far)
-        is None
-    )
+    assert _native.bind_launch(driver.address, 0, CONFIG, STREAM_AT, bool, _native.ArrayAddress(()), None, far) is None
     with pytest.raises(ValueError, match="kind x"):
         bound(driver, (Field(int, "x", 0),))
 
@@ -642,9 +636,9 @@ def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], output
     """A call whose kernel takes its arguments, its outputs and eight bytes of its own."""
     offsets = tuple(range(0, 8 * (len(fields) + outputs + 1), 8))
     block = b"x" * (offsets[-1] + 8)
-    run = driver_calls.bind_new_launch(
+    run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, offsets),), options.get("matches", lambda *arrays: True),
-        driver_calls.ArrayAddress(("data", "ptr")), fields, block,
+        _native.ArrayAddress(("data", "ptr")), fields, block,
         tuple((options.get("make", owner.make), at, at) for at in offsets[len(fields) : -1]), 0, owner,
         lambda device: owner.handle, "device", options.get("is_current")
     )  # fmt: skip
@@ -721,9 +715,9 @@ def test_what_a_whole_call_holds_dies_with_it() -> None:
 def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     owner, others = Owner(), CONFIG[::-1]
     driver = Launcher([8, 8], *(2 * (number == refused) for number in range(2)))
-    run = driver_calls.bind_new_launch(
+    run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), lambda *arrays: True,
-        driver_calls.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
+        _native.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
         ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, lambda device: 0, "device", None
     )  # fmt: skip
     assert run is not None
@@ -736,8 +730,8 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
 
 @compiled
 def test_parameters_beyond_the_block_are_refused() -> None:
-    owner, address = Owner(), driver_calls.ArrayAddress(("data", "ptr"))
-    bind = lambda offsets: driver_calls.bind_new_launch(
+    owner, address = Owner(), _native.ArrayAddress(("data", "ptr"))
+    bind = lambda offsets: _native.bind_new_launch(
         1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, int, "device", None
     )
     assert bind((0,) * 65) is None
@@ -757,7 +751,7 @@ def test_arrays_are_alike_if_their_types_and_attributes_are(first: list[Any], se
     def made(rows: list[Any]) -> list[Any]:
         return [(np.zeros if is_array else np.ma.zeros)(extent, dtype) for dtype, extent, is_array in rows]
 
-    alike = driver_calls.bind_alike(("dtype", "shape"), made(first))
+    alike = _native.bind_alike(("dtype", "shape"), made(first))
     assert alike is not None
     assert alike(*made(second)) == (first == second)
     assert alike(*made(first))
@@ -775,7 +769,7 @@ def test_an_error_of_an_attribute_reaches_the_caller() -> None:
             return (3,)
 
     array = Leaving()
-    alike = driver_calls.bind_alike(("shape",), [array])
+    alike = _native.bind_alike(("shape",), [array])
     assert alike is not None
     assert alike(array)
     assert not alike(SimpleNamespace(shape=(3,))), "of another type, which is not asked"
@@ -785,9 +779,9 @@ def test_an_error_of_an_attribute_reaches_the_caller() -> None:
         alike(array)
 
 
-@pytest.mark.skipif(driver_calls.replay() is None, reason="replay.c is not compiled, or not wanted")
+@pytest.mark.skipif(_native.replay() is None, reason="replay.c is not compiled, or not wanted")
 def test_names_that_c_does_not_know_or_misses_are_refused_with_nothing_kept() -> None:
-    front = driver_calls.replay()
+    front = _native.replay()
     with pytest.raises(KeyError, match="epoch"):
         front.bind_replay({}, [], None, "module", ("up", "down"))
     with fresh_registry():  # behind which C forgets the devices that are added here
@@ -815,7 +809,7 @@ def test_what_follows_a_call_follows_it_whatever_fails(failing: str) -> None:
         return run
 
     steps = [step(name) for name in ("before", "function", "after")]
-    calls: Any = driver_calls.find_calls()
+    calls: Any = _native.find_calls()
     if failing:
         with pytest.raises(KeyboardInterrupt, match=failing.split(maxsplit=1)[0]):
             calls.call_between(*steps)

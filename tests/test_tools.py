@@ -181,6 +181,21 @@ def test_a_failed_installation_tells_what_pip_said(
     assert "xferlib-does-not-exist" in capsys.readouterr().err
 
 
+def test_the_packages_of_an_extra_are_installed_without_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = load("install_packages")
+    packages: list[str] = []
+
+    def install(*arguments: str) -> tuple[int, str]:
+        packages.extend(arguments)
+        return 0, ""
+
+    monkeypatch.setattr(script, "install", install)
+    monkeypatch.setattr(sys, "argv", ["install_packages.py", "--packages-of", "native"])
+    assert script.main() == 0
+    assert {"numpy", "ziglang"} <= {each.partition(">")[0] for each in packages}
+    assert not [each for each in packages if each.startswith(("xferlib", "-", "."))]
+
+
 @pytest.mark.parametrize("name", ["h200/transfer", "h200/kernels", "h200/sweep"])
 def test_pictures_of_benchmarks_have_no_background_and_are_read_on_light_and_dark(name: str, tmp_path: Path) -> None:
     image = pytest.importorskip("matplotlib.image")

@@ -1,7 +1,7 @@
 """Check the C files: no warning of a strict compiler, and no error of the sanitizers over random cases, over transfers
 and CUDA C of several threads.
 
-    python tools/check_native.py [--cases 3000] [--warnings] [--deep]
+    python tools/check_native.py [--cases 1000] [--warnings] [--deep]
     python tools/check_native.py --tests tests/kernels/test_reductions.py ...
 
 ``--warnings`` compiles only. ``--deep`` lets the analyzer follow each path through every call, also in strided.c.
@@ -174,7 +174,7 @@ def report(what: str, done: subprocess.CompletedProcess[str]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cases", type=int, default=3000)
+    parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--warnings", action="store_true", help="compile only")
     parser.add_argument("--deep", action="store_true", help="let the analyzer follow each path through every call")
     parser.add_argument("--tests", nargs=argparse.REMAINDER, help="of pytest: run these tests under a sanitizer")

@@ -159,9 +159,18 @@ class Finding(NamedTuple):
 # --- prose
 
 
-def _docstrings(source: str) -> Iterator[Passage]:
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement below a node, without a look at the expressions in it, which are most of a tree."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for each in getattr(node, field, ()):
+            if isinstance(each, ast.stmt):
+                yield each
+            yield from _statements(each)
+
+
+def _docstrings(statements: Iterable[ast.stmt]) -> Iterator[Passage]:
     """Docstrings, and strings that stand alone behind an attribute."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield Passage(node.lineno, node.value.value, True)
 
@@ -191,9 +200,9 @@ def _sources() -> list[Path]:
     return sorted((ROOT / "xferlib").rglob("*.py"))
 
 
-def _names(source: str) -> Iterator[Passage]:
+def _names(scopes: Iterable[ast.AST]) -> Iterator[Passage]:
     """Functions and classes that are not public; what a function defines inside itself has its own rules."""
-    for scope in ast.walk(ast.parse(source)):
+    for scope in scopes:
         if not isinstance(scope, ast.Module | ast.ClassDef):
             continue
         for node in scope.body:
@@ -203,8 +212,8 @@ def _names(source: str) -> Iterator[Passage]:
                     yield Passage(node.lineno, node.name, False, "function" if is_function else "class")
 
 
-def _messages(source: str) -> Iterator[Passage]:
-    for node in ast.walk(ast.parse(source)):
+def _messages(statements: Iterable[ast.stmt]) -> Iterator[Passage]:
+    for node in statements:
         if isinstance(node, ast.Raise) and node.exc is not None:
             for each in ast.walk(node.exc):
                 if isinstance(each, ast.Constant) and isinstance(each.value, str):
@@ -212,10 +221,12 @@ def _messages(source: str) -> Iterator[Passage]:
 
 
 def _of_python(source: str) -> Iterator[Passage]:
-    yield from _docstrings(source)
+    tree = ast.parse(source)
+    statements = list(_statements(tree))
+    yield from _docstrings(statements)
     yield from _comments(source)
-    yield from _names(source)
-    yield from _messages(source)
+    yield from _names([tree, *statements])
+    yield from _messages(statements)
 
 
 def _of_c(source: str) -> Iterator[Passage]:

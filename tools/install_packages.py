@@ -1,6 +1,7 @@
 """Install packages with pip, and tell what it is doing every five seconds; all that it said, if it fails.
 
 python tools/install_packages.py --editable '.[test]'
+python tools/install_packages.py --packages-of lint    # what the project and an extra need: nothing is compiled
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 EVERY_S = 5.0
@@ -63,8 +66,17 @@ def _lines(stream: IO[str], every_s: float) -> Iterator[str | None]:
         yield line
 
 
+def list_packages(extra: str) -> list[str]:
+    """The packages that the project needs, and those that an extra adds."""
+    file = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    return [*project["dependencies"], *project["optional-dependencies"][extra]]
+
+
 def main() -> int:
-    status, output = install(*sys.argv[1:])
+    option, *extras = sys.argv[1:]
+    arguments = list_packages(*extras) if option == "--packages-of" else sys.argv[1:]
+    status, output = install(*arguments)
     if status:
         print(output, file=sys.stderr)
     return status

@@ -1,7 +1,6 @@
 """Traced functions beside NumPy's and SciPy's: dtype and value of every operator and function, over pairs of dtypes."""
 
 import operator
-import os
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.bits import DTYPES, FLOATS, INTEGERS, outcome, random_bits, same_bits, specials
+from tests.sizes import IS_LONG
 from xferlib.errors import KernelError, KernelTypeError
 from xferlib.kernels import elementwise
 from xferlib.kernels.functions import TABLE, guarantee
@@ -16,7 +16,6 @@ from xferlib.kernels.python_frontend import NAMESPACE
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("kernels_apart")]
 
-IS_LONG = bool(os.environ.get("XFERLIB_TEST_LONG"))
 
 BINARY = {
     name: getattr(operator, name)

@@ -13,6 +13,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels import compiled, emulated, targets
+from tests.sizes import some
 from xferlib._transfer.on_device import plan_conversion
 from xferlib.errors import KernelTypeError, UnsupportedDTypeError
 from xferlib.kernels import elementwise, host_compiler, reduction, reductions
@@ -140,7 +141,7 @@ OF_TRANSFERS = [
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("given", "wanted"), OF_TRANSFERS)
+@pytest.mark.parametrize(("given", "wanted"), some(OF_TRANSFERS, 3))
 def test_the_kernel_of_a_transfer_converts_as_the_host_does(given: str, wanted: str) -> None:
     """The kernel that C launches for a transfer which comes again, run on the CPU."""
     x, dtype = patterns(given, np.random.default_rng(3)), promotion.check_dtype(wanted)

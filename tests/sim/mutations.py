@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import xferlib as xl
-from tests.sim import IS_LONG
 from tests.sim.programs import Array, Program
+from tests.sizes import IS_LONG
 from xferlib import sim
 
 SCHEDULES = [("lazy", 0), ("lifo", 0), *(("random", seed) for seed in range(1, 21 if IS_LONG else 5))]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim import IS_LONG, sized
 from tests.sim.advised import draw, followed, run, study, synchronous
+from tests.sizes import IS_LONG, sized
 from xferlib.sim import detector as reports
 from xferlib.sim.detector import Hazard
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.sim import IS_LONG, sized
 from tests.sim.random_programs import Step, draw, outcomes, races, sets_again, sets_elsewhere
+from tests.sizes import IS_LONG, sized
 from xferlib.sim.detector import Hazard, Race
 from xferlib.sim.model import History, Pool
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.sim import IS_LONG
 from tests.sim.random_programs import initialise
+from tests.sizes import IS_LONG
 from xferlib import sim
 from xferlib.errors import LayoutError
 from xferlib.sim import memory as blocks

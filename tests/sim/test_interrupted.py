@@ -20,14 +20,14 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.sim import IS_LONG
+from tests.sizes import IS_LONG
 from xferlib import sim
 from xferlib.errors import TransferError
 from xferlib.sim.launches import is_inside
 from xferlib.sim.machine import machine
 from xferlib.sim.model import Operation, Stager
 
-STRIKES = None if IS_LONG else 4
+STRIKES = None if IS_LONG else 2
 """Of each program and error; None for two at each line: the first time that it is reached, and a later time."""
 MENDED = (
     "Staging.postpone", "PostponedStaging.begin", "PostponedStaging._stage", "HostFunction.run",

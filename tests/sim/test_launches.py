@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xferlib as xl
-from tests.sim import IS_LONG
+from tests.sizes import IS_LONG
 from xferlib import sim
 from xferlib.kernels import plans
 from xferlib.sim import launches

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.sim import spread
+from tests.sizes import crossed, spread
 from xferlib import sim
 from xferlib.errors import DeviceLostError, DeviceMemoryError, PinnedMemoryError, TransferError
 from xferlib.sim import machine as current
@@ -127,6 +127,7 @@ def rewritten() -> Iterator[Any]:
         yield memory
 
 
+SCHEDULES = ["lazy", "lifo", "random", "eager"]
 SOURCES = [
     pageable, whole, whole_generated, small, medium, medium_generated, medium_refilled, medium_swapped, medium_pinned,
     medium_columns, pinned, generated, refilled, trees, large,
@@ -175,8 +176,7 @@ ROWS = np.arange(0, 60 * 3000, 3000, dtype=np.float32) + 1.0
 # --- without a race
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.__name__)
+@pytest.mark.parametrize(("schedule", "source"), crossed(2, SCHEDULES, SOURCES))
 def test_every_source_is_prefetched_without_a_race_under_every_schedule(source: Any, schedule: str) -> None:
     with sim.check("raise", schedule=schedule):
         for options in ({}, {"depth": 1}, {"transform": doubled}, {"stream": xl.Stream()}):
@@ -212,8 +212,7 @@ def refilled_images() -> Iterator[Any]:
         yield memory
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
-@pytest.mark.parametrize("source", [listed_images, pinned_images, refilled_images], ids=lambda source: source.__name__)
+@pytest.mark.parametrize(("schedule", "source"), crossed(2, SCHEDULES, [listed_images, pinned_images, refilled_images]))
 def test_batches_of_few_arrays_are_prefetched_without_a_race(source: Any, schedule: str) -> None:
     with cores(16), sim.check("raise", schedule=schedule):
         for options in ({}, {"depth": 1}, {"transform": lambda batch: batch | {"x": batch["x"] + batch["x"]}}):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xferlib as xl
-from tests.sim import IS_LONG
 from tests.sim.random_transfers import Model, draw, verdict
+from tests.sizes import IS_LONG
 from xferlib import sim
 
 PROGRAMS = 20_000 if IS_LONG else 100

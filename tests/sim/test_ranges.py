@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sim import IS_LONG
+from tests.sizes import IS_LONG
 from xferlib.sim import memory as blocks
 from xferlib.sim import model as ranges
 from xferlib.sim.memory import Block, Span

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
-from tests.sim import IS_LONG
+from tests.sizes import IS_LONG
 from xferlib.errors import KernelFaultError
 from xferlib.sim import Hazard, RaceError
 from xferlib.testing import assert_same_bits, configured, load_backend

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sizes import crossed
 from xferlib import sim
 from xferlib.backends.base import deferred
 from xferlib.errors import TransferError
@@ -84,8 +85,7 @@ PATHS = [
 """`test_overlap.py` has those of `prefetch`."""
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.__name__)
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random"])
+@pytest.mark.parametrize(("schedule", "path"), crossed(2, ["lazy", "lifo", "random"], PATHS))
 def test_every_path_is_right_and_without_a_race_under_every_schedule(path: Callable[[], Any], schedule: str) -> None:
     with xl.use_backend("sim"), sim.check("raise", schedule=schedule):
         for _ in range(3):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sizes import crossed
 from xferlib import sim
 from xferlib.testing import pending_count
 
@@ -228,9 +229,9 @@ KEEPING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "lifo", "random", "eager"])
-@pytest.mark.parametrize("memory", MEMORY)
-@pytest.mark.parametrize("program", KEEPING)
+@pytest.mark.parametrize(
+    ("schedule", "memory", "program"), crossed(2, ["lazy", "lifo", "random", "eager"], MEMORY, KEEPING)
+)
 def test_a_program_that_keeps_the_contract_is_quiet_at_every_size(
     program: Callable[[Array], None], memory: Make, schedule: str
 ) -> None:

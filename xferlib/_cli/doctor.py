@@ -906,8 +906,9 @@ def check_versions(machine: InspectedMachine) -> Iterator[Finding]:
     """Versions against what xferlib needs, against one another, and against the driver."""
     installed: dict[str, str] = {}
     for each in metadata.distributions():
-        if name := each.metadata["Name"] if each.metadata is not None else None:  # a half-deleted one has no name
-            installed.setdefault(re.sub(r"[-_.]+", "-", name).lower(), each.version or "")
+        told = each.metadata  # read from its file at each look
+        if told is not None and (name := told["Name"]):  # a half-deleted one has no name
+            installed.setdefault(re.sub(r"[-_.]+", "-", name).lower(), told["Version"] or "")
     cupys = sorted(name for name in installed if _CUPY.fullmatch(name))
     found = [
         *_judge_needs(installed),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.kernels.cuda_cpu.mutants import SCHEDULES, Batch, Mutant, judge, mutate
 from tests.kernels.cuda_cpu.mutated_programs import PROGRAMS
 from tests.kernels.cuda_cpu.running import needs_cc, needs_nvrtc
+from tests.sizes import IS_LONG, some
 
 pytestmark = [needs_cc, needs_nvrtc]
 
-IS_LONG = bool(os.environ.get("XFERLIB_TEST_LONG"))
-SAMPLE = 1 if IS_LONG else 6
+SAMPLE = 1 if IS_LONG else 12
 """One mutant of this number is run."""
 
 _OWN_REGISTER = "what it passes is a variable of the thread's own"
@@ -107,7 +105,7 @@ def originals() -> Batch:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_correct_kernel_runs_without_a_report_under_every_schedule(originals: Batch, name: str) -> None:
     number = list(PROGRAMS).index(name)
-    for schedule in SCHEDULES:
+    for schedule in some(SCHEDULES, 3, name):
         error, different = originals.run(number, schedule)
         assert error is None, f"{schedule}: {error}"
         assert not different, f"{schedule}: {different}"
