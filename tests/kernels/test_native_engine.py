@@ -273,21 +273,34 @@ def test_indexed_arrays_and_their_errors() -> None:
 
 _NEIGHBOURS = (
     "i", "i - 1", "i + 1", "i - w", "i + w", "w + i", "i - w - 1", "i + (w + 1)", "i / w * w + i % w", "i + w - i % w",
+    "r * w + c", "(r + 1) * w + c - 1", "r * w + w - 1 - c", "i - w * h / 2",
+)  # fmt: skip
+_INSIDE = (
+    "r > 0 && r < h - 1 && c > 0 && c < w - 1", "r > 0 && c < w - 1 && r < h - 1", "i > w && i + w + 1 < w * h",
+    "c > 0 && !(r == 0 || r >= h - 1) && c != w - 1", "i / (w * 2) % 2 == 1 && i % (w * 2) / w == 0",
 )  # fmt: skip
 
 
 def stencil_case(seed: int) -> Case:
-    """Products and sums of an element's neighbours, inside the edge of a matrix."""
+    """Products and sums of an element's neighbours, inside the edge of a matrix; some by an edge of their own."""
     rng = random.Random(seed)
-    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20)])
-    terms = [f"{rng.choice(['', '0.25f * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]" for _ in range(rng.randint(2, 6))]
-    inner = "r > 0 && r < h - 1 && c > 0 && c < w - 1"
-    text = f"int r = i / w, c = i % w; o = {inner} ? u[i] + 3 * ({' - '.join(terms)}) : 0.5f * (i + w) + i * w;"
-    kernel = elementwise("raw float32 u, int32 w, int32 h", "float32 o", text)
-    kinds = (np.dtype("f4"), int, int, np.dtype("f4"))
-    program = kernel.definition.specialize(kinds, frozenset({1, 2})).program
-    u = np.random.default_rng(seed).random(height * width, np.float32)
-    return program, u.shape, [u, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)], f"{text} w {width}"
+    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20), (25, 31), (2, 1), (600, 1)])
+    kind = rng.choice(["float32", "float32", "float64", "int16", "int64"])
+    terms = []
+    for _ in range(rng.randint(2, 6)):
+        read = f"{rng.choice(['', '2 * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]"
+        terms.append(rng.choice([read, read, f"({rng.choice(_INSIDE)} ? {read} : ({kind}_t)(x))"]))
+    yes = f"u[i] + x * ({' - '.join(terms)})"
+    text = f"int r = i / w, c = i % w; o = {rng.choice(_INSIDE)} ? {yes} : ({kind}_t)(0.5f * (i + w) + i * w);"
+    names = {"float32": "float", "float64": "double", "int16": "short", "int64": "long long"}
+    text = text.replace(f"{kind}_t", names[kind])
+    kernel = elementwise(f"raw {kind} u, {kind} x, int32 w, int32 h", f"{kind} o", text)
+    kinds = (np.dtype(kind), np.dtype(kind), int, int, np.dtype(kind))
+    program = kernel.definition.specialize(kinds, frozenset({2, 3})).program
+    values = np.random.default_rng(seed)
+    u, x = ((values.random(height * width) * 9).astype(kind) for _ in "ux")
+    operands = [u, x, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)]
+    return program, u.shape, operands, f"{text} w {width}"
 
 
 def test_stencils() -> None:
