@@ -378,6 +378,10 @@ _NUMBERS = [
     np.float32(2.5),
     np.float64(1e-3),
     np.int8(-7),
+    np.uint64(2**63 + 5),
+    np.float16(1.5),
+    np.bool_(True),
+    np.complex64(1 - 2j),
     1j,
 ]
 

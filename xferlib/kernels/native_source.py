@@ -471,7 +471,7 @@ class _NativeWriter:
     def _find_steps(self) -> dict[int, int | None]:
         """Find the step of each value, and the rows on the way.
 
-        Pieces end where a row does. Arithmetic in 32 bits counts as not overflowing; the ends of each piece are compared.
+        Pieces end where a row does. Arithmetic in 32 bits counts as not overflowing: the ends of pieces are compared.
         """
         steps: dict[int, int | None] = {}
         for node in self.program.nodes:
