@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -305,6 +306,52 @@ def stencil_case(seed: int) -> Case:
 
 def test_stencils() -> None:
     compare([stencil_case(seed) for seed in range(20)])
+
+
+_STEPS = (
+    "v = v * T(0.5) + x", "v = v * v - x", "s = s * 3 + k", "if (s % 3 == 1) v = v + u[(s & 0x7fffffff) % n]",
+    "v += u[i] * T(k)", "v = v + u[k % n]", "if (k == lim / 2) continue", "if (v * v > T(50)) break", "s ^= (int)i + k",
+    "if (s > 40) break", "v = exp(-v * v) + x", "if (i % 2) v = v - T(1)", "s = s / (k + 1)", "v = v + T(w) - y[i]",
+    "z = z * z + x",
+)  # fmt: skip
+_LOOPS = (
+    "for (int k = 0; k < lim; ++k) { STEPS }", "for (int k = 0; k < (int)i % 9; ++k) { STEPS }",
+    "int k = 0; while (v * v < T(9) && k < 3 * lim) { ++k; STEPS }", "for (int k = 0; k < w; k += 2) { STEPS }",
+)  # fmt: skip
+
+
+def loop_case(seed: int) -> Case:
+    """Loops that end together or each by itself, with gathers that elements share, of their own, and others."""
+    rng = random.Random(seed)
+    dtype = rng.choice(["float32", "float64", "float16", "float32"])
+    text = "T v = x; int s = w; DECLARED "
+    for number in range(rng.choice([1, 1, 2])):
+        steps = [rng.choice(_STEPS) for _ in range(rng.randint(1, 4))]
+        loop = rng.choice(_LOOPS).replace("STEPS", " ".join(f"{each};" for each in steps))
+        text += re.sub(r"\bk\b", f"k{number}", loop) + " "
+    name = {"float32": "float", "float64": "double", "float16": "float16"}[dtype]
+    is_complex = "z" in text and dtype != "float16"
+    text = text.replace("DECLARED", f"complex<{name}> z = x;" if is_complex else "T z = x;")
+    text += "o = v; p = s; q = z.real() - z.imag();" if is_complex else "o = v; p = s; q = z;"
+    text = re.sub(r"\bT\(", f"({name})(", re.sub(r"\bT\b(?!\()", name, text))
+    array = f"raw {dtype}"
+    inputs = f"{dtype} x, {array} u, {array} y, int32 w, int32 lim, int32 n"
+    kernel = elementwise(inputs, f"{dtype} o, int32 p, {dtype} q", text)
+    kinds = (*[np.dtype(dtype)] * 3, np.dtype("i4"), int, int, np.dtype(dtype), np.dtype("i4"), np.dtype(dtype))
+    program = kernel.definition.specialize(kinds, frozenset({4, 5})).program
+    count = rng.choice([1, 7, 64, 65, 300, 700])
+    values = np.random.default_rng(seed)
+    sizes = (count, rng.choice([5, 40]), count - rng.choice([0, 0, 0, 1]))
+    x, u, y = (values.normal(size=size).astype(dtype) for size in sizes)
+    w = values.integers(-3, 12, count).astype("i4")
+    numbers = [np.array(rng.choice([0, 1, 6, 30]), "i4"), np.array(u.size, "i4")]
+    outputs = [np.zeros_like(x), np.zeros_like(w), np.zeros_like(x)]
+    return program, (count,), [x, u, y, w, *numbers, *outputs], f"{text} over {count}"
+
+
+def test_loops() -> None:
+    with configured(loop_turns=50):
+        compare([each for seed in range(20) if (each := loop_case(seed))])
 
 
 def test_a_row_that_32_bits_cut() -> None:

@@ -28,6 +28,7 @@ from xferlib.kernels.cuda_source import (
     Writer,
     binary,
     c_type,
+    constant,
     expression,
     function_statements,
     own_functions,
@@ -39,6 +40,7 @@ from xferlib.kernels.cuda_source import (
 from xferlib.kernels.float64_functions import Float64Function, float64_function
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
+    BOOL,
     FLOAT16,
     FLOAT64,
     LEAVES,
@@ -73,6 +75,8 @@ MOST_OPERANDS = 256
 """That broadcast."""
 SHORT_ROW = 24
 """The shortest row that is a piece of its own."""
+LANES, FEW_LANES = 64, 4
+"""Elements whose loops run in step, by vectors; of so few that are left each runs on by itself."""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 _MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
@@ -90,6 +94,10 @@ class FailureSite:
 
 
 _MOST_STEP = 1 << 20
+_LEAST_FOR_GATHER = 10
+"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one."""
+_MOST_VARIABLES = 64
+"""Of loops in step: each has a buffer on the stack."""
 _CUT = """\
   if (!xf_all && (low > 0 || high <= 0)) {
     m = low > 0 && low < m ? low : m;
@@ -314,10 +322,12 @@ class _NativeWriter:
         """Stores at indices that are another one for each element."""
         self.is_ordered = bool(program.effects)
         """Whether iterations may not be computed at a time."""
-        self.is_fast = not self.is_ordered and self._has_fast_forms()
-        self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
         self.halves = [] if self.is_ordered else [n for n in self.elements if self._dtype(n) == FLOAT16]
         """Operands that are converted by loops of their own: compilers have no vectors for it."""
+        self.is_in_step = self._can_run_in_step()
+        """Whether the loops of neighbouring elements run turn by turn, side by side."""
+        self.is_fast = self.is_in_step or (not self.is_ordered and self._has_fast_forms())
+        self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
         stores = self.program.stores
         used = {id(each) for node in self.program.nodes for each in node.args}
         self.only_stored = {id(each.value) for each in stores if each.param in self.halves} - used
@@ -326,7 +336,9 @@ class _NativeWriter:
         """Dividends that grow by one from an element to the next, and divisors that are the same for all."""
         self.steps: dict[int, int | None] = self._find_steps() if self.is_fast else {}
         """By how much a value grows from one element of a row to the next; None where not by one number."""
-        self.has_flags = self.is_fast and self._raises_flags(self._is_affine)
+        if self.is_in_step:
+            self.rows = {}
+        self.has_flags = self.is_in_step or (self.is_fast and self._raises_flags(self._is_affine))
         """Whether elements are computed anew one by one; else pieces as a whole."""
         self.has_flags_in_row = self.is_fast and self._raises_flags(self._is_affine_in_row)
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
@@ -626,7 +638,90 @@ class _NativeWriter:
         is_kept = bool(lines) and self._is_direct(self.in_row) and bool(self.rows)
         return "".join(["  if (xf_kept) {\n", *lines, "  }\n"] if is_kept else lines)
 
+    # --- loops in step: each turn is a loop over elements, which is vectorised
+    def _can_run_in_step(self) -> bool:
+        loops = [node for node in self.program.nodes if node.op == "loop"]
+        if not loops or self.is_ordered or self.late or self.indexed:
+            return False
+        inner = [node for loop in loops for node in expand(loop.attr.program).nodes]
+        if sum(loop.attr.carried for loop in loops) > _MOST_VARIABLES:
+            return False
+        if any(node.op in ("loop", "update", "pick") for node in inner):
+            return False
+        steps = [_StepLoop(self, node, "", {}) for node in loops]
+        return all(_LEAST_FOR_GATHER * each.count_gathers() <= len(each.program.nodes) for each in steps)
+
+    def _loop_in_step(self) -> str:
+        """The loops of fast forms of a program with loops: values go from one to the next by buffers."""
+        nodes = self.program.nodes
+        loops = [node for node in nodes if node.op == "loop"]
+        of_loops = {id(each) for node in loops for each in node.args}
+        loaded = [n for n in nodes if n.op == "load" and not self.params[n.attr].is_scalar and id(n) in of_loops]
+        parts: list[list[Node]] = [[*loaded]]
+        for node in nodes:
+            if node.op == "loop":
+                parts += [[node], []]
+            elif node.op not in LEAVES:
+                parts[-1].append(node)
+        owner = {id(node): count for count, part in enumerate(parts) for node in part}
+        kept: dict[int, str] = {}
+        texts = []
+        for count, part in enumerate(parts):
+            if count % 2:
+                texts.append(_StepLoop(self, part[0], f"w{count}", kept).text())
+                continue
+            is_last = count == len(parts) - 1
+            own = set(map(id, part))
+            picks = [node for node in part if node.op == "pick"]
+            part = [node for node in part if node.op != "pick"]
+            used = {id(each): each for node in part for each in node.args}
+            if is_last:
+                used |= {id(each): each for store in self.program.stores for each in store.operands()}
+            lines = ["    int xf_flag = 0;", *self._loads()]
+            for node in picks:
+                kept[id(node)] = f"{kept[id(node.args[0])]}_{node.attr}"
+            self.names |= {each: f"{kept[each]}_j" for each in used if each in kept}
+            lines += [
+                f"    const {c_type(node.dtype)} {kept[each]}_j = {self._read_buffer(kept[each], node.dtype)};"
+                for each, node in used.items()
+                if each in kept
+            ]
+            leaves = [each for each in nodes if each.op in LEAVES and id(each) in used and id(each) not in own]
+            writer = Writer(self._leaf, self._gather_fast, self._update, self.program.math, self.fast)
+            lines += writer.statements([*leaves, *part], self.names, f"v{count}_")
+            for node in part:
+                users = {owner.get(id(user)) for user in nodes if any(node is each for each in user.args)}
+                if any(node is each for store in self.program.stores for each in store.operands()):
+                    users.add(len(parts) - 1)
+                if users - {count, None}:
+                    kept[id(node)] = self._make_buffer(self.names[id(node)], node.dtype)
+                    lines.append(f"    {self._write_buffer(kept[id(node)], node.dtype, self.names[id(node)])}")
+            lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
+            if is_last:
+                lines += [f"    {each}" for each in self._stores(self.fast)]
+            texts += ["  XF_INDEPENDENT\n  for (int j = 0; j < m; ++j) {\n", *(f"{each}\n" for each in lines), "  }\n"]
+        return "".join(texts)
+
+    def _make_buffer(self, name: str, dtype: DType) -> str:
+        """A buffer for a value of each element of a piece; two for the parts of a complex one, which are vectorised."""
+        kind = "int" if dtype.kind == "b" else c_type(part_dtype(dtype) if is_complex(dtype) else dtype)
+        self.buffers |= {f"{part}_{name}": kind for part in ("k", "ki")[: 1 + is_complex(dtype)]}
+        return f"k_{name}"
+
+    def _read_buffer(self, buffer: str, dtype: DType, at: str = "j") -> str:
+        if not is_complex(dtype):
+            return f"{buffer}[{at}]"
+        return f"({c_type(dtype)}){{{buffer}[{at}], {buffer.replace('k_', 'ki_', 1)}[{at}]}}"
+
+    def _write_buffer(self, buffer: str, dtype: DType, value: str) -> str:
+        if not is_complex(dtype):
+            return f"{buffer}[j] = {value};"
+        imaginary = buffer.replace("k_", "ki_", 1)
+        return f"{{ const {c_type(dtype)} xf_z = {value}; {buffer}[j] = xf_z.x; {imaginary}[j] = xf_z.y; }}"
+
     def _loop(self, dialect: Dialect) -> str:
+        if self.is_in_step and dialect is self.fast:
+            return self._loop_in_step()
         forms = {id(self.careful): self._gather, id(self.in_row): self._gather_in_row}
         gather = forms.get(id(dialect), self._gather_fast)
         writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
@@ -900,6 +995,179 @@ class _NativeWriter:
         most = STORED_BLOCK if self.late else 1 << 62
         head = [len(operands), fixed, len(self.sites), most, self._least_in_place()]
         return [*head, *(each for operand in operands for each in operand)]
+
+
+class _StepLoop:
+    """A loop whose turns are done for `LANES` elements at a time.
+
+    What is the same for all elements is computed once for all of them; where that holds for the loop's condition, they
+    end together. Else an element that has ended keeps its values, and the last ones run on one by one.
+    """
+
+    def __init__(self, outer: _NativeWriter, node: Node, name: str, kept: dict[int, str]) -> None:
+        self.outer, self.node, self.name, self.kept = outer, node, name, kept
+        self.body = node.attr
+        self.program = expand(self.body.program)
+        carried = self.body.carried
+        self.start, self.initial, self.captured = node.args[0], node.args[1 : 1 + carried], node.args[1 + carried :]
+        self.results = [store.value for store in self.program.stores]
+        self.shared: set[int] = set()
+        """The nodes of the body that are the same for all elements, by identity."""
+        self.same = self._find_same()
+        """The variables that are the same for all elements."""
+        self.is_together = self._is_same(self.start) and id(self.results[-1]) in self.shared
+        if not self.is_together:
+            self.same = set()
+            self._share()
+        self.early = {id(node): k for k, node in enumerate(self.program.nodes) if self._is_early(node)}
+        """The gathers whose index no turn changes."""
+        self.variables = [f"k_{name}_{number}" for number, _ in enumerate(self.initial)]
+
+    def _is_same(self, node: Node) -> bool:
+        """Whether a value of the program around the loop is the same for all elements."""
+        nodes = sort_nodes([node])
+        arrays = any(each.op == "load" and not self.outer.params[each.attr].is_scalar for each in nodes)
+        return not arrays and not any(each.op in _EFFECTS or each.op == "index" for each in nodes)
+
+    def _find_same(self) -> set[int]:
+        self.same = {number for number, each in enumerate(self.initial) if self._is_same(each)}
+        while True:
+            self._share()
+            left = {number for number in self.same if id(self.results[number]) in self.shared}
+            if left == self.same:
+                return left
+            self.same = left
+
+    def _share(self) -> None:
+        """Find what is the same for all elements, if some variables are."""
+        self.shared = set()
+        for node in self.program.nodes:
+            if node.op == "load":
+                number = node.attr
+                if number < len(self.initial):
+                    is_same = number in self.same
+                else:
+                    is_same = self._is_same(self.captured[number - len(self.initial)])
+            else:
+                is_same = all(id(each) in self.shared for each in node.args) and node.op not in _CALLS
+            if is_same:
+                self.shared.add(id(node))
+
+    def count_gathers(self) -> int:
+        """The gathers that are made anew for each element in each turn."""
+        own = [node for node in self.program.nodes if node.op == "gather" and id(node) not in self.shared]
+        return len(own) - len(self.early)
+
+    def _is_early(self, node: Node) -> bool:
+        if node.op != "gather" or id(node) in self.shared:
+            return False
+        nodes = sort_nodes([node.args[0]])
+        carried = any(each.op == "load" and each.attr < len(self.initial) for each in nodes)
+        return not carried and not any(each.op in _EFFECTS or _has_fast_form(each) for each in nodes)
+
+    def _input(self, node: Node) -> str:
+        """A value from around the loop, or a variable."""
+        if node.op != "load":
+            return self.outer._leaf(node)
+        number = node.attr
+        if number < len(self.initial):
+            return f"{self.name}_u{number}" if number in self.same else self._variable(number)
+        return self._outer(self.captured[number - len(self.initial)])
+
+    def _outer(self, node: Node) -> str:
+        if id(node) in self.kept:
+            return self.outer._read_buffer(self.kept[id(node)], node.dtype, "b" if self._is_same(node) else "j")
+        return constant(node.attr, node.dtype) if node.op == "const" else self.outer._leaf(node)
+
+    def _gather_once(self, _node: Node, array: int, args: list[str]) -> str:
+        index, *mask = args
+        to = self.body.array(array)
+        inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)n{to}"])
+        lost = " && ".join([*mask, f"(unsigned long long){index} >= (unsigned long long)n{to}"])
+        return f"(xf_lost |= {lost}, {inside} ? {to_register(f'p{to}[{index}]', _node.dtype)} : {_zero(_node.dtype)})"
+
+    def _gather_each(self, node: Node, array: int, args: list[str]) -> str:
+        if id(node) not in self.early:
+            return self.outer._gather_by(False, node, self.body.array(array), args)
+        mask, k = args[1:], self.early[id(node)]
+        inside = f"k_{self.name}_i{k}[j]"
+        wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
+        value = f"(xf_flag |= {wrong}, {self.outer._read_buffer(f'k_{self.name}_g{k}', node.dtype)})"
+        return self.outer._choose_read(value, node, mask)
+
+    def _statements(self, nodes: Iterable[Node], names: dict[int, str], gather: Any, prefix: str) -> list[str]:
+        outer = self.outer
+        writer = Writer(self._input, gather, outer._update, outer.program.math, outer.fast)
+        return writer.statements([*nodes], names, f"{self.name}{prefix}")
+
+    def _begin(self) -> list[str]:
+        """The statements that give an element its values before the first turn."""
+        self.kept[id(self.node)] = f"k_{self.name}"
+        for number, each in enumerate(self.initial):
+            self.outer._make_buffer(f"{self.name}_{number}", each.dtype)
+        lines = [self._assign(number, self._outer(each)) for number, each in enumerate(self.initial)]
+        for node in self.program.nodes:
+            if id(node) not in self.early:
+                continue
+            k, array = self.early[id(node)], self.body.array(node.attr)
+            names: dict[int, str] = {}
+            lines += self._statements(sort_nodes([node.args[0]]), names, self._gather_each, f"e{k}_")
+            index = names[id(node.args[0])]
+            inside = self.outer._make_buffer(f"{self.name}_i{k}", BOOL)
+            found = self.outer._make_buffer(f"{self.name}_g{k}", node.dtype)
+            lines.append(f"    {inside}[j] = (unsigned long long){index} < (unsigned long long)n{array};")
+            value = to_register(f"p{array}[{inside}[j] ? {index} : 0]", node.dtype)
+            lines.append(f"    {self.outer._write_buffer(found, node.dtype, value)}")
+        return lines
+
+    def _variable(self, number: int) -> str:
+        return self.outer._read_buffer(self.variables[number], self.initial[number].dtype)
+
+    def _assign(self, number: int, value: str) -> str:
+        return f"    {self.outer._write_buffer(self.variables[number], self.initial[number].dtype, value)}"
+
+    def text(self) -> str:
+        """The loop for a piece."""
+        names: dict[int, str] = {}
+        shared = [node for node in self.program.nodes if id(node) in self.shared]
+        each = [node for node in self.program.nodes if id(node) not in self.shared]
+        common = self._statements(shared, names, self._gather_once, "s")
+        turn = self._statements(each, names, self._gather_each, "v")
+        *results, again = [names[id(result)] for result in self.results]
+        has_flags = any(_has_fast_form(node) for node in each)
+        mark = ["    xf_flags[j] |= xf_flag & xf_go;"] * has_flags
+        turn = ["    int xf_flag = 0;"] * has_flags + turn
+        begin = self._begin()
+        lanes = f"  XF_INDEPENDENT\n  for (int j = b; j < b + {LANES}; ++j) {{"
+        lines = [f"  for (int b = 0; b < m; b += {LANES}) {{", "  long long xf_turns = 0;"]
+        lines.append("  int xf_lost = 0, xf_left = 0;")
+        own = [number for number in range(len(self.initial)) if number not in self.same]
+        if self.is_together:
+            lines += [lanes, *begin, "  }"]
+            for number in sorted(self.same):
+                kind = c_type(self.initial[number].dtype)
+                lines.append(f"  {kind} {self.name}_u{number} = {self._outer(self.initial[number])};")
+            lines += [f"  for (bool xf_more = {self._outer(self.start)}; xf_more;) {{"]
+            lines += ["  if (xf_turns++ >= xf_most) { xf_lost = 1; break; }", *common]
+            lines += [lanes, *turn, *(["    const int xf_go = 1;"] * has_flags), *mark]
+            lines += [self._assign(number, results[number]) for number in own]
+            lines += ["  }", *(f"  {self.name}_u{number} = {results[number]};" for number in sorted(self.same))]
+            lines += [f"  xf_more = {again};", "  }", lanes]
+            lines += [self._assign(number, f"{self.name}_u{number}") for number in sorted(self.same)]
+        else:
+            go = self.outer._make_buffer(f"{self.name}_go", BOOL)
+            lines += [*common, lanes, *begin, f"    {go}[j] = {self._outer(self.start)} & (j < m);"]
+            lines += [f"    xf_left += {go}[j];", "  }", f"  while (xf_left > {FEW_LANES} && xf_turns < xf_most) {{"]
+            chosen = [self._assign(n, f"xf_go ? {results[n]} : {self._variable(n)}") for n in own]
+            lines += ["  ++xf_turns; xf_left = 0;", lanes, f"    const int xf_go = {go}[j];", *turn, *mark, *chosen]
+            lines += [f"    {go}[j] = xf_go & {again};", f"    xf_left += {go}[j];", "  }", "  }"]
+            lines += [f"  for (int j = b; xf_left && j < b + {LANES}; ++j) {{", "  long long xf_own = xf_turns;"]
+            lines += [f"  for (int xf_go = {go}[j]; xf_go;) {{"]
+            lines += ["  if (xf_own++ >= xf_most) { xf_flags[j] = 1; break; }", *turn]
+            lines += [*mark, *(self._assign(n, results[n]) for n in own), f"  xf_go = {again};"]
+            lines += ["  }", "  }", lanes]
+        lines += ["    xf_flags[j] |= xf_lost;", "  }", "  }"]
+        return "".join(f"{line}\n" for line in lines)
 
 
 # The C functions that texts use.
