@@ -120,7 +120,8 @@ plain = st.one_of(
 )  # fmt: skip
 nested = st.one_of(
     numbers, plain, plain.map(lambda row: [row, row[::-1]]), plain.map(lambda row: [[row], [row]]),
-    st.lists(plain, max_size=3), plain.map(tuple), st.sampled_from([[], [[]], [[], []], [np.ones(2)], [(1, 2)], [[1], 2]]),
+    st.lists(plain, max_size=3), plain.map(tuple),
+    st.sampled_from([[], [[]], [[], []], [np.ones(2)], [(1, 2)], [[1], 2]]),
 )  # fmt: skip
 
 
