@@ -855,7 +855,7 @@ class _NativeWriter:
         Those that grow by one tell of the elements between which they are; others raise the flag for the piece.
         """
         gathers = [node for node in self.program.nodes if node.op == "gather" and is_affine(node)]
-        indices = [(node.args[0], node.attr, node) for node in gathers]
+        indices: list[tuple[Node, int, Node | None]] = [(node.args[0], node.attr, node) for node in gathers]
         indices += [(self._index(store), store.param, None) for store in self.indexed]
         if not indices:
             return ""
