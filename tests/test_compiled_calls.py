@@ -114,6 +114,24 @@ def test_arrays_stay_where_they_fit_as_in_python(own: str, form: str, dtype: Any
                 assert (call() is x) is (made is x)
 
 
+plain = st.one_of(
+    st.lists(st.floats(), max_size=4), st.lists(st.integers(-(1 << 54), 1 << 54), max_size=4),
+    st.lists(st.booleans(), max_size=3), st.lists(numbers, max_size=3),
+)  # fmt: skip
+nested = st.one_of(
+    numbers, plain, plain.map(lambda row: [row, row[::-1]]), plain.map(lambda row: [[row], [row]]),
+    st.lists(plain, max_size=3), plain.map(tuple),
+    st.sampled_from([[], [[]], [[], []], [np.ones(2)], [(1, 2)], [[1], 2]]),
+)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(nested, st.one_of(st.none(), dtypes), places)
+def test_lists_become_arrays_as_in_python(values: Any, dtype: Any, place: dict[str, Any]) -> None:
+    options = {key: each for key, each in place.items() if key != "order"}
+    check_same(lambda: api.asarray(values, dtype, **options))
+
+
 @pytest.mark.skipif(len(HERE) < 2, reason="torch is not installed")
 def test_tensors_stay_where_they_fit() -> None:
     import torch

@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import random
+import re
 import signal
 import stat
 import subprocess
@@ -273,25 +274,84 @@ def test_indexed_arrays_and_their_errors() -> None:
 
 _NEIGHBOURS = (
     "i", "i - 1", "i + 1", "i - w", "i + w", "w + i", "i - w - 1", "i + (w + 1)", "i / w * w + i % w", "i + w - i % w",
+    "r * w + c", "(r + 1) * w + c - 1", "r * w + w - 1 - c", "i - w * h / 2",
+)  # fmt: skip
+_INSIDE = (
+    "r > 0 && r < h - 1 && c > 0 && c < w - 1", "r > 0 && c < w - 1 && r < h - 1", "i > w && i + w + 1 < w * h",
+    "c > 0 && !(r == 0 || r >= h - 1) && c != w - 1", "i / (w * 2) % 2 == 1 && i % (w * 2) / w == 0",
 )  # fmt: skip
 
 
 def stencil_case(seed: int) -> Case:
-    """Products and sums of an element's neighbours, inside the edge of a matrix."""
+    """Products and sums of an element's neighbours, inside the edge of a matrix; some by an edge of their own."""
     rng = random.Random(seed)
-    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20)])
-    terms = [f"{rng.choice(['', '0.25f * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]" for _ in range(rng.randint(2, 6))]
-    inner = "r > 0 && r < h - 1 && c > 0 && c < w - 1"
-    text = f"int r = i / w, c = i % w; o = {inner} ? u[i] + 3 * ({' - '.join(terms)}) : 0.5f * (i + w) + i * w;"
-    kernel = elementwise("raw float32 u, int32 w, int32 h", "float32 o", text)
-    kinds = (np.dtype("f4"), int, int, np.dtype("f4"))
-    program = kernel.definition.specialize(kinds, frozenset({1, 2})).program
-    u = np.random.default_rng(seed).random(height * width, np.float32)
-    return program, u.shape, [u, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)], f"{text} w {width}"
+    height, width = rng.choice([(7, 133), (4, 300), (3, 1111), (40, 20), (25, 31), (2, 1), (600, 1)])
+    kind = rng.choice(["float32", "float32", "float64", "int16", "int64"])
+    terms = []
+    for _ in range(rng.randint(2, 6)):
+        read = f"{rng.choice(['', '2 * ', '4 * '])}u[{rng.choice(_NEIGHBOURS)}]"
+        terms.append(rng.choice([read, read, f"({rng.choice(_INSIDE)} ? {read} : ({kind}_t)(x))"]))
+    yes = f"u[i] + x * ({' - '.join(terms)})"
+    text = f"int r = i / w, c = i % w; o = {rng.choice(_INSIDE)} ? {yes} : ({kind}_t)(0.5f * (i + w) + i * w);"
+    names = {"float32": "float", "float64": "double", "int16": "short", "int64": "long long"}
+    text = text.replace(f"{kind}_t", names[kind])
+    kernel = elementwise(f"raw {kind} u, {kind} x, int32 w, int32 h", f"{kind} o", text)
+    kinds = (np.dtype(kind), np.dtype(kind), int, int, np.dtype(kind))
+    program = kernel.definition.specialize(kinds, frozenset({2, 3})).program
+    values = np.random.default_rng(seed)
+    u, x = ((values.random(height * width) * 9).astype(kind) for _ in "ux")
+    operands = [u, x, np.array(width, "i4"), np.array(height, "i4"), np.zeros_like(u)]
+    return program, u.shape, operands, f"{text} w {width}"
 
 
 def test_stencils() -> None:
     compare([stencil_case(seed) for seed in range(20)])
+
+
+_STEPS = (
+    "v = v * T(0.5) + x", "v = v * v - x", "s = s * 3 + k", "if (s % 3 == 1) v = v + u[(s & 0x7fffffff) % n]",
+    "v += u[i] * T(k)", "v = v + u[k % n]", "if (k == lim / 2) continue", "if (v * v > T(50)) break", "s ^= (int)i + k",
+    "if (s > 40) break", "v = exp(-v * v) + x", "if (i % 2) v = v - T(1)", "s = s / (k + 1)", "v = v + T(w) - y[i]",
+    "z = z * z + x",
+)  # fmt: skip
+_LOOPS = (
+    "for (int k = 0; k < lim; ++k) { STEPS }", "for (int k = 0; k < (int)i % 9; ++k) { STEPS }",
+    "int k = 0; while (v * v < T(9) && k < 3 * lim) { ++k; STEPS }", "for (int k = 0; k < w; k += 2) { STEPS }",
+)  # fmt: skip
+
+
+def loop_case(seed: int) -> Case:
+    """Loops that end together or each by itself, with gathers that elements share, of their own, and others."""
+    rng = random.Random(seed)
+    dtype = rng.choice(["float32", "float64", "float16", "float32"])
+    text = "T v = x; int s = w; DECLARED "
+    for number in range(rng.choice([1, 1, 2])):
+        steps = [rng.choice(_STEPS) for _ in range(rng.randint(1, 4))]
+        loop = rng.choice(_LOOPS).replace("STEPS", " ".join(f"{each};" for each in steps))
+        text += re.sub(r"\bk\b", f"k{number}", loop) + " "
+    name = {"float32": "float", "float64": "double", "float16": "float16"}[dtype]
+    is_complex = "z" in text and dtype != "float16"
+    text = text.replace("DECLARED", f"complex<{name}> z = x;" if is_complex else "T z = x;")
+    text += "o = v; p = s; q = z.real() - z.imag();" if is_complex else "o = v; p = s; q = z;"
+    text = re.sub(r"\bT\(", f"({name})(", re.sub(r"\bT\b(?!\()", name, text))
+    array = f"raw {dtype}"
+    inputs = f"{dtype} x, {array} u, {array} y, int32 w, int32 lim, int32 n"
+    kernel = elementwise(inputs, f"{dtype} o, int32 p, {dtype} q", text)
+    kinds = (*[np.dtype(dtype)] * 3, np.dtype("i4"), int, int, np.dtype(dtype), np.dtype("i4"), np.dtype(dtype))
+    program = kernel.definition.specialize(kinds, frozenset({4, 5})).program
+    count = rng.choice([1, 7, 64, 65, 300, 700])
+    values = np.random.default_rng(seed)
+    sizes = (count, rng.choice([5, 40]), count - rng.choice([0, 0, 0, 1]))
+    x, u, y = (values.normal(size=size).astype(dtype) for size in sizes)
+    w = values.integers(-3, 12, count).astype("i4")
+    numbers = [np.array(rng.choice([0, 1, 6, 30]), "i4"), np.array(u.size, "i4")]
+    outputs = [np.zeros_like(x), np.zeros_like(w), np.zeros_like(x)]
+    return program, (count,), [x, u, y, w, *numbers, *outputs], f"{text} over {count}"
+
+
+def test_loops() -> None:
+    with configured(loop_turns=50):
+        compare([each for seed in range(20) if (each := loop_case(seed))])
 
 
 def test_a_row_that_32_bits_cut() -> None:
@@ -365,6 +425,10 @@ _NUMBERS = [
     np.float32(2.5),
     np.float64(1e-3),
     np.int8(-7),
+    np.uint64(2**63 + 5),
+    np.float16(1.5),
+    np.bool_(True),
+    np.complex64(1 - 2j),
     1j,
 ]
 

@@ -497,9 +497,10 @@ class Writer:
             f"    {c_type(param.dtype)} {name}_{number} = {args[1 + number]};"
             for number, param in enumerate(program.params[: body.carried])
         ]
-        lines += self.dialect.begin_loop(f"{name}_go", args[0])
         inner = Writer(lambda node: given[int(node.attr)], outer_gather, outer_update, self.math, self.dialect)
-        lines += inner.statements(program.nodes, names, f"{name}_v")
+        turn = inner.statements(program.nodes, names, f"{name}_v")
+        lines += self.dialect.begin_loop(f"{name}_go", args[0])  # an error in a turn comes before that of the last one
+        lines += turn
         *results, again = [names[id(store.value)] for store in program.stores]
         lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]
         return [*lines, f"    {name}_go = {again};", "    }"]

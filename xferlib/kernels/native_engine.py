@@ -479,6 +479,9 @@ def bind_direct(
             fields.append((dtype, "R" if param.is_raw else "A", *rest))
             continue
         kind, code = scalars[number], _CODES.get(name_of(dtype))
+        if kind is dtype.type:
+            fields.append((kind, "N", *rest))
+            continue
         is_known = (kind is float and code in ("f", "d")) or (kind is bool and code == "?")
         if code is None or not (is_known or (kind is int and code != "?")):
             return None

@@ -28,6 +28,7 @@ from xferlib.kernels.cuda_source import (
     Writer,
     binary,
     c_type,
+    constant,
     expression,
     function_statements,
     own_functions,
@@ -39,6 +40,7 @@ from xferlib.kernels.cuda_source import (
 from xferlib.kernels.float64_functions import Float64Function, float64_function
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
+    BOOL,
     FLOAT16,
     FLOAT64,
     LEAVES,
@@ -50,6 +52,7 @@ from xferlib.kernels.ir import (
     facts,
     is_complex,
     is_float,
+    is_integer,
     part_dtype,
     sort_nodes,
 )
@@ -70,8 +73,10 @@ HEAD = 4
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
-SHORT_ROW = 128
+SHORT_ROW = 24
 """The shortest row that is a piece of its own."""
+LANES, FEW_LANES = 64, 4
+"""Elements whose loops run in step, by vectors; of so few that are left each runs on by itself."""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 _MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
@@ -87,6 +92,19 @@ class FailureSite:
     param: int
     """The parameter of the array."""
 
+
+_MOST_STEP = 1 << 20
+_LEAST_FOR_GATHER = 10
+"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one."""
+_MOST_VARIABLES = 64
+"""Of loops in step: each has a buffer on the stack."""
+_CUT = """\
+  if (!xf_all && (low > 0 || high <= 0)) {
+    m = low > 0 && low < m ? low : m;
+    xf_all = 1;
+  } else if (!xf_all) m = high;
+"""
+"""Ends a piece where the affine indices of its first elements are out of range, or those behind them get there."""
 
 FunctionCall = tuple[str, str]
 """The name of a function and its dtype."""
@@ -276,6 +294,11 @@ CAREFUL = Dialect(
 """Every operation by the function that is right for all operands."""
 
 
+def _turns(count: int) -> str:
+    """The beginning of a loop over the first element of a piece and, for two turns, the last one."""
+    return f"  for (int turn = 0; turn < {count}; ++turn) {{\n    const long long j = turn ? m - 1 : 0;"
+
+
 def _zero(dtype: DType) -> str:
     return f"({c_type(dtype)}){{0, 0}}" if dtype.kind == "c" else f"({c_type(dtype)})0"
 
@@ -299,26 +322,31 @@ class _NativeWriter:
         """Stores at indices that are another one for each element."""
         self.is_ordered = bool(program.effects)
         """Whether iterations may not be computed at a time."""
-        self.is_fast = not self.is_ordered and self._has_fast_forms()
-        self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
         self.halves = [] if self.is_ordered else [n for n in self.elements if self._dtype(n) == FLOAT16]
         """Operands that are converted by loops of their own: compilers have no vectors for it."""
+        self.is_in_step = self._can_run_in_step()
+        """Whether the loops of neighbouring elements run turn by turn, side by side."""
+        self.is_fast = self.is_in_step or (not self.is_ordered and self._has_fast_forms())
+        self.is_complex = any(self._dtype(number).kind == "c" for number in self.elements)
         stores = self.program.stores
         used = {id(each) for node in self.program.nodes for each in node.args}
         self.only_stored = {id(each.value) for each in stores if each.param in self.halves} - used
         self.is_piecewise = self.is_fast or bool(self.halves)
-        self.has_flags = self.is_fast and any(
-            (_has_fast_form(node) if node.op in _CALLS else node.op == "gather" and not self._is_affine(node))
-            for node in program.nodes
-        )
+        self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
+        """Dividends that grow by one from an element to the next, and divisors that are the same for all."""
+        self.steps: dict[int, int | None] = self._find_steps() if self.is_fast else {}
+        """By how much a value grows from one element of a row to the next; None where not by one number."""
+        if self.is_in_step:
+            self.rows = {}
+        self.has_flags = self.is_in_step or (self.is_fast and self._raises_flags(self._is_affine))
         """Whether elements are computed anew one by one; else pieces as a whole."""
+        self.has_flags_in_row = self.is_fast and self._raises_flags(self._is_affine_in_row)
         self.careful = replace(careful_for(program), begin_loop=self._begin_loop)
         fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
         self.unseen = self._list_unseen()
-        self.rows: dict[tuple[int, int], tuple[Node, Node]] = {}
-        """Dividends that grow by one, and divisors: see `_find_rows`."""
+        self.shared_masks = self._find_shared_masks()
 
     def source(self) -> NativeSource:
         block = self._block()
@@ -375,16 +403,18 @@ class _NativeWriter:
     def _block(self) -> str:
         careful = self._loop(self.careful)
         if self.is_fast:
-            self.rows = self._find_rows()
-            test = self._test_affine()
-            fast = f"  if (!xf_all) {{\n{self._loop(self.fast)}  }}\n"
+            test = self._test_indices(self._is_affine, self.careful)
+            fast = f"  if (!xf_all) {{\n{self._loop(self.fast)}{self._read_flags(has_flags=self.has_flags)}  }}\n"
             if self.rows:
-                fast = f"  if (xf_row && !xf_all) {{\n{self._loop(self.in_row)}  }} else{fast}"
-            flags = "  int xf_all = 0, xf_any = 0;\n  unsigned long long xf_wide = 0;\n"
-            if self.has_flags:
-                fast += "  if (!xf_all) for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n"
-            fast += "  xf_all |= xf_wide != 0;\n"
-            careful = f"{flags}{test}{fast}  if (xf_all || xf_any) {{\n{careful}  }}\n"
+                in_row = self._test_indices(self._is_affine_in_row, self.in_row)
+                test = f"{self._point_into_rows()}  if (xf_row) {{\n{in_row}  }} else {{\n{test}  }}\n"
+                done = "  xf_kept = 0;\n" if self._is_direct(self.in_row) else ""
+                row = f"{self._loop(self.in_row)}{self._read_flags(has_flags=self.has_flags_in_row)}{done}"
+                fast = f"  if (xf_row && !xf_all) {{\n{row}  }} else{fast}"
+            flags = "  int xf_all = 0, xf_any = 0, xf_kept = 1;\n  unsigned long long xf_wide = 0;\n"
+            flags += "  long long low = 0, high = m;\n"
+            again = "  if (xf_all || xf_any) {\n"
+            careful = f"{flags}{test}{_CUT}{fast}  xf_all |= xf_wide != 0;\n{again}{careful}  }}\n"
         size = 256 if self.has_flags else 1024 if self.halves else 512
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
@@ -395,6 +425,23 @@ class _NativeWriter:
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
             f"{self._load_halves()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
+
+    def _read_flags(self, *, has_flags: bool) -> str:
+        return "  for (int j = 0; j < m; ++j) xf_any |= xf_flags[j];\n" if has_flags else ""
+
+    def _raises_flags(self, is_affine: Callable[[Node], bool]) -> bool:
+        """Whether a loop of fast forms may give up on single elements."""
+        return any(
+            (_has_fast_form(node) if node.op in _CALLS else node.op == "gather" and not is_affine(node))
+            for node in self.program.nodes
+        )
+
+    def _is_direct(self, dialect: Dialect) -> bool:
+        """Whether a loop that never gives up stores into the outputs themselves."""
+        if dialect is not self.in_row or self.has_flags_in_row or self.is_complex or self.halves:
+            return False
+        nodes = [each for each in self.program.nodes if each.op in _DIVISIONS and each.dtype.itemsize == 8]
+        return all(self.steps[id(each)] is not None for each in nodes)
 
     def _in_place(self) -> str:
         """The loop for operands of any distance between elements, in a program whose time their memory takes."""
@@ -432,37 +479,89 @@ class _NativeWriter:
         place, memory = self.elements.index(number), storage_type(self._dtype(number))
         return f"(*({memory} *)(q{place} + j * step{place}))"
 
-    def _find_rows(self) -> dict[tuple[int, int], tuple[Node, Node]]:
-        """Divisions of the element's number, and what is added to it, by what is the same for all: rows and columns.
+    # --- rows: pieces in which the quotients of the element's number are the same for all, and remainders grow by one
+    def _find_steps(self) -> dict[int, int | None]:
+        """Find the step of each value, and the rows on the way.
 
-        Pieces end where a row does: the quotient is then one number, and the remainder grows by one.
+        Pieces end where a row does. Arithmetic in 32 bits counts as not overflowing: the ends of pieces are compared.
         """
-        found = {}
+        steps: dict[int, int | None] = {}
         for node in self.program.nodes:
-            if node.op in _DIVISIONS and node.dtype.name == "int64":
-                dividend, divisor = (linear(each, self.params) for each in node.args)
-                if dividend is not None and dividend.factor == 1 and divisor is not None and not divisor.factor:
-                    found[id(node.args[0]), id(node.args[1])] = node.args[0], node.args[1]
+            args = [steps[id(each)] for each in node.args]
+            if node.op in _DIVISIONS and node.dtype.name == "int64" and args == [1, 0]:
+                self.rows[id(node.args[0]), id(node.args[1])] = node.args[0], node.args[1]
+            steps[id(node)] = self._step(node, args)
+        return steps
+
+    def _step(self, node: Node, args: Sequence[int | None]) -> int | None:
+        if node.op in LEAVES:
+            is_same = node.op != "load" or self.params[node.attr].is_scalar
+            return 1 if node.op == "index" else 0 if is_same else None
+        if node.op in _EFFECTS or node.op in _CALLS:
+            return None
+        known = [each for each in args if each is not None]
+        if len(known) < len(args) or not any(known):
+            return None if len(known) < len(args) else 0
+        if node.op in _DIVISIONS and node.dtype.name == "int64" and known == [1, 0]:
+            return int(node.op in ("imod", "floormod"))
+        if not is_integer(node.dtype) or node.dtype.itemsize < 4:
+            return None
+        if node.op == "cast":
+            return known[0] if is_integer(node.args[0].dtype) and node.args[0].dtype.itemsize >= 4 else None
+        if node.op == "mul":
+            factors = [int(node.args[1 - k].attr) * known[k] for k in (0, 1) if node.args[1 - k].op == "const"]
+            return factors[0] if factors and abs(factors[0]) <= _MOST_STEP else None
+        return {"add": known[0] + known[-1], "sub": known[0] - known[-1], "neg": -known[0]}.get(node.op)
+
+    def _is_affine_in_row(self, node: Node) -> bool:
+        return self.steps[id(node.args[0])] is not None
+
+    def _find_shared_masks(self) -> dict[int, list[Node]]:
+        """The gathers of neighbours in a row, and the parts of their masks that are the same for all of it."""
+        found: dict[int, list[Node]] = {}
+        for node in self.program.nodes if self.rows else ():
+            if node.op != "gather" or len(node.args) != 2 or self.steps[id(node.args[0])] != 1:
+                continue
+            parts = [node.args[1]]
+            for each in parts:  # grows while it is read
+                parts += each.args if each.op == "and" and self.steps[id(each)] != 0 else ()
+            if shared := [each for each in parts if self.steps[id(each)] == 0]:
+                found[id(node)] = shared
         return found
 
+    def _point_into_rows(self) -> str:
+        """Declare the pointers to what such gathers read: to zeros, where their mask is false for the piece."""
+        gathers = [node for node in self.program.nodes if id(node) in self.shared_masks]
+        return "".join(
+            f"  const {storage_type(node.dtype)} *a{k} = (const {storage_type(node.dtype)} *)xf_zeros;\n"
+            for k, node in enumerate(gathers)
+        )
+
     def _begin_rows(self) -> str:
-        if not self.rows:
-            return ""
-        names: dict[int, str] = {}
-        nodes = sort_nodes([each for pair in self.rows.values() for each in pair])
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
-        lines = ["  int xf_row = 1;", "  const long long last = m - 1;"]
-        lines += [f"  long long x{k} = 0, q{k} = 0, r{k} = 0;" for k, _ in enumerate(self.rows)]
-        lines += ["  for (int turn = 0; turn < 2; ++turn) {", "    const long long j = turn ? last : 0;"]
-        lines += writer.statements(nodes, names, "t")
-        for k, pair in enumerate(self.rows.values()):  # a sum in 32 bits may not go on
+        """Find quotient and remainder of a piece's first element, and end the piece where a row does.
+
+        They go on from those of the piece before it, if the dividend does.
+        """
+        lines = ["  int xf_row = 1;"] * bool(self.rows)
+        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.in_row)
+        for k, pair in enumerate(self.rows.values()):
+            names: dict[int, str] = {}
+            lines += [_turns(2 if self._may_overflow(pair[0]) else 1)]
+            lines += writer.statements(sort_nodes(pair), names, "t")
             x, y = (names[id(each)] for each in pair)
-            lines.append(f"    if (turn) xf_row &= {x} == x{k} + last;")
-            lines.append(f"    else if ({x} < 0 || {y} < {SHORT_ROW}) xf_row = 0;")
-            lines.append(
-                f"    else {{ x{k} = {x}; q{k} = {x} / {y}; r{k} = {x} % {y}; if ({y} - r{k} < m) m = {y} - r{k}; }}"
-            )
-        lines += ["  }", "  if (!xf_row) m = last + 1;"]
+            lines += [
+                f"    if (turn) xf_row &= {x} == x{k} + m - 1;",  # not after an overflow of 32 bits
+                f"    else if ({x} < 0 || {y} < {SHORT_ROW}) {{ xf_row = 0; y{k} = 0; break; }}",
+                "    else {",
+                f"    const int is_next = {y} == y{k} && {x} - at == x{k} - b{k};",
+                f"    if (is_next && r{k} + at - b{k} < {y}) r{k} += at - b{k};",
+                f"    else if (is_next && r{k} + at - b{k} == {y}) {{ r{k} = 0; ++q{k}; }}",
+                f"    else {{ q{k} = {x} / {y}; r{k} = {x} % {y}; }}",
+                f"    x{k} = {x}; y{k} = {y}; b{k} = at;",
+                "    }",
+                "  }",
+            ]
+        lines += [f"  if (xf_row && y{k} - r{k} < m) m = y{k} - r{k};" for k in range(len(self.rows))]
         return "".join(f"{each}\n" for each in lines)
 
     def _call_in_row(self, node: Node, args: list[str], math: str) -> str:
@@ -476,7 +575,8 @@ class _NativeWriter:
             return f"{column} + j"
         if node.op in _DIVISIONS and (id(node.args[0]), id(node.args[1])) in self.rows:  # i + w is of the same pair
             return f"q{list(self.rows).index((id(node.args[0]), id(node.args[1])))}"
-        return expression(node, args, math, self.fast)
+        is_same = node.op in _DIVISIONS and self.steps[id(node)] == 0
+        return expression(node, args, math, self.careful if is_same else self.fast)
 
     def _column(self, node: Node) -> str:
         """The first column of a piece, where a node is the column of an element; else nothing."""
@@ -485,6 +585,8 @@ class _NativeWriter:
 
     def _declarations(self, size: int) -> str:
         lines = []
+        for k, _ in enumerate(self.rows):
+            lines.append(f"long long x{k} = 0, y{k} = 0, q{k} = 0, r{k} = 0, b{k} = 0")
         for number in self.elements:
             dtype = self._dtype(number)
             const = "" if number in self.program.writes else "const "
@@ -506,7 +608,7 @@ class _NativeWriter:
             memory = storage_type(self._dtype(number))
             lines.append(f"const {memory} s{number} = *(const {memory} *)p[{number}]")
         lines += [f"{kind} {name}[{size}]" for name, kind in self.buffers.items()]
-        lines += [f"int xf_flags[{size}]"] * self.has_flags
+        lines += [f"int xf_flags[{size}]"] * (self.has_flags or self.has_flags_in_row)
         lines += [f"const long long fact{k} = g[{HEAD + len(self.raw) + k}]" for k, _ in enumerate(self.facts)]
         return "".join(f"  {each};\n" for each in lines)
 
@@ -533,10 +635,95 @@ class _NativeWriter:
             if is_complex(self._dtype(number)):
                 each = f"{{ {to}.x = or{number}[j]; {to}.y = oi{number}[j]; }}"
             lines.append(f"  XF_INDEPENDENT\n  for (long long j = 0; j < m; ++j) {each}\n")
-        return "".join(lines)
+        is_kept = bool(lines) and self._is_direct(self.in_row) and bool(self.rows)
+        return "".join(["  if (xf_kept) {\n", *lines, "  }\n"] if is_kept else lines)
+
+    # --- loops in step: each turn is a loop over elements, which is vectorised
+    def _can_run_in_step(self) -> bool:
+        loops = [node for node in self.program.nodes if node.op == "loop"]
+        if not loops or self.is_ordered or self.late or self.indexed:
+            return False
+        inner = [node for loop in loops for node in expand(loop.attr.program).nodes]
+        if sum(loop.attr.carried for loop in loops) > _MOST_VARIABLES:
+            return False
+        if any(node.op in ("loop", "update", "pick") for node in inner):
+            return False
+        steps = [_StepLoop(self, node, "", {}) for node in loops]
+        return all(_LEAST_FOR_GATHER * each.count_gathers() <= len(each.program.nodes) for each in steps)
+
+    def _loop_in_step(self) -> str:
+        """The loops of fast forms of a program with loops: values go from one to the next by buffers."""
+        nodes = self.program.nodes
+        loops = [node for node in nodes if node.op == "loop"]
+        of_loops = {id(each) for node in loops for each in node.args}
+        loaded = [n for n in nodes if n.op == "load" and not self.params[n.attr].is_scalar and id(n) in of_loops]
+        parts: list[list[Node]] = [[*loaded]]
+        for node in nodes:
+            if node.op == "loop":
+                parts += [[node], []]
+            elif node.op not in LEAVES:
+                parts[-1].append(node)
+        owner = {id(node): count for count, part in enumerate(parts) for node in part}
+        kept: dict[int, str] = {}
+        texts = []
+        for count, part in enumerate(parts):
+            if count % 2:
+                texts.append(_StepLoop(self, part[0], f"w{count}", kept).text())
+                continue
+            is_last = count == len(parts) - 1
+            own = set(map(id, part))
+            picks = [node for node in part if node.op == "pick"]
+            part = [node for node in part if node.op != "pick"]
+            used = {id(each): each for node in part for each in node.args}
+            if is_last:
+                used |= {id(each): each for store in self.program.stores for each in store.operands()}
+            lines = ["    int xf_flag = 0;", *self._loads()]
+            for node in picks:
+                kept[id(node)] = f"{kept[id(node.args[0])]}_{node.attr}"
+            self.names |= {each: f"{kept[each]}_j" for each in used if each in kept}
+            lines += [
+                f"    const {c_type(node.dtype)} {kept[each]}_j = {self._read_buffer(kept[each], node.dtype)};"
+                for each, node in used.items()
+                if each in kept
+            ]
+            leaves = [each for each in nodes if each.op in LEAVES and id(each) in used and id(each) not in own]
+            writer = Writer(self._leaf, self._gather_fast, self._update, self.program.math, self.fast)
+            lines += writer.statements([*leaves, *part], self.names, f"v{count}_")
+            for node in part:
+                users = {owner.get(id(user)) for user in nodes if any(node is each for each in user.args)}
+                if any(node is each for store in self.program.stores for each in store.operands()):
+                    users.add(len(parts) - 1)
+                if users - {count, None}:
+                    kept[id(node)] = self._make_buffer(self.names[id(node)], node.dtype)
+                    lines.append(f"    {self._write_buffer(kept[id(node)], node.dtype, self.names[id(node)])}")
+            lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
+            if is_last:
+                lines += [f"    {each}" for each in self._stores(self.fast)]
+            texts += ["  XF_INDEPENDENT\n  for (int j = 0; j < m; ++j) {\n", *(f"{each}\n" for each in lines), "  }\n"]
+        return "".join(texts)
+
+    def _make_buffer(self, name: str, dtype: DType) -> str:
+        """A buffer for a value of each element of a piece; two for the parts of a complex one, which are vectorised."""
+        kind = "int" if dtype.kind == "b" else c_type(part_dtype(dtype) if is_complex(dtype) else dtype)
+        self.buffers |= {f"{part}_{name}": kind for part in ("k", "ki")[: 1 + is_complex(dtype)]}
+        return f"k_{name}"
+
+    def _read_buffer(self, buffer: str, dtype: DType, at: str = "j") -> str:
+        if not is_complex(dtype):
+            return f"{buffer}[{at}]"
+        return f"({c_type(dtype)}){{{buffer}[{at}], {buffer.replace('k_', 'ki_', 1)}[{at}]}}"
+
+    def _write_buffer(self, buffer: str, dtype: DType, value: str) -> str:
+        if not is_complex(dtype):
+            return f"{buffer}[j] = {value};"
+        imaginary = buffer.replace("k_", "ki_", 1)
+        return f"{{ const {c_type(dtype)} xf_z = {value}; {buffer}[j] = xf_z.x; {imaginary}[j] = xf_z.y; }}"
 
     def _loop(self, dialect: Dialect) -> str:
-        gather = self._gather if dialect is self.careful else self._gather_fast
+        if self.is_in_step and dialect is self.fast:
+            return self._loop_in_step()
+        forms = {id(self.careful): self._gather, id(self.in_row): self._gather_in_row}
+        gather = forms.get(id(dialect), self._gather_fast)
         writer = Writer(self._leaf, gather, self._update, self.program.math, dialect)
         parts = [[*self.program.nodes]] if dialect is self.careful else self._parts()
         loops: list[list[str]] = []
@@ -548,7 +735,8 @@ class _NativeWriter:
                 used |= {id(each): each for store in self.program.stores for each in store.operands()}
             leaves = [each for each in self.program.nodes if each.op in LEAVES and id(each) in used]
             earlier = [kept[each] for each in used if each in kept and each not in own]
-            lines = ["    int xf_flag = 0;"] * (self.has_flags and dialect is not self.careful)
+            has_flags = self.has_flags_in_row if dialect is self.in_row else self.has_flags
+            lines = ["    int xf_flag = 0;"] * (has_flags and dialect is not self.careful)
             if self.has_flags and dialect is self.careful:
                 lines = ["    if (!(xf_all || xf_flags[j])) continue;"]
             lines += self._loads()
@@ -560,10 +748,10 @@ class _NativeWriter:
             nodes = part if len(parts) == 1 else [*leaves, *part]
             lines += map(self._round_once, writer.statements(nodes, self.names, f"v{count}_" if count else "v"))
             kept |= {id(node): (node, self.names[id(node)], count) for node in part}
-            if self.has_flags and dialect is not self.careful:
+            if has_flags and dialect is not self.careful:
                 lines.append(f"    xf_flags[j] {'|=' if count else '='} xf_flag;")
             loops.append(lines)
-        loops[-1] += [f"    {each}" for each in self._stores(is_careful=dialect is self.careful)]
+        loops[-1] += [f"    {each}" for each in self._stores(dialect)]
         ahead = "" if self.is_ordered else "  XF_INDEPENDENT\n"
         counter = "int" if self.is_piecewise else "long long"  # whose vectors are twice as long
         head = f"{ahead}  for ({counter} j = 0; j < m; ++j) {{\n"
@@ -611,12 +799,23 @@ class _NativeWriter:
 
     def _gather_fast(self, node: Node, array: int, args: list[str]) -> str:
         """An element; without a branch, so that it may be read by vectors."""
+        return self._gather_by(self._is_affine(node), node, array, args)
+
+    def _gather_in_row(self, node: Node, array: int, args: list[str]) -> str:
+        if id(node) in self.shared_masks:
+            value = to_register(f"a{list(self.shared_masks).index(id(node))}[j]", node.dtype)
+            return self._choose_read(value, node, args[1:])
+        return self._gather_by(self._is_affine_in_row(node), node, array, args)
+
+    def _gather_by(self, is_affine: bool, node: Node, array: int, args: list[str]) -> str:
         index, *mask = args
-        if not self._is_affine(node):
+        if not is_affine:
             inside = f"({' & '.join([*mask, f'((unsigned long long){index} < (unsigned long long)n{array})'])})"
             wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
             index = f"(xf_flag |= {wrong}, {inside} ? {index} : 0)"
-        value = to_register(f"p{array}[{index}]", node.dtype)
+        return self._choose_read(to_register(f"p{array}[{index}]", node.dtype), node, mask)
+
+    def _choose_read(self, value: str, node: Node, mask: list[str]) -> str:
         if not mask or id(node) in self.unseen:
             return value
         return f"({{ const {c_type(node.dtype)} read = {value}; {mask[0]} ? read : {_zero(node.dtype)}; }})"
@@ -650,21 +849,61 @@ class _NativeWriter:
         form = linear(node.args[0], self.params)
         return form is not None and form.factor != 0
 
-    def _test_affine(self) -> str:
-        """Statements that raise the flag where a piece has affine indices that are out of range."""
-        gathers = [node for node in self.program.nodes if node.op == "gather" and self._is_affine(node)]
-        indices = [(node.args[0], node.attr) for node in gathers]
-        indices += [(self._index(store), store.param) for store in self.indexed]
+    def _test_indices(self, is_affine: Callable[[Node], bool], dialect: Dialect) -> str:
+        """Statements that find where the affine indices of a piece are in range.
+
+        Those that grow by one tell of the elements between which they are; others raise the flag for the piece.
+        """
+        gathers = [node for node in self.program.nodes if node.op == "gather" and is_affine(node)]
+        indices: list[tuple[Node, int, Node | None]] = [(node.args[0], node.attr, node) for node in gathers]
+        indices += [(self._index(store), store.param, None) for store in self.indexed]
         if not indices:
             return ""
-        nodes = sort_nodes([index for index, _ in indices])
-        writer = Writer(self._leaf, self._gather, self._update, self.program.math, self.careful)
-        names: dict[int, str] = {}
-        lines = writer.statements(nodes, names, "t")
-        tests = {f"(unsigned long long){names[id(each)]} >= (unsigned long long)n{array}" for each, array in indices}
-        text = "".join(f"{each}\n" for each in lines)
-        ends = "  for (long long j = 0; j < m; j += m > 1 ? m - 1 : 1)"
-        return f"{ends} {{\n{text}    xf_all |= {' | '.join(sorted(tests))};\n  }}\n"
+        masks = self.shared_masks if dialect is self.in_row else {}
+        steps = [self._step_of_index(index, dialect) for index, *_ in indices]
+        at_ends = [k for k, (index, *_) in enumerate(indices) if steps[k] not in (0, 1) or self._may_overflow(index)]
+        head = f"  long long {', '.join(f'from{k} = 0' for k in at_ends)};\n" if at_ends else ""
+        text = ""
+        for is_end, places in ((False, range(len(indices))), (True, at_ends)):
+            roots = [indices[k][0] for k in places]
+            roots += [each for k in places for each in masks.get(id(indices[k][2]), ())]
+            writer = Writer(self._leaf, self._gather, self._update, self.program.math, dialect)
+            names: dict[int, str] = {}
+            lines = writer.statements(sort_nodes(roots), names, "t")
+            outside: dict[str, None] = {}  # each once, in their order
+            narrow: dict[str, None] = {}
+            for k in places:
+                index, array, node = indices[k]
+                name, shared = names[id(index)], [names[id(each)] for each in masks.get(id(node), ())]
+                if steps[k] != 1:
+                    test = f"((unsigned long long){name} >= (unsigned long long)n{array})"
+                    lines.append(f"    xf_all |= {' & '.join((*shared, test))};")
+                elif is_end:
+                    lines.append(f"    xf_all |= {' & '.join((*shared, f'({name} != from{k} + m - 1)'))};")
+                else:
+                    outside[" & ".join((*shared, f"XF_OUTSIDE({name}, n{array})"))] = None
+                    narrow[f"if ({' & '.join(shared) or 1}) XF_WITHIN({name}, n{array});"] = None
+                if shared and not is_end:
+                    pointer = f"a{list(masks).index(id(node))}"
+                    lines.append(f"    {pointer} = {' & '.join(shared)} ? p{array} + {name} : {pointer};")
+                if k in at_ends and not is_end:
+                    lines.append(f"    from{k} = {name};")
+            if outside:
+                lines.append(f"    if ({' | '.join(outside)}) {{ {' '.join(narrow)} }}")
+            if places:
+                begin = f"  {{ const long long j = {'m - 1' if is_end else '0'};"
+                text += "".join(f"{each}\n" for each in (begin, *lines, "  }"))
+        return f"{head}{text}"
+
+    def _step_of_index(self, index: Node, dialect: Dialect) -> int | None:
+        if dialect is self.in_row:
+            return self.steps[id(index)]
+        form = linear(index, self.params)
+        return None if form is None else form.factor
+
+    def _may_overflow(self, index: Node) -> bool:
+        """Whether an index that grows by a fixed number may jump, as in 32 bits."""
+        return any(node.dtype.itemsize < 8 and self.steps[id(node)] != 0 for node in sort_nodes([index]))
 
     def _update(self, node: Node, array: int, args: list[str], name: str) -> str:
         index, value, mask, *rest = args
@@ -680,8 +919,9 @@ class _NativeWriter:
         return f"if ({mask} && {self._inside(index, array)}) {{ {before}{done} }}"
 
     # --- stores
-    def _stores(self, *, is_careful: bool) -> list[str]:
+    def _stores(self, dialect: Dialect) -> list[str]:
         lines = []
+        is_careful, is_direct = dialect is self.careful, self._is_direct(dialect)
         for number, store in enumerate(self.program.stores):
             dtype = self._dtype(store.param)
             name = self.names[id(store.value)]
@@ -693,7 +933,8 @@ class _NativeWriter:
                     to = self._element(store.param)
                     lines.append(f"{to}.x = {name}.x; {to}.y = {name}.y;")
                 else:
-                    to = f"or{store.param}[j]" if self._is_buffered(store.param) else self._element(store.param)
+                    is_kept = self._is_buffered(store.param) and not is_direct
+                    to = f"or{store.param}[j]" if is_kept else self._element(store.param)
                     lines.append(f"{to} = {value};")
                 continue
             index = self.names[id(store.index)]
@@ -754,6 +995,179 @@ class _NativeWriter:
         most = STORED_BLOCK if self.late else 1 << 62
         head = [len(operands), fixed, len(self.sites), most, self._least_in_place()]
         return [*head, *(each for operand in operands for each in operand)]
+
+
+class _StepLoop:
+    """A loop whose turns are done for `LANES` elements at a time.
+
+    What is the same for all elements is computed once for all of them; where that holds for the loop's condition, they
+    end together. Else an element that has ended keeps its values, and the last ones run on one by one.
+    """
+
+    def __init__(self, outer: _NativeWriter, node: Node, name: str, kept: dict[int, str]) -> None:
+        self.outer, self.node, self.name, self.kept = outer, node, name, kept
+        self.body = node.attr
+        self.program = expand(self.body.program)
+        carried = self.body.carried
+        self.start, self.initial, self.captured = node.args[0], node.args[1 : 1 + carried], node.args[1 + carried :]
+        self.results = [store.value for store in self.program.stores]
+        self.shared: set[int] = set()
+        """The nodes of the body that are the same for all elements, by identity."""
+        self.same = self._find_same()
+        """The variables that are the same for all elements."""
+        self.is_together = self._is_same(self.start) and id(self.results[-1]) in self.shared
+        if not self.is_together:
+            self.same = set()
+            self._share()
+        self.early = {id(node): k for k, node in enumerate(self.program.nodes) if self._is_early(node)}
+        """The gathers whose index no turn changes."""
+        self.variables = [f"k_{name}_{number}" for number, _ in enumerate(self.initial)]
+
+    def _is_same(self, node: Node) -> bool:
+        """Whether a value of the program around the loop is the same for all elements."""
+        nodes = sort_nodes([node])
+        arrays = any(each.op == "load" and not self.outer.params[each.attr].is_scalar for each in nodes)
+        return not arrays and not any(each.op in _EFFECTS or each.op == "index" for each in nodes)
+
+    def _find_same(self) -> set[int]:
+        self.same = {number for number, each in enumerate(self.initial) if self._is_same(each)}
+        while True:
+            self._share()
+            left = {number for number in self.same if id(self.results[number]) in self.shared}
+            if left == self.same:
+                return left
+            self.same = left
+
+    def _share(self) -> None:
+        """Find what is the same for all elements, if some variables are."""
+        self.shared = set()
+        for node in self.program.nodes:
+            if node.op == "load":
+                number = node.attr
+                if number < len(self.initial):
+                    is_same = number in self.same
+                else:
+                    is_same = self._is_same(self.captured[number - len(self.initial)])
+            else:
+                is_same = all(id(each) in self.shared for each in node.args) and node.op not in _CALLS
+            if is_same:
+                self.shared.add(id(node))
+
+    def count_gathers(self) -> int:
+        """The gathers that are made anew for each element in each turn."""
+        own = [node for node in self.program.nodes if node.op == "gather" and id(node) not in self.shared]
+        return len(own) - len(self.early)
+
+    def _is_early(self, node: Node) -> bool:
+        if node.op != "gather" or id(node) in self.shared:
+            return False
+        nodes = sort_nodes([node.args[0]])
+        carried = any(each.op == "load" and each.attr < len(self.initial) for each in nodes)
+        return not carried and not any(each.op in _EFFECTS or _has_fast_form(each) for each in nodes)
+
+    def _input(self, node: Node) -> str:
+        """A value from around the loop, or a variable."""
+        if node.op != "load":
+            return self.outer._leaf(node)
+        number = node.attr
+        if number < len(self.initial):
+            return f"{self.name}_u{number}" if number in self.same else self._variable(number)
+        return self._outer(self.captured[number - len(self.initial)])
+
+    def _outer(self, node: Node) -> str:
+        if id(node) in self.kept:
+            return self.outer._read_buffer(self.kept[id(node)], node.dtype, "b" if self._is_same(node) else "j")
+        return constant(node.attr, node.dtype) if node.op == "const" else self.outer._leaf(node)
+
+    def _gather_once(self, _node: Node, array: int, args: list[str]) -> str:
+        index, *mask = args
+        to = self.body.array(array)
+        inside = " && ".join([*mask, f"(unsigned long long){index} < (unsigned long long)n{to}"])
+        lost = " && ".join([*mask, f"(unsigned long long){index} >= (unsigned long long)n{to}"])
+        return f"(xf_lost |= {lost}, {inside} ? {to_register(f'p{to}[{index}]', _node.dtype)} : {_zero(_node.dtype)})"
+
+    def _gather_each(self, node: Node, array: int, args: list[str]) -> str:
+        if id(node) not in self.early:
+            return self.outer._gather_by(False, node, self.body.array(array), args)
+        mask, k = args[1:], self.early[id(node)]
+        inside = f"k_{self.name}_i{k}[j]"
+        wrong = f"{mask[0]} > {inside}" if mask else f"!{inside}"
+        value = f"(xf_flag |= {wrong}, {self.outer._read_buffer(f'k_{self.name}_g{k}', node.dtype)})"
+        return self.outer._choose_read(value, node, mask)
+
+    def _statements(self, nodes: Iterable[Node], names: dict[int, str], gather: Any, prefix: str) -> list[str]:
+        outer = self.outer
+        writer = Writer(self._input, gather, outer._update, outer.program.math, outer.fast)
+        return writer.statements([*nodes], names, f"{self.name}{prefix}")
+
+    def _begin(self) -> list[str]:
+        """The statements that give an element its values before the first turn."""
+        self.kept[id(self.node)] = f"k_{self.name}"
+        for number, each in enumerate(self.initial):
+            self.outer._make_buffer(f"{self.name}_{number}", each.dtype)
+        lines = [self._assign(number, self._outer(each)) for number, each in enumerate(self.initial)]
+        for node in self.program.nodes:
+            if id(node) not in self.early:
+                continue
+            k, array = self.early[id(node)], self.body.array(node.attr)
+            names: dict[int, str] = {}
+            lines += self._statements(sort_nodes([node.args[0]]), names, self._gather_each, f"e{k}_")
+            index = names[id(node.args[0])]
+            inside = self.outer._make_buffer(f"{self.name}_i{k}", BOOL)
+            found = self.outer._make_buffer(f"{self.name}_g{k}", node.dtype)
+            lines.append(f"    {inside}[j] = (unsigned long long){index} < (unsigned long long)n{array};")
+            value = to_register(f"p{array}[{inside}[j] ? {index} : 0]", node.dtype)
+            lines.append(f"    {self.outer._write_buffer(found, node.dtype, value)}")
+        return lines
+
+    def _variable(self, number: int) -> str:
+        return self.outer._read_buffer(self.variables[number], self.initial[number].dtype)
+
+    def _assign(self, number: int, value: str) -> str:
+        return f"    {self.outer._write_buffer(self.variables[number], self.initial[number].dtype, value)}"
+
+    def text(self) -> str:
+        """The loop for a piece."""
+        names: dict[int, str] = {}
+        shared = [node for node in self.program.nodes if id(node) in self.shared]
+        each = [node for node in self.program.nodes if id(node) not in self.shared]
+        common = self._statements(shared, names, self._gather_once, "s")
+        turn = self._statements(each, names, self._gather_each, "v")
+        *results, again = [names[id(result)] for result in self.results]
+        has_flags = any(_has_fast_form(node) for node in each)
+        mark = ["    xf_flags[j] |= xf_flag & xf_go;"] * has_flags
+        turn = ["    int xf_flag = 0;"] * has_flags + turn
+        begin = self._begin()
+        lanes = f"  XF_INDEPENDENT\n  for (int j = b; j < b + {LANES}; ++j) {{"
+        lines = [f"  for (int b = 0; b < m; b += {LANES}) {{", "  long long xf_turns = 0;"]
+        lines.append("  int xf_lost = 0, xf_left = 0;")
+        own = [number for number in range(len(self.initial)) if number not in self.same]
+        if self.is_together:
+            lines += [lanes, *begin, "  }"]
+            for number in sorted(self.same):
+                kind = c_type(self.initial[number].dtype)
+                lines.append(f"  {kind} {self.name}_u{number} = {self._outer(self.initial[number])};")
+            lines += [f"  for (bool xf_more = {self._outer(self.start)}; xf_more;) {{"]
+            lines += ["  if (xf_turns++ >= xf_most) { xf_lost = 1; break; }", *common]
+            lines += [lanes, *turn, *(["    const int xf_go = 1;"] * has_flags), *mark]
+            lines += [self._assign(number, results[number]) for number in own]
+            lines += ["  }", *(f"  {self.name}_u{number} = {results[number]};" for number in sorted(self.same))]
+            lines += [f"  xf_more = {again};", "  }", lanes]
+            lines += [self._assign(number, f"{self.name}_u{number}") for number in sorted(self.same)]
+        else:
+            go = self.outer._make_buffer(f"{self.name}_go", BOOL)
+            lines += [*common, lanes, *begin, f"    {go}[j] = {self._outer(self.start)} & (j < m);"]
+            lines += [f"    xf_left += {go}[j];", "  }", f"  while (xf_left > {FEW_LANES} && xf_turns < xf_most) {{"]
+            chosen = [self._assign(n, f"xf_go ? {results[n]} : {self._variable(n)}") for n in own]
+            lines += ["  ++xf_turns; xf_left = 0;", lanes, f"    const int xf_go = {go}[j];", *turn, *mark, *chosen]
+            lines += [f"    {go}[j] = xf_go & {again};", f"    xf_left += {go}[j];", "  }", "  }"]
+            lines += [f"  for (int j = b; xf_left && j < b + {LANES}; ++j) {{", "  long long xf_own = xf_turns;"]
+            lines += [f"  for (int xf_go = {go}[j]; xf_go;) {{"]
+            lines += ["  if (xf_own++ >= xf_most) { xf_flags[j] = 1; break; }", *turn]
+            lines += [*mark, *(self._assign(n, results[n]) for n in own), f"  xf_go = {again};"]
+            lines += ["  }", "  }", lanes]
+        lines += ["    xf_flags[j] |= xf_lost;", "  }", "  }"]
+        return "".join(f"{line}\n" for line in lines)
 
 
 # The C functions that texts use.

@@ -19,7 +19,7 @@ typedef int (*run_function)(void *, const void *, char *const *, const long long
 
 typedef struct {
     PyObject *kind; /* the dtype of an array, or the type of a number */
-    int code, is_written, is_used, itemsize; /* code: 'A' for an array, 'R' for a raw one, else as in launch.c */
+    int code, is_written, is_used, itemsize; /* code: 'A' for an array, 'R' for a raw one, 'N' for NumPy's number, else as in launch.c */
     int exchanged, bits;                     /* the dtype, as DLPack has it */
     PyObject *own;                           /* the library's dtype */
 } parameter;
@@ -57,6 +57,7 @@ typedef struct {
 
 static PyObject *ndarray_type; /* as long as the process, as NumPy is */
 static PyObject *(*new_array)(PyObject *, PyObject *, int, const Py_ssize_t *, const Py_ssize_t *, void *, int, PyObject *);
+static void (*read_number)(PyObject *, void *); /* of NumPy, as it lies in an array of its dtype */
 
 static void free_host(PyObject *capsule)
 {
@@ -255,6 +256,10 @@ static int put(const parameter *own, PyObject *value, char *to)
 {
     if ((PyObject *)Py_TYPE(value) != own->kind)
         return 0;
+    if (own->code == 'N') {
+        read_number(value, to);
+        return 1;
+    }
     if (PyLong_CheckExact(value) && (own->code == 'f' || own->code == 'd')) {
         int overflow;
         long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -659,6 +664,7 @@ PyObject *xf_bind_host(PyObject *module, PyObject *arguments)
                          &ndarray_type, &numpy, &other, &held) &&
         (table = xf_numpy_functions(numpy))) {
         memcpy(&new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
+        memcpy(&read_number, &table[READ_NUMBER], sizeof(void *));
         h->run = (run_function)(uintptr_t)address;
         h->function = (void *)(uintptr_t)function;
         h->form = (const void *)(uintptr_t)form;

@@ -169,13 +169,108 @@ static PyObject *create(int kind, PyObject *const *given, Py_ssize_t count, PyOb
     return made ? made : xf_call_general(general[kind], given, count, names);
 }
 
+/* Lists of Python's own numbers, in lists of equal length: their shape, and which kinds there are. */
+enum { HAS_FLOATS = 1, HAS_INTEGERS = 2, HAS_BOOLS = 4 };
+#define MOST_EXACT (1LL << 53) /* between which doubles hold every integer */
+typedef struct {
+    int axes, kinds;
+    Py_ssize_t extents[MOST_AXES];
+} list_form;
+
+static int kind_of(PyObject *x)
+{
+    return PyFloat_CheckExact(x) ? HAS_FLOATS : PyLong_CheckExact(x) ? HAS_INTEGERS : PyBool_Check(x) ? HAS_BOOLS : 0;
+}
+
+/* Note the kinds of what lies below an axis: 0 where that is not of the form. */
+static int is_of_form(PyObject *x, list_form *f, int axis)
+{
+    int kind = 0;
+    if (axis == f->axes) {
+        f->kinds |= kind = kind_of(x);
+        return kind;
+    }
+    if (!PyList_CheckExact(x) || PyList_Size(x) != f->extents[axis])
+        return 0;
+    for (Py_ssize_t i = 0; i < f->extents[axis]; ++i)
+        if (!is_of_form(PyList_GetItem(x, i), f, axis + 1))
+            return 0;
+    return 1;
+}
+
+/* Write numbers as they are read: what follows them, or NULL where Python is to convert them. */
+static char *write_numbers(PyObject *x, const list_form *f, int axis, const element *each, char *to)
+{
+    if (axis < f->axes) {
+        for (Py_ssize_t i = 0; to && i < f->extents[axis]; ++i)
+            to = write_numbers(PyList_GetItem(x, i), f, axis + 1, each, to);
+        return to;
+    }
+    if (each->code == BOOL) {
+        *to = x == Py_True;
+    } else if (PyFloat_CheckExact(x)) {
+        double number = PyFloat_AsDouble(x);
+        float rounded = (float)number;
+        if (each->code != REAL || (each->bits == 32 && isinf(rounded) && !isinf(number)))
+            return NULL;
+        memcpy(to, each->bits == 32 ? (const void *)&rounded : &number, (size_t)each->itemsize);
+    } else {
+        int overflow;
+        long long number = PyLong_AsLongLongAndOverflow(x, &overflow);
+        double wide = (double)number;
+        float rounded = (float)wide;
+        if (overflow || (each->code == REAL && (number > MOST_EXACT || number < -MOST_EXACT)))
+            return NULL;
+        memcpy(to, each->code == SIGNED ? (const void *)&number : each->bits == 32 ? (const void *)&rounded : &wide, (size_t)each->itemsize);
+    }
+    return to + each->itemsize;
+}
+
+/* A new array of a number, or of lists of them; NULL, with or without an error set, where Python is to make it. */
+static PyObject *make_of_numbers(PyObject *x, const options *o, const device_entry **e)
+{
+    list_form f = {0, 0, {0}}, again;
+    PyObject *size, *made, *part = x, *dtype;
+    const element *each;
+    description d;
+    for (; PyList_CheckExact(part); part = PyList_GetItem(part, 0))
+        if (f.axes == MOST_AXES || !(f.extents[f.axes++] = PyList_Size(part)))
+            return NULL;
+    if (!is_of_form(x, &f, 0) || (f.kinds & HAS_BOOLS && f.kinds != HAS_BOOLS))
+        return NULL;
+    dtype = f.kinds & HAS_FLOATS ? replay.float64 : f.kinds == HAS_BOOLS ? replay.bool_ : replay.int64;
+    if (!(size = PyTuple_New(f.axes)))
+        return NULL;
+    for (int a = 0; a < f.axes; ++a)
+        PyTuple_SetItem(size, a, PyLong_FromSsize_t(f.extents[a]));
+    made = xf_make_new(size, o->dtype && o->dtype != Py_None ? o->dtype : dtype, o->device, o->backend, 0, &d, e);
+    Py_DECREF(size);
+    if (!made)
+        return NULL;
+    each = &replay.elements[d.element];
+    again = f; /* for the library may have run another thread */
+    again.kinds = 0;
+    if ((f.kinds == HAS_BOOLS ? each->code == BOOL : (each->code == REAL && each->bits >= 32) || (each->code == SIGNED && each->bits == 64)) &&
+        is_of_form(x, &again, 0) && again.kinds == f.kinds && write_numbers(x, &f, 0, each, d.data))
+        return made;
+    Py_DECREF(made);
+    return NULL;
+}
+
 static PyObject *asarray(PyObject *self, PyObject *const *given, Py_ssize_t count, PyObject *names)
 {
     PyObject *found = NULL;
+    const device_entry *e;
     options o;
     (void)self;
-    if (is_usual_call(given, count, names, 1, &o) && count)
-        found = xf_as_array(given[0], o.dtype == Py_None ? NULL : o.dtype, o.device, o.backend);
+    if (is_usual_call(given, count, names, 1, &o) && count) {
+        if (!PyList_CheckExact(given[0]) && !kind_of(given[0]))
+            found = xf_as_array(given[0], o.dtype == Py_None ? NULL : o.dtype, o.device, o.backend);
+        else if ((found = make_of_numbers(given[0], &o, &e)) && !is_handed_out(e)) {
+            Py_DECREF(found);
+            return NULL;
+        }
+    }
     return found ? found : xf_call_general(general[ASARRAY], given, count, names);
 }
 

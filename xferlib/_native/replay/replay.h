@@ -11,7 +11,7 @@ enum { HUGE_PAGE = 2 << 20 }; /* bytes */
 enum { ON_CPU = 1, ON_CUDA = 2, WHOLE = 1, COMPLEX = 5 }; /* kDLCPU, kDLCUDA, kDLUInt and kDLComplex of DLPack */
 enum { C_ORDER = 0x1, ALIGNED = 0x100, WRITABLE = 0x400 }; /* NPY_ARRAY_... of NumPy's C API */
 
-enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, NEW_COPY = 85, NEW_FROM_DTYPE = 94, NEW_ZEROS = 183, NEW_EMPTY = 184, SET_BASE = 282 }; /* its table */
+enum { NUMPY_ABI = 0x02000000, ABI_VERSION = 0, READ_NUMBER = 62, NEW_COPY = 85, NEW_FROM_DTYPE = 94, NEW_ZEROS = 183, NEW_EMPTY = 184, SET_BASE = 282 }; /* its table */
 
 /* --- arrays, as their libraries lay them out */
 
