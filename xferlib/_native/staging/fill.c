@@ -23,8 +23,9 @@ typedef struct {
     char *to __attribute__((aligned(64)));
     const char *from;
     int64_t nbytes, pieces;
-    int is_streamed; /* past the processor's caches */
-    int is_used;     /* atomic */
+    int is_streamed;  /* past the processor's caches */
+    int is_forgotten; /* begun by the parent of this process, in which pieces may be lost */
+    int is_used;      /* atomic */
 } Fill;
 
 static Fill fills[PLACES];
@@ -68,11 +69,14 @@ int help_fills(void) {
     return taken;
 }
 
-/* In a forked child, which has none of the threads. */
+/* In a forked child, which has none of the threads. A fill of the thread that forked is ended by it; those of others keep their
+   places. */
 void forget_fills(void) {
     for (int each = 0; each < PLACES; each++) {
-        __atomic_store_n(&fills[each].word, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&fills[each].is_used, 0, __ATOMIC_RELAXED);
+        Fill *fill = &fills[each];
+        __atomic_store_n(&fill->word, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&fill->done, fill->pieces, __ATOMIC_RELAXED);
+        fill->is_forgotten = 1;
     }
 }
 
@@ -87,7 +91,7 @@ EXPORT Fill *xf_fill_begin(
         Fill *fill = &fills[each];
         if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
         fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces,
-        fill->is_streamed = is_streamed != 0;
+        fill->is_streamed = is_streamed != 0, fill->is_forgotten = 0;
         __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
         rouse(least(helpers, pieces - 1), most_threads, spin_ns);
@@ -99,6 +103,7 @@ EXPORT Fill *xf_fill_begin(
 /* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Fill *fill) {
     take_pieces(fill);
+    if (fill->is_forgotten) chunk_fill(fill->is_streamed, fill->to, fill->from, (size_t)fill->nbytes);
     if (__atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces) {
         int64_t late_ns = now_ns() + LATE_NS;
         while (pause_briefly(), __atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces)
