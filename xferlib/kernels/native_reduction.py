@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,8 +54,10 @@ A = np.ndarray[Any, Any]
 ENTRY = "xf_fold"
 CHUNK = 1024
 """Elements that are mapped together."""
-CHUNKS = 4
-"""Chunks whose nodes are halved together, where vectors do no more than two levels."""
+_BRANCH = 4
+"""Chunks whose nodes are joined at a time, and such groups of chunks, where vectors do no more than two levels."""
+_UNIT = 64
+"""Elements of which vectors make nodes, one vector of them."""
 PIECE = 256
 """Elements that are mapped between two looks ahead."""
 LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
@@ -372,35 +375,53 @@ def _find_summed(program: Program, combine: Node) -> DType | None:
 
 
 _SIGNS = {"add": "+", "mul": "*"}
+_LOAD = re.compile(r"xf_load\w*\([^()]*\)")
+_ARITHMETIC = {**_SIGNS, "sub": "-"}
+"""Operations of vectors in C."""
+
+
+def _vector_text(node: Node, leaf: Callable[[Node], str]) -> str:
+    """An expression of vectors, of which ``leaf`` writes what is no arithmetic; empty if it has no text."""
+    if node.op not in _ARITHMETIC:
+        return leaf(node)
+    args = [_vector_text(each, leaf) for each in node.args]
+    return f"({f' {_ARITHMETIC[node.op]} '.join(args)})" if all(args) else ""
 
 
 class _Streams:
-    """Sums and products of one float type, each of its own accumulators: whole chunks of them are vectors' work.
+    """Sums, products and what else is arithmetic of one float type: whole groups of elements are vectors' work.
 
-    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step half of
-    them is exchanged: two vectors give one with the sums of neighbours in both, those of the second in the odd places.
+    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step two
+    vectors give one, of what neighbours in both make. Of a sum or a product either neighbour may come first, so that
+    half of the elements are exchanged and those of the second vector are in the odd places.
     """
 
-    def __init__(self, ops: list[str], dtype: DType, sources: list[str]) -> None:
+    def __init__(self, ops: list[str], combined: list[str], dtype: DType, mapped: list[str]) -> None:
         self.ops = ops
+        """Of accumulators that are added or multiplied each by itself; empty of others."""
+        self._combined = combined
+        """What accumulators become of vectors of left and right neighbours."""
         self._dtype = dtype
-        self._sources = sources
-        """The elements of each accumulator where nothing is mapped; else empty."""
+        self._mapped = mapped
+        """The vectors that elements from number ``{at}`` on are mapped to; empty if they have no such text."""
+        self._arrays = sorted({*re.findall(r"\b[ehz]\d+\b", " ".join(mapped))})
 
     def text(self) -> str:
-        size = self._dtype.itemsize
-        parts = ["#define XF_NODE 0\n#define XF_NODE_2 0\n"]
+        size, own = self._dtype.itemsize, [f"w{k}" for k in range(len(self._combined))]
+        parts = [f"#define XF_UNIT {_UNIT}\n#define XF_NODE_2 0\n"]
         for nbytes in (16, 32):
             lanes = nbytes // size
-            if lanes < 4:
-                continue
-            parts.append(f"#if XF_WIDTH == {nbytes}\n#undef XF_NODE\n#define XF_NODE {lanes}\n")
-            parts.append(self._types("xf", lanes))
+            parts.append(f"#if XF_WIDTH == {nbytes}\n#define XF_NODE {_UNIT // lanes}\n{self._types('xf', lanes)}")
             parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
-            parts += [self._tree(op, lanes, 1) for op in sorted({*self.ops})]
-            if self.is_one:
-                parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes, 2)}")
+            if not self.ops:
+                parts.append(self._step(lanes))
+            parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
+            if self._mapped:
+                parts.append(self._mapping(lanes))
+            if self.is_one and lanes > 2:
+                parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
+        parts.append("#ifndef XF_NODE\n#define XF_NODE 0\n#endif\n#ifndef XF_MAPPED\n#define XF_MAPPED 0\n#endif\n")
         if self.row is not None:
             parts.append(self._across(self.ops[0]))
         if self.is_one:
@@ -418,7 +439,7 @@ class _Streams:
 
     def _few(self) -> str:
         """``xf_few``: the sums of ``n`` groups of ``unit`` elements, in ``to``, which has room for ``lanes``."""
-        kind, sign, op = c_type(self._dtype), _SIGNS[self.ops[0]], self.ops[0]
+        kind, sign = c_type(self._dtype), _SIGNS[self.ops[0]]
         lanes_of_few = [each for each in _LANES_OF_FEW if each <= self.most_few]
         defined = "".join(f"XF_FEW_OF({lanes}, {kind}, {sign})\n" for lanes in lanes_of_few)
         cases = " ".join(f"case {lanes}: xf_few_{lanes}(to, e, unit, n); break;" for lanes in lanes_of_few)
@@ -428,7 +449,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
 #if XF_NODE_2
   if (unit == 2 && n == {CHUNK}) {{
     {kind} v[{FEW} / XF_NODE_2];
-    xf_tree_{op}_2(v, e, 1);
+    xf_tree_2(v, e);
     xf_few_2(to, v, 2, {CHUNK} / XF_NODE_2);
     return;
   }}
@@ -444,7 +465,8 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"typedef {kind} {prefix}_vector __attribute__((vector_size({nbytes})));\n"
             f"typedef {kind} {prefix}_any __attribute__((vector_size({nbytes}), aligned({size}), may_alias));\n"
             f"typedef {mask} {prefix}_places __attribute__((vector_size({nbytes})));\n"
-            f"static inline {prefix}_vector {prefix}_load(const void *e) {{ return *(const {prefix}_any *)e; }}\n"
+            f"static inline {prefix}_vector {prefix}_load(const void *e) "
+            f"{{ {prefix}_vector v = *(const {prefix}_any *)e; XF_LOADED(v); return v; }}\n"
         )
 
     def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
@@ -466,21 +488,88 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             distance *= 2
         return "".join(lines)
 
-    def _all(self, prefix: str, op: str, place: str, unit: int, first: int, count: int) -> str:
-        """One vector of ``count``; ``place`` is the address of one of them."""
+    def _all(self, step: str, leaf: str, first: int, count: int, lanes: int, unit: int = 1) -> str:
+        """One vector of ``count``: the text of a ``leaf`` has ``{}``, and that of a ``step`` the distance of its nodes."""
         if count == 1:
-            return f"{prefix}_load({place.format(first)})"
-        half = count // 2
-        both = (self._all(prefix, op, place, unit, at, half) for at in (first, first + half))
-        return f"{prefix}_{op}_{unit * half}({', '.join(both)})"
+            return leaf.replace("{}", str(first))
+        half, levels = count // 2, (lanes // unit).bit_length() - 1
+        both = (self._all(step, leaf, at, half, lanes, unit) for at in (first, first + half))
+        return f"{step.format(unit << (half.bit_length() - 1) % levels)}({', '.join(both)})"
 
-    def _tree(self, op: str, lanes: int, unit: int) -> str:
-        node, kind, name = lanes // unit, c_type(self._dtype), f"xf_tree_{op}" + ("_2" if unit == 2 else "")
+    def _step(self, lanes: int) -> str:
+        """``xf_step``: the nodes of neighbours in two vectors of each accumulator."""
+        names = [f"x{k}" for k in range(len(self._combined))]
+        turned = ""
+        for first, side in enumerate("lr"):
+            places = ", ".join(str(first + 2 * at) for at in range(lanes))
+            turned += "".join(
+                f"const xf_vector {side}{k} = XF_SHUFFLE(xf_places, a.{name}, b.{name}, {places}); "
+                for k, name in enumerate(names)
+            )
         return (
-            f"static void {name}({kind} *to, const {kind} *e, int is_far) {{\n"
+            f"typedef struct {{ xf_vector {', '.join(names)}; }} xf_nodes;\n"
+            f"static inline xf_nodes xf_step(xf_nodes a, xf_nodes b) {{\n  {turned}\n"
+            f"  return (xf_nodes){{{', '.join(self._combined)}}};\n}}\n"
+        )
+
+    def _mapping(self, lanes: int) -> str:
+        """``xf_mapped``: the nodes of groups of elements of the inputs."""
+        loads, condition, text = "", "1", " ".join(self._mapped)
+        for side, name in enumerate(("even", "odd")):
+            if f"xf_{name}" in text:
+                places = ", ".join(str(side + 2 * at) for at in range(lanes))
+                loads += (
+                    f"static inline xf_vector xf_{name}(xf_vector a, xf_vector b) "
+                    f"{{ return XF_SHUFFLE(xf_places, a, b, {places}); }}\n"
+                )
+        if "xf_load_eight" in text:
+            condition = "defined(XF_EIGHT_FLOATS)" if lanes == 8 else "0"
+            loads += (
+                "static inline xf_vector xf_load_eight(const unsigned short *e) "
+                "{ return (xf_vector)XF_EIGHT_FLOATS(e); }\n"
+            )
+        trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
+        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
+
+    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``."""
+        kind, accumulators = c_type(self._dtype), range(len(vectors))
+        taken = [f"{kind} *to{k}" for k in accumulators]
+        taken += [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
+        steps = [_UNIT * (2 if source[0] == "z" else 1) for source in sources]
+        moved = " ".join([f"to{k} += {lanes};" for k in accumulators])
+        moved += "".join(f" {source} += {step};" for source, step in zip(sources, steps, strict=True))
+        count = _UNIT // lanes
+        loads = {text: f"l{n}" for n, text in enumerate(dict.fromkeys(_LOAD.findall(" ".join(vectors))))}
+        values = {f"v{k}": _LOAD.sub(lambda load: f"{loads[load[0]]}_{{n}}", each) for k, each in enumerate(vectors)}
+        loaded = " ".join(
+            f"const xf_vector {name}_{n} = {text.replace('{at}', str(n * lanes)).replace('{n}', str(n))};"
+            for n in range(count)
+            for name, text in ({name: text for text, name in loads.items()} | values).items()
+        )
+        if self.ops:
+            made = loaded + "".join(
+                f" *(xf_any *)to{k} = {self._all(f'xf_{op}_{{}}', f'v{k}_{{}}', 0, count, lanes)};"
+                for k, op in enumerate(self.ops)
+            )
+        else:
+            leaf = ", ".join(f"v{k}_{{}}" for k in accumulators)
+            made = f"{loaded} const xf_nodes x = {self._all('xf_step', f'(xf_nodes){{{leaf}}}', 0, count, lanes)}; "
+            made += " ".join(f"*(xf_any *)to{k} = x.x{k};" for k in accumulators)
+        return (
+            f"static void {name}({', '.join(taken)}, long long groups) {{\n"
+            f"  for (; groups > 0; --groups) {{\n    {made}\n    {moved}\n  }}\n}}\n"
+        )
+
+    def _tree(self, op: str, lanes: int) -> str:
+        """``xf_tree_2``: halve the pairs of a chunk, as far as vectors do."""
+        node, kind = lanes // 2, c_type(self._dtype)
+        loaded = " ".join(f"const xf_vector v_{at} = xf_load(e + {at * lanes});" for at in range(node))
+        made = self._all(f"xf_{op}_{{}}", "v_{}", 0, node, lanes, unit=2)
+        return (
+            f"static void xf_tree_2({kind} *to, const {kind} *e) {{\n"
             f"  for (int i = 0; i < {CHUNK // (node * node)}; ++i, e += {node * lanes}, to += {lanes}) {{\n"
-            f"    if (is_far) {{ XF_AHEAD(e, {node * lanes} * sizeof *e); }}\n"
-            f"    *(xf_any *)to = {self._all('xf', op, f'e + {{}} * {lanes}', unit, 0, node)};\n  }}\n}}\n"
+            f"    {loaded}\n    *(xf_any *)to = {made};\n  }}\n}}\n"
         )
 
     def _across(self, op: str) -> str:
@@ -498,59 +587,65 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"static void xf_across({kind} *to, const char *q, long long step, long long columns) {{\n"
             f"  typedef {kind} T;\n  long long t = 0;\n"
             f"  for (; t + {GROUP} <= columns; t += {GROUP}, q += {GROUP} * step)\n"
-            f"    *(xf8_any *)(to + t) = {self._all('xf8', op, 'q + {} * step', 1, 0, GROUP)};\n"
+            f"    *(xf8_any *)(to + t) = {self._all(f'xf8_{op}_{{}}', 'xf8_load(q + {} * step)', 0, GROUP, GROUP)};\n"
             f"  for (; t < columns; ++t, q += step) to[t] = {of(0, GROUP)};\n}}\n#endif\n"
         )
 
     @property
     def row(self) -> int | None:
         """The array of which each element is added or multiplied as it is."""
-        return int(self._sources[0][1:]) if len(self._sources) == 1 and self._sources[0][0] == "e" else None
+        found = re.fullmatch(r"xf_load\(e(\d+) \+ {at}\)", self._mapped[0]) if self.is_one and self._mapped else None
+        return int(found[1]) if found else None
 
-    def end(self) -> str:
-        """Combine the nodes of whole chunks, as far as vectors do."""
-        trees = " ".join(f"xf_tree_{op}(a{k}, a{k}, 0);" for k, op in enumerate(self.ops))
+    def take(self, *, is_mapped: bool) -> str:
+        """Make the nodes of whole groups of ``m`` elements: of what is in ``w``, or of the inputs."""
+        if is_mapped and not self._mapped:
+            return ""
+        kind, count = c_type(self._dtype), len(self._combined)
+        names = self._arrays if is_mapped else [f"w{k}" for k in range(count)]
+        sources = [f"(const {kind} *)e{each[1:]}" if each[0] == "z" else each.replace("h", "e") for each in names]
+        arguments = [f"a{k} + n" for k in range(count)] + sources
         return f"""
-#if XF_NODE
-    if (n == {CHUNK}) {{ {trees} n = {CHUNK} / XF_NODE; }}
-#endif"""
-
-    def take(self, into_w: str) -> str:
-        """Take ``q`` elements of a whole chunk; ``into_w`` maps them."""
-        mapped = " ".join(f"xf_tree_{op}(a{k} + n, w{k}, 0);" for k, op in enumerate(self.ops))
-        direct = " ".join(
-            f"xf_tree_{op}(a{k} + n, {source}, {f'is_direct{source[1:]}' if source[0] == 'e' else 0});"
-            for k, (op, source) in enumerate(zip(self.ops, self._sources, strict=False))
-        )
-        mapping = f"{{ {into_w} if (done + q == m) {{ {mapped} }} }}"
-        return f"""
-#if XF_NODE
-      if (is_whole) {f"if (q == m) {{ {direct} }} else {mapping}" if self._sources else mapping}
-      else
+#if {"XF_MAPPED" if is_mapped else "XF_NODE"}
+        base = m - m % XF_UNIT;
+        {"xf_mapped" if is_mapped else "xf_trees"}({", ".join(arguments)}, m / XF_UNIT);
 #endif"""
 
 
 def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
     values = [store.value for store in combine.stores]
     dtype, count = values[0].dtype, len(values)
+    if dtype not in (FLOAT32, FLOAT64) or any(value.dtype != dtype for value in values):
+        return None
+    ops = []
     for k, value in enumerate(values):
         own = sorted(each.attr for each in value.args if each.op == "load")
-        if value.op not in ("add", "mul") or own != [k, count + k] or value.dtype != dtype:
-            return None
-    if dtype not in (FLOAT32, FLOAT64):
-        return None
-    ops = [value.op for value in values]
-    mapped = [store.value for store in map_program.stores]
-    sources = []
-    for each in mapped:
-        loaded = each.args[0] if each.args else each
-        if loaded.op != "load" or map_program.params[loaded.attr].is_scalar:
-            continue
-        if each.op == "load":
-            sources.append(f"e{loaded.attr}")
-        elif each.op == "cast" and loaded.dtype == FLOAT16:
-            sources.append(f"re{loaded.attr}")
-    return _Streams(ops, dtype, sources if len(sources) == count else [])
+        if value.op in _SIGNS and own == [k, count + k]:
+            ops.append(value.op)
+    ops = ops if len(ops) == count else []
+    sides = lambda node: f"{'lr'[node.attr // count]}{node.attr % count}" if node.op == "load" else ""
+    combined = [_vector_text(value, sides) for value in values]
+
+    def load(node: Node) -> str:
+        source = node.args[0] if node.args else node
+        if source.op != "load" or map_program.params[source.attr].is_scalar:
+            return ""
+        found = {
+            ("load", dtype): "xf_load(e{} + {{at}})",
+            ("cast", FLOAT16): "xf_load_eight(h{} + {{at}})",
+            (
+                "real",
+                source.dtype,
+            ): "xf_even(xf_load(z{0} + 2 * {{at}}), xf_load(z{0} + 2 * {{at}} + XF_UNIT / XF_NODE))",
+            (
+                "imag",
+                source.dtype,
+            ): "xf_odd(xf_load(z{0} + 2 * {{at}}), xf_load(z{0} + 2 * {{at}} + XF_UNIT / XF_NODE))",
+        }.get((node.op, source.dtype), "")
+        return found.format(source.attr) if node.dtype == dtype else ""
+
+    mapped = [_vector_text(store.value, load) for store in map_program.stores]
+    return _Streams(ops, combined, dtype, mapped if all(mapped) else []) if all(combined) else None
 
 
 def _split_parts(spec: ReductionSpec) -> ReductionSpec | None:
@@ -712,18 +807,18 @@ class _ReductionWriter:
             for j in range(0, count, 2 * step)
         ]
 
-    def _convert(self, count: str, pointer: str = "e{}", place: str = "") -> str:
+    def _convert(self, count: str, pointer: str = "e{}", place: str = "", start: str = "0") -> str:
         """Take ``count`` complex elements apart, and halves to floats, by an instruction that no loop becomes."""
         lines = []
         for number in self.arrays:
             source = pointer.format(number)
             if is_complex(self._dtype(number)) and self.whole is None:
                 lines.append(
-                    f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
+                    f"XF_INDEPENDENT\n for (long long j_ = {start}; j_ < {count}; ++j_) "
                     f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
                 )
             elif self._is_widened(number):
-                lines.append(f"xf_widen(re{number}{place}, {source}, {count});\n")
+                lines.append(f"xf_widen(re{number}{place} + {start}, {source} + {start}, {count} - {start});\n")
         return "".join(lines)
 
     def _keep(self, source: str, row: str) -> str:
@@ -759,7 +854,7 @@ class _ReductionWriter:
                 # Of another library it could have another value, for all that a compiler knows.
                 support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
-                self._halve(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
+                self._halve(), self._level(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
             ]
         )  # fmt: skip
 
@@ -811,6 +906,29 @@ static long long xf_halve(long long n, int levels, {taken}) {{
     n = half + (n & 1);
   }}
   return n;
+}}
+"""
+
+    def _level(self) -> str:
+        """``xf_level``: make the nodes of ``XF_BRANCH`` neighbours; returns how many there are."""
+        taken = ", ".join(f"{kind} *a{k}" for k, kind in enumerate(self.types))
+        own = ", ".join(self._names("a{}"))
+        trees = ""
+        if self.streams:
+            trees = f"""
+#if XF_NODE
+  const long long groups = n / XF_UNIT;
+  xf_trees({own}, {own}, groups);
+  n -= groups * XF_UNIT;
+  made = groups * (XF_UNIT / XF_NODE);
+  for (long long i = 0; i < n; ++i) {{ {self._move("a{0}[made + i]", "a{0}[groups * XF_UNIT + i]")} }}
+#endif"""
+        return f"""\
+#define XF_BRANCH (XF_NODE ? XF_NODE : {_BRANCH})
+#define XF_LEVELS (XF_BRANCH == 4 ? 2 : XF_BRANCH == 8 ? 3 : XF_BRANCH == 16 ? 4 : 5)
+static long long xf_level(long long n, {taken}) {{
+  long long made = 0;{trees}
+  return made + xf_halve(n, XF_LEVELS, {", ".join(self._names("a{} + made"))});
 }}
 """
 
@@ -931,7 +1049,7 @@ static void {name}(long long row, long long last_row, long long part, const long
             return "{T} a{k}[1];"
         if self.is_free:
             return f"{{T}} a{{k}}[{self.lanes}];"
-        return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
+        return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], d{{k}}[{CHUNK + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
     def _find_run(self, at: str, wide: str = "1") -> str:
         """Let ``e`` be the words of ``wide`` elements from number ``at`` on, and ``left`` how many there are."""
@@ -1100,59 +1218,70 @@ static void {name}(long long row, long long last_row, long long part, const long
 
         Of whole chunks of plain sums and products vectors do more levels at once.
         """
-        four = self._map_and_combine(4, lambda j: (f"[4 * i + {j}]", f"[4 * i + {j}]", f"at + 4 * i + {j}"))
+        four = self._map_and_combine(
+            4, lambda j: (f"[base + 4 * i + {j}]", f"[base + 4 * i + {j}]", f"at + base + 4 * i + {j}")
+        )
         kept = " ".join(
-            [self._each("{T} v{k}_" + str(j) + " = w{k}[4 * i + " + str(j) + "];") for j in range(4)] + self._pairs(4)
+            [self._each("{T} v{k}_" + str(j) + " = w{k}[base + 4 * i + " + str(j) + "];") for j in range(4)]
+            + self._pairs(4)
         )
         joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
-        rest = self._map("[4 * nodes + i]", "[4 * nodes + i]", "at + 4 * nodes + i", "w{0}[i]")
-        arguments = ", ".join(self._names("a{}"))
-        into_w = f"""for (long long lo = 0, hi; lo < q; lo = hi) {{
-          hi = q - lo < {PIECE} ? q : lo + {PIECE};
-          {self._ahead("lo", PIECE)}
-          XF_INDEPENDENT
-          for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
-        }}"""
-        whole = self.streams.take(into_w) if self.streams else ""
+        rest = self._map("[base + 4 * nodes + i]", "[base + 4 * nodes + i]", "at + base + 4 * nodes + i", "w{0}[i]")
+        streams = self.streams
+        is_near = "q == m && (XF_MAPPED || !XF_NODE || m < XF_UNIT)" if streams else "q == m"
+        level = lambda n, nodes: f"{n} = xf_level({n}, {', '.join(self._names(nodes))});"
         return f"""\
     long long turn = 0;
     for (;; ++turn) {{
+    long long held = 0;
+    for (int group = 0; group < XF_BRANCH && at < end; ++group) {{
     long long n = 0;
-    for (int chunk = 0; chunk < (XF_NODE ? XF_NODE : {CHUNKS}) && at < end; ++chunk) {{
-      const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, first = n;
-      const int is_whole = XF_NODE && m == {CHUNK};
-      const long long nodes = is_whole ? {CHUNK} / (XF_NODE + !XF_NODE) : m / 4, over = is_whole ? 0 : m % 4;
+    for (int chunk = 0; chunk < XF_BRANCH && at < end; ++chunk) {{
+      const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
+      long long base = 0, nodes, over;
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done")}
       q = left < m - done ? left : m - done;
-      {self._convert("q")}
-      {whole}
-      if (q == m) {{
+      if ({is_near}) {{{streams.take(is_mapped=True) if streams else ""}
+        {self._convert("m", start="base")}
+        nodes = (m - base) / 4, over = (m - base) % 4;
+        n += base / (XF_NODE + !XF_NODE);
         XF_INDEPENDENT
         for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
         for (long long i = 0; i < over; ++i) {rest}
       }} else {{
-        {into_w}
-        if (done + q == m) {{
+        {self._convert("q")}
+        for (long long lo = 0, hi; lo < q; lo = hi) {{
+          hi = q - lo < {PIECE} ? q : lo + {PIECE};
+          {self._ahead("lo", PIECE)}
+          XF_INDEPENDENT
+          for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
+        }}
+        if (done + q == m) {{{streams.take(is_mapped=False) if streams else ""}
+          nodes = (m - base) / 4, over = (m - base) % 4;
+          n += base / (XF_NODE + !XF_NODE);
           XF_INDEPENDENT
           for (long long i = 0; i < nodes; ++i) {{ {kept} {self._move("a{0}[n + i]", "v{0}_0")} }}
-          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[4 * nodes + i]")} }}
+          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[base + 4 * nodes + i]")} }}
         }}
       }}
       {self._advance("q")}
       }}
-      n += nodes;
       if (over) {{
         for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
-        {self._move("a{0}[n]", "w{0}[0]")}
-        ++n;
+        {self._move("a{0}[n + nodes]", "w{0}[0]")}
+        ++nodes;
       }}
-      if (XF_NODE > 4 && !is_whole) /* nodes of one size */
-        n = first + xf_halve(n - first, XF_NODE == 8 ? 1 : 2, {", ".join(self._names("a{} + first"))});
+      if (XF_NODE > 4) nodes = xf_halve(nodes, XF_LEVELS - 2, {", ".join(self._names("a{} + n"))}); /* of one size */
+      n += nodes;
       at += m;
     }}
-    {self.streams.end() if self.streams else ""}
-    xf_halve(n, {LEVELS}, {arguments});
+    {level("n", "a{}")}
+    for (long long i = 0; i < n; ++i) {{ {self._move("d{0}[held + i]", "a{0}[i]")} }}
+    held += n;
+    }}
+    while (held > 1) {level("held", "d{}")}
+    {self._move("a{0}[0]", "d{0}[0]")}
     if (at == end) break;
     int level = 0;
     for (; turn >> level & 1; ++level) {joined}
