@@ -422,11 +422,19 @@ class _Streams:
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
         parts.append("#ifndef XF_NODE\n#define XF_NODE 0\n#endif\n#ifndef XF_MAPPED\n#define XF_MAPPED 0\n#endif\n")
+        if self.ops:
+            parts.append("#define XF_PADDED XF_NODE\n")
         if self.row is not None:
             parts.append(self._across(self.ops[0]))
         if self.is_one:
             parts.append(self._few())
         return "".join(parts)
+
+    def pad(self, name: str, start: str, end: str) -> str:
+        """Let the elements of ``name`` that are behind those of a level be such that each of these stays what it is."""
+        neutral = {"add": "-0.0", "mul": "1.0"}
+        set_all = " ".join(f"{name.format(k)}[i] = {neutral[op]};" for k, op in enumerate(self.ops))
+        return f"for (long long i = {start}; i < {end}; ++i) {{ {set_all} }}"
 
     @property
     def is_one(self) -> bool:
@@ -489,7 +497,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         return "".join(lines)
 
     def _all(self, step: str, leaf: str, first: int, count: int, lanes: int, unit: int = 1) -> str:
-        """One vector of ``count``: the text of a ``leaf`` has ``{}``, and that of a ``step`` the distance of its nodes."""
+        """One vector of ``count``: ``{}`` is the number of a ``leaf``, and of a ``step`` the distance of its nodes."""
         if count == 1:
             return leaf.replace("{}", str(first))
         half, levels = count // 2, (lanes // unit).bit_length() - 1
@@ -854,7 +862,8 @@ class _ReductionWriter:
                 # Of another library it could have another value, for all that a compiler knows.
                 support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
-                self._halve(), self._level(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
+                self._halve(), self._level(), self._rows(), self._few(), self._columns(), self._join(),
+                _section("entry"),
             ]
         )  # fmt: skip
 
@@ -914,7 +923,15 @@ static long long xf_halve(long long n, int levels, {taken}) {{
         taken = ", ".join(f"{kind} *a{k}" for k, kind in enumerate(self.types))
         own = ", ".join(self._names("a{}"))
         trees = ""
-        if self.streams:
+        if self.streams and self.streams.ops:
+            trees = f"""
+#if XF_NODE
+  const long long groups = (n + XF_UNIT - 1) / XF_UNIT;
+  {self.streams.pad("a{}", "n", "groups * XF_UNIT")}
+  xf_trees({own}, {own}, groups);
+  return (n + XF_NODE - 1) / XF_NODE;
+#endif"""
+        elif self.streams:
             trees = f"""
 #if XF_NODE
   const long long groups = n / XF_UNIT;
@@ -926,6 +943,9 @@ static long long xf_halve(long long n, int levels, {taken}) {{
         return f"""\
 #define XF_BRANCH (XF_NODE ? XF_NODE : {_BRANCH})
 #define XF_LEVELS (XF_BRANCH == 4 ? 2 : XF_BRANCH == 8 ? 3 : XF_BRANCH == 16 ? 4 : 5)
+#ifndef XF_PADDED
+#define XF_PADDED 0
+#endif
 static long long xf_level(long long n, {taken}) {{
   long long made = 0;{trees}
   return made + xf_halve(n, XF_LEVELS, {", ".join(self._names("a{} + made"))});
@@ -1227,7 +1247,13 @@ static void {name}(long long row, long long last_row, long long part, const long
         )
         joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
         rest = self._map("[base + 4 * nodes + i]", "[base + 4 * nodes + i]", "at + base + 4 * nodes + i", "w{0}[i]")
-        streams = self.streams
+        mapped_rest = self._map("[base + i]", "[base + i]", "at + base + i", "w{0}[i]")
+        streams, padded = self.streams, ""
+        if streams and streams.ops:
+            arguments = ", ".join([*self._names("a{} + n"), *self._names("w{}")])
+            padded = f"""{streams.pad("w{}", "over", "XF_UNIT")}
+        xf_trees({arguments}, 1);
+        n += (over + XF_NODE - 1) / XF_NODE;"""
         is_near = "q == m && (XF_MAPPED || !XF_NODE || m < XF_UNIT)" if streams else "q == m"
         level = lambda n, nodes: f"{n} = xf_level({n}, {', '.join(self._names(nodes))});"
         return f"""\
@@ -1238,17 +1264,24 @@ static void {name}(long long row, long long last_row, long long part, const long
     long long n = 0;
     for (int chunk = 0; chunk < XF_BRANCH && at < end; ++chunk) {{
       const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
-      long long base = 0, nodes, over;
+      long long base = 0, nodes = 0, over = 0;
       for (long long done = 0, q; done < m; done += q) {{
 {self._find_run("at + done")}
       q = left < m - done ? left : m - done;
       if ({is_near}) {{{streams.take(is_mapped=True) if streams else ""}
         {self._convert("m", start="base")}
+#if XF_PADDED
+        n += base / XF_NODE;
+        over = m - base;
+        XF_INDEPENDENT
+        for (long long i = 0; i < over; ++i) {mapped_rest}
+#else
         nodes = (m - base) / 4, over = (m - base) % 4;
         n += base / (XF_NODE + !XF_NODE);
         XF_INDEPENDENT
         for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
         for (long long i = 0; i < over; ++i) {rest}
+#endif
       }} else {{
         {self._convert("q")}
         for (long long lo = 0, hi; lo < q; lo = hi) {{
@@ -1258,15 +1291,24 @@ static void {name}(long long row, long long last_row, long long part, const long
           for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
         }}
         if (done + q == m) {{{streams.take(is_mapped=False) if streams else ""}
+#if XF_PADDED
+          n += base / XF_NODE;
+          over = m - base;
+          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[base + i]")} }}
+#else
           nodes = (m - base) / 4, over = (m - base) % 4;
           n += base / (XF_NODE + !XF_NODE);
           XF_INDEPENDENT
           for (long long i = 0; i < nodes; ++i) {{ {kept} {self._move("a{0}[n + i]", "v{0}_0")} }}
           for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[base + 4 * nodes + i]")} }}
+#endif
         }}
       }}
       {self._advance("q")}
       }}
+#if XF_PADDED
+      if (over) {{ {padded} }}
+#else
       if (over) {{
         for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
         {self._move("a{0}[n + nodes]", "w{0}[0]")}
@@ -1274,6 +1316,7 @@ static void {name}(long long row, long long last_row, long long part, const long
       }}
       if (XF_NODE > 4) nodes = xf_halve(nodes, XF_LEVELS - 2, {", ".join(self._names("a{} + n"))}); /* of one size */
       n += nodes;
+#endif
       at += m;
     }}
     {level("n", "a{}")}
