@@ -258,6 +258,7 @@ XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long l
   switch (along) {
   case 0: xf_columns(row, last_row, part, g, p, to); break;
   case 1: xf_rows(row, last_row, part, g, p, to); break;
+  case 3: xf_side_by_side(row, last_row, part, g, p, to); break;
   default: xf_narrow(row, last_row, part, g, p, to);
   }
 }

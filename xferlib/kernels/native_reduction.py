@@ -80,12 +80,14 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
+_LEAST_SIDE = 256
+"""Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _LINE_NBYTES = 64
 _WORD_NBYTES = 16
 """Of the greatest elements that are brought into order as one."""
-_COLUMNS, _ROWS, _NARROW = range(3)
+_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(4)
 """The functions of a compiled reduction, as `xf_fold` numbers them."""
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
@@ -600,6 +602,26 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
         )
 
     @property
+    def sides(self) -> bool:
+        """Whether there is a text for rows side by side: one accumulator, of elements each of its own number."""
+        return self.is_one and bool(self._mapped) and all(each[0] in "eh" for each in self._arrays)
+
+    def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
+        """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
+        kind = c_type(self._dtype)
+
+        def load(found: re.Match[str]) -> str:
+            name, source, number = found[1], found[2], int(found[3])
+            return f"{name}((const {'unsigned short' if source == 'h' else kind} *)({address(number, j)}))"
+
+        text = re.sub(r"(xf_load\w*)\(([eh])(\d+) \+ {at}\)", load, self._mapped[0])
+        return f"const xf_vector v{j} = {text};"
+
+    def store_mapped(self, name: str, loads: list[str]) -> str:
+        """Let ``name`` be the first elements of these vectors."""
+        return " ".join([*loads, *(f"{name}[{j}] = v{j}[0];" for j in range(len(loads)))])
+
+    @property
     def row(self) -> int | None:
         """The array of which each element is added or multiplied as it is."""
         found = re.fullmatch(r"xf_load\(e(\d+) \+ {at}\)", self._mapped[0]) if self.is_one and self._mapped else None
@@ -720,6 +742,7 @@ class _ReductionWriter:
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
         takes_few = self.streams is not None and self.streams.is_one and not spec.map_program.keeps_order
         self.most_few = self.streams.most_few if self.streams is not None and takes_few else 0
+        self.sides = self.streams is not None and self.streams.sides
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
@@ -862,7 +885,8 @@ class _ReductionWriter:
                 # Of another library it could have another value, for all that a compiler knows.
                 support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
-                self._halve(), self._level(), self._rows(), self._few(), self._columns(), self._join(),
+                self._halve(), self._level(), self._rows(), self._few(), self._columns(),
+                self._side_by_side(), self._join(),
                 _section("entry"),
             ]
         )  # fmt: skip
@@ -1063,6 +1087,136 @@ static void {name}(long long row, long long last_row, long long part, const long
             "unit",
             "wide",
         )
+
+    def _side_by_side(self) -> str:
+        """``xf_side_by_side``: rows whose elements lie side by side, and which follow each other in order.
+
+        Pairs begin at even places of the whole order, and so at a phase of its own in each row: of rows that begin at
+        an odd place the lanes are one element late, and so at each level. A group that a row begins the next one ends.
+        """
+        if not self.sides:
+            return "#define xf_side_by_side xf_rows\n"
+        streams = self.streams
+        assert streams is not None
+        kind, sign = self.types[0], _SIGNS[streams.ops[0]]
+        sources = [(number, self._dtype(number).itemsize, storage_type(self._dtype(number))) for number in self.arrays]
+        place = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
+        loads = [streams.load_at(j, place) for j in range(GROUP)]
+        firsts = [streams.load_at(j, lambda number, j: f"q{number}[{j}]") for j in range(GROUP)]
+        steps = []
+        for level, (count, name) in enumerate(((8, "v"), (4, "two"), (2, "four"))):
+            before = f"s->last[{level}]"
+            for j in range(count):
+                steps.append(f"const xf_vector {name}z{j} = XF_CHOOSE(s->is_late[{level}], {before}, {name}{j});")
+                before = f"{name}{j}"
+            steps.append(f"s->last[{level}] = {before};")
+            following = {"v": "two", "two": "four", "four": "made"}[name]
+            steps += [
+                f"const xf_vector {following}{j} = {name}z{2 * j} {sign} {name}z{2 * j + 1};" for j in range(count // 2)
+            ]
+        pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
+        given = "".join(f", q{number}" for number, _, _ in sources)
+        each = lambda text: " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
+        is_aligned = " && ".join(
+            f"(unsigned long long)base{number} % _Alignof({stored}) == 0 && "
+            f"xf_are_multiples(r{number}, reduced, _Alignof({stored}))"
+            for number, _, stored in sources
+        )
+        return f"""\
+#if !XF_MAPPED
+#define xf_side_by_side xf_rows
+#else
+enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_LINE_NBYTES} * 4 / (LANES * {_size_of(kind)}) }};
+typedef struct {{ xf_vector last[3]; xf_places is_late[3]; {kind} *to[LANES]; long long at, phase[LANES]; }} xf_side;
+#define XF_CHOOSE(m, a, b) (xf_vector)((m & (xf_places)(a)) | (~m & (xf_places)(b)))
+static inline xf_vector xf_eight(xf_side *s, long long at{pointers}) {{
+  {" ".join(loads)}
+  {" ".join(steps)}
+  return made0;
+}}
+static void xf_side_by_side(long long row, long long last_row, long long part, const long long *g, char *const *p,
+                            char *const *to) {{
+  {self._geometry()}
+  const long long u = g[6], length = g[8], extent_u = extent[u], turns = count / (extent_u * length);
+  {kind} *const nodes = ({kind} *)to[{len(self.spec.accumulators)}];
+  for (; row < last_row; ++row) {{
+    {self._bases()}
+    {each("const long long last{n} = (extent_u - 1) * {size};")}
+    {each("{T} edge{n}[8][LANES] = {{{{0}}}}; const char *q{n}[8]; long long ends{n}[8];")}
+    if (!({is_aligned})) {{ xf_rows(row, row + 1, part, g, p, to); continue; }}
+    for (long long j = 0; j < 8; ++j) {{
+      {each("ends{n}[j] = xf_offset(length - 8 + j, reduced - u - 1, extent + u + 1, r{n} + u + 1);")}
+    }}
+    for (long long turn = 0; turn < turns; ++turn) {{
+      {each("const char *const from{n} = base{n} + xf_offset(turn, u, extent, r{n});")}
+      {each("const char *const before{n} = base{n} + xf_offset(turn - 1, u, extent, r{n}) + last{n};")}
+      for (long long begin = 0; begin < extent_u; begin += SIDES * LANES) {{
+        xf_side side[SIDES];
+        long long sides = 0, index[64] = {{0}};
+        for (; sides < SIDES && begin + sides * LANES < extent_u; ++sides) {{
+          xf_side *const s = side + sides;
+          s->at = begin + sides * LANES < extent_u - LANES ? begin + sides * LANES : extent_u - LANES;
+          for (int t = 0; t < LANES; ++t) {{
+            const long long first = (turn * extent_u + s->at + t) * length;
+            s->phase[t] = first % 8;
+            s->to[t] = nodes + first / 8;
+            for (int level = 0; level < 3; ++level) s->is_late[level][t] = -(s->phase[t] >> level & 1);
+          }}
+          for (int j = 0; j < 8; ++j) {{ /* the last elements of the rows before */
+            if (s->at) {{
+              {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
+            }} else {{
+              {each("q{n}[j] = (const char *)edge{n}[j];")}
+              for (int t = !turn; t < LANES; ++t) {{
+                {each("edge{n}[j][t] = *(const {T} *)((t ? from{n} + (t - 1) * {size} : before{n}) + ends{n}[j]);")}
+              }}
+            }}
+          }}
+          xf_eight(s, s->at{given});
+        }}
+        {each("long long offset{n} = 0;")}
+        for (long long e = 0, step = 0; e < length; e += 8, ++step) {{
+          for (int j = 0; j < 8; ++j) {{
+            {each("q{n}[j] = from{n} + offset{n};")}
+            if (e + j + 1 < length)
+              for (long long a = reduced - 1; a > u; --a) {{
+                {each("offset{n} += r{n}[a];")}
+                if (++index[a] < extent[a]) break;
+                {each("offset{n} -= extent[a] * r{n}[a];")}
+                index[a] = 0;
+              }}
+          }}
+          for (long long k = 0; k < sides; ++k) {{
+            xf_side *const s = side + k;
+            const xf_vector made = xf_eight(s, s->at{given});
+            if (e + 8 < length) {{
+              for (int t = 0; t < LANES; ++t) s->to[t][step] = made[t];
+            }} else {{
+              for (int t = 0; t < LANES; ++t) if (s->phase[t] + length >= e + 8) s->to[t][step] = made[t];
+            }}
+          }}
+        }}
+      }}
+    }}
+    long long n = count / 8;
+    if (count % 8) {{ /* the last node has the elements that are left */
+      {kind} w[8];
+      for (int j = 0; j < 8; ++j) {{
+        {each("const char *const end{n} = base{n} + xf_offset(turns - 1, u, extent, r{n}) + last{n};")}
+        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]); q{n}[j] = (const char *)edge{n}[j];")}
+      }}
+      {streams.store_mapped("w", firsts)}
+      const int left = count % 8;
+      xf_halve(left, 3, w + 8 - left);
+      nodes[n++] = w[8 - left];
+    }}
+    while (n > 1) n = xf_level(n, nodes);
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    {self._results("nodes[0]", "place")}
+  }}
+}}
+#endif
+"""
 
     def _row_memory(self) -> str:
         if isinstance(self.values, _First):
@@ -1587,6 +1741,7 @@ class NativeReduction(native_engine.NativeKernel):
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
+        self.sides = writer.sides
         library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
@@ -1664,6 +1819,11 @@ class NativeReductionPlan:
             else:
                 along = merge_axes([*along, (inner, *sizes)])
         self._find_slab(along, sizes, words)
+        axis, _, inside = self._slab
+        if self._along == _ROWS and kernel.sides and axis < len(along) - 1 and inside >= _LEAST_SIDE:
+            nbytes = (self._count // GROUP + 2 * CHUNK) * np.dtype(spec.accumulators[0]).itemsize
+            if along[axis][0] >= 4 * GROUP and along[axis][1 : 1 + arrays] == tuple(sizes) and nbytes <= _MOST_ROOM:
+                self._along, self._room_nbytes = _SIDE_BY_SIDE, max(self._room_nbytes, nbytes)
         if self._along == _COLUMNS:
             rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
             self._slab = 0, min(max(2 * GROUP, rows), kernel.tile), 1
@@ -1675,7 +1835,9 @@ class NativeReductionPlan:
         self._accumulators = spec.accumulators
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
-        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * (self._along == _ROWS))
+        self._work_ns = self._rows * (
+            self._count * per_element + _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
+        )
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 
     def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int], words: int) -> None:
@@ -1706,7 +1868,7 @@ class NativeReductionPlan:
                 wanted = -(-self._count * self._rows // pieces)
                 length = max(_LEAST_PART, 1 << max(0, wanted - 1).bit_length())
                 parts = -(-self._count // length)
-            if self._along != _ROWS:
+            if self._along in (_COLUMNS, _NARROW):
                 tile = self._tile
                 rows = -(-rows // tile) * tile if self._rows > tile else self._rows
             numbers = [*self._geometry]
@@ -1728,7 +1890,7 @@ class NativeReductionPlan:
         """
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
-        if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.arguments:
+        if parts > 1 or helpers or len(arrays) < spec.arguments:
             return None
         address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
         settings = ctypes.addressof(native_engine._settings)
@@ -1742,7 +1904,8 @@ class NativeReductionPlan:
             strides = struct.pack(f"{len(order)}n", *found.values())
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
-            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
+            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, len(self._accumulators),
+            self._room_nbytes, tuple(arrays), spec.firsts,
             tuple(results), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
@@ -1757,6 +1920,8 @@ class NativeReductionPlan:
         geometry, step, parts, helpers = self._divide(most_threads())
         pointers = self._pointers(*operands, *[each.__array_interface__["data"][0] for each in outputs])
         reduce, rows, along = self.kernel.reduce, self._rows, self._along
+        if parts > 1 and along == _SIDE_BY_SIDE:
+            along = _ROWS
         if parts == 1 and not helpers:
             into, _held = self._memory(()) if self._room_nbytes else (None, None)
             reduce(0, rows, 0, along, geometry, pointers, into)
