@@ -402,7 +402,7 @@ class _Streams:
         self.ops = ops
         """Of accumulators that are added or multiplied each by itself; empty of others."""
         self._combined = combined
-        """What accumulators become of vectors of left and right neighbours."""
+        """The vectors that accumulators become, from those of left and right neighbours."""
         self._dtype = dtype
         self._mapped = mapped
         """The vectors that elements from number ``{at}`` on are mapped to; empty if they have no such text."""
@@ -419,7 +419,7 @@ class _Streams:
                 parts.append(self._step(lanes))
             parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
             if self._mapped:
-                parts.append(self._mapping(lanes))
+                parts.append(self._map_vectors(lanes))
             if self.is_one and lanes > 2:
                 parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
@@ -522,7 +522,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"  return (xf_nodes){{{', '.join(self._combined)}}};\n}}\n"
         )
 
-    def _mapping(self, lanes: int) -> str:
+    def _map_vectors(self, lanes: int) -> str:
         """``xf_mapped``: the nodes of groups of elements of the inputs."""
         loads, condition, text = "", "1", " ".join(self._mapped)
         for side, name in enumerate(("even", "odd")):
