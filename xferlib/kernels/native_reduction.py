@@ -1116,7 +1116,10 @@ static void {name}(long long row, long long last_row, long long part, const long
             ]
         pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
         given = "".join(f", q{number}" for number, _, _ in sources)
-        each = lambda text: " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
+
+        def each(text: str) -> str:
+            return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
+
         is_aligned = " && ".join(
             f"(unsigned long long)base{number} % _Alignof({stored}) == 0 && "
             f"xf_are_multiples(r{number}, reduced, _Alignof({stored}))"
@@ -1818,6 +1821,7 @@ class NativeReductionPlan:
                 words, sizes = inner, [size * inner for size in sizes]
             else:
                 along = merge_axes([*along, (inner, *sizes)])
+        self._room_nbytes = 0
         self._find_slab(along, sizes, words)
         axis, _, inside = self._slab
         if self._along == _ROWS and kernel.sides and axis < len(along) - 1 and inside >= _LEAST_SIDE:
