@@ -1412,7 +1412,10 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
         xf_trees({arguments}, 1);
         n += (over + XF_NODE - 1) / XF_NODE;"""
         is_near = "q == m && (XF_MAPPED || !XF_NODE || m < XF_UNIT)" if streams else "q == m"
-        level = lambda n, nodes: f"{n} = xf_level({n}, {', '.join(self._names(nodes))});"
+
+        def level(n: str, nodes: str) -> str:
+            return f"{n} = xf_level({n}, {', '.join(self._names(nodes))});"
+
         return f"""\
     long long turn = 0;
     for (;; ++turn) {{
@@ -1821,7 +1824,7 @@ class NativeReductionPlan:
                 words, sizes = inner, [size * inner for size in sizes]
             else:
                 along = merge_axes([*along, (inner, *sizes)])
-        self._room_nbytes = 0
+        self._slab, self._room_nbytes = (0, CHUNK, 1), 0
         self._find_slab(along, sizes, words)
         axis, _, inside = self._slab
         if self._along == _ROWS and kernel.sides and axis < len(along) - 1 and inside >= _LEAST_SIDE:
