@@ -503,6 +503,61 @@ def test_several_short_axes_inside_the_one_in_memory(inner):
         assert found == x.astype("float64").sum()
 
 
+_STREAMED = [
+    ("sum", "float32"), ("sum", "float64"), ("norm", "float16"), ("norm", "complex64"), ("prod", "complex128"),
+    ("dot", "float32"),
+]  # fmt: skip
+"""Accumulators of which vectors make the nodes: as they are, mapped, of parts, in two arrays."""
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(("name", "dtype"), _STREAMED)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_rows_of_any_length_have_the_bits_of_the_numpy_engine(name, dtype, data):
+    count = data.draw(st.integers(1, 300) | st.sampled_from([1023, 1025, 4095, 8191, 8193, 20_000, 65_535, 65_600]))
+    operands = _draw_numbers(data, dtype, (2 if name == "dot" else 1) * count).reshape(-1, count)
+    expected = _reduce_by_numpy(name, operands, None)
+    assert all(same_bits(each, expected) for each in repeat_compiled(name, operands, None))
+
+
+def _draw_numbers(data, dtype, count):
+    """Numbers whose sums and products stay finite, or any bits."""
+    seed, dtype = data.draw(st.integers(0, 1 << 30)), np.dtype(dtype)
+    if data.draw(st.booleans()):
+        return random_bits(dtype, count, seed)
+    numbers = np.exp(0.01 * np.random.default_rng(seed).standard_normal((2, count)))
+    return (numbers[0] + 0.01j * numbers[1] if dtype.kind == "c" else numbers[0]).astype(dtype)
+
+
+def _reduce_by_numpy(name, operands, axes):
+    with configured(cpu="numpy"):
+        return ReductionKernel(getattr(reductions, name).definition)(*operands, axis=axes)
+
+
+@pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("sum", "float32"), ("prod", "float64"), ("norm", "float16"), ("dot", "float64")]
+)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_rows_that_lie_side_by_side_have_the_bits_of_the_numpy_engine(name, dtype, data):
+    outer, side, rest = (data.draw(st.integers(*limits)) for limits in ((1, 3), (32, 70), (1, 6)))
+    shape = (outer, side, data.draw(st.integers(44, 90)), rest)  # the second axis has the unit stride
+    memory = data.draw(st.permutations([0, 2, 3])) + [1]
+    operands = [
+        _draw_numbers(data, dtype, math.prod(shape))
+        .reshape([shape[axis] for axis in memory])
+        .transpose(np.argsort(memory))
+        for _ in range(2 if name == "dot" else 1)
+    ]
+    axes = data.draw(st.sampled_from([None, (1, 2, 3)]))
+    expected = _reduce_by_numpy(name, operands, axes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_reduction, "_LEAST_SIDE", 8)
+        assert all(same_bits(each, expected) for each in repeat_compiled(name, operands, axes))
+
+
 @pytest.mark.skipif(host_compiler.find_compiler() is None, reason="there is no C compiler")
 @settings(max_examples=30)
 @given(data=st.data())

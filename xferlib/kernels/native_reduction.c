@@ -180,6 +180,13 @@ static void xf_turn(char *buffer, const char *q, long long size, long long rows,
 #else
 #define XF_AHEAD(p, nbytes)
 #endif
+/* Of vectors that are loaded once and in this order: a compiler reads memory again for each use, of which every other one
+   may cross a line, and a processor that sees lines in order fetches the next ones by itself. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define XF_LOADED(v) __asm__ volatile("" : "+x"(v))
+#else
+#define XF_LOADED(v)
+#endif
 /* Of vectors: wider ones read memory that is far away at half the speed (Zen 4). */
 #if !defined(XF_SHUFFLE)
 #define XF_WIDTH 0
@@ -189,14 +196,17 @@ static void xf_turn(char *buffer, const char *q, long long size, long long rows,
 #define XF_WIDTH 16
 #endif
 //: widen
+/* Halves as floats, by the instruction that no loop becomes. */
+#if defined(__F16C__) && defined(__GNUC__)
+typedef short xf_eight_halves __attribute__((vector_size(16)));
+typedef short xf_any_eight_halves __attribute__((vector_size(16), aligned(1), may_alias));
+typedef float xf_eight_floats __attribute__((vector_size(32), aligned(1), may_alias));
+#define XF_EIGHT_FLOATS(from) __builtin_ia32_vcvtph2ps256((xf_eight_halves)*(const xf_any_eight_halves *)(from))
+#endif
 static void xf_widen(float *to, const unsigned short *from, long long n) {
   long long i = 0;
-#if defined(__F16C__) && defined(__GNUC__)
-  typedef short halves __attribute__((vector_size(16), aligned(1), may_alias));
-  typedef float floats __attribute__((vector_size(32), aligned(1), may_alias));
-  typedef short aligned_halves __attribute__((vector_size(16)));
-  for (; i + 8 <= n; i += 8)
-    *(floats *)(to + i) = (floats)__builtin_ia32_vcvtph2ps256((aligned_halves)*(const halves *)(from + i));
+#ifdef XF_EIGHT_FLOATS
+  for (; i + 8 <= n; i += 8) *(xf_eight_floats *)(to + i) = (xf_eight_floats)XF_EIGHT_FLOATS(from + i);
 #endif
   for (; i < n; ++i) to[i] = xf_from_half(from[i]);
 }
@@ -248,6 +258,7 @@ XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long l
   switch (along) {
   case 0: xf_columns(row, last_row, part, g, p, to); break;
   case 1: xf_rows(row, last_row, part, g, p, to); break;
+  case 3: xf_side_by_side(row, last_row, part, g, p, to); break;
   default: xf_narrow(row, last_row, part, g, p, to);
   }
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,8 +54,10 @@ A = np.ndarray[Any, Any]
 ENTRY = "xf_fold"
 CHUNK = 1024
 """Elements that are mapped together."""
-CHUNKS = 4
-"""Chunks whose nodes are halved together, where vectors do no more than two levels."""
+_BRANCH = 4
+"""Chunks whose nodes are joined at a time, and such groups of chunks, where vectors do no more than two levels."""
+_UNIT = 64
+"""Elements of which vectors make nodes, one vector of them."""
 PIECE = 256
 """Elements that are mapped between two looks ahead."""
 LANES_NBYTES, WIDENED_NBYTES, MOST_LANES = 64, 256, 128
@@ -77,12 +80,14 @@ _LANES_OF_FEW = (2, 4, 8, 16)
 """Of which the least that has room for the results is taken, where that is no more than a line of the cache."""
 _HEAD = 11
 """Numbers of the geometry before the extents: see `_ReductionWriter._geometry`."""
+_LEAST_SIDE = 256
+"""Elements of each of rows that lie side by side which are combined as vectors of the rows."""
 _LEAST_RUN = 64
 """Neighbouring elements that are mapped from where they are."""
 _LINE_NBYTES = 64
 _WORD_NBYTES = 16
 """Of the greatest elements that are brought into order as one."""
-_COLUMNS, _ROWS, _NARROW = range(3)
+_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(4)
 """The functions of a compiled reduction, as `xf_fold` numbers them."""
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
@@ -372,40 +377,66 @@ def _find_summed(program: Program, combine: Node) -> DType | None:
 
 
 _SIGNS = {"add": "+", "mul": "*"}
+_LOAD = re.compile(r"xf_load\w*\([^()]*\)")
+_ARITHMETIC = {**_SIGNS, "sub": "-"}
+"""Operations of vectors in C."""
+
+
+def _vector_text(node: Node, leaf: Callable[[Node], str]) -> str:
+    """An expression of vectors, of which ``leaf`` writes what is no arithmetic; empty if it has no text."""
+    if node.op not in _ARITHMETIC:
+        return leaf(node)
+    args = [_vector_text(each, leaf) for each in node.args]
+    return f"({f' {_ARITHMETIC[node.op]} '.join(args)})" if all(args) else ""
 
 
 class _Streams:
-    """Sums and products of one float type, each of its own accumulators: whole chunks of them are vectors' work.
+    """Sums, products and what else is arithmetic of one float type: whole groups of elements are vectors' work.
 
-    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step half of
-    them is exchanged: two vectors give one with the sums of neighbours in both, those of the second in the odd places.
+    As many vectors as each has elements become one, whose elements are the nodes of the vectors. In each step two
+    vectors give one, of what neighbours in both make. Of a sum or a product either neighbour may come first, so that
+    half of the elements are exchanged and those of the second vector are in the odd places.
     """
 
-    def __init__(self, ops: list[str], dtype: DType, sources: list[str]) -> None:
+    def __init__(self, ops: list[str], combined: list[str], dtype: DType, mapped: list[str]) -> None:
         self.ops = ops
+        """Of accumulators that are added or multiplied each by itself; empty of others."""
+        self._combined = combined
+        """The vectors that accumulators become, from those of left and right neighbours."""
         self._dtype = dtype
-        self._sources = sources
-        """The elements of each accumulator where nothing is mapped; else empty."""
+        self._mapped = mapped
+        """The vectors that elements from number ``{at}`` on are mapped to; empty if they have no such text."""
+        self._arrays = sorted({*re.findall(r"\b[ehz]\d+\b", " ".join(mapped))})
 
     def text(self) -> str:
-        size = self._dtype.itemsize
-        parts = ["#define XF_NODE 0\n#define XF_NODE_2 0\n"]
+        size, own = self._dtype.itemsize, [f"w{k}" for k in range(len(self._combined))]
+        parts = [f"#define XF_UNIT {_UNIT}\n#define XF_NODE_2 0\n"]
         for nbytes in (16, 32):
             lanes = nbytes // size
-            if lanes < 4:
-                continue
-            parts.append(f"#if XF_WIDTH == {nbytes}\n#undef XF_NODE\n#define XF_NODE {lanes}\n")
-            parts.append(self._types("xf", lanes))
+            parts.append(f"#if XF_WIDTH == {nbytes}\n#define XF_NODE {_UNIT // lanes}\n{self._types('xf', lanes)}")
             parts += [self._steps("xf", op, lanes, 1) for op in sorted({*self.ops})]
-            parts += [self._tree(op, lanes, 1) for op in sorted({*self.ops})]
-            if self.is_one:
-                parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes, 2)}")
+            if not self.ops:
+                parts.append(self._step(lanes))
+            parts.append(self._trees("xf_trees", lanes, [f"xf_load({each} + {{at}})" for each in own], own))
+            if self._mapped:
+                parts.append(self._map_vectors(lanes))
+            if self.is_one and lanes > 2:
+                parts.append(f"#undef XF_NODE_2\n#define XF_NODE_2 {lanes // 2}\n{self._tree(self.ops[0], lanes)}")
             parts.append("#endif\n")
+        parts.append("#ifndef XF_NODE\n#define XF_NODE 0\n#endif\n#ifndef XF_MAPPED\n#define XF_MAPPED 0\n#endif\n")
+        if self.ops:
+            parts.append("#define XF_PADDED XF_NODE\n")
         if self.row is not None:
             parts.append(self._across(self.ops[0]))
         if self.is_one:
             parts.append(self._few())
         return "".join(parts)
+
+    def pad(self, name: str, start: str, end: str) -> str:
+        """Let the elements of ``name`` that are behind those of a level be such that each of these stays what it is."""
+        neutral = {"add": "-0.0", "mul": "1.0"}
+        set_all = " ".join(f"{name.format(k)}[i] = {neutral[op]};" for k, op in enumerate(self.ops))
+        return f"for (long long i = {start}; i < {end}; ++i) {{ {set_all} }}"
 
     @property
     def is_one(self) -> bool:
@@ -418,7 +449,7 @@ class _Streams:
 
     def _few(self) -> str:
         """``xf_few``: the sums of ``n`` groups of ``unit`` elements, in ``to``, which has room for ``lanes``."""
-        kind, sign, op = c_type(self._dtype), _SIGNS[self.ops[0]], self.ops[0]
+        kind, sign = c_type(self._dtype), _SIGNS[self.ops[0]]
         lanes_of_few = [each for each in _LANES_OF_FEW if each <= self.most_few]
         defined = "".join(f"XF_FEW_OF({lanes}, {kind}, {sign})\n" for lanes in lanes_of_few)
         cases = " ".join(f"case {lanes}: xf_few_{lanes}(to, e, unit, n); break;" for lanes in lanes_of_few)
@@ -428,7 +459,7 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
 #if XF_NODE_2
   if (unit == 2 && n == {CHUNK}) {{
     {kind} v[{FEW} / XF_NODE_2];
-    xf_tree_{op}_2(v, e, 1);
+    xf_tree_2(v, e);
     xf_few_2(to, v, 2, {CHUNK} / XF_NODE_2);
     return;
   }}
@@ -444,7 +475,8 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"typedef {kind} {prefix}_vector __attribute__((vector_size({nbytes})));\n"
             f"typedef {kind} {prefix}_any __attribute__((vector_size({nbytes}), aligned({size}), may_alias));\n"
             f"typedef {mask} {prefix}_places __attribute__((vector_size({nbytes})));\n"
-            f"static inline {prefix}_vector {prefix}_load(const void *e) {{ return *(const {prefix}_any *)e; }}\n"
+            f"static inline {prefix}_vector {prefix}_load(const void *e) "
+            f"{{ {prefix}_vector v = *(const {prefix}_any *)e; XF_LOADED(v); return v; }}\n"
         )
 
     def _steps(self, prefix: str, op: str, lanes: int, unit: int) -> str:
@@ -466,21 +498,88 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             distance *= 2
         return "".join(lines)
 
-    def _all(self, prefix: str, op: str, place: str, unit: int, first: int, count: int) -> str:
-        """One vector of ``count``; ``place`` is the address of one of them."""
+    def _all(self, step: str, leaf: str, first: int, count: int, lanes: int, unit: int = 1) -> str:
+        """One vector of ``count``: ``{}`` is the number of a ``leaf``, and of a ``step`` the distance of its nodes."""
         if count == 1:
-            return f"{prefix}_load({place.format(first)})"
-        half = count // 2
-        both = (self._all(prefix, op, place, unit, at, half) for at in (first, first + half))
-        return f"{prefix}_{op}_{unit * half}({', '.join(both)})"
+            return leaf.replace("{}", str(first))
+        half, levels = count // 2, (lanes // unit).bit_length() - 1
+        both = (self._all(step, leaf, at, half, lanes, unit) for at in (first, first + half))
+        return f"{step.format(unit << (half.bit_length() - 1) % levels)}({', '.join(both)})"
 
-    def _tree(self, op: str, lanes: int, unit: int) -> str:
-        node, kind, name = lanes // unit, c_type(self._dtype), f"xf_tree_{op}" + ("_2" if unit == 2 else "")
+    def _step(self, lanes: int) -> str:
+        """``xf_step``: the nodes of neighbours in two vectors of each accumulator."""
+        names = [f"x{k}" for k in range(len(self._combined))]
+        turned = ""
+        for first, side in enumerate("lr"):
+            places = ", ".join(str(first + 2 * at) for at in range(lanes))
+            turned += "".join(
+                f"const xf_vector {side}{k} = XF_SHUFFLE(xf_places, a.{name}, b.{name}, {places}); "
+                for k, name in enumerate(names)
+            )
         return (
-            f"static void {name}({kind} *to, const {kind} *e, int is_far) {{\n"
+            f"typedef struct {{ xf_vector {', '.join(names)}; }} xf_nodes;\n"
+            f"static inline xf_nodes xf_step(xf_nodes a, xf_nodes b) {{\n  {turned}\n"
+            f"  return (xf_nodes){{{', '.join(self._combined)}}};\n}}\n"
+        )
+
+    def _map_vectors(self, lanes: int) -> str:
+        """``xf_mapped``: the nodes of groups of elements of the inputs."""
+        loads, condition, text = "", "1", " ".join(self._mapped)
+        for side, name in enumerate(("even", "odd")):
+            if f"xf_{name}" in text:
+                places = ", ".join(str(side + 2 * at) for at in range(lanes))
+                loads += (
+                    f"static inline xf_vector xf_{name}(xf_vector a, xf_vector b) "
+                    f"{{ return XF_SHUFFLE(xf_places, a, b, {places}); }}\n"
+                )
+        if "xf_load_eight" in text:
+            condition = "defined(XF_EIGHT_FLOATS)" if lanes == 8 else "0"
+            loads += (
+                "static inline xf_vector xf_load_eight(const unsigned short *e) "
+                "{ return (xf_vector)XF_EIGHT_FLOATS(e); }\n"
+            )
+        trees = self._trees("xf_mapped", lanes, self._mapped, self._arrays)
+        return f"#if {condition}\n#define XF_MAPPED 1\n{loads}{trees}#endif\n"
+
+    def _trees(self, name: str, lanes: int, vectors: list[str], sources: list[str]) -> str:
+        """A function that makes the nodes of ``groups`` of elements, which ``vectors`` load from ``sources``."""
+        kind, accumulators = c_type(self._dtype), range(len(vectors))
+        taken = [f"{kind} *to{k}" for k in accumulators]
+        taken += [f"const {'unsigned short' if source[0] == 'h' else kind} *{source}" for source in sources]
+        steps = [_UNIT * (2 if source[0] == "z" else 1) for source in sources]
+        moved = " ".join([f"to{k} += {lanes};" for k in accumulators])
+        moved += "".join(f" {source} += {step};" for source, step in zip(sources, steps, strict=True))
+        count = _UNIT // lanes
+        loads = {text: f"l{n}" for n, text in enumerate(dict.fromkeys(_LOAD.findall(" ".join(vectors))))}
+        values = {f"v{k}": _LOAD.sub(lambda load: f"{loads[load[0]]}_{{n}}", each) for k, each in enumerate(vectors)}
+        loaded = " ".join(
+            f"const xf_vector {name}_{n} = {text.replace('{at}', str(n * lanes)).replace('{n}', str(n))};"
+            for n in range(count)
+            for name, text in ({name: text for text, name in loads.items()} | values).items()
+        )
+        if self.ops:
+            made = loaded + "".join(
+                f" *(xf_any *)to{k} = {self._all(f'xf_{op}_{{}}', f'v{k}_{{}}', 0, count, lanes)};"
+                for k, op in enumerate(self.ops)
+            )
+        else:
+            leaf = ", ".join(f"v{k}_{{}}" for k in accumulators)
+            made = f"{loaded} const xf_nodes x = {self._all('xf_step', f'(xf_nodes){{{leaf}}}', 0, count, lanes)}; "
+            made += " ".join(f"*(xf_any *)to{k} = x.x{k};" for k in accumulators)
+        return (
+            f"static void {name}({', '.join(taken)}, long long groups) {{\n"
+            f"  for (; groups > 0; --groups) {{\n    {made}\n    {moved}\n  }}\n}}\n"
+        )
+
+    def _tree(self, op: str, lanes: int) -> str:
+        """``xf_tree_2``: halve the pairs of a chunk, as far as vectors do."""
+        node, kind = lanes // 2, c_type(self._dtype)
+        loaded = " ".join(f"const xf_vector v_{at} = xf_load(e + {at * lanes});" for at in range(node))
+        made = self._all(f"xf_{op}_{{}}", "v_{}", 0, node, lanes, unit=2)
+        return (
+            f"static void xf_tree_2({kind} *to, const {kind} *e) {{\n"
             f"  for (int i = 0; i < {CHUNK // (node * node)}; ++i, e += {node * lanes}, to += {lanes}) {{\n"
-            f"    if (is_far) {{ XF_AHEAD(e, {node * lanes} * sizeof *e); }}\n"
-            f"    *(xf_any *)to = {self._all('xf', op, f'e + {{}} * {lanes}', unit, 0, node)};\n  }}\n}}\n"
+            f"    {loaded}\n    *(xf_any *)to = {made};\n  }}\n}}\n"
         )
 
     def _across(self, op: str) -> str:
@@ -498,59 +597,85 @@ static void xf_few({kind} *to, const {kind} *e, long long unit, long long n, lon
             f"static void xf_across({kind} *to, const char *q, long long step, long long columns) {{\n"
             f"  typedef {kind} T;\n  long long t = 0;\n"
             f"  for (; t + {GROUP} <= columns; t += {GROUP}, q += {GROUP} * step)\n"
-            f"    *(xf8_any *)(to + t) = {self._all('xf8', op, 'q + {} * step', 1, 0, GROUP)};\n"
+            f"    *(xf8_any *)(to + t) = {self._all(f'xf8_{op}_{{}}', 'xf8_load(q + {} * step)', 0, GROUP, GROUP)};\n"
             f"  for (; t < columns; ++t, q += step) to[t] = {of(0, GROUP)};\n}}\n#endif\n"
         )
 
     @property
+    def sides(self) -> bool:
+        """Whether there is a text for rows side by side: one accumulator, of elements each of its own number."""
+        return self.is_one and bool(self._mapped) and all(each[0] in "eh" for each in self._arrays)
+
+    def load_at(self, j: int, address: Callable[[int, int], str]) -> str:
+        """Let ``v{j}`` be what a vector of elements is mapped to: at addresses by the array's number and ``j``."""
+        kind = c_type(self._dtype)
+
+        def load(found: re.Match[str]) -> str:
+            name, source, number = found[1], found[2], int(found[3])
+            return f"{name}((const {'unsigned short' if source == 'h' else kind} *)({address(number, j)}))"
+
+        text = re.sub(r"(xf_load\w*)\(([eh])(\d+) \+ {at}\)", load, self._mapped[0])
+        return f"const xf_vector v{j} = {text};"
+
+    def store_mapped(self, name: str, loads: list[str]) -> str:
+        """Let ``name`` be the first elements of these vectors."""
+        return " ".join([*loads, *(f"{name}[{j}] = v{j}[0];" for j in range(len(loads)))])
+
+    @property
     def row(self) -> int | None:
         """The array of which each element is added or multiplied as it is."""
-        return int(self._sources[0][1:]) if len(self._sources) == 1 and self._sources[0][0] == "e" else None
+        found = re.fullmatch(r"xf_load\(e(\d+) \+ {at}\)", self._mapped[0]) if self.is_one and self._mapped else None
+        return int(found[1]) if found else None
 
-    def end(self) -> str:
-        """Combine the nodes of whole chunks, as far as vectors do."""
-        trees = " ".join(f"xf_tree_{op}(a{k}, a{k}, 0);" for k, op in enumerate(self.ops))
+    def take(self, *, is_mapped: bool) -> str:
+        """Make the nodes of whole groups of ``m`` elements: of what is in ``w``, or of the inputs."""
+        if is_mapped and not self._mapped:
+            return ""
+        kind, count = c_type(self._dtype), len(self._combined)
+        names = self._arrays if is_mapped else [f"w{k}" for k in range(count)]
+        sources = [f"(const {kind} *)e{each[1:]}" if each[0] == "z" else each.replace("h", "e") for each in names]
+        arguments = [f"a{k} + n" for k in range(count)] + sources
         return f"""
-#if XF_NODE
-    if (n == {CHUNK}) {{ {trees} n = {CHUNK} / XF_NODE; }}
-#endif"""
-
-    def take(self, into_w: str) -> str:
-        """Take ``q`` elements of a whole chunk; ``into_w`` maps them."""
-        mapped = " ".join(f"xf_tree_{op}(a{k} + n, w{k}, 0);" for k, op in enumerate(self.ops))
-        direct = " ".join(
-            f"xf_tree_{op}(a{k} + n, {source}, {f'is_direct{source[1:]}' if source[0] == 'e' else 0});"
-            for k, (op, source) in enumerate(zip(self.ops, self._sources, strict=False))
-        )
-        mapping = f"{{ {into_w} if (done + q == m) {{ {mapped} }} }}"
-        return f"""
-#if XF_NODE
-      if (is_whole) {f"if (q == m) {{ {direct} }} else {mapping}" if self._sources else mapping}
-      else
+#if {"XF_MAPPED" if is_mapped else "XF_NODE"}
+        base = m - m % XF_UNIT;
+        {"xf_mapped" if is_mapped else "xf_trees"}({", ".join(arguments)}, m / XF_UNIT);
 #endif"""
 
 
 def _find_streams(map_program: Program, combine: Program) -> _Streams | None:
     values = [store.value for store in combine.stores]
     dtype, count = values[0].dtype, len(values)
+    if dtype not in (FLOAT32, FLOAT64) or any(value.dtype != dtype for value in values):
+        return None
+    ops = []
     for k, value in enumerate(values):
         own = sorted(each.attr for each in value.args if each.op == "load")
-        if value.op not in ("add", "mul") or own != [k, count + k] or value.dtype != dtype:
-            return None
-    if dtype not in (FLOAT32, FLOAT64):
-        return None
-    ops = [value.op for value in values]
-    mapped = [store.value for store in map_program.stores]
-    sources = []
-    for each in mapped:
-        loaded = each.args[0] if each.args else each
-        if loaded.op != "load" or map_program.params[loaded.attr].is_scalar:
-            continue
-        if each.op == "load":
-            sources.append(f"e{loaded.attr}")
-        elif each.op == "cast" and loaded.dtype == FLOAT16:
-            sources.append(f"re{loaded.attr}")
-    return _Streams(ops, dtype, sources if len(sources) == count else [])
+        if value.op in _SIGNS and own == [k, count + k]:
+            ops.append(value.op)
+    ops = ops if len(ops) == count else []
+    sides = lambda node: f"{'lr'[node.attr // count]}{node.attr % count}" if node.op == "load" else ""
+    combined = [_vector_text(value, sides) for value in values]
+
+    def load(node: Node) -> str:
+        source = node.args[0] if node.args else node
+        if source.op != "load" or map_program.params[source.attr].is_scalar:
+            return ""
+        found = {
+            ("load", dtype): "xf_load(e{} + {{at}})",
+            ("cast", FLOAT16): "xf_load_eight(h{} + {{at}})",
+            (
+                "real",
+                source.dtype,
+            ): "xf_even(xf_load(z{0} + 2 * {{at}}), xf_load(z{0} + 2 * {{at}} + XF_UNIT / XF_NODE))",
+            (
+                "imag",
+                source.dtype,
+            ): "xf_odd(xf_load(z{0} + 2 * {{at}}), xf_load(z{0} + 2 * {{at}} + XF_UNIT / XF_NODE))",
+        }.get((node.op, source.dtype), "")
+        return found.format(source.attr) if node.dtype == dtype else ""
+
+    mapped = [_vector_text(store.value, load) for store in map_program.stores]
+    return _Streams(ops, combined, dtype, mapped if all(mapped) else []) if all(combined) else None
 
 
 def _split_parts(spec: ReductionSpec) -> ReductionSpec | None:
@@ -617,6 +742,7 @@ class _ReductionWriter:
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
         takes_few = self.streams is not None and self.streams.is_one and not spec.map_program.keeps_order
         self.most_few = self.streams.most_few if self.streams is not None and takes_few else 0
+        self.sides = self.streams is not None and self.streams.sides
         self.types = self.values.types
         self.accumulators = range(len(self.types))
         sizes = [_size_of(kind) for kind in self.types]
@@ -712,18 +838,18 @@ class _ReductionWriter:
             for j in range(0, count, 2 * step)
         ]
 
-    def _convert(self, count: str, pointer: str = "e{}", place: str = "") -> str:
+    def _convert(self, count: str, pointer: str = "e{}", place: str = "", start: str = "0") -> str:
         """Take ``count`` complex elements apart, and halves to floats, by an instruction that no loop becomes."""
         lines = []
         for number in self.arrays:
             source = pointer.format(number)
             if is_complex(self._dtype(number)) and self.whole is None:
                 lines.append(
-                    f"XF_INDEPENDENT\n for (long long j_ = 0; j_ < {count}; ++j_) "
+                    f"XF_INDEPENDENT\n for (long long j_ = {start}; j_ < {count}; ++j_) "
                     f"{{ re{number}{place}[j_] = {source}[j_].x; im{number}{place}[j_] = {source}[j_].y; }}\n"
                 )
             elif self._is_widened(number):
-                lines.append(f"xf_widen(re{number}{place}, {source}, {count});\n")
+                lines.append(f"xf_widen(re{number}{place} + {start}, {source} + {start}, {count} - {start});\n")
         return "".join(lines)
 
     def _keep(self, source: str, row: str) -> str:
@@ -759,7 +885,9 @@ class _ReductionWriter:
                 # Of another library it could have another value, for all that a compiler knows.
                 support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
-                self._halve(), self._rows(), self._few(), self._columns(), self._join(), _section("entry"),
+                self._halve(), self._level(), self._rows(), self._few(), self._columns(),
+                self._side_by_side(), self._join(),
+                _section("entry"),
             ]
         )  # fmt: skip
 
@@ -811,6 +939,40 @@ static long long xf_halve(long long n, int levels, {taken}) {{
     n = half + (n & 1);
   }}
   return n;
+}}
+"""
+
+    def _level(self) -> str:
+        """``xf_level``: make the nodes of ``XF_BRANCH`` neighbours; returns how many there are."""
+        taken = ", ".join(f"{kind} *a{k}" for k, kind in enumerate(self.types))
+        own = ", ".join(self._names("a{}"))
+        trees = ""
+        if self.streams and self.streams.ops:
+            trees = f"""
+#if XF_NODE
+  const long long groups = (n + XF_UNIT - 1) / XF_UNIT;
+  {self.streams.pad("a{}", "n", "groups * XF_UNIT")}
+  xf_trees({own}, {own}, groups);
+  return (n + XF_NODE - 1) / XF_NODE;
+#endif"""
+        elif self.streams:
+            trees = f"""
+#if XF_NODE
+  const long long groups = n / XF_UNIT;
+  xf_trees({own}, {own}, groups);
+  n -= groups * XF_UNIT;
+  made = groups * (XF_UNIT / XF_NODE);
+  for (long long i = 0; i < n; ++i) {{ {self._move("a{0}[made + i]", "a{0}[groups * XF_UNIT + i]")} }}
+#endif"""
+        return f"""\
+#define XF_BRANCH (XF_NODE ? XF_NODE : {_BRANCH})
+#define XF_LEVELS (XF_BRANCH == 4 ? 2 : XF_BRANCH == 8 ? 3 : XF_BRANCH == 16 ? 4 : 5)
+#ifndef XF_PADDED
+#define XF_PADDED 0
+#endif
+static long long xf_level(long long n, {taken}) {{
+  long long made = 0;{trees}
+  return made + xf_halve(n, XF_LEVELS, {", ".join(self._names("a{} + made"))});
 }}
 """
 
@@ -926,12 +1088,145 @@ static void {name}(long long row, long long last_row, long long part, const long
             "wide",
         )
 
+    def _side_by_side(self) -> str:
+        """``xf_side_by_side``: rows whose elements lie side by side, and which follow each other in order.
+
+        Pairs begin at even places of the whole order, and so at a phase of its own in each row: of rows that begin at
+        an odd place the lanes are one element late, and so at each level. A group that a row begins the next one ends.
+        """
+        if not self.sides:
+            return "#define xf_side_by_side xf_rows\n"
+        streams = self.streams
+        assert streams is not None
+        kind, sign = self.types[0], _SIGNS[streams.ops[0]]
+        sources = [(number, self._dtype(number).itemsize, storage_type(self._dtype(number))) for number in self.arrays]
+        place = lambda number, j: f"q{number}[{j}] + at * {self._dtype(number).itemsize}"
+        loads = [streams.load_at(j, place) for j in range(GROUP)]
+        firsts = [streams.load_at(j, lambda number, j: f"q{number}[{j}]") for j in range(GROUP)]
+        steps = []
+        for level, (count, name) in enumerate(((8, "v"), (4, "two"), (2, "four"))):
+            before = f"s->last[{level}]"
+            for j in range(count):
+                steps.append(f"const xf_vector {name}z{j} = XF_CHOOSE(s->is_late[{level}], {before}, {name}{j});")
+                before = f"{name}{j}"
+            steps.append(f"s->last[{level}] = {before};")
+            following = {"v": "two", "two": "four", "four": "made"}[name]
+            steps += [
+                f"const xf_vector {following}{j} = {name}z{2 * j} {sign} {name}z{2 * j + 1};" for j in range(count // 2)
+            ]
+        pointers = "".join(f", const char *const *q{number}" for number, _, _ in sources)
+        given = "".join(f", q{number}" for number, _, _ in sources)
+
+        def each(text: str) -> str:
+            return " ".join(text.format(n=number, size=size, T=stored) for number, size, stored in sources)
+
+        is_aligned = " && ".join(
+            f"(unsigned long long)base{number} % _Alignof({stored}) == 0 && "
+            f"xf_are_multiples(r{number}, reduced, _Alignof({stored}))"
+            for number, _, stored in sources
+        )
+        return f"""\
+#if !XF_MAPPED
+#define xf_side_by_side xf_rows
+#else
+enum {{ LANES = XF_UNIT / XF_NODE, SIDES = {_LINE_NBYTES} * 4 / (LANES * {_size_of(kind)}) }};
+typedef struct {{ xf_vector last[3]; xf_places is_late[3]; {kind} *to[LANES]; long long at, phase[LANES]; }} xf_side;
+#define XF_CHOOSE(m, a, b) (xf_vector)((m & (xf_places)(a)) | (~m & (xf_places)(b)))
+static inline xf_vector xf_eight(xf_side *s, long long at{pointers}) {{
+  {" ".join(loads)}
+  {" ".join(steps)}
+  return made0;
+}}
+static void xf_side_by_side(long long row, long long last_row, long long part, const long long *g, char *const *p,
+                            char *const *to) {{
+  {self._geometry()}
+  const long long u = g[6], length = g[8], extent_u = extent[u], turns = count / (extent_u * length);
+  {kind} *const nodes = ({kind} *)to[{len(self.spec.accumulators)}];
+  for (; row < last_row; ++row) {{
+    {self._bases()}
+    {each("const long long last{n} = (extent_u - 1) * {size};")}
+    {each("{T} edge{n}[8][LANES] = {{{{0}}}}; const char *q{n}[8]; long long ends{n}[8];")}
+    if (!({is_aligned})) {{ xf_rows(row, row + 1, part, g, p, to); continue; }}
+    for (long long j = 0; j < 8; ++j) {{
+      {each("ends{n}[j] = xf_offset(length - 8 + j, reduced - u - 1, extent + u + 1, r{n} + u + 1);")}
+    }}
+    for (long long turn = 0; turn < turns; ++turn) {{
+      {each("const char *const from{n} = base{n} + xf_offset(turn, u, extent, r{n});")}
+      {each("const char *const before{n} = base{n} + xf_offset(turn - 1, u, extent, r{n}) + last{n};")}
+      for (long long begin = 0; begin < extent_u; begin += SIDES * LANES) {{
+        xf_side side[SIDES];
+        long long sides = 0, index[64] = {{0}};
+        for (; sides < SIDES && begin + sides * LANES < extent_u; ++sides) {{
+          xf_side *const s = side + sides;
+          s->at = begin + sides * LANES < extent_u - LANES ? begin + sides * LANES : extent_u - LANES;
+          for (int t = 0; t < LANES; ++t) {{
+            const long long first = (turn * extent_u + s->at + t) * length;
+            s->phase[t] = first % 8;
+            s->to[t] = nodes + first / 8;
+            for (int level = 0; level < 3; ++level) s->is_late[level][t] = -(s->phase[t] >> level & 1);
+          }}
+          for (int j = 0; j < 8; ++j) {{ /* the last elements of the rows before */
+            if (s->at) {{
+              {each("q{n}[j] = from{n} + ends{n}[j] - {size};")}
+            }} else {{
+              {each("q{n}[j] = (const char *)edge{n}[j];")}
+              for (int t = !turn; t < LANES; ++t) {{
+                {each("edge{n}[j][t] = *(const {T} *)((t ? from{n} + (t - 1) * {size} : before{n}) + ends{n}[j]);")}
+              }}
+            }}
+          }}
+          xf_eight(s, s->at{given});
+        }}
+        {each("long long offset{n} = 0;")}
+        for (long long e = 0, step = 0; e < length; e += 8, ++step) {{
+          for (int j = 0; j < 8; ++j) {{
+            {each("q{n}[j] = from{n} + offset{n};")}
+            if (e + j + 1 < length)
+              for (long long a = reduced - 1; a > u; --a) {{
+                {each("offset{n} += r{n}[a];")}
+                if (++index[a] < extent[a]) break;
+                {each("offset{n} -= extent[a] * r{n}[a];")}
+                index[a] = 0;
+              }}
+          }}
+          for (long long k = 0; k < sides; ++k) {{
+            xf_side *const s = side + k;
+            const xf_vector made = xf_eight(s, s->at{given});
+            if (e + 8 < length) {{
+              for (int t = 0; t < LANES; ++t) s->to[t][step] = made[t];
+            }} else {{
+              for (int t = 0; t < LANES; ++t) if (s->phase[t] + length >= e + 8) s->to[t][step] = made[t];
+            }}
+          }}
+        }}
+      }}
+    }}
+    long long n = count / 8;
+    if (count % 8) {{ /* the last node has the elements that are left */
+      {kind} w[8];
+      for (int j = 0; j < 8; ++j) {{
+        {each("const char *const end{n} = base{n} + xf_offset(turns - 1, u, extent, r{n}) + last{n};")}
+        {each("edge{n}[j][0] = *(const {T} *)(end{n} + ends{n}[j]); q{n}[j] = (const char *)edge{n}[j];")}
+      }}
+      {streams.store_mapped("w", firsts)}
+      const int left = count % 8;
+      xf_halve(left, 3, w + 8 - left);
+      nodes[n++] = w[8 - left];
+    }}
+    while (n > 1) n = xf_level(n, nodes);
+    const long long place = xf_offset(row, kept, kept_extent, places);
+    {self._results("nodes[0]", "place")}
+  }}
+}}
+#endif
+"""
+
     def _row_memory(self) -> str:
         if isinstance(self.values, _First):
             return "{T} a{k}[1];"
         if self.is_free:
             return f"{{T}} a{{k}}[{self.lanes}];"
-        return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
+        return f"{{T}} a{{k}}[{CHUNK + CHUNK // 4 + 1}], d{{k}}[{CHUNK + 1}], w{{k}}[{CHUNK}], c{{k}}[{LEVELS}];"
 
     def _find_run(self, at: str, wide: str = "1") -> str:
         """Let ``e`` be the words of ``wide`` elements from number ``at`` on, and ``left`` how many there are."""
@@ -1100,59 +1395,96 @@ static void {name}(long long row, long long last_row, long long part, const long
 
         Of whole chunks of plain sums and products vectors do more levels at once.
         """
-        four = self._map_and_combine(4, lambda j: (f"[4 * i + {j}]", f"[4 * i + {j}]", f"at + 4 * i + {j}"))
+        four = self._map_and_combine(
+            4, lambda j: (f"[base + 4 * i + {j}]", f"[base + 4 * i + {j}]", f"at + base + 4 * i + {j}")
+        )
         kept = " ".join(
-            [self._each("{T} v{k}_" + str(j) + " = w{k}[4 * i + " + str(j) + "];") for j in range(4)] + self._pairs(4)
+            [self._each("{T} v{k}_" + str(j) + " = w{k}[base + 4 * i + " + str(j) + "];") for j in range(4)]
+            + self._pairs(4)
         )
         joined = self._combine("c{0}[level]", "a{0}[0]", "a{0}[0]")
-        rest = self._map("[4 * nodes + i]", "[4 * nodes + i]", "at + 4 * nodes + i", "w{0}[i]")
-        arguments = ", ".join(self._names("a{}"))
-        into_w = f"""for (long long lo = 0, hi; lo < q; lo = hi) {{
+        rest = self._map("[base + 4 * nodes + i]", "[base + 4 * nodes + i]", "at + base + 4 * nodes + i", "w{0}[i]")
+        mapped_rest = self._map("[base + i]", "[base + i]", "at + base + i", "w{0}[i]")
+        streams, padded = self.streams, ""
+        if streams and streams.ops:
+            arguments = ", ".join([*self._names("a{} + n"), *self._names("w{}")])
+            padded = f"""{streams.pad("w{}", "over", "XF_UNIT")}
+        xf_trees({arguments}, 1);
+        n += (over + XF_NODE - 1) / XF_NODE;"""
+        is_near = "q == m && (XF_MAPPED || !XF_NODE || m < XF_UNIT)" if streams else "q == m"
+
+        def level(n: str, nodes: str) -> str:
+            return f"{n} = xf_level({n}, {', '.join(self._names(nodes))});"
+
+        return f"""\
+    long long turn = 0;
+    for (;; ++turn) {{
+    long long held = 0;
+    for (int group = 0; group < XF_BRANCH && at < end; ++group) {{
+    long long n = 0;
+    for (int chunk = 0; chunk < XF_BRANCH && at < end; ++chunk) {{
+      const long long m = end - at < {CHUNK} ? end - at : {CHUNK};
+      long long base = 0, nodes = 0, over = 0;
+      for (long long done = 0, q; done < m; done += q) {{
+{self._find_run("at + done")}
+      q = left < m - done ? left : m - done;
+      if ({is_near}) {{{streams.take(is_mapped=True) if streams else ""}
+        {self._convert("m", start="base")}
+#if XF_PADDED
+        n += base / XF_NODE;
+        over = m - base;
+        XF_INDEPENDENT
+        for (long long i = 0; i < over; ++i) {mapped_rest}
+#else
+        nodes = (m - base) / 4, over = (m - base) % 4;
+        n += base / (XF_NODE + !XF_NODE);
+        XF_INDEPENDENT
+        for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
+        for (long long i = 0; i < over; ++i) {rest}
+#endif
+      }} else {{
+        {self._convert("q")}
+        for (long long lo = 0, hi; lo < q; lo = hi) {{
           hi = q - lo < {PIECE} ? q : lo + {PIECE};
           {self._ahead("lo", PIECE)}
           XF_INDEPENDENT
           for (long long j = lo; j < hi; ++j) {self._map("[j]", "[j]", "at + done + j", "w{0}[done + j]")}
-        }}"""
-        whole = self.streams.take(into_w) if self.streams else ""
-        return f"""\
-    long long turn = 0;
-    for (;; ++turn) {{
-    long long n = 0;
-    for (int chunk = 0; chunk < (XF_NODE ? XF_NODE : {CHUNKS}) && at < end; ++chunk) {{
-      const long long m = end - at < {CHUNK} ? end - at : {CHUNK}, first = n;
-      const int is_whole = XF_NODE && m == {CHUNK};
-      const long long nodes = is_whole ? {CHUNK} / (XF_NODE + !XF_NODE) : m / 4, over = is_whole ? 0 : m % 4;
-      for (long long done = 0, q; done < m; done += q) {{
-{self._find_run("at + done")}
-      q = left < m - done ? left : m - done;
-      {self._convert("q")}
-      {whole}
-      if (q == m) {{
-        XF_INDEPENDENT
-        for (long long i = 0; i < nodes; ++i) {{ {four} {self._move("a{0}[n + i]", "v{0}_0")} }}
-        for (long long i = 0; i < over; ++i) {rest}
-      }} else {{
-        {into_w}
-        if (done + q == m) {{
+        }}
+        if (done + q == m) {{{streams.take(is_mapped=False) if streams else ""}
+#if XF_PADDED
+          n += base / XF_NODE;
+          over = m - base;
+          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[base + i]")} }}
+#else
+          nodes = (m - base) / 4, over = (m - base) % 4;
+          n += base / (XF_NODE + !XF_NODE);
           XF_INDEPENDENT
           for (long long i = 0; i < nodes; ++i) {{ {kept} {self._move("a{0}[n + i]", "v{0}_0")} }}
-          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[4 * nodes + i]")} }}
+          for (long long i = 0; i < over; ++i) {{ {self._move("w{0}[i]", "w{0}[base + 4 * nodes + i]")} }}
+#endif
         }}
       }}
       {self._advance("q")}
       }}
-      n += nodes;
+#if XF_PADDED
+      if (over) {{ {padded} }}
+#else
       if (over) {{
         for (long long i = 1; i < over; ++i) {self._combine("w{0}[0]", "w{0}[i]", "w{0}[0]")}
-        {self._move("a{0}[n]", "w{0}[0]")}
-        ++n;
+        {self._move("a{0}[n + nodes]", "w{0}[0]")}
+        ++nodes;
       }}
-      if (XF_NODE > 4 && !is_whole) /* nodes of one size */
-        n = first + xf_halve(n - first, XF_NODE == 8 ? 1 : 2, {", ".join(self._names("a{} + first"))});
+      if (XF_NODE > 4) nodes = xf_halve(nodes, XF_LEVELS - 2, {", ".join(self._names("a{} + n"))}); /* of one size */
+      n += nodes;
+#endif
       at += m;
     }}
-    {self.streams.end() if self.streams else ""}
-    xf_halve(n, {LEVELS}, {arguments});
+    {level("n", "a{}")}
+    for (long long i = 0; i < n; ++i) {{ {self._move("d{0}[held + i]", "a{0}[i]")} }}
+    held += n;
+    }}
+    while (held > 1) {level("held", "d{}")}
+    {self._move("a{0}[0]", "d{0}[0]")}
     if (at == end) break;
     int level = 0;
     for (; turn >> level & 1; ++level) {joined}
@@ -1415,6 +1747,7 @@ class NativeReduction(native_engine.NativeKernel):
     def _build(self, target: host_compiler.Target) -> int | None:
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
+        self.sides = writer.sides
         library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
@@ -1491,7 +1824,13 @@ class NativeReductionPlan:
                 words, sizes = inner, [size * inner for size in sizes]
             else:
                 along = merge_axes([*along, (inner, *sizes)])
+        self._slab, self._room_nbytes = (0, CHUNK, 1), 0
         self._find_slab(along, sizes, words)
+        axis, _, inside = self._slab
+        if self._along == _ROWS and kernel.sides and axis < len(along) - 1 and inside >= _LEAST_SIDE:
+            nbytes = (self._count // GROUP + 2 * CHUNK) * np.dtype(spec.accumulators[0]).itemsize
+            if along[axis][0] >= 4 * GROUP and along[axis][1 : 1 + arrays] == tuple(sizes) and nbytes <= _MOST_ROOM:
+                self._along, self._room_nbytes = _SIDE_BY_SIDE, max(self._room_nbytes, nbytes)
         if self._along == _COLUMNS:
             rows = _ROWS_NBYTES // (self._count * max(sizes)) // GROUP * GROUP if is_short else kernel.tile
             self._slab = 0, min(max(2 * GROUP, rows), kernel.tile), 1
@@ -1503,7 +1842,9 @@ class NativeReductionPlan:
         self._accumulators = spec.accumulators
         nodes = [*spec.map_program.nodes, *spec.combine.nodes]
         per_element = _PER_BYTE_NS * sum(sizes) + _PER_NODE_NS * len(nodes)
-        self._work_ns = self._rows * (self._count * per_element + _PER_RESULT_NS * (self._along == _ROWS))
+        self._work_ns = self._rows * (
+            self._count * per_element + _PER_RESULT_NS * (self._along in (_ROWS, _SIDE_BY_SIDE))
+        )
         self._divided: tuple[int, Any, int, int, int] = (0, None, 0, 0, 0)
 
     def _find_slab(self, along: list[tuple[int, ...]], sizes: Sequence[int], words: int) -> None:
@@ -1534,7 +1875,7 @@ class NativeReductionPlan:
                 wanted = -(-self._count * self._rows // pieces)
                 length = max(_LEAST_PART, 1 << max(0, wanted - 1).bit_length())
                 parts = -(-self._count // length)
-            if self._along != _ROWS:
+            if self._along in (_COLUMNS, _NARROW):
                 tile = self._tile
                 rows = -(-rows // tile) * tile if self._rows > tile else self._rows
             numbers = [*self._geometry]
@@ -1556,7 +1897,7 @@ class NativeReductionPlan:
         """
         spec = self.kernel.spec
         geometry, _, parts, helpers = self._divide(most_threads())
-        if parts > 1 or helpers or self._room_nbytes or len(arrays) < spec.arguments:
+        if parts > 1 or helpers or len(arrays) < spec.arguments:
             return None
         address = ctypes.cast(self.kernel.reduce, ctypes.c_void_p).value
         settings = ctypes.addressof(native_engine._settings)
@@ -1570,7 +1911,8 @@ class NativeReductionPlan:
             strides = struct.pack(f"{len(order)}n", *found.values())
         keeps_lock = int(self._work_ns < _WITH_LOCK_NS)
         return _native.bind_fold(
-            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, tuple(arrays), spec.firsts,
+            address, settings, bytes(geometry), self._rows, self._along, keeps_lock, len(self._accumulators),
+            self._room_nbytes, tuple(arrays), spec.firsts,
             tuple(results), extents, strides, np.ndarray, np._core.multiarray._ARRAY_API, self.kernel,  # type: ignore[attr-defined]
         )  # fmt: skip
 
@@ -1585,6 +1927,8 @@ class NativeReductionPlan:
         geometry, step, parts, helpers = self._divide(most_threads())
         pointers = self._pointers(*operands, *[each.__array_interface__["data"][0] for each in outputs])
         reduce, rows, along = self.kernel.reduce, self._rows, self._along
+        if parts > 1 and along == _SIDE_BY_SIDE:
+            along = _ROWS
         if parts == 1 and not helpers:
             into, _held = self._memory(()) if self._room_nbytes else (None, None)
             reduce(0, rows, 0, along, geometry, pointers, into)

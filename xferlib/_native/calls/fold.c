@@ -28,8 +28,8 @@ typedef struct {
     const Py_ssize_t *extents; /* of an output */
     Py_ssize_t extents_nbytes, strides_nbytes;
     const Py_ssize_t *strides; /* of an output; NULL: C order */
-    long long rows;
-    int along, keeps_lock, inputs, firsts, outputs;
+    long long rows, room_nbytes; /* of memory in which elements are brought into their order */
+    int along, keeps_lock, accumulators, inputs, firsts, outputs;
     int sources[MOST_ARRAYS]; /* the inputs of which the `firsts` behind them take a first element */
     operand operands[MOST_ARRAYS];
 } fold_call;
@@ -55,7 +55,7 @@ static PyObject *fold(PyObject *self, PyObject *arguments)
 {
     const fold_call *f = PyCapsule_GetPointer(self, NULL);
     PyObject *made[MOST_ARRAYS], *result = NULL;
-    char *p[2 * MOST_ARRAYS];
+    char *p[2 * MOST_ARRAYS], *into[MOST_ARRAYS + 1] = {NULL}, *room = NULL;
     int count = 0;
     if (!f)
         return NULL;
@@ -77,12 +77,21 @@ static PyObject *fold(PyObject *self, PyObject *arguments)
             goto done;
         p[f->inputs + f->firsts + count] = ((const ndarray *)made[count])->data;
     }
+    if (f->room_nbytes) { /* behind the addresses of parts' memory, of which there is none */
+        room = PyMem_Malloc((size_t)f->room_nbytes);
+        if (!room) {
+            PyErr_NoMemory();
+            goto done;
+        }
+        into[f->accumulators] = room;
+    }
     if (f->keeps_lock)
-        f->reduce(0, f->rows, 0, f->along, f->geometry, p, NULL);
+        f->reduce(0, f->rows, 0, f->along, f->geometry, p, into);
     else
-        WITHOUT_GIL(f->reduce(0, f->rows, 0, f->along, f->geometry, p, NULL));
+        WITHOUT_GIL(f->reduce(0, f->rows, 0, f->along, f->geometry, p, into));
     result = count == 1 ? Py_NewRef(made[0]) : xf_pack(made, count);
 done:
+    PyMem_Free(room);
     while (count--)
         Py_DECREF(made[count]);
     return result;
@@ -90,9 +99,10 @@ done:
 
 static PyMethodDef one_fold = {"fold", fold, METH_O, NULL};
 
-/* (reduce, address of the settings, geometry as bytes, rows, whether along rows, whether the GIL is kept, inputs, the
-   numbers of those whose first elements follow, dtypes of the outputs, extents and strides of an output as bytes, of
-   which the latter may be none, NumPy's type and its C API, what else is held) -> fold; an input is (dtype, extents and strides as bytes). */
+/* (reduce, address of the settings, geometry as bytes, rows, which way, whether the GIL is kept, accumulators, bytes of memory
+   for elements in order, inputs, the numbers of those whose first elements follow, dtypes of the outputs, extents and
+   strides of an output as bytes, of which the latter may be none, NumPy's type and its C API, what else is held) -> fold;
+   an input is (dtype, extents and strides as bytes). */
 PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
 {
     unsigned long long address, settings;
@@ -110,9 +120,10 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         return NULL;
     }
     f->kept = Py_NewRef(arguments);
-    if (PyArg_ParseTuple(arguments, "KKy#LiiO!O!O!y#y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
-                         &f->keeps_lock, &PyTuple_Type, &inputs, &PyTuple_Type, &sources, &PyTuple_Type, &f->dtypes, &extents,
-                         &f->extents_nbytes, &strides, &f->strides_nbytes, &f->ndarray_type, &numpy, &held) &&
+    if (PyArg_ParseTuple(arguments, "KKy#LiiiLO!O!O!y#y#OOO", &address, &settings, &geometry, &nbytes, &f->rows, &f->along,
+                         &f->keeps_lock, &f->accumulators, &f->room_nbytes, &PyTuple_Type, &inputs, &PyTuple_Type, &sources,
+                         &PyTuple_Type, &f->dtypes, &extents, &f->extents_nbytes, &strides, &f->strides_nbytes,
+                         &f->ndarray_type, &numpy, &held) &&
         (table = xf_numpy_functions(numpy))) {
         memcpy(&f->new_array, &table[NEW_FROM_DTYPE], sizeof(void *));
         f->reduce = (reduce_function)(uintptr_t)address;
@@ -123,7 +134,7 @@ PyObject *xf_bind_fold(PyObject *module, PyObject *arguments)
         f->inputs = (int)PyTuple_Size(inputs);
         f->firsts = (int)PyTuple_Size(sources);
         f->outputs = (int)PyTuple_Size(f->dtypes);
-        if (f->inputs + f->firsts > MOST_ARRAYS || f->outputs > MOST_ARRAYS) {
+        if (f->inputs + f->firsts > MOST_ARRAYS || f->outputs > MOST_ARRAYS || f->accumulators > MOST_ARRAYS) {
             made = Py_NewRef(Py_None);
         } else {
             for (int i = 0; i < f->inputs; ++i) {
