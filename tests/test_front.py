@@ -247,9 +247,9 @@ def test_they_are_functions_like_any_other() -> None:
     for found, names in [
         (
             to_device,
-            ["x", "misplaced", "backend", "device", "dtype", "stream", "out", "copy", "order", "saturate", "unknown"],
+            ["x", "backend", "device", "dtype", "stream", "out", "copy", "order", "saturate"],
         ),
-        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy", "saturate", "unknown"]),
+        (to_host, ["d", "dtype", "stream", "out", "pinned", "copy", "saturate"]),
     ]:
         own = in_python(found)
         assert (found.__name__, found.__qualname__, found.__module__) == (
@@ -259,8 +259,9 @@ def test_they_are_functions_like_any_other() -> None:
         )
         assert inspect.getdoc(found) == inspect.getdoc(own)
         assert list(inspect.signature(found).parameters) == names
+        refused = {name for name, kind in own.__annotations__.items() if kind == "Never"}
         assert [each.default for each in inspect.signature(found).parameters.values()] == [
-            each.default for each in inspect.signature(own).parameters.values()
+            each.default for name, each in inspect.signature(own).parameters.items() if name not in refused
         ]
         assert pickle.loads(pickle.dumps(found)) is found
 
@@ -874,20 +875,6 @@ def test_the_driver_copies_any_number_of_bytes_of_the_pool(direct: Any, monkeypa
     assert direct.seen == ["fetch"]
     assert_same_bits(out, x)
     assert_same_bits(to_host(to_device(x[1::2], out=xl.empty(len(x) // 2, x.dtype, device=HERE))), x[1::2])
-
-
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_a_few_arrays_go_to_pinned_memory_with_one_wait(direct: Any, count: int) -> None:
-    expected = [bits_of(4000 * (number + 1), np.float32, seed=number) for number in range(count)]
-    tree = {"arrays": [to_device(each, device=HERE) for each in expected], "other": 3}
-    xl.synchronize(HERE)
-    direct.seen.clear()
-    found = xl.tree.to_host(tree, pinned=True)
-    assert direct.seen == ["fetch later"] * (count - 1) + ["fetch"]
-    assert found["other"] == 3
-    for one, other in zip(found["arrays"], expected, strict=True):
-        assert direct.is_pinned(one.ctypes.data)
-        assert_same_bits(one, other)
 
 
 def test_arrays_without_axes_or_elements_go_to_pinned_memory_too(direct: Any) -> None:

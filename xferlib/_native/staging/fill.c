@@ -13,6 +13,7 @@
 
 #define FILL_PIECE (64 << 10) /* bytes that a thread copies at a time */
 #define LATE_NS 200000        /* a thread that takes more time for a piece has lost its core */
+#define ASLEEP_LEAST (2 << 20) /* bytes for which helpers come that may not spin, and so are asleep */
 
 enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
@@ -94,7 +95,9 @@ EXPORT Fill *xf_fill_begin(
         fill->is_streamed = is_streamed != 0, fill->is_forgotten = 0;
         __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
-        rouse(least(helpers, pieces - 1), most_threads, spin_ns);
+        if (xf_is_crowded()) spin_ns = 0;
+        if (spin_ns > 0 || nbytes >= ASLEEP_LEAST)
+            rouse(least(helpers, pieces - 1), most_threads, spin_ns);
         return fill;
     }
     return NULL;

@@ -294,9 +294,10 @@ int64_t free_cores(void) {
     return __atomic_load_n(&kept, __ATOMIC_RELAXED);
 }
 
-/* Have `count` helpers spin: those that sleep are woken, and up to `most_threads` started in all. Whether any was to be woken. */
+/* Have `count` helpers awake, which look for work for `spin_ns`: those that sleep are woken, and up to `most_threads` started in
+   all. Whether any was to be woken. */
 int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
-    if (spin_ns <= 0 || __atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count || xf_is_crowded()) return 0;
+    if (__atomic_load_n(&pool.watching, __ATOMIC_RELAXED) >= count) return 0;
     count = least(count, free_cores());
     pthread_mutex_lock(&pool.lock);
     if (!pool.is_prepared) pool.is_prepared = at_fork_in_child(forget_threads);
@@ -311,5 +312,5 @@ int rouse(int64_t count, int64_t most_threads, int64_t spin_ns) {
 /* Wake up to `count` of the helpers that there are, for a transfer that begins in some microseconds: they spin for it, and it is cut as
    one of a loop. */
 EXPORT void xf_rouse(int64_t count, int64_t spin_ns) {
-    if (rouse(count, 0, spin_ns)) begin_loop();
+    if (spin_ns > 0 && !xf_is_crowded() && rouse(count, 0, spin_ns)) begin_loop();
 }
