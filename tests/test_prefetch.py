@@ -1026,7 +1026,7 @@ def test_rows_that_cannot_be_cut_and_workers_without_numbers_are_refused() -> No
     for alone in (2.0, "ab", (x, 2.0)):
         with pytest.raises(e.UnsupportedArrayError, match="there is (float|str)"):
             xl.prefetch(alone, batch_size=2)  # type: ignore[arg-type]
-    with pytest.raises(e.LayoutError, match=r"have \[4, 3\] rows"):
+    with pytest.raises(e.LayoutError, match=r"have \[4, 3\]; give"):
         xl.prefetch((x, x[:3]), batch_size=2)
     for count in (0, 1.5, 1 << 20):
         with pytest.raises(e.ArgumentError, match="workers="):

@@ -530,6 +530,22 @@ def test_faults_of_a_program_for_pycuda_are_found(tmp_path: Path) -> None:
     assert "xferlib.Stream" not in done.stdout
 
 
+MISSING = """
+for text in ("from cupyx import jit", "import cupyx.jit", "from cupy.cuda import nccl", "import cupy.cuda.nccl"):
+    try:
+        exec(text)
+    except ModuleNotFoundError as error:
+        assert "is not pretended; run the program on a GPU for it" in str(error), error
+    else:
+        raise AssertionError(text)
+"""
+
+
+def test_a_module_that_is_not_pretended_says_so_however_it_is_imported(tmp_path: Path) -> None:
+    done = run(tmp_path, MISSING, "xferlib", "pretend", "cupy", "program.py")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_program_that_does_not_exist_is_refused_without_a_traceback(tmp_path: Path) -> None:
     done = run(tmp_path, "", "xferlib", "pretend", "cupy", "no_such_program.py")
     assert done.returncode != 0

@@ -7,7 +7,6 @@ import ctypes
 import itertools
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -651,26 +650,6 @@ def test_memory_is_filled_while_the_caller_does_something_else(
     assert_same_bits(found[offset : offset + nbytes], source)
     assert (found[:offset] == 0xA5).all()
     assert (found[offset + nbytes :] == 0xA5).all()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_ends_what_its_parent_has_begun_to_fill() -> None:
-    """And its own fills are neither taken for that nor in its place."""
-    source, library = bits_of(4 << 20, np.uint8, seed=5), _native.load_library()
-    for _ in range(4):
-        found, other = np.zeros_like(source), np.zeros_like(source)
-        handle = library.xf_fill_begin(found.ctypes.data, source.ctypes.data, source.nbytes, 1, 3, 8, 50_000)
-        child = os.fork()
-        if not child:
-            signal.alarm(60)
-            own = library.xf_fill_begin(other.ctypes.data, source.ctypes.data, source.nbytes, 1, 3, 8, 50_000)
-            library.xf_fill_end(handle)
-            library.xf_fill_end(own)
-            os._exit(0 if (found == source).all() and (other == source).all() else 1)
-        library.xf_fill_end(handle)
-        assert_same_bits(found, source)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_threads_that_are_woken_for_a_transfer_that_does_not_come_sleep_again() -> None:

@@ -232,6 +232,8 @@ def test_assignments_that_numpy_refuses_are_refused() -> None:
                 tensor[0] = wrong
         with pytest.raises(UnsupportedArrayError, match="assignment: NoneType"):
             tensor[0] = None
+        with pytest.raises(IndexError, match=r"several '\.\.\.'"):
+            tensor[..., ...]
         with pytest.raises(LayoutError, match=r"assignment: shapes \(2,\) and \(3,\)"):
             tensor[1:] = tensor
         with pytest.raises(LayoutError, match="does not fit into"):

@@ -48,6 +48,11 @@ def first(thing: object) -> xl.DeviceArray | None:
     return thing[0] if isinstance(thing, xl.DeviceArray) else None
 
 
+def outside(a: xl.DeviceArray, limit: float) -> xl.DeviceArray:
+    found: xl.DeviceArray = ~(a < limit)
+    return found
+
+
 for batch in xl.prefetch(x, batch_size=2):
     reveal_type(batch)  # is xferlib._api.device_array.DeviceArray
 for both in xl.prefetch((x, x), batch_size=2):

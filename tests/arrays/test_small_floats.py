@@ -132,6 +132,13 @@ def test_what_takes_float16_takes_bfloat16(any_space: Space) -> None:
     assert count > 300
 
 
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_left_shift", "bitwise_invert"])
+def test_functions_of_integers_refuse_bfloat16(any_space: Space, name: str) -> None:
+    x = any_space.ones(3, dtype=any_space.bfloat16 if any_space.__name__.endswith("torch.namespace") else "bfloat16")
+    with pytest.raises(TypeError, match=rf"{name}.*bfloat16"):
+        getattr(any_space, name)(*[x] * (1 if name == "bitwise_invert" else 2))
+
+
 def test_dtypes_of_bfloat16_with_others_in_torch() -> None:
     x = xl.to_device(np.array([[1, 2], [3, 5]], np.float32), backend="torch", dtype="bfloat16")
     xp: Space = xl.get_array_module(x)
@@ -143,6 +150,8 @@ def test_dtypes_of_bfloat16_with_others_in_torch() -> None:
             assert xl.to_host(xp.isin(one, two)).all()
             assert xl.to_host(xp.searchsorted(one[0], two[0])).tolist() == [0, 1]
     assert xp.result_type(x, 1j) == xp.complex64
+    small = xl.to_device(np.array([1, 2, 3], np.float32), backend="torch", dtype="float8_e4m3fn")
+    assert xl.to_host(xp.searchsorted(small, small)).tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedDTypeError, match=r"xp\.astype\(x, xp\.float32\)"):
         xp.result_type(x, xl.to_device(np.ones(1, np.float32), backend="torch", dtype="float8_e5m2"))
 

@@ -304,8 +304,19 @@ def stencil_case(seed: int) -> Case:
     return program, u.shape, operands, f"{text} w {width}"
 
 
+def wide_rows_case() -> Case:
+    """Rows that read no element, of the widest dtype, in the longest pieces: zeros are read instead."""
+    text = "int r = i / w; complex<double> t = 0; if (r > 1) t = a[i]; z = t; o = x + float16(1);"
+    kernel = elementwise("float16 x, raw complex128 a, int32 w", "float16 o, complex64 z", text)
+    kinds = (*map(np.dtype, ("float16", "complex128")), int, *map(np.dtype, ("float16", "complex64")))
+    program = kernel.definition.specialize(kinds, frozenset({2})).program
+    a = np.random.default_rng(1).random(6000) + 1j
+    operands = [a.real.astype("f2"), a, np.array(2000, "i4"), np.zeros(6000, "f2"), np.zeros(6000, "c8")]
+    return program, (6000,), operands, text
+
+
 def test_stencils() -> None:
-    compare([stencil_case(seed) for seed in range(20)])
+    compare([wide_rows_case(), *(stencil_case(seed) for seed in range(20))])
 
 
 _STEPS = (

@@ -157,6 +157,17 @@ def strict() -> Iterator[None]:
         yield
 
 
+@pytest.mark.parametrize("ask", [np.finfo, np.iinfo, np.dtype])
+def test_numpy_learns_no_dtype_of_an_array(ask: Any, strict: None) -> None:
+    with pytest.raises(sim.NotPortableError, match=r"x\.dtype as a dtype of NumPy"):
+        ask(xl.zeros(3).dtype)
+
+
+@pytest.mark.parametrize("other", ["auto", "a", "datetime64[s]", "", str])
+def test_a_dtype_is_compared_with_what_names_none(other: Any, strict: None) -> None:
+    assert xl.zeros(3).dtype != other
+
+
 @pytest.mark.parametrize("name", _members())
 def test_members_beyond_the_standard_are_not_there(name: str, strict: None) -> None:
     x: Any = xl.zeros((2, 3))

@@ -200,8 +200,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def print_traceback(error: Exception, script: str) -> bool:
     """Print a traceback from the script's first line on, and of one of xferlib's errors to the script's last line.
 
+    Of an error that came before the script ran, as one of its syntax, the error alone is printed.
+
     Returns:
-        Whether it is the script's: nothing is printed of an error that came before it ran.
+        False, and nothing is printed, of one of xferlib's errors that came before.
     """
     import traceback
 
@@ -210,11 +212,12 @@ def print_traceback(error: Exception, script: str) -> bool:
     lines = traceback.TracebackException.from_exception(error)
     while lines.stack and lines.stack[0].filename != script:
         lines.stack.pop(0)
-    if not lines.stack:
-        return False
-    while isinstance(error, XferError) and is_own(lines.stack[-1].filename):
+    while lines.stack and isinstance(error, XferError) and is_own(lines.stack[-1].filename):
         lines.stack.pop()
-    print("".join(lines.format()), end="", file=sys.stderr)
+    if not lines.stack and isinstance(error, XferError):
+        return False
+    shown = lines.format() if lines.stack else lines.format_exception_only()
+    print("".join(shown), end="", file=sys.stderr)
     return True
 
 

@@ -73,7 +73,8 @@ def _run(script: Path, arguments: list[str]) -> int:
         print("xferlib: interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        print_traceback(error, str(script))
+        if not print_traceback(error, str(script)):
+            raise
         return 1
     finally:
         sys.argv, sys.path[:] = before

@@ -35,8 +35,8 @@ class RemedyCalls:
     def unite(self, device: str) -> str:
         """Two arrays come to one device."""
         return (
-            "where device= was forgotten, give it to the function that makes the array, as device=y.device of an array "
-            f"y on {device}; else move it: xferlib.to_device(x, device={device!r})"
+            f"make it with device=y.device, where y is an array on {device}, or move it: "
+            f"xferlib.to_device(x, device={device!r})"
         )
 
 

@@ -158,7 +158,7 @@ class Feed:
         self._turn = threading.RLock()
         self.reader: Any = None
         """Hands batches out by C, which go on the consumer's stream when they are asked for; None: none go so."""
-        _feeds.add(weakref.ref(self, _feeds.discard))  # a `WeakSet` takes as long as a copy
+        _feeds.add(weakref.ref(self, _feeds.discard))  # to add to a `WeakSet` takes as long as a small copy
 
     def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""

@@ -242,7 +242,7 @@ def make_batches(given: Any, batch_size: Any) -> Any:
     counts = [int(leaf.shape[0]) for leaf in leaves]
     if len(set(counts)) != 1:
         raise LayoutError(
-            f"prefetch: batch_size= cuts the same rows of all arrays, which have {counts} rows; give as many of each"
+            f"prefetch: batch_size= cuts arrays of one number of rows, and these have {counts}; give as many of each"
         )
     batches = RowBatches(leaves, rebuild, counts[0], size)
     is_in_memory = all(registry.owner_of(leaf) is not None for leaf in leaves)

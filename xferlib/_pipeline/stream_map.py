@@ -108,7 +108,8 @@ def stream_map(
         boundary: What stands before the first row and behind the last: rows by the rule of `numpy.pad` of that name,
             'edge', 'reflect', 'symmetric' or 'wrap', or a number.
         copy: None: the function only reads its chunk, so where the device is a CPU it may get the source's rows
-            themselves, which NumPy lets it only read. True: it may write to its chunk, which is a copy.
+            themselves, which NumPy lets it only read, and torch does not protect. True: it may write to its chunk,
+            which is a copy.
 
     Returns:
         ``out``, or the new array, or the value of ``reduce``; without any row None or ``initial``.

@@ -293,7 +293,8 @@ class PackedLeaves:
 
 
 # Trees of one form, as a loop sends and fetches them: what their arrays are is kept, so that C looks through the next
-# one (`trees.c`). Only those whose arrays are all small, and plain bytes in C order: of others copies take the time.
+# one (`trees.c`). Only those of plain bytes in C order; on the way to a device only those whose arrays are all small:
+# of others copies take the time.
 
 _FORMS_KEPT = 16
 """For each device, and each way."""

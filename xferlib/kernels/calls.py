@@ -828,7 +828,7 @@ class Caller:
             values[name] = value
         for name in names:
             if name not in values or values[name] is None:
-                raise KernelTypeError(f"{self.name}() lacks argument {name!r}; its parameters are {', '.join(names)}")
+                raise KernelTypeError(f"{self.name}() lacks argument {name!r}; give all of {', '.join(names)}")
             if name in self._keywords and not is_scalar(values[name]):
                 raise KernelTypeError(
                     f"{self.name}(): keyword {name!r} is {type(values[name]).__name__}, not a number; "

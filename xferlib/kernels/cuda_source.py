@@ -499,7 +499,8 @@ class Writer:
         ]
         inner = Writer(lambda node: given[int(node.attr)], outer_gather, outer_update, self.math, self.dialect)
         turn = inner.statements(program.nodes, names, f"{name}_v")
-        lines += self.dialect.begin_loop(f"{name}_go", args[0])  # an error in a turn comes before that of the last one
+        # Behind the body, whose sites come before that of too many turns.
+        lines += self.dialect.begin_loop(f"{name}_go", args[0])
         lines += turn
         *results, again = [names[id(store.value)] for store in program.stores]
         lines += [f"    {name}_{number} = {result};" for number, result in enumerate(results)]

@@ -180,8 +180,8 @@ static void xf_turn(char *buffer, const char *q, long long size, long long rows,
 #else
 #define XF_AHEAD(p, nbytes)
 #endif
-/* Of vectors that are loaded once and in this order: a compiler reads memory again for each use, of which every other one
-   may cross a line, and a processor that sees lines in order fetches the next ones by itself. */
+/* Load a vector once, and here: a compiler reads memory again for each use, where every other vector may cross a line, and a
+   processor fetches lines ahead only where it sees them read in order. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define XF_LOADED(v) __asm__ volatile("" : "+x"(v))
 #else

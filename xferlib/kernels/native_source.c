@@ -64,7 +64,7 @@ XF_RARE static void xf_miss(long long *site, long long number) {
 }
 #define XF_INSIDE(index, length, site) \
   ((unsigned long long)(index) < (unsigned long long)(length) || (xf_miss(site, index), 0))
-static long long xf_zeros[1024]; /* what a piece of any dtype reads instead of an array */
+static long long xf_zeros[2 * @PIECE]; /* what a piece of any dtype reads instead of an array */
 /* Of indices that grow by one in a piece of m elements: whether one lies outside of an array; the elements whose indices do not. */
 #define XF_OUTSIDE(index, length) \
   (((unsigned long long)(index) >= (unsigned long long)(length)) | ((unsigned long long)((index) + m - 1) >= (unsigned long long)(length)))

@@ -93,6 +93,7 @@ class FailureSite:
     """The parameter of the array."""
 
 
+_MOST_PIECE = 1024
 _MOST_STEP = 1 << 20
 _LEAST_FOR_GATHER = 10
 """Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one."""
@@ -415,7 +416,7 @@ class _NativeWriter:
             flags += "  long long low = 0, high = m;\n"
             again = "  if (xf_all || xf_any) {\n"
             careful = f"{flags}{test}{_CUT}{fast}  xf_all |= xf_wide != 0;\n{again}{careful}  }}\n"
-        size = 256 if self.has_flags else 1024 if self.halves else 512
+        size = 256 if self.has_flags else _MOST_PIECE if self.halves else 512
         rest = f"n - at < {size} ? n - at : {size}" if self.is_piecewise else "n"
         return (
             "XF_EXPORT void xf_block(long long n, long long first, char *const *q, char *const *p, const long long *g, "
@@ -511,7 +512,8 @@ class _NativeWriter:
         if node.op == "mul":
             factors = [int(node.args[1 - k].attr) * known[k] for k in (0, 1) if node.args[1 - k].op == "const"]
             return factors[0] if factors and abs(factors[0]) <= _MOST_STEP else None
-        return {"add": known[0] + known[-1], "sub": known[0] - known[-1], "neg": -known[0]}.get(node.op)
+        step = {"add": known[0] + known[-1], "sub": known[0] - known[-1], "neg": -known[0]}.get(node.op)
+        return step if step is not None and abs(step) <= _MOST_STEP else None
 
     def _is_affine_in_row(self, node: Node) -> bool:
         return self.steps[id(node.args[0])] is not None
@@ -1178,7 +1180,12 @@ def section(name: str) -> str:
     """A section of ``native_source.c``."""
     text = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
     parts = dict(part.split("\n", 1) for part in text.split("//: ")[1:])
-    return parts[name].replace("@AXES", str(MOST_AXES)).replace("@OPERANDS", str(MOST_OPERANDS))
+    return (
+        parts[name]
+        .replace("@AXES", str(MOST_AXES))
+        .replace("@OPERANDS", str(MOST_OPERANDS))
+        .replace("@PIECE", str(_MOST_PIECE))
+    )
 
 
 _BY_FLOAT = """\

@@ -746,7 +746,7 @@ class _Dispatch:
         names = self.definition.names
         for name, each in zip(names, args, strict=False):
             if each is None:
-                raise KernelTypeError(f"{self.name}() lacks argument {name!r}; its parameters are {', '.join(names)}")
+                raise KernelTypeError(f"{self.name}() lacks argument {name!r}; give all of {', '.join(names)}")
         if len(args) > len(names):
             raise KernelTypeError(
                 f"{self.name}({', '.join(names)}) takes at most {len(names)} argument(s), {len(args)} were given"

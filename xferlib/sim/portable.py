@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS
+from xferlib._core.arrays import BINARY_OPERATORS, COMPARISONS, check_dtype
 from xferlib._core.registry import RENAMED
 from xferlib._runtime.checks import is_package
+from xferlib.errors import UnsupportedDTypeError
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import SimError
 
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-class NotPortableError(SimError, TypeError):
-    """A use of an array that is not the same on all backends."""
+class NotPortableError(SimError):
+    """A use of an array that is not the same on all backends.
+
+    No `TypeError`, nor an `AttributeError` but of a member: NumPy ignores both when it looks for a dtype.
+    """
 
     __module__ = "xferlib.sim"  # tracebacks show the name that a program can use
 
 
-class _MemberNotPortableError(NotPortableError, AttributeError):
-    """One of a member: ``hasattr`` is False."""
+class _MemberNotPortableError(NotPortableError, TypeError, AttributeError):
+    """One of a member or an operator: ``hasattr`` is False."""
 
     __module__ = "xferlib.sim"
 
@@ -119,13 +123,17 @@ class PortableDType:
 
     @staticmethod
     def _refuse_numpy(asker: FrameType) -> None:
-        if _is_of_program(asker):  # by no AttributeError, which NumPy ignores
+        if _is_of_program(asker):
             raise NotPortableError(_describe("x.dtype as a dtype of NumPy", f"{_ASK}; NumPy's is xl.to_host(x).dtype"))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (str, type)) and _is_of_program(sys._getframe(1)):
+            try:
+                name = check_dtype(other).name
+            except UnsupportedDTypeError:
+                return False
             shown = repr(other) if isinstance(other, str) else f"{other.__module__}.{other.__name__}"
-            _refuse(f"x.dtype == {shown}", f"x.dtype == xp.{np.dtype(other)}")
+            _refuse(f"x.dtype == {shown}", f"x.dtype == xp.{name}")
         return bool(self._own == (other._own if isinstance(other, PortableDType) else other))
 
     def __hash__(self) -> int:

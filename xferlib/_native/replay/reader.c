@@ -246,7 +246,7 @@ int xf_send_through(const device_copy *c)
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
     error = filling ? 0 : l->wait(event);
-    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* not for work before the loop */
+    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)

@@ -166,8 +166,8 @@ typedef struct {
 enum { MOST_BUFFERS = 4 };
 enum { ENQUEUED_MOST = 64 << 10 }; /* bytes of ordinary memory that the driver reads at once; for more it waits for the stream */
 
-typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `shared_from` */
-    PyObject *kept; /* what the addresses are of; NULL: there is none */
+typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `past_most` */
+    PyObject *kept; /* what Python gave, with the memory that the addresses are of; NULL: there is none */
     Py_ssize_t nbytes; /* of each buffer */
     int count;
     struct {

@@ -256,6 +256,7 @@ static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, cons
 {
     Py_ssize_t count = forms && PyList_Check(forms) ? PyList_Size(forms) : 0;
     *parts = NULL;
+    Py_XINCREF(forms); /* Python replaces the list when it keeps another form */
     for (Py_ssize_t i = 0; i < count && i < PyList_Size(forms); ++i) {
         PyObject *kept = Py_NewRef(PyList_GetItem(forms, i)), *capsule = PyTuple_GetItem(kept, 0), *same = NULL;
         const kept_form *f = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
@@ -271,12 +272,14 @@ static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, cons
             *members = 0;
             for (Py_ssize_t j = 0; j < f->count; ++j)
                 *members += f->leaves[j].part >= 0;
+            Py_DECREF(forms);
             return kept;
         }
         Py_DECREF(kept);
         if (PyErr_Occurred())
             break;
     }
+    Py_XDECREF(forms);
     free(*parts);
     *parts = NULL;
     return NULL;
@@ -323,10 +326,12 @@ static int enqueue_row(const call *c, const char *memory, word device, const wor
     return error;
 }
 
+enum { READ_ARRAYS = 1, READ_SCRATCH = 2 };
+
 /* Send arrays in a row, to one memory on the device, or each to its own `apart`: whether that is done. Few bytes are read by the driver
    before its call returns, also while the stream is busy. More pass through pinned memory, of threads that spin in a loop, or of this one,
-   which must be free again: that is for an idle stream. `is_read`: a copy may read the thread's pinned memory until read_all() returns; the
-   caller cuts the device's memory meanwhile. */
+   which must be free again: that is for an idle stream. `is_read`: a copy may read the arrays, or the thread's pinned memory, until
+   read_all() returns; the caller cuts the device's memory meanwhile. */
 static int send_packed(call *c, word device, const word *apart, const Part *parts, Py_ssize_t count, size_t nbytes, int is_lent,
                        int *is_read)
 {
@@ -339,7 +344,7 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
     if (!e->enqueue || !e->wait)
         return 0;
     if (is_lent) {
-        *is_read = 1;
+        *is_read = READ_ARRAYS;
         return enqueue_parts(c, parts, count, device, apart, 1);
     }
     if (nbytes <= ENQUEUED_MOST) {
@@ -361,16 +366,20 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
     pack((char *)(uintptr_t)scratch, parts, count);
     error = enqueue_row(c, (char *)(uintptr_t)scratch, device, apart, parts, count, nbytes);
     Py_END_ALLOW_THREADS
-    *is_read = !error || apart;
-    xf_keep_scratch(*is_read);
+    if (!error || apart) {
+        *is_read = READ_SCRATCH;
+        xf_keep_scratch(1);
+    }
     return !error;
 }
 
-static int read_all(const call *c)
+/* After an error it is not known whether they are read. A call that took no scratch may be one within a call that did. */
+static int read_all(const call *c, int is_read)
 {
     int error;
     WITHOUT_GIL(error = c->e->wait(c->busy));
-    xf_keep_scratch(0);
+    if (!error && is_read == READ_SCRATCH)
+        xf_keep_scratch(0);
     return !error;
 }
 
@@ -504,7 +513,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
         if ((addresses = calloc((size_t)members, sizeof *addresses)) && (memory = make_apart(&c, f, members, addresses)) &&
             send_packed(&c, 0, addresses, parts, members, (size_t)nbytes, is_lent, &is_read))
             made = rebuilt(given[0], with(f, c.leaves, memory));
-        if (is_read && !read_all(&c))
+        if (is_read && !read_all(&c, is_read))
             Py_CLEAR(made);
     } else if (nbytes > 0 && replay.byte >= 0) {
         description d = {.axes = 1, .element = replay.byte, .count = nbytes, .nbytes = nbytes, .is_c = 1, .extents = {nbytes}};
@@ -513,7 +522,7 @@ PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t coun
             views = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 2), memory, NULL);
         if (views && PyList_Check(views))
             made = rebuilt(given[0], with(f, c.leaves, views));
-        if (is_read && !read_all(&c))
+        if (is_read && !read_all(&c, is_read))
             Py_CLEAR(made);
     } else if (is_ready && !kept && !PyErr_Occurred() && are_lent(c.leaves, given[2])) {
         made = rebuilt(given[0], send_all_lent(&c));
@@ -703,7 +712,7 @@ static PyObject *fetch(download *l, PyObject *tree, int is_written)
             Py_CLEAR(made);
     }
     free(l->crossings);
-    if (l->table)
+    if (l->table && !error)
         xf_keep_scratch(0);
     if (error) /* it is not known whether it is over: nothing is given up, ever */
         return NULL;

@@ -24,9 +24,8 @@ typedef struct {
     char *to __attribute__((aligned(64)));
     const char *from;
     int64_t nbytes, pieces;
-    int is_streamed;  /* past the processor's caches */
-    int is_forgotten; /* begun by the parent of this process, in which pieces may be lost */
-    int is_used;      /* atomic */
+    int is_streamed; /* past the processor's caches */
+    int is_used;     /* atomic */
 } Fill;
 
 static Fill fills[PLACES];
@@ -70,14 +69,11 @@ int help_fills(void) {
     return taken;
 }
 
-/* In a forked child, which has none of the threads. A fill of the thread that forked is ended by it; those of others keep their
-   places. */
+/* In a forked child, which has none of the threads, and does not end what its parent began. */
 void forget_fills(void) {
     for (int each = 0; each < PLACES; each++) {
-        Fill *fill = &fills[each];
-        __atomic_store_n(&fill->word, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&fill->done, fill->pieces, __ATOMIC_RELAXED);
-        fill->is_forgotten = 1;
+        __atomic_store_n(&fills[each].word, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&fills[each].is_used, 0, __ATOMIC_RELAXED);
     }
 }
 
@@ -87,12 +83,12 @@ EXPORT Fill *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
     int64_t spin_ns) {
     int64_t pieces = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
-    if (helpers <= 0 || pieces <= 1) return NULL;
+    if (helpers <= 0 || pieces <= 1 || pieces >> BITS) return NULL;
     for (int each = 0; each < PLACES; each++) {
         Fill *fill = &fills[each];
         if (__atomic_exchange_n(&fill->is_used, 1, __ATOMIC_ACQUIRE)) continue;
         fill->to = pinned, fill->from = host, fill->nbytes = nbytes, fill->pieces = pieces,
-        fill->is_streamed = is_streamed != 0, fill->is_forgotten = 0;
+        fill->is_streamed = is_streamed != 0;
         __atomic_store_n(&fill->done, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&fill->word, (uint64_t)pieces << BITS, __ATOMIC_RELEASE);
         if (xf_is_crowded()) spin_ns = 0;
@@ -106,7 +102,6 @@ EXPORT Fill *xf_fill_begin(
 /* On return the memory is filled, and may be given up. */
 EXPORT void xf_fill_end(Fill *fill) {
     take_pieces(fill);
-    if (fill->is_forgotten) chunk_fill(fill->is_streamed, fill->to, fill->from, (size_t)fill->nbytes);
     if (__atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces) {
         int64_t late_ns = now_ns() + LATE_NS;
         while (pause_briefly(), __atomic_load_n(&fill->done, __ATOMIC_ACQUIRE) < fill->pieces)

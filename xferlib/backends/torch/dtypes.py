@@ -110,6 +110,8 @@ def result(name: str, *kinds: Any) -> torch.dtype:
         return _PAIRS[results[kinds[0]], results[kinds[1]]]
     common = promote_types(*kinds)
     if common not in FROM_TORCH:  # a floating dtype of torch's own, of which a function makes what it makes of float32
+        if torch.float32 not in results:
+            arrays.result(name, *(each if each in SCALARS else check_dtype(each) for each in kinds))  # raises
         own = results[torch.float32]
         return common if own is torch.float32 else own
     if common not in results:

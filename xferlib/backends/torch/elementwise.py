@@ -204,11 +204,11 @@ def _convert_operands(name: str, x1: Any, x2: Any, options: dict[str, Any]) -> T
         else:
             x1 = tensor_of(name, x1)
     device = dtypes.device_of(name, x1, x2)
+    one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
+    dtype, common = dtypes.result(name, one, two), dtypes.promote_types(one, two)
     if dtypes.is_foreign(x1) or dtypes.is_foreign(x2):
         own: Tensor = getattr(compat, name)(x1, x2, **options)
         return own
-    one, two = dtypes.kind_of(name, x1), dtypes.kind_of(name, x2)
-    dtype, common = dtypes.result(name, one, two), dtypes.promote_types(one, two)
     is_comparison = name in dtypes.COMPARED
     for is_first, number, kind, other in ((True, x1, one, x2), (False, x2, two, x1)):
         if kind is int and is_comparison and common in dtypes.RANGES and not dtypes.fits(number, common):
@@ -350,12 +350,13 @@ def unary(name: str) -> Callable[..., Tensor]:
     """The function of that name, of one tensor."""
     compute = _COMPUTED.get(name) or getattr(compat, name)
     straight = frozenset(each for each in _ALL if _goes_straight(name, each))
+    is_of_floats = torch.float32 in straight
 
     def operate(x: Tensor, /, **options: Any) -> Tensor:
         found: Tensor
         if not isinstance(x, Tensor):
             x = tensor_of(name, x)
-        if x.dtype in straight or (dtypes.is_foreign(x) and name not in _NOT_OF_FLOATS):
+        if x.dtype in straight or (is_of_floats and dtypes.is_foreign(x)):
             found = compute(x, **options)
             return found
         dtype = dtypes.result(name, x.dtype)

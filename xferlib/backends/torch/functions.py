@@ -996,7 +996,9 @@ def _together(name: str, x1: Any, x2: Any) -> list[Tensor]:
     device = dtypes.device_of(name, x1, x2)
     wanted = dtypes.promote_types(dtypes.kind_of(name, x1), dtypes.kind_of(name, x2))
     dtypes.refuse_complex(name, wanted)
-    able = torch.uint8 if wanted is torch.bool else wanted
+    able = {torch.bool: torch.uint8, torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32}.get(
+        wanted, wanted
+    )
     return [dtypes.to_ordered(dtypes.as_tensor(each, able, device)) for each in (x1, x2)]
 
 
@@ -1020,7 +1022,7 @@ def _keys(x: Tensor) -> Tensor:
     if not x.is_floating_point():
         return x
     x = torch.where(torch.isnan(x), torch.nan, x + 0.0)  # one NaN, and one zero
-    bits = x.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
+    bits = x.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[x.dtype.itemsize])
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 

@@ -27,7 +27,7 @@ from xferlib._runtime.checks import Site, user_site
 from xferlib.backends.torch.dtypes import FROM_TORCH, SIGNED, as_tensor, kind_of, result, shape_together
 from xferlib.backends.torch.elementwise import binary, unary
 from xferlib.backends.torch.extensions import product
-from xferlib.errors import ArgumentError, LayoutError, XferError, XferWarning
+from xferlib.errors import ArgumentError, LayoutError, LayoutIndexError, XferError, XferWarning
 
 _HOLDS = {
     (one, two): np.can_cast(FROM_TORCH[one], FROM_TORCH[two], "same_kind") for one in FROM_TORCH for two in FROM_TORCH
@@ -114,6 +114,8 @@ def _write(x: Tensor, key: Any, value: Any) -> None:
 
 def _is_torchs(key: Any) -> bool:
     """Whether a key of integers and slices means the same to torch."""
+    if type(key) is tuple and sum(part is Ellipsis for part in key) > 1:
+        raise LayoutIndexError("an index has several '...'; keep one of them")
     for part in key if type(key) is tuple else (key,):
         if type(part) is slice:
             if part.step is not None and (type(part.step) is not int or part.step <= 0):
