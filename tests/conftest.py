@@ -50,7 +50,7 @@ TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startsw
 """The tests of those that take seconds each; as for pytest, these are beginnings of their names."""
 
 
-TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py")
+TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py", "tests/sim/test_times.py")
 """Tests of the simulator's clock and memory, in which the threads of earlier tests may still take part."""
 
 

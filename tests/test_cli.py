@@ -333,13 +333,15 @@ def test_trace_runs_a_script_as_python_would(
     assert (sys.argv, sys.path) == before
 
 
-@pytest.mark.parametrize("command", [("trace",), ("pretend", "cupy")])
-@pytest.mark.parametrize(("text", "message"), [("x = (\n", "'(' was never closed"), ("\x00", "null byte")])
+BROKEN = [("x = (\n", "'(' was never closed"), ("\x00", "null byte")]
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN)
 def test_an_error_before_the_first_line_of_a_script_is_shown(
-    command: tuple[str, ...], text: str, message: str, script: Path, capsys: pytest.CaptureFixture[str]
+    text: str, message: str, script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script.write_text(text)
-    status, _, err = run(capsys, *command, str(script))
+    status, _, err = run(capsys, "trace", str(script))
     assert status == 1
     assert message in err
     assert "runpy" not in err

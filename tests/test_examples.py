@@ -36,7 +36,7 @@ RESULTS: dict[str, tuple[str, list[str]]] = {
     "model.py": (r"89,610 parameters and their optimizer on \w+:\w+(:\d+)?; b3 is -0\.1", []),
     "out_of_core.py": (r"19 MiB in 10 chunks; the last column sums to 19921\.9", []),
     "overlapped_gradients.py": (r"rank 0 of 1: 9[3-7]\.\d% of 297 digits; weights differ by 0\.0 between ranks", []),
-    "raw_kernel.py": (r"KernelTypeError: argument 'ny' is 2\.5 and the parameter int32; round it first", []),
+    "raw_kernel.py": (r"KernelTypeError: add\(\): argument 'ny' is 2\.5 and the parameter int32; round it first", []),
     "split_batch.py": (r"half a batch each on .* and .*: 9[1-9]\.\d% of 297 digits, with the bits of one device", []),
     "split_layers.py": (r"layers on .* and .*: 9[1-9]\.\d% of 297 digits, with the bits of one device", []),
     "two_streams.py": (r"doubled: 2 to 2; 80 MB came back", []),

@@ -546,6 +546,14 @@ def test_a_module_that_is_not_pretended_says_so_however_it_is_imported(tmp_path:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(("text", "message"), [("x = (\n", "'(' was never closed"), ("\x00", "null byte")])
+def test_an_error_before_the_first_line_of_a_program_is_shown(text: str, message: str, tmp_path: Path) -> None:
+    done = run(tmp_path, text, "xferlib", "pretend", "cupy", "program.py")
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "runpy" not in done.stderr
+
+
 def test_a_program_that_does_not_exist_is_refused_without_a_traceback(tmp_path: Path) -> None:
     done = run(tmp_path, "", "xferlib", "pretend", "cupy", "no_such_program.py")
     assert done.returncode != 0

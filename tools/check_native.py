@@ -56,7 +56,7 @@ def warnings(compiler: str, *, is_deep: bool) -> int:
         done = run(compiler, *COMMON, *STRICT, *extra, *include, "-c", "-o", os.devnull, str(NATIVE / source))
         return f"{source}: {done.stderr}" if done.returncode else ""
 
-    sources = sorted((str(path.relative_to(NATIVE)) for path in NATIVE.rglob("*.c")), reverse=True)
+    sources = sorted((str(path.relative_to(NATIVE)) for path in NATIVE.glob("[a-z]*/**/*.c")), reverse=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         problems = list(pool.map(find_problem, itertools.product(sources, (["-O1", *analyzers], ["-O2"]))))
     print(*filter(None, problems), sep="\n", end="")

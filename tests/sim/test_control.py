@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -300,6 +302,41 @@ def test_a_slow_stream_takes_longer_on_the_clock() -> None:
         return timeline.duration_s
 
     assert duration("slow stream") > 2 * duration("out of pinned memory")
+
+
+def test_a_slow_stream_is_as_fast_as_before_at_the_end_of_its_block() -> None:
+    def duration() -> float:
+        before = timeline.duration_s
+        xl.ones(1 << 20)
+        xl.synchronize()
+        return timeline.duration_s - before
+
+    with sim.timeline("laptop") as timeline:
+        xl.synchronize()
+        usual = [duration() for _ in range(3)][-1]
+        with sim.faults("slow stream", at=0):
+            assert duration() > 2 * usual
+        assert duration() == pytest.approx(usual)
+
+
+@pytest.mark.parametrize("line", ["return self._plan", "pending.settle_all()"])
+def test_an_interrupt_as_a_block_of_faults_begins_leaves_no_plan(line: str) -> None:
+    function = sim.faults.__enter__
+    number = next(at for at, text in enumerate(inspect.getsourcelines(function)[0]) if line in text)
+    place = function.__code__.co_firstlineno + number
+
+    def strike(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code is function.__code__ and event == "line" and frame.f_lineno == place:
+            raise KeyboardInterrupt
+        return strike
+
+    sys.settrace(strike)
+    try:
+        with pytest.raises(KeyboardInterrupt), sim.faults("slow stream"):
+            pass
+    finally:
+        sys.settrace(None)
+    assert machine().faults.plan is None
 
 
 def test_schedules_and_profiles_that_do_not_exist_are_argument_errors() -> None:

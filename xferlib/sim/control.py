@@ -14,7 +14,7 @@ from xferlib.sim import portable, schedules
 from xferlib.sim.arrays import SimArray
 from xferlib.sim.detector import Detector, Mode, SimError
 from xferlib.sim.implicit import ImplicitCopies, ImplicitCopy, Reaction
-from xferlib.sim.machine import PageGuard, machine
+from xferlib.sim.machine import Machine, PageGuard, machine
 from xferlib.sim.schedules import Fault, Plan, Schedule
 from xferlib.sim.timing import PROFILES, Profile, Timeline
 
@@ -154,8 +154,8 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
         rate: The probability of a fault at a point, where points are random.
         seed: Seed of the random choice: the same seed gives the same faults.
 
-    The block's value is the `Plan`, with the number of points ``passed`` and the faults that ``struck``. A lost device
-    comes back at the end of the block.
+    The block's value is the `Plan`, with the number of points ``passed`` and the faults that ``struck``. At the end of
+    the block a lost device comes back, and a slow stream is as fast as before.
     """
 
     def __init__(self, *kinds: Fault | str, at: int | None = None, rate: float = 0.01, seed: int = 0) -> None:
@@ -170,15 +170,27 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
         simulated = machine()
         pending.settle_all()
         self._outer.append(simulated.faults.plan)
-        simulated.faults.plan = self._plan
-        return self._plan
+        try:
+            simulated.faults.plan = self._plan
+            return self._plan
+        except BaseException:  # Ctrl-C: the block is not entered
+            self._end(simulated, self._outer.pop())
+            raise
 
     def __exit__(self, *exc_info: object) -> None:
         simulated = machine()
         before = _leave_block(self._outer, "faults")
-        pending.settle_all()
+        try:
+            pending.settle_all()
+        finally:
+            self._end(simulated, before)
+
+    @staticmethod
+    def _end(simulated: Machine, before: Plan | None) -> None:
         simulated.faults.plan = before
         simulated.faults.lost.clear()
+        if before is None:
+            simulated.timeline.slowed.clear()
 
 
 class timeline:  # noqa: N801 - reads as what it is: `with sim.timeline() as t:`
