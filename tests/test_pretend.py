@@ -554,6 +554,20 @@ def test_an_error_before_the_first_line_of_a_program_is_shown(text: str, message
     assert "runpy" not in done.stderr
 
 
+@pytest.mark.parametrize("end", ["", "raise SystemExit\n", "import sys; sys.exit(0)\n"])
+def test_arrays_that_die_with_the_program_are_free_of_faults(end: str, tmp_path: Path) -> None:
+    """Their memory is that of another stream, while the default one still works on it."""
+    program = """import cupy as cp
+s = cp.cuda.Stream(non_blocking=True)
+with s:
+    y = cp.ones(1000, dtype=cp.float32) + 1
+s.synchronize()
+z = y * 2
+"""
+    done = run(tmp_path, program + end, "xferlib", "pretend", "cupy", "program.py")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_program_that_does_not_exist_is_refused_without_a_traceback(tmp_path: Path) -> None:
     done = run(tmp_path, "", "xferlib", "pretend", "cupy", "no_such_program.py")
     assert done.returncode != 0

@@ -50,6 +50,8 @@ def first(thing: object) -> xl.DeviceArray | None:
 
 def outside(a: xl.DeviceArray, limit: float) -> xl.DeviceArray:
     found: xl.DeviceArray = ~(a < limit)
+    for row in found:
+        scaled(row)
     return found
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import xferlib as xl
 from xferlib._core import remedies
+from xferlib._core.device import Device
 from xferlib._pretend import policy
 from xferlib._pretend.policy import PretendError as PretendError
 from xferlib.errors import ArgumentError, quote
@@ -139,7 +140,7 @@ def run(library: str, program: str, arguments: Sequence[str]) -> None:
     import runpy
     from pathlib import Path
 
-    from xferlib.sim.machine import CAN_GUARD
+    from xferlib.sim.machine import CAN_GUARD, machine
 
     if not Path(program).exists():
         raise ArgumentError(f"pretend: there is no file {program!r}; give the path of a Python file")
@@ -147,4 +148,16 @@ def run(library: str, program: str, arguments: Sequence[str]) -> None:
     sys.argv = [program, *arguments]
     sys.path.insert(0, str(Path(program).resolve().parent))
     with xl.sim.check(guard=CAN_GUARD):
-        runpy.run_path(program, run_name="__main__")
+        try:
+            names = runpy.run_path(program, run_name="__main__")
+        except SystemExit:
+            _wait_for_all(machine().devices)
+            raise
+        _wait_for_all(machine().devices)
+        del names
+
+
+def _wait_for_all(devices: Sequence[Device]) -> None:
+    """Wait before the arrays of a program die with it: nothing uses their memory again."""
+    for device in devices:
+        xl.synchronize(device)
