@@ -317,7 +317,7 @@ class SentForm(NamedTuple):
 
 
 class FetchedForm(NamedTuple):
-    """The form of trees that come from a device; C reads the first eight fields."""
+    """The form of trees that come from a device; C reads the first seven fields."""
 
     form: Any
     row_nbytes: int
@@ -331,9 +331,7 @@ class FetchedForm(NamedTuple):
     nbytes: int
     """That all arrays take in a row."""
     is_written: bool
-    """The kernel writes the row to pinned memory by itself, from which it is copied on."""
-    is_pinned_written: bool
-    """Likewise, where the result is to be in pinned memory."""
+    """The kernel writes the row to pinned memory by itself: the result's, or that from which it is copied on."""
     code: Any
     """Keeps the kernel loaded."""
     layout: SlabLayout
@@ -1086,7 +1084,7 @@ def _fetch(
         if memory.base is None:  # the pool is full
             return None
     try:
-        if is_pinned and kept.is_pinned_written:
+        if is_pinned and kept.is_written:
             _enqueue_gather(address(memory), *table, nbytes, backend, stream)
         elif through.size:
             _enqueue_gather(address(through), *table, nbytes, backend, stream)
@@ -1133,8 +1131,7 @@ def keep_download(leaves: list[Any], backend: Backend, device: Device) -> tuple[
     row = layout.places[joined] if joined < len(sizes) else layout.nbytes
     code: Any = _gather_kernel(backend, device)
     starts = _find_starts(layout.places[:joined], sizes[:joined]).tobytes() if joined else b""
-    is_written = row <= LARGE_NBYTES
-    kept = FetchedForm(form, row, code.handle, starts, joined, layout.nbytes, is_written, is_written, code, layout)
+    kept = FetchedForm(form, row, code.handle, starts, joined, layout.nbytes, row <= LARGE_NBYTES, code, layout)
     _fetched[device] = [kept, *_fetched.get(device, ())][:_FORMS_KEPT]
     return find_download(leaves, device)
 

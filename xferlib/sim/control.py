@@ -178,12 +178,10 @@ class faults:  # noqa: N801 - reads as what it is: `with sim.faults("out of memo
             raise
 
     def __exit__(self, *exc_info: object) -> None:
-        simulated = machine()
-        before = _leave_block(self._outer, "faults")
         try:
             pending.settle_all()
         finally:
-            self._end(simulated, before)
+            self._end(machine(), _leave_block(self._outer, "faults"))
 
     @staticmethod
     def _end(simulated: Machine, before: Plan | None) -> None:

@@ -280,7 +280,7 @@ PyObject *xf_as_array(PyObject *array, PyObject *dtype, PyObject *device, PyObje
 /* The array on the device, as to_device() gives it; NULL, and nothing done, where Python is to do it, or Ctrl-C is set. Pinned memory
    is read by a copy that is only enqueued: the list then has the array, until the caller has marked the current stream behind it,
    which must be the one of the address. Without a list, None, it is left to Python, as are arrays of more than `most` bytes. Other
-   memory passes through the buffers of a loop, if there are any; of a list a quarter as much, where no threads fill them or the
+   memory passes through the buffers of a loop, if there are any: up to `waited_most` of a list, where no threads fill them or the
    device is behind. */
 PyObject *xf_hand_over(PyObject *array, PyObject *device, word stream, PyObject *kept, Py_ssize_t most, Py_ssize_t waited_most,
                        loop_buffers *through)

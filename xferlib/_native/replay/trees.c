@@ -779,7 +779,7 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (kept && l.f && read_download(&l, kept)) {
         if (l.nbytes > LOOPED_FROM && !l.is_pinned)
             rouse(c.e, l.nbytes);
-        made = fetch(&l, given[0], PyTuple_GetItem(kept, l.is_pinned ? 7 : 6) == Py_True);
+        made = fetch(&l, given[0], PyTuple_GetItem(kept, 6) == Py_True);
     }
     free(parts);
     Py_XDECREF(kept);
