@@ -139,7 +139,9 @@ def test_wrong_bits_are_told(kind: str, monkeypatch: pytest.MonkeyPatch, capsys:
     assert "WRONG: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("dtype", sorted({"float32", "float64", "float16", "int32", "uint8", "bool", "complex64"}))
+@pytest.mark.parametrize(
+    "dtype", sorted({"float32", "float64", "float16", "int32", "uint8", "bool", "complex64", "bfloat16", "float8_e5m2"})
+)
 def test_each_expression_is_computed_alike_by_numpy_and_by_a_kernel(dtype: str) -> None:
     drawn = {case.expression: case for case in (bench.KernelCase.draw(3, n, ("numpy",), 1 << 12) for n in range(400))
              if case.dtype == dtype}  # fmt: skip
@@ -171,7 +173,7 @@ def test_a_sweep_draws_small_floats_which_torch_has_too(kind: str) -> None:
         if all(each.layout != "reversed" for each in getattr(case, "inputs", [case])):  # a tensor has no such strides
             assert ways.keys() >= {trial.subject, *peers.libraries}, trial.absent
         assert not trial.find_problem(ways[trial.subject]()), case
-    assert found.keys() == ({"bfloat16", "float8_e4m3fn", "float8_e5m2"} if kind == "transfer" else {"bfloat16"})
+    assert found.keys() == {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
 
 
 def test_a_sweep_without_ml_dtypes_draws_dtypes_of_the_same_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,14 +277,27 @@ def test_a_cold_call_follows_other_work_and_ways_take_turns() -> None:
     assert clock.settled == 0
 
 
-def test_kinds_share_the_seconds_evenly_and_number_their_cases() -> None:
+def test_kinds_share_the_seconds_evenly() -> None:
     clock = FakeClock()
-    taken: list[tuple[str, int]] = []
-    for kind, number in bench.share_seconds(["transfer", "tree"], 12.0, clock):
-        taken.append((kind, number))
+    taken: list[str] = []
+    for kind in bench.share_seconds(["transfer", "tree"], 12.0, clock):
+        taken.append(kind)
         clock.now_s += 4.0 if kind == "tree" else 1.0
-    assert [number for kind, number in taken if kind == "transfer"] == list(range(6))
-    assert [number for kind, number in taken if kind == "tree"] == [0, 1]
+    assert Counter(taken) == {"transfer": 6, "tree": 2}
+
+
+@pytest.mark.parametrize("kind", ["transfer", "kernel", "reduction"])
+def test_cases_are_those_of_the_seed_with_an_array_of_the_dtype(kind: str) -> None:
+    every = list(itertools.islice(bench.draw_cases(kind, 5, ("numpy",), 1 << 14), 200))
+    assert [case.name for case in every] == [f"{kind}:5:{number}" for number in range(200)]
+    wanted = [case for case in every if "int32" in case.dtypes]
+    assert len(wanted) > 5
+    assert list(itertools.islice(bench.draw_cases(kind, 5, ("numpy",), 1 << 14, "int32"), len(wanted))) == wanted
+
+
+def test_a_dtype_that_no_case_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "sweep", "--kind", "tree", "--dtype", "int32"]) == 2
+    assert "'int32': no tree case has an array of it" in capsys.readouterr().err
 
 
 def test_large_arrays_are_called_seldom_and_each_loop_waits_until_no_other_thread_runs() -> None:

@@ -72,7 +72,7 @@ _NARROWED = {
 }  # fmt: skip
 _KERNEL_DTYPES = {
     "float32": "f", "float64": "f", "float16": "f", "int32": "i", "int64": "i", "uint8": "i", "int16": "i",
-    "bool": "b", "complex64": "c", "bfloat16": "f",
+    "bool": "b", "complex64": "c", "bfloat16": "f", "float8_e4m3fn": "f", "float8_e5m2": "f",
 }  # fmt: skip
 _WITHOUT_ML_DTYPES = {"bfloat16": "float16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """Drawn in their places where the package is not installed."""
@@ -87,7 +87,7 @@ _EXPRESSIONS = {
 }  # fmt: skip
 """By the kind of dtype, expressions in the words of NumPy and torch, and but for two of C. A divisor and what is under
 a root is at least 1, and an exponent negative, so that rounding errors stay small."""
-_REDUCED_DTYPES = ("float32", "float32", "float32", "float16", "float64", "int32", "int64", "uint8")
+_REDUCED_DTYPES = ("float32", "float32", "float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8")
 _REDUCTIONS = ("sum", "mean", "max", "min", "argmax", "any", "prod", "var", "norm")
 _OF_FLOATS, _OF_ONE_AXIS = ("mean", "var", "norm"), ("argmax", "prod")
 """Those that torch has for floats alone, and for one axis or all."""
@@ -180,6 +180,10 @@ class TransferCase:
     """Chooses among the layouts of that name, and the data."""
 
     @property
+    def dtypes(self) -> frozenset[str]:
+        return frozenset({self.given, self.wanted})
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the narrower side."""
         return math.prod(self.shape) * min(check_dtype(self.given).itemsize, check_dtype(self.wanted).itemsize)
@@ -246,6 +250,7 @@ class PrefetchCase:
     """Of `SOURCES`."""
     item_nbytes: int
     kernels: int
+    dtypes = frozenset({"float32"})
 
     @property
     def nbytes(self) -> int:
@@ -295,6 +300,7 @@ class TreeCase:
     """The host's end is."""
     sizes: tuple[int, ...]
     """Of the leaves, in elements."""
+    dtypes = frozenset({"float32"})
 
     @property
     def nbytes(self) -> int:
@@ -367,14 +373,23 @@ class KernelCase:
     dtype: str
 
     @property
+    def dtypes(self) -> frozenset[str]:
+        return frozenset({self.dtype})
+
+    @property
+    def result(self) -> str:
+        """The dtype of the result: of float8, which is no dtype to compute in, float32."""
+        return "float32" if self.dtype.startswith("float8") else self.dtype
+
+    @property
     def names(self) -> tuple[str, ...]:
         return ("x", "y", "z")[: len(self.inputs)]
 
     @property
     def nbytes(self) -> int:
         """Bytes read and written."""
-        numbers = sum(math.prod(shape) for shape in (self.shape, *(each.shape for each in self.inputs)))
-        return numbers * check_dtype(self.dtype).itemsize
+        read = sum(math.prod(each.shape) for each in self.inputs) * check_dtype(self.dtype).itemsize
+        return read + math.prod(self.shape) * check_dtype(self.result).itemsize
 
     def __str__(self) -> str:
         named = zip(self.names, self.inputs, strict=True)
@@ -386,6 +401,8 @@ class KernelCase:
         """Draw a kernel, log-uniform in size from 1 Ki elements to 64 Mi, or to ``most`` bytes of each array."""
         chance = np.random.default_rng([seed, number, 2])
         library, dtype = libraries[number % len(libraries)], _name_here(str(chance.choice(list(_KERNEL_DTYPES))))
+        if dtype.startswith("float8") and "torch" in libraries:  # others have no arrays of it
+            library = "torch"
         expression = str(chance.choice(_EXPRESSIONS[_KERNEL_DTYPES[dtype]]))
         room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         shape = _draw_shape(_draw_size(_LEAST, room, chance), int(chance.integers(1, 5)), chance)
@@ -404,6 +421,14 @@ class KernelCase:
         made: Callable[..., Any] = eval(f"lambda {', '.join(self.names)}: {self.expression}", words)  # noqa: S307 - ours
         made.__name__ = "sweep"
         return made
+
+    def peer_function(self, module: Any) -> Callable[..., Any]:
+        """The expression as users of that module write it: float8 is converted to float32 before they compute."""
+        compute = self.function(module)
+        if self.result == self.dtype:
+            return compute
+        widen = (lambda x: x.float()) if module.__name__ == "torch" else (lambda x: x.astype(np.float32))
+        return lambda *given: compute(*map(widen, given))
 
     @property
     def c_text(self) -> str:
@@ -425,6 +450,10 @@ class ReductionCase:
 
     c_text = None
     """No expression in CUDA C++."""
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        return frozenset({self.inputs[0].dtype})
 
     @property
     def axis(self) -> Shape | int | None:
@@ -449,8 +478,8 @@ class ReductionCase:
     def draw(cls, seed: int, number: int, libraries: tuple[str, ...], most: int | None = None) -> ReductionCase:
         """Draw a reduction of 1 Ki elements to 64 Mi, or to ``most`` bytes, along any of the axes of up to four."""
         chance = np.random.default_rng([seed, number, 3])
-        library, dtype = libraries[number % len(libraries)], str(chance.choice(_REDUCED_DTYPES))
-        words = [word for word in _REDUCTIONS if word not in _OF_FLOATS or dtype.startswith("float")]
+        library, dtype = libraries[number % len(libraries)], _name_here(str(chance.choice(_REDUCED_DTYPES)))
+        words = [word for word in _REDUCTIONS if word not in _OF_FLOATS or kind_of(check_dtype(dtype)) == "f"]
         word, rank = str(chance.choice(words)), int(chance.integers(1, 5))
         room = _MOST if most is None else max(min(_MOST, most // check_dtype(dtype).itemsize), 2 * _LEAST)
         size = _draw_size(_LEAST, room, chance)
@@ -477,6 +506,8 @@ class ReductionCase:
         if isinstance(axis, tuple):  # which `linalg.norm` takes for a matrix
             return lambda x: module.sqrt(module.sum(x * x, axis=axis))
         return partial(module.linalg.norm, axis=axis)
+
+    peer_function = function
 
 
 def _draw_broadcast(chance: np.random.Generator, shape: Shape) -> Shape:
@@ -535,6 +566,10 @@ class NamespaceCase:
     shapes: tuple[Shape, ...]
     dtype: str
     variant: int
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        return frozenset({self.dtype})
 
     @property
     def nbytes(self) -> int:
@@ -694,7 +729,7 @@ class ArrayLibrary:
 
     def compile(self, case: KernelCase | ReductionCase, inputs: list[Any]) -> dict[str, Callable[..., Any]]:
         """The functions that compute it, of which one is a call of the library for each step."""
-        return {"eager": case.function(self.module)}
+        return {"eager": case.peer_function(self.module)}
 
 
 class Xferlib(ArrayLibrary):
@@ -1031,7 +1066,7 @@ class Torch(ArrayLibrary):
         ways = super().compile(case, inputs)
         if self._compiles:
             self.module._dynamo.reset()  # behind eight functions torch gives up, and looks slower than it is
-            ways["compile"] = self.module.compile(case.function(self.module), dynamic=False)
+            ways["compile"] = self.module.compile(ways["eager"], dynamic=False)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 ways["compile"](*inputs)
@@ -1259,7 +1294,7 @@ def _try_computation(
 def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[HostArray], result: Any) -> str:
     """Compare with the CPU's bits where they are promised, and with NumPy's numbers."""
     arrived = xl.to_host(result)
-    if arrived.shape != case.shape or arrived.dtype != case.dtype:
+    if arrived.shape != case.shape or arrived.dtype != case.result:
         return f"the result is {arrived.dtype} {arrived.shape}"
     some = np.random.default_rng(0).integers(0, arrived.size, min(arrived.size, _CHECKED))
     some[:2] = 0, arrived.size - 1
@@ -1267,7 +1302,7 @@ def _find_difference(case: KernelCase, kernel: Callable[..., Any], host: list[Ho
     given, found = [np.broadcast_to(each, arrived.shape)[index] for each in host], arrived[index]
     if found.tobytes() != np.asarray(kernel(*given)).tobytes():
         return "the bits differ from the CPU's"
-    expected = case.function(np)(*given)
+    expected = case.peer_function(np)(*given)
     if kind_of(expected.dtype) not in "fc":
         return "" if np.array_equal(found, expected) else "the numbers differ from NumPy's"
     room = _ROOM * float(float_info(expected.dtype).eps)
@@ -1486,19 +1521,40 @@ def parse_case(name: str, backends: tuple[str, ...], most: int | None) -> Case:
     return _KINDS[kind][0](int(seed), int(number), backends, most)
 
 
-def share_seconds(
-    kinds: list[str], seconds: float, clock: Callable[[], float] = time.perf_counter
-) -> Iterator[tuple[str, int]]:
-    """The kind and the number of each case: the kind with the least time so far, until all have had an even share."""
-    spent_s, numbers = dict.fromkeys(kinds, 0.0), dict.fromkeys(kinds, 0)
+_MOST_REFUSED = 1000
+"""Cases in a row without the wanted dtype, behind which there will be none."""
+
+
+def draw_cases(
+    kind: str, seed: int, backends: tuple[str, ...], most: int | None = None, dtype: str | None = None
+) -> Iterator[Case]:
+    """The cases of a kind and a seed, one after the other: all, or those in which an array has a dtype.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    refused = 0
+    for number in itertools.count():
+        case = _KINDS[kind][0](seed, number, backends, most)
+        if dtype is None or dtype in case.dtypes:
+            refused = 0
+            yield case
+        elif (refused := refused + 1) == _MOST_REFUSED:
+            raise ArgumentError(
+                f"--dtype {quote(dtype)}: no {kind} case has an array of it; choose kinds that have by --kind"
+            )
+
+
+def share_seconds(kinds: list[str], seconds: float, clock: Callable[[], float] = time.perf_counter) -> Iterator[str]:
+    """The kind of each case: the one with the least time so far, until all have had an even share."""
+    spent_s = dict.fromkeys(kinds, 0.0)
     while True:
         kind = min(spent_s, key=spent_s.__getitem__)
         if spent_s[kind] >= seconds / len(spent_s):
             return
         begun_s = clock()
-        yield kind, numbers[kind]
+        yield kind
         spent_s[kind] += clock() - begun_s
-        numbers[kind] += 1
 
 
 def measure(case: Case, peers: Peers, other_work: Callable[[float], None]) -> CaseFigures:
@@ -1706,9 +1762,11 @@ def run_sweep(options: argparse.Namespace) -> int:
         print_case(measure(parse_case(options.case, backends, most), peers, other_work))
         return 0
     cases: list[CaseFigures] = []
+    kinds = options.kind or _find_usual_kinds()
+    drawn = {kind: draw_cases(kind, seed, backends, most, options.dtype) for kind in kinds}
     with progress("measuring") as report:
-        for kind, number in share_seconds(options.kind or _find_usual_kinds(), options.seconds):
-            case = _KINDS[kind][0](seed, number, backends, most)
+        for kind in share_seconds(kinds, options.seconds):
+            case = next(drawn[kind])
             report(f"{len(cases)}: {case}")
             cases.append(measure(case, peers, other_work))
     machine = {**describe_machine(backends[0]), "seed": seed}
@@ -1748,6 +1806,7 @@ COMMANDS = {
             argument("--seed", type=int, help="of the cases (default: from the clock)"),
             argument("--seconds", type=seconds, default=60.0, help="how long to draw cases (default: 60)"),
             argument("--kind", choices=tuple(_KINDS), metavar="KIND", action="append", help=_OF_KINDS),
+            argument("--dtype", help="draw only cases with an array of this dtype, e.g. bfloat16"),
             argument("--case", help="measure this one, as the list of the worst names it"),
             argument("--largest", type=parse_size, help=_LARGEST),
             argument("--without-compile", action="store_true", help=_WITHOUT),
