@@ -50,16 +50,11 @@ TOO_SLOW = tuple(name.removeprefix(_LEFT_OUT) for name in LISTED if name.startsw
 """The tests of those that take seconds each; as for pytest, these are beginnings of their names."""
 
 
-TIMED = ("tests/sim/test_launches.py", "tests/sim/test_overlap.py", "tests/sim/test_times.py")
-"""Tests of the simulator's clock and memory, in which the threads of earlier tests may still take part."""
-
-
 FEWEST = 5
 """Examples that a test draws under any profile, if it names as many."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(TIMED))  # first of all
     _scale_examples(items)
     quick = frozenset(QUICK)
     for item in items:
