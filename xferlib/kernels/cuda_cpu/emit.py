@@ -30,30 +30,25 @@ from xferlib.kernels.cuda_cpu.translation import (
 from xferlib.kernels.cuda_engine import USUAL_SHARED_NBYTES
 
 
-def translate(
-    module: Module, *, checked: bool, partial: bool = False, finds_overflow: bool = False
-) -> TranslatedModule:
-    """Write the C text of all kernels of a module.
+def translate(module: Module, *, checked: bool, finds_overflow: bool = False) -> TranslatedModule:
+    """Write the C text of all kernels of a module; `uncovered` of the result says why one is left out.
 
     Args:
         module: What `ptx.parse` returned.
         checked: Each access goes through `run->access`, `store` or `atomic`, and variables have redzones between them.
-        partial: Leave out kernels that are not covered, and say in `uncovered` why.
         finds_overflow: In checked code, report a signed product or sum that does not fit in 32 bits, where it is
             widened to be part of an address.
 
     Raises:
-        UncoveredError: A kernel, or a function that it may call, has an instruction that is not covered.
         PtxError: A name is not defined, or operands do not fit their instruction.
     """
-    return _ModuleWriter(module, checked, partial, finds_overflow).write()
+    return _ModuleWriter(module, checked, finds_overflow).write()
 
 
 class _ModuleWriter:
-    def __init__(self, module: Module, checked: bool, partial: bool, finds_overflow: bool) -> None:
+    def __init__(self, module: Module, checked: bool, finds_overflow: bool) -> None:
         self.module = module
         self.finds_overflow = finds_overflow
-        self.partial = partial
         for function in module.functions.values():
             if function.body is not None:
                 function.body = assemble(function)
@@ -92,8 +87,6 @@ class _ModuleWriter:
                 )  # fmt: skip
                 bodies[name] = writer.write()
             except UncoveredError as error:
-                if name in self.required and not self.partial:
-                    raise
                 del self.sites[mark:]
                 failures[name] = error
                 if not function.is_entry:
