@@ -769,7 +769,7 @@ class ByteFlags(Cells):
         self.start = start
         self.packed = np.packbits(np.concatenate([np.zeros(start % 64, np.bool_), flags]), bitorder="little")
         self._hash = zlib.crc32(self.packed.data)
-        granule = next(each for each in (16, 8, 4, 2, 1) if self._is_made_of(flags, each))
+        granule = next(each for each in (16, 8, 4, 2, 1) if self._consists_of(flags, each))
         super().__init__(granule, self._list_starts)
 
     def __eq__(self, other: object) -> bool:
@@ -807,7 +807,7 @@ class ByteFlags(Cells):
         flags = self.flags(begin, other.stop)
         return begin + int(flags.argmax()) if flags.any() else None
 
-    def _is_made_of(self, flags: Flags, granule: int) -> bool:
+    def _consists_of(self, flags: Flags, granule: int) -> bool:
         if self.start % granule or len(flags) % granule:
             return False
         groups = flags.reshape(-1, granule)
