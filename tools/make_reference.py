@@ -155,10 +155,6 @@ def entry(name: str, thing: Any) -> str:
     return "\n".join(parts)
 
 
-def is_protocol(thing: Any) -> bool:
-    return bool(getattr(thing, "_is_protocol", False))
-
-
 def signature(name: str, thing: Any) -> str:
     """The call, one parameter a line where it is long; annotations as the source has them."""
     if inspect.isbuiltin(thing):  # a compiled one has none: the Python function that it stands for does

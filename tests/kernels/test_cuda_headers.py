@@ -13,7 +13,7 @@ import pytest
 from tests.kernels.targets import need_nvrtc
 from xferlib import use_backend
 from xferlib.errors import KernelCompileError, UnsupportedError
-from xferlib.kernels import cuda_headers, cuda_packages, raw_module
+from xferlib.kernels import cuda_headers, raw_module
 
 SPLIT = "#include".replace("in", "in\\\n")
 """A directive on two lines."""
@@ -119,7 +119,7 @@ def test_a_gpus_code_is_kept_by_the_same_rule(
 def test_without_cudas_packages_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that includes a header fails as any other does, by the compiler that is missing."""
     find_all = cuda_headers._find_all_folders.__wrapped__
-    monkeypatch.setattr(cuda_packages, "list_packages", lambda: ())
+    monkeypatch.setattr(cuda_headers, "list_packages", lambda: ())
     monkeypatch.setattr(cuda_headers, "_find_all_folders", find_all)
     for name in [each for each in sys.modules if each == "cuda" or each.startswith("cuda.")]:
         monkeypatch.delitem(sys.modules, name)

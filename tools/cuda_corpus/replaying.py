@@ -40,7 +40,7 @@ def replay(archive: Path, backend: str, numbers: Sequence[int]) -> Iterator[dict
             clean = [each for each in entry["kernels"] if each["attempt"] >= 0]
             path = Path(folder, "text.ptx")
             path.write_bytes(file.read(f"{entry['key']}.ptx"))
-            kernels = emit.translate(ptx.parse(path.read_text(encoding="utf-8")), checked=False, partial=True).kernels
+            kernels = emit.translate(ptx.parse(path.read_text(encoding="utf-8")), checked=False).kernels
             module = None
             for each in clean:
                 launch = arguments.make_launch(kernels[each["kernel"]], each["signature"], each["attempt"])
@@ -64,7 +64,7 @@ def replay(archive: Path, backend: str, numbers: Sequence[int]) -> Iterator[dict
 def _load(path: Path) -> Any:
     """The module of a text; a driver older than the compiler gets it as PTX of its own version."""
     text = path.read_text(encoding="utf-8")
-    kernels = emit.translate(ptx.parse(text), checked=False, partial=True).kernels
+    kernels = emit.translate(ptx.parse(text), checked=False).kernels
     sizes = {each.nbytes for kernel in kernels.values() for each in kernel.params}
     types = {f"Bytes{count}": np.dtype([("bytes", "u1", (count,))]) for count in sizes}
     for version in ("", *_OLDER_VERSIONS):

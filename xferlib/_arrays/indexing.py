@@ -18,7 +18,6 @@ from xferlib._arrays.primitives import (
     Primitives,
     Shape,
     binary_kernel,
-    is_scalar,
     where_kernel,
     with_array,
 )
@@ -26,6 +25,7 @@ from xferlib._core.arrays import Array, check_conversion, number
 from xferlib._core.device import Device
 from xferlib.errors import ArgumentError, KernelTypeError, LayoutError, UnsupportedArrayError
 from xferlib.kernels import ElementwiseKernel, cuda_arrays, elementwise
+from xferlib.kernels.arguments import is_scalar
 
 # Running sums and products: of the elements of a chunk one after the other, and of the chunks' totals likewise.
 #

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import isfunction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -459,16 +458,11 @@ def make(
     )
     found: dict[str, Any] = {name: np.dtype(name) for name in DTYPES} | _CONSTANTS
     found |= {each.__name__: each for each in _INSPECTION}
-    found |= {name: primitives.unary(lib, name) for name in arrays.OF_ONE}
-    found |= {name: primitives.binary(lib, name) for name in arrays.OF_TWO}
-    found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
-    found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
-    found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
-    found |= {each.__name__: numpys.bind_first(lib, each) for each in _FUNCTIONS}
+    found |= _bind_computed(lib) | {each.__name__: numpys.bind_first(lib, each) for each in _FUNCTIONS}
     found |= numpys.bind(namespace)
-    around = around if around is not None else _keep_function
+    around = around if around is not None else lambda function: function
     found = {
-        name: around(registry.translate_errors(each, name)) if inspect.isfunction(each) else each
+        name: around(registry.translate_errors(each, name)) if isfunction(each) else each
         for name, each in found.items()
     }
     vars(namespace).update(
@@ -491,8 +485,13 @@ def make(
     return namespace
 
 
-def _keep_function(function: Function) -> Function:
-    return function
+def _bind_computed(lib: Primitives) -> dict[str, Any]:
+    """The functions of elements, and those that reduce."""
+    kinds: tuple[tuple[Callable[[Primitives, str], Function], Iterable[str]], ...] = (
+        (primitives.unary, arrays.OF_ONE), (primitives.binary, arrays.OF_TWO), (functions.reduction, REDUCTIONS),
+        (functions.accumulation, ACCUMULATIONS), (functions.deviation, DEVIATIONS),
+    )  # fmt: skip
+    return {name: make(lib, name) for make, names in kinds for name in names}
 
 
 class _LibrarysArrays(Primitives):
@@ -512,12 +511,7 @@ def make_exact(backend: Backend, array_type: type, library: ModuleType) -> Modul
     and CuPy ``astype``, ``finfo`` and ``isdtype`` too, which know all dtypes here. All else is the library's own.
     """
     lib = _LibrarysArrays(backend, array_type)
-    found: dict[str, Any] = {name: primitives.unary(lib, name) for name in arrays.OF_ONE}
-    found |= {name: primitives.binary(lib, name) for name in arrays.OF_TWO}
-    found |= {name: functions.reduction(lib, name) for name in REDUCTIONS}
-    found |= {name: functions.accumulation(lib, name) for name in ACCUMULATIONS}
-    found |= {name: functions.deviation(lib, name) for name in DEVIATIONS}
-    found |= {each.__name__: numpys.bind_first(lib, each) for each in _EXACT}
+    found = _bind_computed(lib) | {each.__name__: numpys.bind_first(lib, each) for each in _EXACT}
     if isinstance(library.float32, type):  # a library of NumPy's dtypes, whose functions refuse those of ml_dtypes
         found["astype"] = numpys.bind_first(lib, primitives.astype)
         found["finfo"] = functools.partial(arrays.ask_finfo, otherwise=library.finfo)

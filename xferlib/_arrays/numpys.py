@@ -96,9 +96,9 @@ def _flat(xp: Namespace, x: Array) -> Array:
     return xp.reshape(x, (-1,))
 
 
-def _insert_axes(shape: Sequence[int], axes: Sequence[int], extent: Literal[1] = 1) -> tuple[int, ...]:
+def _insert_axes(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     """The shape of what was reduced over axes, with these kept."""
-    return tuple(extent if n in axes else each for n, each in enumerate(shape))
+    return tuple(1 if n in axes else each for n, each in enumerate(shape))
 
 
 # --- missing values

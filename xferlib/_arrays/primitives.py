@@ -16,7 +16,7 @@ import numpy as np
 from xferlib._api import transfers
 from xferlib._core import arguments, arrays, observe, registry
 from xferlib._core.arrays import Array, ArrayInfo, axes_of, axis_of, check_dtype, number
-from xferlib._core.dtypes import SUPPORTED, is_stored, letter_of, typestr_of
+from xferlib._core.dtypes import is_stored, letter_of, typestr_of
 from xferlib.errors import (
     ArgumentError,
     KernelRangeError,
@@ -29,6 +29,7 @@ from xferlib.errors import (
     UnsupportedError,
 )
 from xferlib.kernels import ElementwiseKernel, elementwise
+from xferlib.kernels.arguments import is_scalar
 from xferlib.kernels.elementwise import cast_into
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _MOST_SHADOWS = 1024
 _MOST_PLANS = 512
 P = TypeVar("P")
 READ_ONLY = "elements of the array share their memory (broadcast_to), or it is read-only; copy it"
-SCALARS = (bool, int, float, complex)
 
 
 @functools.lru_cache(_MOST_SHADOWS)
@@ -63,11 +63,6 @@ def _shadow(shape: Shape, strides: Shape, letter: str | np.dtype[Any]) -> Shadow
 def _kind(number: Any) -> Any:
     """The dtype of one of NumPy's numbers, the type of Python's: promotion asks for it."""
     return number.dtype if isinstance(number, np.generic) else type(number)
-
-
-def is_scalar(value: Any) -> bool:
-    """Whether a value is a number of Python, or of NumPy and a dtype that devices have: not an array (NEP 50)."""
-    return type(value) in SCALARS or (isinstance(value, np.generic) and value.dtype in SUPPORTED)
 
 
 def enqueue_work(

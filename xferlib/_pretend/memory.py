@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import types
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,12 +35,12 @@ class OwnedPointer:
 
     __index__ = __int__
 
-    def __add__(self, offset: int) -> OwnedPointer:
-        return OwnedPointer(self.ptr + offset, self.owner, self.size - offset)
+    def __add__(self, offset: int) -> Self:
+        return type(self)(self.ptr + offset, self.owner, self.size - offset)
 
     __radd__ = __add__
 
-    def __sub__(self, offset: int) -> OwnedPointer:
+    def __sub__(self, offset: int) -> Self:
         return self + -offset
 
     def over(self, shape: Any, dtype: Any) -> Any:
@@ -60,11 +60,6 @@ class CupyMemoryPointer(OwnedPointer):
             super().__init__(mem.ptr + int(offset), mem, mem.size - int(offset))
         else:
             super().__init__(mem, offset, nbytes)
-
-    def __add__(self, offset: int) -> CupyMemoryPointer:
-        return CupyMemoryPointer(self.ptr + offset, self.owner, self.size - offset)
-
-    __radd__ = __add__
 
     @property
     def device(self) -> NumberedDevice:

@@ -381,7 +381,6 @@ class PycudaFunction:
 
     def __init__(self, own: Any) -> None:
         self._own = own
-        self._formats: Sequence[Any] = ()
 
     def __call__(
         self, *args: Any, block: Any = None, grid: Any = (1, 1), stream: Any = None, shared: int = 0,

@@ -1,11 +1,15 @@
-"""The headers that CUDA source includes: where CUDA's own are, and whether what is compiled of them may be kept.
+"""The compiler and the headers of CUDA: which packages are installed, and whether what is compiled may be kept.
 
 Compiled code is kept under a key of all that it depends on. What a header says is in no key, so that code is kept only
 where each header is one of CUDA's own; the key then has their folders, with the time of the last change of each.
+
+`importlib.metadata` tells versions too, and to import it takes longer than to load a compiled kernel; NVRTC tells its
+own version, once it is loaded. The names of the folders in which packages are described have them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -14,8 +18,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xferlib.kernels import cuda_engine as cache
-from xferlib.kernels import cuda_packages
 
+_COMPILER = "nvidia_cuda_nvrtc"
+_PREFIXES = (
+    _COMPILER,
+    "nvidia_cuda_runtime",
+    "nvidia_cuda_cccl",
+    "nvidia_cuda_crt",
+    "cuda_bindings",
+    "cuda_pathfinder",
+)
 _LEXED = re.compile(
     r"""(?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
     |(?P<kept>[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|'?\w|\.)*)
@@ -34,6 +46,22 @@ _FILES = ("-I", "-i", "-optf", "-pch", "--include", "--pre-include", "--system-i
 """The options that name files or folders, by their beginnings."""
 
 
+@functools.cache
+def list_packages() -> tuple[str, ...]:
+    """The packages with their versions; empty where NVRTC is none of them, but of a toolkit, which may change."""
+    found = set()
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(folder or "."):  # noqa: PTH208 - a path for each of thousands of names takes longer
+                if name[-4:].lower() != "info":  # most of thousands of names
+                    continue
+                plain = name.lower().replace("-", "_")
+                if plain.startswith(_PREFIXES) and plain.endswith((".dist_info", ".egg_info")):
+                    found.add(name)
+    has_compiler = any(each.startswith(_COMPILER) for each in found)
+    return tuple(sorted(found)) if has_compiler else ()
+
+
 def find_folders(source: str) -> tuple[Path, ...]:
     """The folders of CUDA's own headers; none for a source that names no file, nor where they are not installed."""
     return () if _WORD.search(_strip(source) or source) is None else _find_all_folders()
@@ -42,7 +70,7 @@ def find_folders(source: str) -> tuple[Path, ...]:
 @functools.cache
 def _find_all_folders() -> tuple[Path, ...]:
     """The folders; from the cache where they came with packages, for to look takes 10 ms and more."""
-    packages = cuda_packages.list_packages()
+    packages = list_packages()
     name = cache.key("headers", sys.prefix, *packages)
     cached = cache.read(name) if packages else None
     known = tuple(map(Path, cached.decode().split("\n"))) if cached else ()

@@ -242,7 +242,7 @@ class SnippetDefinition:
 
         ``step``: for a part of the elements, every ``step``-th from a number that the call gives last.
         """
-        self.name = signature.check_name(name, "kernel name")
+        self.name = signature.check_name(name)
         self.math = math
         self.params = (*inputs, *outputs)
         self.names = tuple(param.name for param in self.params)
@@ -493,7 +493,7 @@ class SnippetReduction:
         preamble: str = "",
         macros: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.name = signature.check_name(name, "kernel name")
+        self.name = signature.check_name(name)
         self.math = math
         self._made_from = functools.partial(
             SnippetReduction, in_params, out_params, map_expr=map_expr, reduce_expr=reduce_expr,

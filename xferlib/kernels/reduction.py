@@ -85,7 +85,7 @@ class ReductionCall:
         self.owner = backend.at(device)
         self.infos = infos
         kept = tuple(axis for axis in range(len(shape)) if axis not in axes)
-        of_result = _order_of_kept(shape, kept, [*infos.values()])
+        of_result = _find_memory_order(shape, kept, [*infos.values()])
         self.kept = kept if of_result is None else tuple(kept[place] for place in of_result)
         """The axes that are kept, in the order of new results in memory: that of the arguments, as of NumPy's sums."""
         self.kept_shape = tuple(shape[axis] for axis in self.kept)
@@ -229,7 +229,9 @@ class CudaReductionCall(ReductionCall):
         return _KnownOutput(matcher(results), [(first - high, end - low) for first, end in spans], {})
 
 
-def _order_of_kept(shape: tuple[int, ...], kept: tuple[int, ...], infos: Sequence[ArrayInfo]) -> tuple[int, ...] | None:
+def _find_memory_order(
+    shape: tuple[int, ...], kept: tuple[int, ...], infos: Sequence[ArrayInfo]
+) -> tuple[int, ...] | None:
     """The order of the kept axes in memory, by their places among these; None for C order."""
     strides = [broadcast_strides(shape, info.shape, info.strides) for info in infos]
     own = tuple(shape[axis] for axis in kept)

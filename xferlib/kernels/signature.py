@@ -32,14 +32,14 @@ class CParam:
     is_const: bool = False
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str) -> str:
     """``name`` if it is an ASCII identifier.
 
     Raises:
         KernelSyntaxError: It is not.
     """
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
-        raise KernelSyntaxError(f"{what} {quote(name)} is not a C identifier; use ASCII letters, digits and _")
+        raise KernelSyntaxError(f"kernel name {quote(name)} is not a C identifier; use ASCII letters, digits and _")
     return name
 
 

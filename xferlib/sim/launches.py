@@ -59,12 +59,11 @@ def bind_simulator(simulated: Machine, local: Any) -> None:
 class NewArray:
     """An array that a kernel makes: uninitialised, with its axes in ``order`` in memory, the outermost first."""
 
-    __slots__ = ("device", "dtype", "is_permuted", "kind", "nbytes", "shape", "strides")
+    __slots__ = ("device", "dtype", "kind", "nbytes", "shape", "strides")
 
     def __init__(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, order: tuple[int, ...] | None = None
     ) -> None:
-        self.is_permuted = order is not None
         order = tuple(range(len(shape))) if order is None else order
         steps = dict(zip(order, c_strides(tuple(shape[axis] for axis in order), dtype.itemsize), strict=True))
         self.shape = shape

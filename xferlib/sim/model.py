@@ -769,7 +769,7 @@ class ByteFlags(Cells):
         self.start = start
         self.packed = np.packbits(np.concatenate([np.zeros(start % 64, np.bool_), flags]), bitorder="little")
         self._hash = zlib.crc32(self.packed.data)
-        granule = next(each for each in (16, 8, 4, 2, 1) if self._is_made_of(flags, each))
+        granule = next(each for each in (16, 8, 4, 2, 1) if self._consists_of(flags, each))
         super().__init__(granule, self._list_starts)
 
     def __eq__(self, other: object) -> bool:
@@ -807,7 +807,7 @@ class ByteFlags(Cells):
         flags = self.flags(begin, other.stop)
         return begin + int(flags.argmax()) if flags.any() else None
 
-    def _is_made_of(self, flags: Flags, granule: int) -> bool:
+    def _consists_of(self, flags: Flags, granule: int) -> bool:
         if self.start % granule or len(flags) % granule:
             return False
         groups = flags.reshape(-1, granule)
@@ -897,26 +897,26 @@ def starts(span: Region[HasData]) -> tuple[Offsets, int]:
 
 def lines(span: Region[HasData]) -> np.ndarray[Any, Any]:
     """The bytes of a span that no index array has selected."""
-    return _lines(span, span.block.data, 0)
+    return _lines(span, span.block.data)
 
 
-def _lines(span: Region[HasData], data: np.ndarray[Any, Any], origin: int) -> np.ndarray[Any, Any]:
+def _lines(span: Region[HasData], data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     form = span.form
     if form is None:
-        return data[span.start - origin : span.stop - origin]
+        return data[span.start : span.stop]
     assert isinstance(form, Strided)
     shape = (*(extent for _, extent in form.axes), form.run)
     strides = (*(stride for stride, _ in form.axes), 1)
-    return np.ndarray(shape, data.dtype, data, span.start - origin, strides)
+    return np.ndarray(shape, data.dtype, data, span.start, strides)
 
 
-def bytes_of(span: Region[HasData], flags: Flags, origin: int = 0) -> Flags:
-    """The flags of a span's bytes; ``flags`` has one for each byte of the block from ``origin`` on."""
+def bytes_of(span: Region[HasData], flags: Flags) -> Flags:
+    """The flags of a span's bytes; ``flags`` has one for each byte of the block."""
     if isinstance(span.form, ByteFlags):
-        return flags[span.start - origin : span.stop - origin][span.form.flags(span.start, span.stop)]
+        return flags[span.start : span.stop][span.form.flags(span.start, span.stop)]
     if isinstance(span.form, Cells):
-        return flags[_indices(span.form, origin)]
-    return _lines(span, flags, origin)
+        return flags[_indices(span.form)]
+    return _lines(span, flags)
 
 
 def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
@@ -924,13 +924,13 @@ def mark(span: Region[HasData], flags: Flags, value: bool) -> None:
     if isinstance(span.form, ByteFlags):
         flags[span.start : span.stop][span.form.flags(span.start, span.stop)] = value
     elif isinstance(span.form, Cells):
-        flags[_indices(span.form, 0)] = value
+        flags[_indices(span.form)] = value
     else:
-        _lines(span, flags, 0)[...] = value
+        _lines(span, flags)[...] = value
 
 
-def _indices(cells: Cells, origin: int) -> Offsets:
-    return (cells.starts[:, None] + np.arange(-origin, cells.run - origin)).reshape(-1)
+def _indices(cells: Cells) -> Offsets:
+    return (cells.starts[:, None] + np.arange(cells.run)).reshape(-1)
 
 
 def find_common(one: Region[HasData], two: Region[HasData]) -> int | None:

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         settle_all,
         staging_stats,
         start_results_early,
-        work_shared,
     )
 
 __all__ = [
@@ -86,30 +85,15 @@ __all__ = [
     "staging_stats",
     "start_results_early",
     "strategies",
-    "work_shared",
 ]
 
-_LAZY = {
-    name: module
-    for module, names in {
-        "xferlib._core.dtypes": ("DTYPES",),
-        "xferlib.testing.conformance": ("BackendConformance",),
-        "xferlib.testing.tools": (
-            "Native", "PATHS", "StagingStats", "THRESHOLDS", "Thresholds", "advised", "assert_allclose_ulp",
-            "assert_identical", "assert_same_bits", "batches_read_by", "load_backend",
-            "configured", "cores", "forced", "fresh_registry",
-            "fresh_staging", "get_in_use_nbytes", "in_flight_count", "in_python", "is_recording", "lent_chunks",
-            "native", "native_bits", "no_peers", "pending_count", "recorded", "start_results_early", "scribble",
-            "settle_all", "staging_stats", "work_shared",
-        ),
-    }.items()
-    for name in names
-}  # fmt: skip
 _MODULES = {
     "dtypes": "xferlib._core.dtypes",
     "promotion": "xferlib._core.arrays",
     "strategies": "xferlib.testing.strategies",
 }
+_HOMES = {"DTYPES": "xferlib._core.dtypes", "BackendConformance": "xferlib.testing.conformance"}
+"""Where names are; all others are in `tools`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -117,8 +101,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         value: Any = importlib.import_module(_MODULES[name])
-    elif name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
+    elif name in __all__:
+        value = getattr(importlib.import_module(_HOMES.get(name, "xferlib.testing.tools")), name)
     else:
         raise AttributeError(f"module 'xferlib.testing' has no attribute {name!r}")
     globals()[name] = value

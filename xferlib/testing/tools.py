@@ -22,7 +22,6 @@ from xferlib._memory import buffers, pinned
 from xferlib._memory.lifetimes import in_flight
 from xferlib._pipeline import batches, chunks, feeds
 from xferlib._runtime import process, threads, torch_compile
-from xferlib._runtime.threads import Job
 from xferlib._transfer import plan, staging
 from xferlib._transfer.plan import TransferPath
 from xferlib.errors import ArgumentError, UnsupportedDTypeError, quote
@@ -332,24 +331,6 @@ def start_results_early() -> Iterator[None]:
 
 
 @contextmanager
-def work_shared() -> Iterator[list[int]]:
-    """Note the work of copies and kernels that is shared with the thread pool, of all threads, for a block.
-
-    Yields:
-        Grows by a number of steps at each piece of work that the thread pool may help with.
-    """
-    noted: list[int] = []
-    own = threads.workers.run
-
-    def run(job: Job) -> None:
-        noted.append(job.steps)
-        own(job)
-
-    with replace_attribute(threads.workers, "run", run):
-        yield noted
-
-
-@contextmanager
 def advised() -> Iterator[list[tuple[str, int, int]]]:
     """Note the advice that the system gets about pages of memory maps, in all threads, for a block.
 
@@ -461,8 +442,6 @@ class Thresholds(NamedTuple):
     """Up to here one thread is as fast as several."""
     chunk_nbytes: int = thresholds.CHUNK_NBYTES
     """A chunk of the staging buffers that transfers share."""
-    driver_nbytes: int = thresholds.DRIVER_MOST_UP
-    """Up to here the driver's own copy of pageable memory to a device is as fast as staging."""
     ring_chunks: int = buffers.RING_CHUNKS
     """Chunks of a ring of staging buffers."""
     transfer_chunks: int = thresholds.LENT_CHUNKS

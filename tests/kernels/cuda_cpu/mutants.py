@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -201,11 +200,3 @@ def judge(mutants: Sequence[Mutant], *, at_a_time: int = 150, to_first_report: b
                     if to_first_report:
                         break
     return outcomes
-
-
-def summarise(outcomes: dict[Mutant, Outcome]) -> dict[str, Any]:
-    found: dict[str, list[int]] = {}
-    for mutant, outcome in outcomes.items():
-        row = found.setdefault(mutant.kind, [0, 0, 0])
-        row[0 if outcome.reported else 1 if outcome.wrong else 2] += 1
-    return found

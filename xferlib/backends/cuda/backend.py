@@ -167,10 +167,7 @@ class _LaunchConfig(ctypes.Structure):
         return f"grid {grid}, block {block} and {self.shared} bytes of shared memory"
 
 
-_EARLY = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 _COOPERATIVE = int(driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-_EARLY_FROM = (9, 0)
-"""Compute capability from which a kernel itself can wait for the one before it."""
 
 
 class Library:
@@ -968,7 +965,6 @@ class CudaBackend(Backend, FastPath):
         *,
         device: Device,
         shared_nbytes: int = 0,
-        awaits: bool = False,
         cooperative: bool = False,
     ) -> Callable[[int], None]:
         """A function that enqueues this launch on a stream of ``device``, given by its handle.
@@ -976,13 +972,10 @@ class CudaBackend(Backend, FastPath):
         The arguments are what ``params`` then points to. One thread may call it at a time.
 
         Args:
-            awaits: The kernel itself waits for the one before it on the stream, by ``griddepcontrol.wait``, and so may
-                be started early where the device knows that instruction (CUDA's programmatic dependent launch).
             cooperative: All blocks run at a time, or the launch fails.
         """
         launch_kernel = driver_module.launch_kernel
-        attribute = _EARLY if awaits and self.compute_capability(device) >= _EARLY_FROM else None
-        config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else attribute)
+        config = self._config(grid, block, shared_nbytes, cooperative=cooperative)
         arguments = (ctypes.addressof(config), kernel.handle, params, 0)
         last = 0
 
@@ -1024,7 +1017,7 @@ class CudaBackend(Backend, FastPath):
         """Bind the launch in C, where the library's arrays tell their address: see `Backend.repeat_launch`."""
         if self.address is None:
             return None
-        config = self._config(grid, block, shared_nbytes, _COOPERATIVE if cooperative else None)
+        config = self._config(grid, block, shared_nbytes, cooperative=cooperative)
         at = _LaunchConfig.stream.offset
         note = self.note_write if self.follows_writes else None
         run = driver_module.bind_launch(
@@ -1071,7 +1064,7 @@ class CudaBackend(Backend, FastPath):
         )
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
-            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), 0, None)), offsets)
+            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), 0, cooperative=False)), offsets)
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         return driver_module.bind_new_launch(
@@ -1095,11 +1088,11 @@ class CudaBackend(Backend, FastPath):
 
     @staticmethod
     def _config(
-        grid: tuple[int, int, int], block: tuple[int, int, int], shared_nbytes: int, attribute: int | None
+        grid: tuple[int, int, int], block: tuple[int, int, int], shared_nbytes: int, *, cooperative: bool
     ) -> _LaunchConfig:
         config = _LaunchConfig(*grid, *block, shared_nbytes)
-        if attribute is not None:
-            config.attributes = ctypes.pointer(_LaunchAttribute(attribute, value=1))
+        if cooperative:
+            config.attributes = ctypes.pointer(_LaunchAttribute(_COOPERATIVE, value=1))
             config.attribute_count = 1
         return config
 

@@ -39,7 +39,7 @@ def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tenso
     own = {"add": Tensor.add_, "subtract": Tensor.sub_, "multiply": Tensor.mul_}.get(name)
 
     def operate(x: Tensor, other: Any) -> Tensor:
-        if own is not None and (_is_alike(x, other) if isinstance(other, Tensor) else _is_held(other, x.dtype)):
+        if own is not None and (_is_alike(x, other) if isinstance(other, Tensor) else _keeps_value(other, x.dtype)):
             try:
                 return own(x, other)
             except RuntimeError:  # they share a part of their memory
@@ -88,7 +88,7 @@ def _read(x: Tensor, key: Any) -> Tensor:
 
 def _write(x: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``."""
-    if _is_torchs(key) and _is_held(value, x.dtype):
+    if _is_torchs(key) and _keeps_value(value, x.dtype):
         x[key] = value
         return None
     if isinstance(value, Tensor):
@@ -128,7 +128,7 @@ def _is_torchs(key: Any) -> bool:
 _INTEGERS_AND_AXES = frozenset({int, type(None), type(Ellipsis)})
 
 
-def _is_held(number: Any, dtype: torch.dtype) -> bool:
+def _keeps_value(number: Any, dtype: torch.dtype) -> bool:
     """Whether torch gives an element of a dtype the value of a Python number as NumPy does."""
     if type(number) is float:
         return dtype is torch.float64 or (dtype is torch.float32 and -1e38 < number < 1e38)

@@ -596,7 +596,7 @@ class _Reading:
         kinds = list(self._template_args(_part(function, "arguments")))
         if len(kinds) != 1 or not isinstance(kinds[0], DeclaredType) or len(args) != 1:
             self.fail(node, f"{name} takes one type and one value")
-        return tree.Cast(kinds[0], args[0], name == "reinterpret_cast", at=at)
+        return tree.Cast(kinds[0], args[0], at=at)
 
     def _apply(self, node: Any, inner: Any) -> Any:
         """A call, an index, a member or ``++`` of what stands in front of it."""

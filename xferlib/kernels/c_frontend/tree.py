@@ -114,8 +114,6 @@ class CallExpression(Tree):
 class Cast(Tree):
     type: DeclaredType
     expr: Any
-    is_bits: bool = False
-    """Whether it is a ``reinterpret_cast``."""
 
 
 class Construct(Tree):

@@ -162,7 +162,7 @@ class _Expansion:
         flags = ("ftz",) if "ftz" in item.modifiers else ()
         made: list[Instruction] = []
 
-        def put(opcode: str, modifiers: tuple[str, ...], ptx_type: str, *operands: Operand) -> Register:
+        def add(opcode: str, modifiers: tuple[str, ...], ptx_type: str, *operands: Operand) -> Register:
             register = self.numbers.make("quotient", ptx_type)
             made.append(
                 replace(
@@ -176,17 +176,17 @@ class _Expansion:
             one = Immediate(0x3F800000, 32)
             scale: Operand = one
             if "full" in item.modifiers:
-                size = put("abs", ("f32",), "f32", b)
-                is_large = put("setp", ("gt", *flags, "f32"), "pred", size, Immediate(0x7E800000, 32))
-                scale = put("selp", ("f32",), "f32", Immediate(0x3E800000, 32), scale, is_large)
+                size = add("abs", ("f32",), "f32", b)
+                is_large = add("setp", ("gt", *flags, "f32"), "pred", size, Immediate(0x7E800000, 32))
+                scale = add("selp", ("f32",), "f32", Immediate(0x3E800000, 32), scale, is_large)
             if not flags:
-                size = put("abs", ("f32",), "f32", b)
-                is_small = put("setp", ("lt", "f32"), "pred", size, Immediate(0x00800000, 32))
-                scale = put("selp", ("f32",), "f32", Immediate(0x4B800000, 32), scale, is_small)
+                size = add("abs", ("f32",), "f32", b)
+                is_small = add("setp", ("lt", "f32"), "pred", size, Immediate(0x00800000, 32))
+                scale = add("selp", ("f32",), "f32", Immediate(0x4B800000, 32), scale, is_small)
             if scale is not one:
-                a = put("mul", ("rn", *flags, "f32"), "f32", a, scale)
-                b = put("mul", ("rn", *flags, "f32"), "f32", b, scale)
-            reciprocal = put("rcp", ("approx", "ftz", "f32"), "f32", b)
+                a = add("mul", ("rn", *flags, "f32"), "f32", a, scale)
+                b = add("mul", ("rn", *flags, "f32"), "f32", b, scale)
+            reciprocal = add("rcp", ("approx", "ftz", "f32"), "f32", b)
         product = replace(item, opcode="mul", modifiers=(*flags, "f32"), operands=[target, a, reciprocal])
         return [*made, product]
 

@@ -154,7 +154,7 @@ def _make(name: str, texts: tuple[str, ...], *, is_checked: bool, finds_overflow
     try:
         modules = [ptx.parse(text) for text in texts]
         whole = modules[0] if len(modules) == 1 else ptx.merge(modules)
-        translation = emit.translate(whole, checked=is_checked, partial=True, finds_overflow=finds_overflow)
+        translation = emit.translate(whole, checked=is_checked, finds_overflow=finds_overflow)
     except ptx.PtxError as error:
         raise KernelCompileError(f"the PTX cannot be translated: {error}") from None
     except IndexError:

@@ -381,7 +381,7 @@ def find_joins(flow: ValueFlow, most: int) -> dict[int, int]:
 # ---- variables without a value ----
 
 
-def may_be_kept(item: Instruction) -> bool:
+def may_reach_block_memory(item: Instruction) -> bool:
     """Whether an access may be to shared or local memory."""
     return not {"global", "const", "param"} & set(item.modifiers)
 
@@ -462,13 +462,17 @@ def _find_decision(flow: ValueFlow, index: int, loops: Iterable[tuple[int, int]]
 def _add_stored(flow: ValueFlow, found: set[int]) -> set[int]:
     """Registers that may have no value, with those that are loaded where such have been stored."""
     is_stored = any(
-        isinstance(item, Instruction) and item.opcode == "st" and may_be_kept(item)
+        isinstance(item, Instruction) and item.opcode == "st" and may_reach_block_memory(item)
         and find_registers(item.operands[1:]) & found
         for item in flow.body
     )  # fmt: skip
     if not is_stored:
         return found
-    loads = (item for item in flow.body if isinstance(item, Instruction) and item.opcode == "ld" and may_be_kept(item))
+    loads = (
+        item
+        for item in flow.body
+        if isinstance(item, Instruction) and item.opcode == "ld" and may_reach_block_memory(item)
+    )
     return _spread_doubts(flow, found.union(*map(find_results, loads)))
 
 

@@ -177,7 +177,7 @@ class FunctionWriter:
                 self.instruction = _NO_INSTRUCTION
                 self.assign(register, variable.type, f"*({name_c_type(variable.type)} *)i{number}")
         if not function.is_entry:
-            self.put_passed(function.params, "{name} = t->doubts[{number}];")
+            self.add_doubt_exchange(function.params, "{name} = t->doubts[{number}];")
         body = function.body or []
         for index, item in enumerate(body):
             if isinstance(item, PtxLabel):
@@ -185,9 +185,9 @@ class FunctionWriter:
                 continue
             self.index, self.instruction, self.site_number = index, item, None
             for number in self.passed.get(index, ()):
-                self.put(f"t->joins[{number}]++;")
+                self.add_line(f"t->joins[{number}]++;")
             for branch in self.decided.get(index, ()):
-                self.put_decided(branch)
+                self.add_doubts_of_branch(branch)
             self.write_instruction(item)
         self.leave("0")
         return self.assemble()
@@ -454,7 +454,7 @@ class FunctionWriter:
                 head.append(text)
         return "\n".join([*head, body, "}"])
 
-    def put(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         self.lines.append(line)
 
     def write_instruction(self, item: Instruction) -> None:
@@ -467,28 +467,28 @@ class FunctionWriter:
             self.refuse_doubts([guard])
         if (decision := self.decisions.get(self.index)) is not None:
             self.refuse_doubts([guard] if decision.is_of_write else [])
-            self.put(f"d_{self.index} = {_join_doubts(guard, f'd_{self.index}')};")
+            self.add_line(f"d_{self.index} = {_join_doubts(guard, f'd_{self.index}')};")
         begin = len(self.lines)
         self.refuse_doubts([f"d_{branch}" for branch, each in self.decisions.items() if self.index in each.writes])
         if self.doubtful:
-            self.put_doubts(item)
+            self.add_doubts(item)
         if self.exact:
-            self.put_whole_numbers(item)
+            self.add_whole_numbers(item)
         handler(self, item)
-        if self.doubtful and item.opcode == "st" and dataflow.may_be_kept(item):
-            self.put_forgotten(item)
+        if self.doubtful and item.opcode == "st" and dataflow.may_reach_block_memory(item):
+            self.add_stored_doubts(item)
         if self.checked and item.opcode == "shfl":
-            self.put_doubt_of_shuffle(item)
+            self.add_doubt_of_shuffle(item)
         if self.exact and not dataflow.is_exact_step(item):
             for number in sorted(dataflow.find_results(item) & self.exact):
-                self.put(f"e_{number} = (u64)(s64)(s32){self.names[number][0]};")
+                self.add_line(f"e_{number} = (u64)(s64)(s32){self.names[number][0]};")
         if item.guard is not None:
             condition = self.read_register(item.guard, "pred")
             body = " ".join(self.lines[begin:])
             del self.lines[begin:]
-            self.put(f"if ({'!' if item.negated else ''}{condition}) {{ {body} }}")
+            self.add_line(f"if ({'!' if item.negated else ''}{condition}) {{ {body} }}")
             for number in sorted(decided - {item.guard.number}):
-                self.put(f"u_{number} = {_join_doubts(f'u_{number}', guard)};")
+                self.add_line(f"u_{number} = {_join_doubts(f'u_{number}', guard)};")
 
     # What is checked of registers
 
@@ -538,13 +538,13 @@ class FunctionWriter:
         loads = (each for each in self.function.body or () if isinstance(each, Instruction) and each.opcode == "ld")
         return set[int]().union(*(dataflow.find_results(each) for each in loads if self.find_passed(each.operands[1])))
 
-    def put_passed(self, variables: Iterable[object], text: str) -> None:
+    def add_doubt_exchange(self, variables: Iterable[object], text: str) -> None:
         """Give the doubts of some variables to another function, or take them, as `text` says."""
         for number, variable in enumerate(variables):
             if number < _MOST_PASSED and self._passes_doubts:
                 name = f"p_{self.arrays[id(variable)]}" if self.may_pass_doubt(variable) else ""
                 if name or "= {name}" in text:
-                    self.put(text.format(number=number, name=name or "0"))
+                    self.add_line(text.format(number=number, name=name or "0"))
 
     def find_doubts(self, operands: Iterable[Operand]) -> list[str]:
         """Conditions that registers among operands have no value."""
@@ -553,23 +553,23 @@ class FunctionWriter:
 
     def refuse_doubts(self, doubts: list[str], operator: str = " || ") -> None:
         if doubts:
-            self.put(f"if ({operator.join(doubts)}) run->unset(t, {_join_doubts(*doubts)}, {self.site});")
+            self.add_line(f"if ({operator.join(doubts)}) run->unset(t, {_join_doubts(*doubts)}, {self.site});")
 
-    def put_decided(self, branch: int) -> None:
+    def add_doubts_of_branch(self, branch: int) -> None:
         """Where the ways of a branch that was decided without a value meet, what they have set has none."""
         doubts = (
             f"u_{number} = {_join_doubts(f'u_{number}', f'd_{branch}')};" for number in self.decisions[branch].results
         )
-        self.put(f"if (d_{branch}) {{ {' '.join(sorted(doubts))} d_{branch} = 0; }}")
+        self.add_line(f"if (d_{branch}) {{ {' '.join(sorted(doubts))} d_{branch} = 0; }}")
 
-    def put_doubt_of_shuffle(self, item: Instruction) -> None:
+    def add_doubt_of_shuffle(self, item: Instruction) -> None:
         """Of the value that it has given, and not of whether the lane is in the range."""
         target = item.operands[0]
         value = target.first if isinstance(target, Pair) else target
         for number in sorted(dataflow.find_results(item) & self.doubtful):
-            self.put(f"u_{number} = {'t->doubt' if number in find_registers([value]) else '0'};")
+            self.add_line(f"u_{number} = {'t->doubt' if number in find_registers([value]) else '0'};")
 
-    def put_doubts(self, item: Instruction) -> None:
+    def add_doubts(self, item: Instruction) -> None:
         """Registers without a value make others so, until they reach memory, an address or another thread.
 
         Kernels compute whole rows of which they store the first ones, and a compiler selects among such registers: also
@@ -577,9 +577,9 @@ class FunctionWriter:
         """
         operands, opcode = item.operands, item.opcode
         results = sorted(dataflow.find_results(item) & self.doubtful)
-        if opcode == "ld" and dataflow.may_be_kept(item):
+        if opcode == "ld" and dataflow.may_reach_block_memory(item):
             self.refuse_doubts(self.find_doubts(operands[1:]))
-            self.put_lacks(item)
+            self.add_loaded_doubts(item)
             return
         if opcode in ("ld", "ldu", "call"):
             self.refuse_doubts(self.find_doubts(operands[1:]) if opcode != "call" else [])
@@ -591,7 +591,7 @@ class FunctionWriter:
             doubts = [self.find_doubts([value]) for value in values]
             if (passed := self.find_passed(operands[0])) is not None:
                 given = _join_doubts(*(each for doubt in doubts for each in doubt))
-                self.put(f"p_{self.arrays[id(passed)]} = {given};")
+                self.add_line(f"p_{self.arrays[id(passed)]} = {given};")
             # Of a struct that is copied, some members may have no value.
             if all(doubts) and "global" in item.modifiers:
                 self.refuse_doubts([each for doubt in doubts for each in doubt], " && ")
@@ -601,12 +601,12 @@ class FunctionWriter:
             expression = "0"
         elif opcode == "shfl":
             self.refuse_doubts(self.find_doubts(operands[2:]))
-            self.put(f"t->doubt = {_join_doubts(*self.find_doubts(operands[1:2]))};")
+            self.add_line(f"t->doubt = {_join_doubts(*self.find_doubts(operands[1:2]))};")
             return
         else:
             expression = self.combine_doubts(item)
         for number in results:
-            self.put(f"u_{number} = {expression};")
+            self.add_line(f"u_{number} = {expression};")
 
     def combine_doubts(self, item: Instruction) -> str:
         operands, opcode = item.operands, item.opcode
@@ -628,19 +628,19 @@ class FunctionWriter:
             return f"{' && '.join(doubts)} ? {doubts[0]} : 0"
         return _join_doubts(*dict.fromkeys(doubt for source in sources for doubt in source))
 
-    def put_forgotten(self, item: Instruction) -> None:
+    def add_stored_doubts(self, item: Instruction) -> None:
         """Shared and local memory may receive what has no value, if no thread uses it then."""
         values = item.operands[1].items if isinstance(item.operands[1], Vector) else item.operands[1:2]
         for value, place in zip(values, self.list_places(item, 0), strict=False):
             for doubt in self.find_doubts([value]):
-                self.put(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
+                self.add_line(f"if ({doubt}) run->forget(t, {place}, {doubt}, {self.site});")
 
-    def put_lacks(self, item: Instruction) -> None:
+    def add_loaded_doubts(self, item: Instruction) -> None:
         target = item.operands[0]
         values = target.items if isinstance(target, Vector) else [target]
         for value, place in zip(values, self.list_places(item, 1), strict=False):
             for number in find_registers([value]) & self.doubtful:
-                self.put(f"u_{number} = run->lacks(t, {place});")
+                self.add_line(f"u_{number} = run->lacks(t, {place});")
 
     def list_places(self, item: Instruction, operand: int) -> list[str]:
         """The address, the bytes and the state space of each value of an access."""
@@ -650,7 +650,7 @@ class FunctionWriter:
         address = self.write_address(item.operands[operand])
         return [f"{address} + {number * nbytes}, {nbytes}, {space}" for number in range(count)]
 
-    def put_whole_numbers(self, item: Instruction) -> None:
+    def add_whole_numbers(self, item: Instruction) -> None:
         """The whole numbers that 32-bit registers stand for; sums that leave their range and come back are right."""
 
         def whole(operand: Operand) -> str:
@@ -664,7 +664,7 @@ class FunctionWriter:
                 if isinstance(operand, Register) and operand.number in self.exact:
                     number = f"e_{operand.number}"
                     test = f"(u64)(s64)(s32){self.read(operand, 'u32')} != {number}"
-                    self.put(f"if ({test}) run->overflow(t, (s64){number}, {self.site});")
+                    self.add_line(f"if ({test}) run->overflow(t, (s64){number}, {self.site});")
         results = dataflow.find_results(item) & self.exact
         if not results or not dataflow.is_exact_step(item):
             return
@@ -675,19 +675,19 @@ class FunctionWriter:
             "mad": f"{a} * {b} + {whole(operands[3])}" if len(operands) > 3 else "",
         }[item.opcode]  # fmt: skip
         for result in results:
-            self.put(f"e_{result} = {expression};")
+            self.add_line(f"e_{result} = {expression};")
 
     def leave(self, result: str) -> None:
         if self.watched and self.checked:
             for name, offset, nbytes in reversed(self.watched):
-                self.put(f"run->local_end(t, {name} + {offset}, {nbytes});")
+                self.add_line(f"run->local_end(t, {name} + {offset}, {nbytes});")
         if not self.function.is_entry:
-            self.put_passed(self.function.returns, "t->doubts[{number}] = {name};")
+            self.add_doubt_exchange(self.function.returns, "t->doubts[{number}] = {name};")
             for number, variable in enumerate(self.function.returns):
                 if register := self.function.param_registers.get(variable.number):
                     value = self.read_register(register, variable.type)
-                    self.put(f"*({name_c_type(variable.type)} *)o{number} = {value};")
-        self.put("return;" if self.function.is_entry else f"return {result};")
+                    self.add_line(f"*({name_c_type(variable.type)} *)o{number} = {value};")
+        self.add_line("return;" if self.function.is_entry else f"return {result};")
 
     # Operands
 
@@ -828,29 +828,29 @@ class FunctionWriter:
         source = name_c_type(ptx_type)
         if source != kind and C_NBYTES[source] < C_NBYTES[kind] and kind not in FLOATS and source not in FLOATS:
             expression = f"({source})({expression})"
-        self.put(f"{name} = {convert_value(expression, source, kind)};")
+        self.add_line(f"{name} = {convert_value(expression, source, kind)};")
 
     def unpack(self, vector: Vector, ptx_type: str, expression: str) -> None:
         nbytes = NBYTES[ptx_type]
         part = nbytes // len(vector.items)
         if nbytes == 16:
             words = [f"{{ const xf_b128 x = {expression};"]
-            self.put(words[0])
+            self.add_line(words[0])
             half = len(vector.items) // 2
             for side, name in ((vector.items[:half], "x.x"), (vector.items[half:], "x.y")):
                 if half == 1:
                     self.assign(side[0], "b64", name)
                 else:
                     self.unpack(Vector(side), "b64", name)
-            self.put("}")
+            self.add_line("}")
             return
         temporary = self.make_temporary()
         kind = name_c_type(f"b{8 * nbytes}")
-        self.put(f"{{ const {kind} {temporary} = {expression};")
+        self.add_line(f"{{ const {kind} {temporary} = {expression};")
         for number, item in enumerate(vector.items):
             shifted = f"{temporary} >> {8 * part * number}" if number else temporary
             self.assign(item, f"b{8 * part}", f"({name_c_type(f'b{8 * part}')})({shifted})")
-        self.put("}")
+        self.add_line("}")
 
     def make_temporary(self) -> str:
         self.temporaries += 1
@@ -865,7 +865,7 @@ class FunctionWriter:
             name = self.make_temporary()
             names.append(name)
             declared.append(f"{name} = {self.read(operand, ptx_type)}")
-        self.put(f"{{ const {kind} {', '.join(declared)};")
+        self.add_line(f"{{ const {kind} {', '.join(declared)};")
         return names
 
     def split(self, item: Instruction, allowed: Iterable[str], count: int | None = None) -> tuple[list[str], set[str]]:

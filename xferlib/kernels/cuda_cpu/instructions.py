@@ -83,7 +83,7 @@ def _write_packed(
         ptx_type,
         f"({kind})(({kind})({half})({low}) | ({kind})({half})({high}) << {8 * nbytes})",
     )
-    writer.put("}")
+    writer.add_line("}")
 
 
 # ---- integers ----
@@ -111,9 +111,11 @@ def _add(writer: FunctionWriter, item: Instruction) -> None:
         writer.assign(item.operands[0], "u32", f"xf_{item.opcode}s({writer.read(a, 's32')}, {writer.read(b, 's32')})")
     elif "cc" in flags:
         x, y = writer.bind(_find_unsigned(ptx_type), [a, b])
-        writer.put(f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};")
+        writer.add_line(
+            f"cc = {f'({_find_unsigned(ptx_type)})({x} + {y}) < {x}' if operator == '+' else f'{x} < {y}'};"
+        )
         writer.assign(item.operands[0], _find_unsigned(ptx_type), f"{x} {operator} {y}")
-        writer.put("}")
+        writer.add_line("}")
     else:
         kind = _find_unsigned(ptx_type)
         writer.assign(
@@ -128,15 +130,15 @@ def _add_carry(writer: FunctionWriter, item: Instruction) -> None:
     d, a, b = writer.take_operands(3)
     x, y = writer.bind(kind, [a, b])
     if item.opcode == "addc":
-        writer.put(f"const {kind} s = {x} + {y}, r = s + cc;")
+        writer.add_line(f"const {kind} s = {x} + {y}, r = s + cc;")
         carry = f"(s < {x}) | (r < s)"
     else:
-        writer.put(f"const {kind} s = {x} - {y}, r = s - cc;")
+        writer.add_line(f"const {kind} s = {x} - {y}, r = s - cc;")
         carry = f"({x} < {y}) | (s < cc)"
     if "cc" in flags:
-        writer.put(f"cc = {carry};")
+        writer.add_line(f"cc = {carry};")
     writer.assign(d, kind, "r")
-    writer.put("}")
+    writer.add_line("}")
 
 
 def _write_product(ptx_type: str, part: str, a: str, b: str) -> str:
@@ -181,11 +183,11 @@ def _write_carry_product(
     writer: FunctionWriter, operands: list[Operand], kind: str, product: str, *, carry_in: bool, carry_out: bool
 ) -> None:
     third, carry = writer.read(operands[3], kind), " + cc" if carry_in else ""
-    writer.put(f"{{ const {kind} p = {product}, y = {third}, s = p + y, r = s{carry};")
+    writer.add_line(f"{{ const {kind} p = {product}, y = {third}, s = p + y, r = s{carry};")
     if carry_out:
-        writer.put("cc = (s < p) | (r < s);")
+        writer.add_line("cc = (s < p) | (r < s);")
     writer.assign(operands[0], kind, "r")
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("madc")
@@ -228,7 +230,7 @@ def _sum_differences(writer: FunctionWriter, item: Instruction) -> None:
     writer.assign(
         d, kind, _wrap(ptx_type, f"{third} + ({x} < {y} ? ({kind}){y} - ({kind}){x} : ({kind}){x} - ({kind}){y})")
     )
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("div", "rem")
@@ -255,7 +257,7 @@ def _take_absolute(writer: FunctionWriter, item: Instruction) -> None:
     (x,) = writer.bind(kind, [a])
     negated = f"({kind})(0 - {x})"
     writer.assign(d, kind, negated if item.opcode == "neg" else f"(({ptx_type}){x} < 0 ? {negated} : {x})")
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("min", "max")
@@ -277,7 +279,7 @@ def _choose_extreme(writer: FunctionWriter, item: Instruction) -> None:
     else:
         x, y = writer.bind(ptx_type, [a, b])
         writer.assign(d, _find_unsigned(ptx_type), f"({_find_unsigned(ptx_type)}){scalar(name_c_type(ptx_type), x, y)}")
-        writer.put("}")
+        writer.add_line("}")
 
 
 @_covers("popc", "clz", "brev", "cnot")
@@ -398,15 +400,15 @@ def _look_up_bits(writer: FunctionWriter, item: Instruction) -> None:
     ]
     expression = f"{'~' if inverted else ''}({' | '.join(terms) or '0u'})"
     if isinstance(d, Pair):
-        writer.put(f"const u32 r = {expression};")
+        writer.add_line(f"const u32 r = {expression};")
         operator = "|" if "or" in flags else "&"
         other = writer.read(rest[0], "pred")
-        writer.put(f"const u32 q = {other};")
+        writer.add_line(f"const u32 q = {other};")
         writer.assign(d.first, "u32", "r")
         writer.assign(d.second, "pred", f"(r != 0) {operator} q")
     else:
         writer.assign(d, "u32", expression)
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("shl", "shr")
@@ -479,7 +481,7 @@ def _compute_video(writer: FunctionWriter, item: Instruction) -> None:
     else:
         joined = " | ".join(f"({part} & {mask}u) << {lane * nbits}" for lane, part in enumerate(parts))
         writer.assign(operands[0], "u32", f"({joined})")
-    writer.put("}")
+    writer.add_line("}")
 
 
 # ---- floats ----
@@ -682,9 +684,9 @@ def _choose_float_extreme(writer: FunctionWriter, item: Instruction) -> None:
     values = [kind.read(operand) for operand in operands[1:]]
     names = [writer.make_temporary() for _ in values]
     declared = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
-    writer.put(f"{{ const {float_type} {declared};")
+    writer.add_line(f"{{ const {float_type} {declared};")
     writer.assign(operands[0], ptx_type, finish(names))
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("copysign")
@@ -770,7 +772,7 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
         if item.opcode == "setp":
             if not isinstance(d, Pair):
                 writer.fail("two halves need two predicates")
-            writer.put(f"const u32 low = {low}, high = {high};")
+            writer.add_line(f"const u32 low = {low}, high = {high};")
             writer.assign(d.first, "pred", "low")
             writer.assign(d.second, "pred", "high")
         else:
@@ -778,7 +780,7 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
             writer.assign(
                 d, types[0] if types[0] in _PACKED else "u32", f"(({low}) ? {one} : 0u) | (({high}) ? {one} : 0u) << 16"
             )
-        writer.put("}")
+        writer.add_line("}")
         return
     x, y = writer.bind(ptx_type, operands[1:3])
     test = combine(compare([x, y]))
@@ -792,12 +794,12 @@ def _compare(writer: FunctionWriter, item: Instruction) -> None:
             writer.assign(d, _find_unsigned(result), f"({_find_unsigned(result)})({test} ? -1 : 0)")
     elif isinstance(d, Pair):
         opposite = combine(f"!{compare([x, y])}")
-        writer.put(f"const u32 p = {test}, q = {opposite};")
+        writer.add_line(f"const u32 p = {test}, q = {opposite};")
         writer.assign(d.first, "pred", "p")
         writer.assign(d.second, "pred", "q")
     else:
         writer.assign(d, "pred", test)
-    writer.put("}")
+    writer.add_line("}")
 
 
 _ONE = {"f16": "0x3c00u", "bf16": "0x3f80u"}
@@ -869,7 +871,7 @@ def _ask_space(writer: FunctionWriter, item: Instruction) -> None:
         "param": "0", "param::entry": "0", "global": f"(!{shared} && !{local} && !{const})",
     }[space]  # fmt: skip
     writer.assign(d, "pred", expression)
-    writer.put("}")
+    writer.add_line("}")
 
 
 _CVT_FLAGS = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "rna", "ftz", "sat", "relu", "satfinite"}
@@ -906,7 +908,7 @@ def _convert(writer: FunctionWriter, item: Instruction) -> None:
         if "relu" in flags:
             parts = [f"xf_narrow_relu({part})" for part in parts]
         writer.assign(d, "u32", f"({parts[0]} | {parts[1]} << 16)")
-        writer.put("}")
+        writer.add_line("}")
     elif target == "tf32" and source == "f32":
         value = f"m->narrow({writer.read(operands[1], 'f32')}, XF_TF32, {mode}, {_name_overflow(flags)})"
         writer.assign(d, "u32", f"({value} >> 31 ? 0u : {value})" if "relu" in flags else value)
@@ -956,7 +958,7 @@ def _convert_to_8(writer: FunctionWriter, operands: list[Operand], target: str, 
         parts = [f"({part} & 128 ? 0 : {part})" for part in parts]
     writer.assign(operands[0], "u16", f"(u16)({parts[0]} << 8 | {parts[1]})")
     if opened:
-        writer.put("}")
+        writer.add_line("}")
 
 
 def _convert_float(
@@ -1001,7 +1003,7 @@ def _convert_to_int(
         writer.assign(operands[0], "s32", f"xf_to_s32({value}, {nan}u)")
         return
     x = writer.make_temporary()
-    writer.put(f"{{ const f64 {x} = {value};")
+    writer.add_line(f"{{ const f64 {x} = {value};")
     if target[0] == "s":
         least, most = _LIMITS[target]
         whole = f"m->to_s64({x}, {mode}, {least + 1}ll - 1, {most}ll)"
@@ -1009,7 +1011,7 @@ def _convert_to_int(
         whole = f"m->to_u64({x}, {mode}, {(1 << nbits) - 1}ull)"
     kind = name_c_type(target)
     writer.assign(operands[0], target, f"({x} == {x} ? ({kind}){whole} : ({kind}){nan}ull)")
-    writer.put("}")
+    writer.add_line("}")
 
 
 def _convert_from_int(
@@ -1057,7 +1059,7 @@ def _convert_and_pack(writer: FunctionWriter, item: Instruction) -> None:
     least, most = _LIMITS.get(types[0], (0, mask))
     parts = [f"((u32)({x} < {least} ? {least} : {x} > {most} ? {most} : {x}) & {mask}u)" for x in (a, b)]
     writer.assign(operands[0], "u32", f"({parts[0]} << {nbits} | {parts[1]} | {third})")
-    writer.put("}")
+    writer.add_line("}")
 
 
 # ---- memory ----
@@ -1103,7 +1105,11 @@ def _read_access(writer: FunctionWriter, item: Instruction, direction: str) -> _
         flags.append("XF_STRONG")
     if meaning := writer.meanings.get(writer.index):
         flags.append(meaning)
-    if direction == "XF_READ" and writer.doubtful & dataflow.find_results(item) and dataflow.may_be_kept(item):
+    if (
+        direction == "XF_READ"
+        and writer.doubtful & dataflow.find_results(item)
+        and dataflow.may_reach_block_memory(item)
+    ):
         flags.append("XF_COPY")
     if space in SPACE_FLAGS:
         flags.append(SPACE_FLAGS[space])
@@ -1142,7 +1148,7 @@ def _load(writer: FunctionWriter, item: Instruction) -> None:
     else:
         pointer = _write_host_address(writer, source, access.space)
         if access.is_strong and (writer.index in writer.in_loop or not writer.function.is_entry):
-            writer.put(f"run->yield(t, {writer.site});")
+            writer.add_line(f"run->yield(t, {writer.site});")
     volatile = "volatile " if access.is_strong else ""
     # Loads go as bits into registers that hold bits: a register's C type is known only now.
     if access.count == 1:
@@ -1154,14 +1160,16 @@ def _load(writer: FunctionWriter, item: Instruction) -> None:
     if not isinstance(d, Vector) or len(d.items) != access.count:
         writer.fail(f"the destination is not a vector of {access.count}")
     name = writer.make_temporary()
-    writer.put(f"{{ const {volatile}{kind} *const {name} = (const {volatile}{kind} *){pointer};")
+    writer.add_line(f"{{ const {volatile}{kind} *const {name} = (const {volatile}{kind} *){pointer};")
     values = [writer.make_temporary() for _ in d.items]
     wanted = [_find_load_type(writer, target, access.type) for target in d.items]
     for number, value in enumerate(values):
-        writer.put(f"const {wanted[number][0]} {value} = *(const {volatile}{wanted[number][0]} *)({name} + {number});")
+        writer.add_line(
+            f"const {wanted[number][0]} {value} = *(const {volatile}{wanted[number][0]} *)({name} + {number});"
+        )
     for target, value, (_, ptx_type) in zip(d.items, values, wanted, strict=True):
         writer.assign(target, ptx_type, value)
-    writer.put("}")
+    writer.add_line("}")
 
 
 def _find_load_type(writer: FunctionWriter, operand: Operand, ptx_type: str) -> tuple[str, str]:
@@ -1187,8 +1195,8 @@ def _store(writer: FunctionWriter, item: Instruction) -> None:
         _check_param(writer, target, nbytes)
     if writer.checked and not direct:
         address = writer.write_address(target)
-        writer.put(f"{{ const {kind} x[{access.count}] = {{{', '.join(values)}}};")
-        writer.put(f"run->store(t, {address}, {nbytes}, {access.flags}, x, {writer.site}); }}")
+        writer.add_line(f"{{ const {kind} x[{access.count}] = {{{', '.join(values)}}};")
+        writer.add_line(f"run->store(t, {address}, {nbytes}, {access.flags}, x, {writer.site}); }}")
         return
     volatile = "volatile " if access.is_strong else ""
     pointer = _write_host_address(writer, target, access.space)
@@ -1196,13 +1204,13 @@ def _store(writer: FunctionWriter, item: Instruction) -> None:
         if isinstance(items[0], Register) and access.type in ("b32", "u32", "f32", "b64", "u64", "f64"):
             kind, ptx_type = _find_load_type(writer, items[0], access.type)
             values = [writer.read(items[0], ptx_type)]
-        writer.put(f"*({volatile}{kind} *){pointer} = {values[0]};")
+        writer.add_line(f"*({volatile}{kind} *){pointer} = {values[0]};")
         return
     name = writer.make_temporary()
-    writer.put(f"{{ {volatile}{kind} *const {name} = ({volatile}{kind} *){pointer};")
+    writer.add_line(f"{{ {volatile}{kind} *const {name} = ({volatile}{kind} *){pointer};")
     for number, text in enumerate(values):
-        writer.put(f"{name}[{number}] = {text};")
-    writer.put("}")
+        writer.add_line(f"{name}[{number}] = {text};")
+    writer.add_line("}")
 
 
 @_covers("atom", "red")
@@ -1250,24 +1258,24 @@ def _update_atomically(writer: FunctionWriter, item: Instruction) -> None:
     if len(sources) != count or len(targets) != count:
         writer.fail(f"an operand is not a vector of {count}")
     where = writer.write_address(address)
-    writer.put(f"{{ const u64 a = {where};")
+    writer.add_line(f"{{ const u64 a = {where};")
     for number, source in enumerate(sources):
         other = f", y = {writer.read(second, ptx_type)}" if second is not None else ""
         pointer = "&y" if second is not None else "0"
-        writer.put(f"{{ {kind} x = {writer.read(source, ptx_type)}{other}, o;")
+        writer.add_line(f"{{ {kind} x = {writer.read(source, ptx_type)}{other}, o;")
         place = f"a + {number * step}" if number else "a"
-        writer.put(
+        writer.add_line(
             f"run->atomic(t, {place}, XF_{operation.upper()}, {name}, &x, {pointer}, &o, "
             f"{' | '.join(flags)}, {writer.site});"
         )
         if not isinstance(targets[number], NoOperand):
             writer.assign(targets[number], ptx_type, "o")
-        writer.put("}")
-    writer.put("}")
+        writer.add_line("}")
+    writer.add_line("}")
 
 
 @_covers("fence", "membar")
-def _put_fence(writer: FunctionWriter, item: Instruction) -> None:
+def _add_fence(writer: FunctionWriter, item: Instruction) -> None:
     if "proxy" in item.modifiers or any(
         word.startswith(("proxy", "mbarrier_init", "op_restrict")) for word in item.modifiers
     ):
@@ -1277,18 +1285,20 @@ def _put_fence(writer: FunctionWriter, item: Instruction) -> None:
         scope = "XF_FENCE_DEVICE"
     elif "sys" in item.modifiers:
         scope = "XF_FENCE_SYSTEM"
-    writer.put(f"run->fence(t, {scope}, {writer.site});")
+    writer.add_line(f"run->fence(t, {scope}, {writer.site});")
 
 
 @_covers("alloca")
 def _allocate(writer: FunctionWriter, _item: Instruction) -> None:
     d, nbytes = writer.take_operands(2, 3)[:2]
     size = writer.read(nbytes, "u64")
-    writer.put(f"{{ const u64 n = {size}; char *const x = (char *)(((u64)__builtin_alloca(n + 64) + 31) & ~31ull);")
+    writer.add_line(
+        f"{{ const u64 n = {size}; char *const x = (char *)(((u64)__builtin_alloca(n + 64) + 31) & ~31ull);"
+    )
     if writer.checked:
-        writer.put("run->local_begin(t, x, (u32)n);")
+        writer.add_line("run->local_begin(t, x, (u32)n);")
     writer.assign(d, "u64", "(u64)x")
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("stacksave")
@@ -1318,8 +1328,8 @@ def _branch(writer: FunctionWriter, _item: Instruction) -> None:
 
 def _jump(writer: FunctionWriter, label: PtxLabel) -> None:
     if writer.positions[label.number] <= writer.index:
-        writer.put(f"XF_TICK({writer.site});")
-    writer.put(f"goto L{label.number};")
+        writer.add_line(f"XF_TICK({writer.site});")
+    writer.add_line(f"goto L{label.number};")
 
 
 @_covers("brx")
@@ -1328,11 +1338,11 @@ def _branch_by_index(writer: FunctionWriter, item: Instruction) -> None:
     labels = dataflow.find_targets(writer.function, item)
     if not labels:
         writer.fail("the list of targets is not defined")
-    writer.put(f"switch ({writer.read(index, 'u32')}) {{")
+    writer.add_line(f"switch ({writer.read(index, 'u32')}) {{")
     for number, label in enumerate(labels):
-        writer.put(f"case {number}:" if number + 1 < len(labels) else "default:")
+        writer.add_line(f"case {number}:" if number + 1 < len(labels) else "default:")
         _jump(writer, label)
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("ret")
@@ -1347,12 +1357,12 @@ def _exit(writer: FunctionWriter, _item: Instruction) -> None:
 
 @_covers("trap", "brkpt")
 def _trap(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.put(f"run->trap(t, {writer.site});")
+    writer.add_line(f"run->trap(t, {writer.site});")
 
 
 @_covers("nanosleep")
 def _sleep(writer: FunctionWriter, _item: Instruction) -> None:
-    writer.put(f"run->yield(t, {writer.site});")
+    writer.add_line(f"run->yield(t, {writer.site});")
 
 
 @_covers("call")
@@ -1398,7 +1408,7 @@ def _call_function(
 ) -> None:  # fmt: skip
     if len(formal_returns) != len(returns) or len(formal_params) != len(arguments):
         writer.fail(f"a call with {len(arguments)} arguments of a function of {len(formal_params)}")
-    writer.put("{")
+    writer.add_line("{")
     passed, results = [], []
     for formal, actual in (*zip(formal_returns, returns, strict=True), *zip(formal_params, arguments, strict=True)):
         if isinstance(actual, Symbol) and isinstance(actual.target, PtxVariable) and actual.target.space == "param":
@@ -1408,7 +1418,7 @@ def _call_function(
             continue
         temporary = writer.make_temporary()  # a register or a number is passed by value: in memory of its own
         is_result = len(passed) < len(returns)
-        writer.put(
+        writer.add_line(
             f"{name_c_type(formal.type)} {temporary}{'' if is_result else f' = {writer.read(actual, formal.type)}'};"
         )
         if is_result:
@@ -1418,17 +1428,17 @@ def _call_function(
     given, received = (
         [each.target if isinstance(each, Symbol) else None for each in operands] for operands in (arguments, returns)
     )
-    writer.put_passed(given, "t->doubts[{number}] = {name};")
+    writer.add_doubt_exchange(given, "t->doubts[{number}] = {name};")
     if may_end:
-        writer.put(f"if ({call}) {{")
+        writer.add_line(f"if ({call}) {{")
         writer.leave("1")
-        writer.put("}")
+        writer.add_line("}")
     else:
-        writer.put(f"{call};")
-    writer.put_passed(received, "{name} = t->doubts[{number}];")
+        writer.add_line(f"{call};")
+    writer.add_doubt_exchange(received, "{name} = t->doubts[{number}];")
     for actual, ptx_type, temporary in results:
         writer.assign(actual, ptx_type, temporary)
-    writer.put("}")
+    writer.add_line("}")
 
 
 def _call_builtin(
@@ -1447,9 +1457,9 @@ def _call_builtin(
     def result(ptx_type: str, expression: str) -> None:
         target = returns[0] if returns else NoOperand()
         if isinstance(target, Symbol):
-            writer.put(f"*({name_c_type(ptx_type)} *){writer.find_address(target)} = {expression};")
+            writer.add_line(f"*({name_c_type(ptx_type)} *){writer.find_address(target)} = {expression};")
         elif isinstance(target, NoOperand):
-            writer.put(f"{expression};")
+            writer.add_line(f"{expression};")
         else:
             writer.assign(target, ptx_type, expression)
 
@@ -1460,11 +1470,11 @@ def _call_builtin(
     elif name == "malloc":
         result("u64", f"run->allocate(t, {value(arguments[0], 'u64')}, {site})")
     elif name == "free":
-        writer.put(f"run->release(t, {value(arguments[0], 'u64')}, {site});")
+        writer.add_line(f"run->release(t, {value(arguments[0], 'u64')}, {site});")
     else:
         message, file, line, function = (value(a, "u32" if n == 2 else "u64") for n, a in enumerate(arguments[:4]))
         pointers = f"(const char *){message}, (const char *){file}, {line}, (const char *){function}"
-        writer.put(f"run->assert_fail(t, {pointers}, {site});")
+        writer.add_line(f"run->assert_fail(t, {pointers}, {site});")
 
 
 # ---- threads together ----
@@ -1477,7 +1487,7 @@ def _wait_at_barrier(writer: FunctionWriter, item: Instruction) -> None:
         writer.refuse()
     operands = item.operands
     if words[:2] == ["warp", "sync"]:
-        writer.put(f"run->warp_sync(t, {writer.read(operands[0], 'u32')}, {writer.site});")
+        writer.add_line(f"run->warp_sync(t, {writer.read(operands[0], 'u32')}, {writer.site});")
         return
     kind = words[0] if words else ""
     aligned = "" if item.opcode == "bar" or "aligned" in item.modifiers else " | XF_BAR_UNALIGNED"
@@ -1486,10 +1496,10 @@ def _wait_at_barrier(writer: FunctionWriter, item: Instruction) -> None:
         name = f"XF_BAR_{kind.upper()}{aligned}"
         bypass = writer.bypasses.get(writer.index)
         if bypass is not None:
-            writer.put(f"t->bypass = {bypass + 1};")
-        writer.put(f"run->barrier(t, {name}, {writer.read(operands[0], 'u32')}, {count}, 0, {writer.site});")
+            writer.add_line(f"t->bypass = {bypass + 1};")
+        writer.add_line(f"run->barrier(t, {name}, {writer.read(operands[0], 'u32')}, {count}, 0, {writer.site});")
         if bypass is not None:
-            writer.put("t->bypass = 0;")
+            writer.add_line("t->bypass = 0;")
     elif kind == "red" and len(words) >= 2 and words[1] in ("popc", "and", "or") and 3 <= len(operands) <= 4:
         count = writer.read(operands[2], "u32") if len(operands) > 3 else "0"
         value = writer.read(operands[-1], "pred")
@@ -1520,7 +1530,7 @@ def _shuffle(writer: FunctionWriter, item: Instruction) -> None:
     a, b, c = (writer.read(operand, "u32") for operand in operands[1:4])
     mask = _write_lane_mask(writer, item, 4)
     call = f"run->shuffle(t, XF_SHFL_{mode.upper()}, {a}, {b}, {c}, {mask}, &p, {writer.site})"
-    writer.put(f"{{ u32 p; const u32 r = {call};")
+    writer.add_line(f"{{ u32 p; const u32 r = {call};")
     _assign_with_predicate(writer, d)
 
 
@@ -1531,7 +1541,7 @@ def _assign_with_predicate(writer: FunctionWriter, d: Operand) -> None:
         writer.assign(d.second, "pred", "(p != 0)")
     else:
         writer.assign(d, "b32", "r")
-    writer.put("}")
+    writer.add_line("}")
 
 
 @_covers("vote")
@@ -1552,7 +1562,7 @@ def _match(writer: FunctionWriter, item: Instruction) -> None:
     d, a, mask = writer.take_operands(3)
     mode = "XF_MATCH_ALL" if "all" in flags else "XF_MATCH_ANY"
     value = writer.read(a, ptx_type)
-    writer.put(
+    writer.add_line(
         f"{{ u32 p; const u32 r = run->match(t, {mode}, {value}, {writer.read(mask, 'u32')}, &p, {writer.site});"
     )
     _assign_with_predicate(writer, d)
@@ -1580,10 +1590,10 @@ def _read_active_mask(writer: FunctionWriter, item: Instruction) -> None:
 def _elect(writer: FunctionWriter, _item: Instruction) -> None:
     d, mask = writer.take_operands(2)
     (x,) = writer.bind("u32", [mask])
-    writer.put(f"run->warp_sync(t, {x}, {writer.site}); const u32 r = 31 - xf_clz32({x} & (0 - {x}));")
+    writer.add_line(f"run->warp_sync(t, {x}, {writer.site}); const u32 r = 31 - xf_clz32({x} & (0 - {x}));")
     if isinstance(d, Pair):
         writer.assign(d.first, "u32", "r")
         writer.assign(d.second, "pred", "(t->lane == r)")
     else:
         writer.assign(d, "u32", "r")
-    writer.put("}")
+    writer.add_line("}")

@@ -12,7 +12,7 @@ from typing import Any
 from xferlib._runtime.version import install_command
 from xferlib.errors import KernelCompileError, UnsupportedError
 from xferlib.kernels import cuda_engine as cache
-from xferlib.kernels import cuda_headers, cuda_packages
+from xferlib.kernels import cuda_headers
 from xferlib.kernels.cuda_cpu import code
 
 DEBUG = "--device-debug"
@@ -68,7 +68,7 @@ def compile_to_ptx(
     whole = (*options, *lines, *cuda_headers.list_options(folders))
     is_kept = cuda_headers.has_only_own(source, options, folders)
     # A cached kernel needs no NVRTC loaded, where a package tells its version.
-    compiler = " ".join(cuda_packages.list_packages()) or load_nvrtc().version()
+    compiler = " ".join(cuda_headers.list_packages()) or load_nvrtc().version()
     version = f"{compiler} {cuda_headers.identify(folders)}"
     if forbids_contraction := re.search(r"-fmad[=\0]false", "\0".join(options)) is not None:
         version += f" {code.identify_translator()}"
