@@ -491,26 +491,40 @@ static int scan_segments(const known *k, const row *r, const char *begins, Py_ss
     return 1;
 }
 
+/* Whether two rows are of the dtype and one row or apart. */
+static int are_fit(PyObject *x, PyObject *out, PyObject *dtype, const row *r, Py_ssize_t itemsize)
+{
+    const Py_ssize_t distance = r->out - r->x, nbytes = r->count * itemsize;
+    return ((ndarray *)x)->dtype == dtype && ((ndarray *)out)->dtype == dtype && (!distance || distance >= nbytes || -distance >= nbytes);
+}
+
 /* (x, out, flags, or the length of each segment): the running results, anew at each flag. `out` is `x` itself or apart from it.
-   True; False, a no-op, where the arrays are not rows of one length in C order. The caller vouches for the dtypes. */
+   True; False, a no-op, where the arrays are not rows of one length in C order. The caller vouches for the dtypes. With None, which
+   is one segment, it need not: False also for other dtypes, and for rows that overlap. */
 static PyObject *run_scan(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const known *k = PyCapsule_GetPointer(self, NULL);
     const char *begins = NULL;
     Py_ssize_t written = 0, flags = 0, length = 0;
     row r;
-    int has_memory, has_flags;
+    int has_memory, has_flags, is_checked;
     if (!k || count != 3)
         return PyErr_Format(PyExc_TypeError, "a scan takes three arguments");
     has_flags = is_of(given[2], replay.ndarray);
+    is_checked = given[2] == Py_None;
     r.x = row_of(given[0], &r.count, 0);
     r.out = row_of(given[1], &written, 1);
     if (has_flags)
         begins = row_of(given[2], &flags, 0);
-    else if ((length = PyLong_AsSsize_t(given[2])) < 1)
+    else if (!is_checked && (length = PyLong_AsSsize_t(given[2])) < 1)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "segments have 1 element or more");
     if (!r.x || !r.out || written != r.count || (has_flags && (!begins || flags != written)))
         return Py_NewRef(Py_False);
+    if (is_checked) {
+        if (!are_fit(given[0], given[1], PyCapsule_GetContext(self), &r, k->itemsize))
+            return Py_NewRef(Py_False);
+        length = r.count ? r.count : 1;
+    }
     if (r.count < LONG_COUNT)
         has_memory = scan_segments(k, &r, begins, length);
     else
@@ -518,20 +532,27 @@ static PyObject *run_scan(PyObject *self, PyObject *const *given, Py_ssize_t cou
     return has_memory ? Py_NewRef(Py_True) : PyErr_NoMemory();
 }
 
-/* (operation, dtype as NumPy writes it without the byte order, NumPy's type of arrays) -> the function above for them; None where
-   there is none */
+static void free_scan(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+/* (operation, dtype as NumPy writes it without the byte order, NumPy's type of arrays, the dtype) -> the function above for them;
+   None where there is none */
 PyObject *xf_bind_scan(PyObject *module, PyObject *arguments)
 {
     static PyMethodDef method = {"scan", (PyCFunction)(void (*)(void))run_scan, METH_FASTCALL, NULL};
     const char *operation, *dtype;
-    PyObject *type;
+    PyObject *type, *object;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "ssO", &operation, &dtype, &type))
+    if (!PyArg_ParseTuple(arguments, "ssOO", &operation, &dtype, &type, &object))
         return NULL;
     xf_meet_arrays(type);
     for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
         if (is_among(table[i].operations, operation) && is_among(table[i].dtypes, dtype)) {
-            PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&table[i], NULL, NULL);
+            PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&table[i], NULL, free_scan);
+            if (capsule)
+                PyCapsule_SetContext(capsule, Py_NewRef(object));
             PyObject *made = capsule ? PyCFunction_NewEx(&method, capsule, NULL) : NULL;
             Py_XDECREF(capsule);
             return made;
