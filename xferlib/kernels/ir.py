@@ -484,7 +484,7 @@ def _nodes_of(stores: Iterable[Store], effects: Iterable[Node]) -> tuple[Node, .
 
 
 def _find_common_mask(one: Node, two: Node) -> list[tuple[Node, ...]]:
-    """What masks of which the one or the other holds have in common: a mask, or none, in a list; else an empty list."""
+    """The mask in a list, or no mask where one of the two always holds, that stands for both; else an empty list."""
     if _is_negated(one, two):
         return [()]
     if one.op == two.op == "and":

@@ -75,10 +75,13 @@ HEAD = 4
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
-SHORT_ROW = 24
-"""The shortest row that is a piece of its own."""
+SHORT_ROW = 32
+"""The shortest row that is a piece of its own: to begin one takes as long as the quotients of its elements do."""
 LANES, FEW_LANES = 64, 4
-"""Elements whose loops run in step, by vectors; of so few that are left each runs on by itself."""
+"""Elements whose loops run in step: four of the widest vectors of 32 bits, as their additions take four steps of the
+processor; fewer take up to twice as long, and of more that end apart too many wait. Of few that are left each runs on
+by itself.
+"""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 _MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
@@ -98,7 +101,9 @@ class FailureSite:
 _MOST_PIECE = 1024
 _MOST_STEP = 1 << 20
 _LEAST_FOR_GATHER = 10
-"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one."""
+"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one, and
+sums over the rows of a sparse matrix, whose lengths differ, take ten times as long in step.
+"""
 _MOST_VARIABLES = 64
 """Of loops in step: each has a buffer on the stack."""
 _CUT = """\
@@ -1161,6 +1166,7 @@ def section(name: str) -> str:
         .replace("@AXES", str(MOST_AXES))
         .replace("@OPERANDS", str(MOST_OPERANDS))
         .replace("@PIECE", str(_MOST_PIECE))
+        .replace("@SHORT_ROW", str(SHORT_ROW))
     )
 
 
