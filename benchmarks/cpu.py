@@ -1,4 +1,4 @@
-"""`python -m benchmarks cpu`: random kernels on one core beside NumPy, torch, numexpr and numba, in turn in one process.
+"""`python -m benchmarks cpu`: random kernels on one core beside NumPy, torch, numexpr and numba, one process, in turn.
 
 Times are the thread's own, since other programs may use the machine; each is a median of rounds in random order.
 """
