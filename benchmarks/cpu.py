@@ -1,4 +1,4 @@
-"""`python -m benchmarks cpu`: random kernels on one core beside NumPy, numexpr and numba, in one process, in turn.
+"""`python -m benchmarks cpu`: random kernels on one core beside NumPy, torch, numexpr and numba, one process, in turn.
 
 Times are the thread's own, since other programs may use the machine; each is a median of rounds in random order.
 """
@@ -92,6 +92,15 @@ def find_runs(text: str, arrays: list[Array]) -> Runs | None:
 
         with contextlib.suppress(numba.core.errors.NumbaError):  # for lack of an operation of two dtypes
             runs["numba"] = _compile_by_numba(text, arrays, result.dtype)
+    if has_module("torch"):
+        import torch
+
+        torch.set_num_threads(1)
+        by_torch = eval(f"lambda x, y, z: {text}", {"np": torch})  # noqa: S307
+        tensors = [torch.from_numpy(each) for each in arrays]
+        with contextlib.suppress(RuntimeError, TypeError):  # for lack of an operation of a dtype
+            by_torch(*tensors)
+            runs["torch"] = lambda: by_torch(*tensors)
     plain = text.replace("np.", "")
     if has_module("numexpr") and "minimum" not in text:
         import numexpr
@@ -167,7 +176,7 @@ def main(arguments: Sequence[str]) -> int:
     behind = sum(ratio < 1 / 1.1 for ratio in ratios) / len(ratios)
     print(f"{len(found)} cases: median {statistics.median(ratios):.2f} of the best other's time over xferlib's")
     print(f"behind the best of the others by more than 10 %: {100 * behind:.0f} %")
-    for name in ("numpy", "numexpr", "numba"):
+    for name in ("numpy", "torch", "numexpr", "numba"):
         own = [each.seconds[name] / each.seconds["xferlib"] for each in found if name in each.seconds]
         if own:
             print(f"{name}: median {statistics.median(own):.2f}, 5 % below {sorted(own)[len(own) // 20]:.2f}")

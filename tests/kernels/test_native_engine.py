@@ -315,6 +315,40 @@ def wide_rows_case() -> Case:
     return program, (6000,), operands, text
 
 
+_TWICE = (
+    "o = c ? u[k] * 2 + x : u[k];", "if (c) o = u[k] - x; else if (d) o = u[k]; else o = x;",
+    "if (c) { o = d ? u[k] + 1 : u[k] * u[k]; } else o = -x;", "o = x; if (c) o = u[k]; if (!c) o += u[k];",
+    "float t = u[k]; o = c ? t : u[k + 1]; if (d) o += u[k + 1];", "o = (c ? u[k] : x) + (c ? x : u[k]);",
+)  # fmt: skip
+
+
+def twice_case(seed: int) -> Case:
+    """Reads of one element on both sides of a condition, which are one; the last index may be out of range."""
+    rng = random.Random(seed)
+    text = f"bool c = x > 0.5f, d = k % 3 == 1; {_TWICE[seed % len(_TWICE)]}"
+    kernel = elementwise("raw float32 u, float32 x, int32 k", "float32 o", text)
+    kinds = [np.dtype(each) for each in ("f4", "f4", "i4", "f4")]
+    program = kernel.definition.specialize(tuple(kinds), frozenset()).program
+    values = np.random.default_rng(seed)
+    count = rng.choice([5, 300, 2000])
+    k = values.integers(0, count - 1, count).astype("i4")
+    if rng.random() < 0.3:
+        k[rng.randrange(count)] = rng.choice([-1, count + 3])
+    operands = [values.random(count, np.float32), values.random(count, np.float32), k, np.zeros(count, "f4")]
+    return program, (count,), operands, text
+
+
+def test_an_element_that_both_sides_of_a_condition_read_is_read_once() -> None:
+    cases = [twice_case(seed) for seed in range(24)]
+    compare(cases)
+    gathers = [[node.op for node in case[0].nodes].count("gather") for case in cases[: len(_TWICE)]]
+    assert gathers[0] == 1
+    assert gathers[2] == 1
+    u, x, k = np.arange(9, dtype="f4"), np.linspace(0, 1, 9, dtype="f4"), np.arange(9, dtype="i4")[::-1].copy()
+    kernel = elementwise("raw float32 u, float32 x, int32 k", "float32 o", f"bool c = x > 0.5f; {_TWICE[0]}")
+    assert same_bits(kernel(u, x, k), np.where(x > 0.5, u[k] * 2 + x, u[k]))
+
+
 def test_stencils() -> None:
     compare([wide_rows_case(), *(stencil_case(seed) for seed in range(20))])
 

@@ -78,7 +78,7 @@ def test_a_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("expression", ["a + b", "a * b"])
 def test_a_long_scan_has_the_bits_of_its_passes(expression: str, dtype: str) -> None:
-    for count in (4097, 8192, 8193, 16384, 16385, 32768, 32769, 70000, 300_001):  # the ends of tiles, and 8 of them
+    for count in (4097, 8192, 8193, 16384, 16385, 32768, 32769, 70000, 600_001):  # the ends of tiles, and 18 of them
         x = values(dtype, count, 2 * count + 1)
         assert same_bits(SCANS[expression](x), in_passes(COMBINE[expression], x)), count
 
@@ -106,6 +106,12 @@ def test_views_and_orders_of_bytes_are_scanned(dtype: str) -> None:
     apart, moved = np.repeat(x, 2)[::2], np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype)
     for each in (apart, moved, x.astype(x.dtype.newbyteorder())):
         assert same_bits(SCANS["a + b"](each), expected)
+    for first, second in ((0, 1), (1, 0)):  # results in the row itself, an element further or before
+        kept = np.concatenate([x, x[:1]])
+        kept[first : first + 100] = x
+        to = kept[second : second + 100]
+        assert SCANS["a + b"](kept[first : first + 100], out=to) is to
+        assert same_bits(to, expected)
 
 
 @pytest.mark.skipif(not inspect.isbuiltin(xl.get_array_module), reason="the extension is not compiled, or not wanted")

@@ -305,7 +305,8 @@ def bind_scan(operation: str, dtype: Any) -> Callable[..., bool] | None:
 
     It takes the row, the row of the results, and the length of each segment, or flags where one begins. The arrays are
     of one axis, of the dtype; the results may be the row itself, else are apart from it. It returns False, a no-op,
-    where they are not in C order.
+    where they are not in C order. With None, for one segment, it takes any objects, and returns False where they are
+    not such arrays.
 
     Args:
         operation: Its name, as in `scan.c`.
@@ -315,7 +316,7 @@ def bind_scan(operation: str, dtype: Any) -> Callable[..., bool] | None:
         return None
     import numpy as np  # here: what needs no arrays imports this package, too
 
-    made: Callable[..., bool] | None = module.bind_scan(operation, dtype.str[1:], np.ndarray)
+    made: Callable[..., bool] | None = module.bind_scan(operation, dtype.str[1:], np.ndarray, dtype)
     return made
 
 

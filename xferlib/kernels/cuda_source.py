@@ -151,6 +151,8 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
     """The C expression that computes ``node`` from the names of its operands."""
     dtype, op = node.dtype, node.op
     operand = node.args[0].dtype if node.args else dtype
+    if op in dialect.calls:
+        return dialect.call(node, args, math)
     if op == "cast":
         return _cast(args[0], operand, dtype, dialect)
     if op == "bitcast":
@@ -163,8 +165,6 @@ def expression(node: Node, args: list[str], math: str, dialect: Dialect) -> str:
         return f"xf_to_bfloat16({args[0]})"
     if op in _COMPARE:
         return f"{args[0]} {_COMPARE[op]} {args[1]}"
-    if op in dialect.calls:
-        return dialect.call(node, args, math)
     if op == "lookup":
         return _lookup(node.attr, args[0])
     if op == "complex":

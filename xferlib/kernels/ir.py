@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -68,6 +69,8 @@ _ANY_REAL_OPS = frozenset({"add", "sub", "mul", "neg", "abs", "min", "max"})
 LEAVES = frozenset({"const", "load", "index", "size", "length", "fact"})
 """The operations without operands."""
 _TOUCHING = frozenset({"gather", "loop", "update"})
+EFFECTS = frozenset({"gather", "loop", "update", "pick"})
+"""Operations that may do more with an operand than compute with it."""
 _COPIES = frozenset({"load", "gather", "bitcast", "update", "pick", "carried"})
 """The operations whose value may be what an array held, unchanged."""
 _CUDAS_NAN = {2: 0x7FFF, 4: 0x7FFFFFFF, 8: 0xFFF8000000000000}
@@ -421,8 +424,7 @@ class Builder:
 
     def program(self, stores: Iterable[Store], effects: Iterable[Node] = ()) -> Program:
         """The finished program: the nodes that the stores and ``effects`` need, operands first."""
-        stores, effects = tuple(stores), tuple(effects)
-        nodes = sort_nodes([*effects, *(operand for store in stores for operand in store.operands())])
+        stores, effects, nodes = self._merge_reads(tuple(stores), tuple(effects))
         updates = frozenset(node.attr.param for node in nodes if node.op == "update")
         reads = updates.union(node.attr for node in nodes if node.op in ("load", "gather"))
         loops = [node.attr for node in nodes if node.op == "loop"]
@@ -438,6 +440,91 @@ class Builder:
             math=self.math,
             text=_format_program(self.params, nodes, stores, self.math),
         )
+
+    def _merge_reads(
+        self, stores: tuple[Store, ...], effects: tuple[Node, ...]
+    ) -> tuple[tuple[Store, ...], tuple[Node, ...], tuple[Node, ...]]:
+        """Make one read of two of the same element, on both sides of an ``if``; with the nodes of the program."""
+        nodes = _nodes_of(stores, effects)
+        reads: dict[tuple[int, int], list[Node]] = {}
+        for node in nodes:
+            if node.op == "gather" and len(node.args) == 2:
+                reads.setdefault((node.attr, id(node.args[0])), []).append(node)
+        pairs = [
+            (one, two, common)
+            for same in reads.values()
+            for one, two in itertools.combinations(same, 2)
+            for common in _find_common_mask(one.args[1], two.args[1])
+        ]
+        made: dict[int, Node] = {}
+        unseen = find_unseen_reads(nodes, stores, effects) if pairs else set()
+        for one, two, common in pairs:
+            if {id(one), id(two)} <= unseen - made.keys():
+                made[id(one)] = made[id(two)] = self.emit("gather", one.dtype, (one.args[0], *common), one.attr)
+        if not made:
+            return stores, effects, nodes
+        for node in nodes:
+            args = tuple(made.get(id(each), each) for each in made.get(id(node), node).args)
+            made[id(node)] = self.emit(node.op, node.dtype, args, node.attr)
+        stores = tuple(
+            replace(
+                store,
+                value=made[id(store.value)],
+                index=store.index and made[id(store.index)],
+                mask=store.mask and made[id(store.mask)],
+            )
+            for store in stores
+        )
+        effects = tuple(made[id(each)] for each in effects)
+        return stores, effects, _nodes_of(stores, effects)
+
+
+def _nodes_of(stores: Iterable[Store], effects: Iterable[Node]) -> tuple[Node, ...]:
+    return sort_nodes([*effects, *(operand for store in stores for operand in store.operands())])
+
+
+def _find_common_mask(one: Node, two: Node) -> list[tuple[Node, ...]]:
+    """The mask in a list, or no mask where one of the two always holds, that stands for both; else an empty list."""
+    if _is_negated(one, two):
+        return [()]
+    if one.op == two.op == "and":
+        for k, j in itertools.product((0, 1), (0, 1)):
+            if one.args[k] is two.args[j] and _is_negated(one.args[1 - k], two.args[1 - j]):
+                return [(one.args[k],)]
+    return []
+
+
+def _is_negated(one: Node, two: Node) -> bool:
+    return (one.op == "not" and one.args[0] is two) or (two.op == "not" and two.args[0] is one)
+
+
+def find_unseen_reads(nodes: Sequence[Node], stores: Iterable[Store], effects: Iterable[Node]) -> set[int]:
+    """The masked reads whose value nothing sees where their mask is false, by identity: choices take another."""
+    negated = {id(node.args[0]): id(node) for node in nodes if node.op == "not"}
+    never: frozenset[int] = frozenset()
+    without: dict[int, frozenset[int]] = {}  # for each node, the conditions without which nothing sees it
+
+    def note(node: Node, conditions: frozenset[int]) -> None:
+        without[id(node)] = without.get(id(node), conditions) & conditions
+
+    def holds(mask: Node, conditions: frozenset[int]) -> bool:
+        is_part = mask.op == "and" and all(holds(each, conditions) for each in mask.args)
+        return is_part or id(mask) in conditions
+
+    for each in (*effects, *(each for store in stores for each in store.operands())):
+        note(each, never)
+    for node in reversed(nodes):
+        own = without.get(id(node), never)
+        if node.op == "select":
+            condition, yes, no = node.args
+            note(condition, own)
+            note(yes, own | {id(condition)})
+            note(no, own | {negated.get(id(condition), 0)})
+            continue
+        for each in node.args:
+            note(each, never if node.op in EFFECTS else own)
+    gathers = [node for node in nodes if node.op == "gather" and len(node.args) == 2]
+    return {id(node) for node in gathers if holds(node.args[1], without.get(id(node), never))}
 
 
 def sort_nodes(roots: Iterable[Node]) -> tuple[Node, ...]:

@@ -275,7 +275,7 @@ static inline T xf_floor_by_double_NAME(T x, T y, U *flag) {
 //: driver
 /* Calls the function of a program for blocks of contiguous operands. The geometry of a call is: dimensions, elements, the
    most turns of a loop, whether elements have an order; lengths of raw arrays and facts; extents; strides of each operand. */
-enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = 24, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
+enum { MOST_AXES = @AXES, MOST_OPERANDS = @OPERANDS, BLOCK = 512, FEW = 64, SHORT_ROW = @SHORT_ROW, TILE = 16, WIDE_TILE = 256, LONG_ROW = 320, ROOM = 1 << 16, LINE = 64,
        LONG_HEAD = 4096 };
 typedef void (*function)(long long, long long, char *const *, char *const *, const long long *, long long *, char *,
                          const long long *); /* bytes between elements; 0 if they are contiguous */

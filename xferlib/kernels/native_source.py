@@ -41,6 +41,7 @@ from xferlib.kernels.float64_functions import Float64Function, float64_function
 from xferlib.kernels.indices import is_distinct, linear
 from xferlib.kernels.ir import (
     BOOL,
+    EFFECTS,
     FLOAT16,
     FLOAT64,
     LEAVES,
@@ -50,6 +51,7 @@ from xferlib.kernels.ir import (
     Store,
     bodies,
     facts,
+    find_unseen_reads,
     is_complex,
     is_float,
     is_integer,
@@ -73,10 +75,13 @@ HEAD = 4
 MOST_AXES = 64
 MOST_OPERANDS = 256
 """That broadcast."""
-SHORT_ROW = 24
-"""The shortest row that is a piece of its own."""
+SHORT_ROW = 32
+"""The shortest row that is a piece of its own: to begin one takes as long as the quotients of its elements do."""
 LANES, FEW_LANES = 64, 4
-"""Elements whose loops run in step, by vectors; of so few that are left each runs on by itself."""
+"""Elements whose loops run in step: four of the widest vectors of 32 bits, as their additions take four steps of the
+processor; fewer take up to twice as long, and of more that end apart too many wait. Of few that are left each runs on
+by itself.
+"""
 STORED_BLOCK = 16384
 """Elements whose indexed stores are kept until all of them are computed, as the NumPy engine does."""
 _MOST_IN_PLACE, _NEAR, _FAR, _NEVER = 16, 1 << 15, 1 << 19, 1 << 62
@@ -96,7 +101,9 @@ class FailureSite:
 _MOST_PIECE = 1024
 _MOST_STEP = 1 << 20
 _LEAST_FOR_GATHER = 10
-"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one."""
+"""Nodes of a loop in step for each gather at indices of elements' own: processors read such elements one by one, and
+sums over the rows of a sparse matrix, whose lengths differ, take ten times as long in step.
+"""
 _MOST_VARIABLES = 64
 """Of loops in step: each has a buffer on the stack."""
 _CUT = """\
@@ -266,8 +273,6 @@ def _round_half(node: Node, text: str) -> str:
 
 _CALLS = frozenset({"call", "fmod"})
 _DIVISIONS = frozenset({"idiv", "imod", "floordiv", "floormod"})
-_EFFECTS = frozenset({"gather", "loop", "update", "pick"})
-"""Operations that may do more with an operand than compute with it."""
 _SLOW = _CALLS | _DIVISIONS | {"div", "sqrt", "select", "loop"}
 """Operations that take several times as long one by one as by vectors."""
 
@@ -346,7 +351,7 @@ class _NativeWriter:
         fast_call = _call_apart(_fast_call) if _may_fuse(program) else _fast_call
         self.fast = replace(self.careful, typed=_fast_name, call=fast_call)
         self.in_row = replace(self.fast, call=self._call_in_row, calls=self.fast.calls | _DIVISIONS | {"cast"})
-        self.unseen = self._list_unseen()
+        self.unseen = find_unseen_reads(program.nodes, program.stores, program.effects)
         self.shared_masks = self._find_shared_masks()
 
     def source(self) -> NativeSource:
@@ -498,7 +503,7 @@ class _NativeWriter:
         if node.op in LEAVES:
             is_same = node.op != "load" or self.params[node.attr].is_scalar
             return 1 if node.op == "index" else 0 if is_same else None
-        if node.op in _EFFECTS or node.op in _CALLS:
+        if node.op in EFFECTS or node.op in _CALLS:
             return None
         known = [each for each in args if each is not None]
         if len(known) < len(args) or not any(known):
@@ -822,30 +827,6 @@ class _NativeWriter:
             return value
         return f"({{ const {c_type(node.dtype)} read = {value}; {mask[0]} ? read : {_zero(node.dtype)}; }})"
 
-    def _list_unseen(self) -> set[int]:
-        """The gathers whose value nothing sees where their mask is false: choices by that mask take another."""
-        negated = {id(node.args[0]): id(node) for node in self.program.nodes if node.op == "not"}
-        never: frozenset[int] = frozenset()
-        without: dict[int, frozenset[int]] = {}  # for each node, the conditions without which nothing sees it
-
-        def note(node: Node, conditions: frozenset[int]) -> None:
-            without[id(node)] = without.get(id(node), conditions) & conditions
-
-        for each in (*self.program.effects, *(each for store in self.program.stores for each in store.operands())):
-            note(each, never)
-        for node in reversed(self.program.nodes):
-            own = without.get(id(node), never)
-            if node.op == "select":
-                condition, yes, no = node.args
-                note(condition, own)
-                note(yes, own | {id(condition)})
-                note(no, own | {negated.get(id(condition), 0)})
-                continue
-            for each in node.args:
-                note(each, never if node.op in _EFFECTS else own)
-        gathers = [node for node in self.program.nodes if node.op == "gather" and len(node.args) == 2]
-        return {id(node) for node in gathers if id(node.args[1]) in without.get(id(node), never)}
-
     def _is_affine(self, node: Node) -> bool:
         """Whether the indices of neighbouring elements have one distance, so that two of them tell of all between."""
         form = linear(node.args[0], self.params)
@@ -1029,7 +1010,7 @@ class _StepLoop:
         """Whether a value of the program around the loop is the same for all elements."""
         nodes = sort_nodes([node])
         arrays = any(each.op == "load" and not self.outer.params[each.attr].is_scalar for each in nodes)
-        return not arrays and not any(each.op in _EFFECTS or each.op == "index" for each in nodes)
+        return not arrays and not any(each.op in EFFECTS or each.op == "index" for each in nodes)
 
     def _find_same(self) -> set[int]:
         self.same = {number for number, each in enumerate(self.initial) if self._is_same(each)}
@@ -1065,7 +1046,7 @@ class _StepLoop:
             return False
         nodes = sort_nodes([node.args[0]])
         carried = any(each.op == "load" and each.attr < len(self.initial) for each in nodes)
-        return not carried and not any(each.op in _EFFECTS or _has_fast_form(each) for each in nodes)
+        return not carried and not any(each.op in EFFECTS or _has_fast_form(each) for each in nodes)
 
     def _input(self, node: Node) -> str:
         """A value from around the loop, or a variable."""
@@ -1185,6 +1166,7 @@ def section(name: str) -> str:
         .replace("@AXES", str(MOST_AXES))
         .replace("@OPERANDS", str(MOST_OPERANDS))
         .replace("@PIECE", str(_MOST_PIECE))
+        .replace("@SHORT_ROW", str(SHORT_ROW))
     )
 
 

@@ -149,6 +149,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         # Made first, so that a message speaks of the expression's own text.
         self._operation = make("T a, T b", "T xf_result", f"xf_result = ({expression})")
         self._running: dict[DType, Running] = {}
+        self._compiled: dict[DType, Callable[..., bool]] = {}
         self._neutrals: dict[DType, A] = {}
         functions = _COMBINED.format(expression)
         self._step = make("raw T xf_x, int64 xf_distance", "T xf_y", _STEP, functions)
@@ -192,8 +193,14 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
             KernelTypeError: ``x`` is no array; ``segments`` is not of bool; no neutral element for ``exclusive``.
             LayoutError: ``out`` of another shape or dtype, or ``x`` not in C order.
         """
-        if type(x) is np.ndarray and (found := self._run_plain(x, segments, out, exclusive=exclusive)) is not None:
-            return found
+        if type(x) is np.ndarray:
+            if segments is None and exclusive is False and observe.active is None:
+                compiled = self._compiled.get(x.dtype)
+                to = np.empty_like(x) if compiled is not None and out is None else out
+                if compiled is not None and compiled(x, to, None):
+                    return to
+            if (found := self._run_plain(x, segments, out, exclusive=exclusive)) is not None:
+                return found
         blocks.follow()
         refuse_no_flag(exclusive, f"{self.name}(): exclusive")
         infos = self._check(x, segments)
@@ -271,6 +278,8 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         if found is None:
             special = self._operation.definition.specialize((dtype, dtype, dtype), frozenset())
             found = self._running[dtype] = make_running(special.program, dtype)
+            if (compiled := find_compiled(special.program, dtype)) is not None:
+                self._compiled[dtype] = compiled
         return found
 
     def _neutral_of(self, dtype: DType) -> A:

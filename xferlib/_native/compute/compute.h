@@ -28,22 +28,11 @@ enum { LONG_COUNT = 1 << 14 }; /* elements from which a call is worth releasing 
     static void NAME ARGS { NAME##_body NAMES; }
 #endif
 
-/* Likewise; and with NAME##_wide_body for the vectors of AVX-512. */
+/* Likewise of the body alone: for the vectors of AVX-512, where the processor has them. */
 #if defined(__x86_64__) && defined(__GNUC__)
-#define FOR_WIDE_VECTORS(NAME, ARGS, NAMES)                                                \
-    FOR_VECTORS(NAME, ARGS, NAMES)                                                         \
-    __attribute__((target("avx512f"))) static void NAME##_avx512 ARGS { NAME##_wide_body NAMES; } \
-    static void NAME##_widest ARGS                                                         \
-    {                                                                                      \
-        if (__builtin_cpu_supports("avx512f"))                                             \
-            NAME##_avx512 NAMES;                                                           \
-        else                                                                               \
-            NAME NAMES;                                                                    \
-    }
-#else
-#define FOR_WIDE_VECTORS(NAME, ARGS, NAMES) \
-    FOR_VECTORS(NAME, ARGS, NAMES)          \
-    static void NAME##_widest ARGS { NAME NAMES; }
+#define HAS_WIDE_VECTORS __builtin_cpu_supports("avx512f")
+#define WITH_WIDE_VECTORS(NAME, ARGS, NAMES) \
+    __attribute__((target("avx512f"))) static void NAME ARGS { NAME##_body NAMES; }
 #endif
 
 void xf_meet_arrays(PyObject *type);

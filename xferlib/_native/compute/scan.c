@@ -3,7 +3,7 @@
 
    A scan's kernels run once for each distance d = 1, 2, 4 ... below the length: element i becomes the element d before it,
    combined with itself, if there is one. Where an operation gives the same bits in any order, one pass does the same. Sums
-   and products of floats do not: three distances are done in one pass. */
+   and products of floats do not: four distances are done in one pass. */
 
 #include "compute.h"
 
@@ -103,8 +103,20 @@ typedef double f64x8 __attribute__((vector_size(64), aligned(8), may_alias));
 #endif
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef int64_t i64x4 __attribute__((vector_size(32)));
+typedef int32_t i32x16 __attribute__((vector_size(64)));
+typedef int64_t i64x8 __attribute__((vector_size(64)));
 
-/* Products of a packet of complex numbers: those of the real parts of a with b, and of its imaginary ones with b turned over.
+/* The last K elements of a vector, and the first ones of the next; any for another K than a distance within a vector. */
+#define FROM_4(K) ((4 - (K)) & 7), ((5 - (K)) & 7), ((6 - (K)) & 7), ((7 - (K)) & 7)
+#define FROM_8(K) ((8 - (K)) & 15), ((9 - (K)) & 15), ((10 - (K)) & 15), ((11 - (K)) & 15), FROM_4_OF_8(K)
+#define FROM_4_OF_8(K) ((12 - (K)) & 15), ((13 - (K)) & 15), ((14 - (K)) & 15), ((15 - (K)) & 15)
+#define BEHIND_f64x4(K, a, b) SHUFFLE(i64x4, a, b, FROM_4(K))
+#define BEHIND_f32x8(K, a, b) SHUFFLE(i32x8, a, b, FROM_8(K))
+#define BEHIND_f64x8(K, a, b) SHUFFLE(i64x8, a, b, FROM_8(K))
+#define BEHIND_f32x16(K, a, b) SHUFFLE(i32x16, a, b, (16 - (K)), (17 - (K)), (18 - (K)), (19 - (K)), (20 - (K)), (21 - (K)), (22 - (K)), (23 - (K)), \
+                                       (24 - (K)), (25 - (K)), (26 - (K)), (27 - (K)), (28 - (K)), (29 - (K)), (30 - (K)), (31 - (K)))
+
+/* Products of a vector of complex numbers: those of the real parts of a with b, and of its imaginary ones with b turned over.
    Macros, since not every processor returns such vectors. */
 #define BY_REAL_64(a, b) (SHUFFLE(i32x8, a, a, 0, 0, 2, 2, 4, 4, 6, 6) * (b))
 #define BY_IMAG_64(a, b) (SHUFFLE(i32x8, a, a, 1, 1, 3, 3, 5, 5, 7, 7) * SHUFFLE(i32x8, b, b, 1, 0, 3, 2, 5, 4, 7, 6))
@@ -115,187 +127,265 @@ typedef int64_t i64x4 __attribute__((vector_size(32)));
 #define PRODUCTS_128(a, b) \
     (f64x4)SHUFFLE(i64x4, BY_REAL_128(a, b) - BY_IMAG_128(a, b), BY_REAL_128(a, b) + BY_IMAG_128(a, b), 0, 5, 2, 7)
 
+/* Vectors of `nbytes` are the unit of what follows: elements that lie side by side in one never meet again. */
+typedef struct {
+    Py_ssize_t nbytes;
+    void (*fill)(char *v, Py_ssize_t n); /* with what changes nothing */
+    void (*first)(const char *x, char *out, Py_ssize_t n, char *kept);
+    void (*begin)(const char *x, char *out); /* where that is none for the first vector, or NULL */
+    void (*chain)(char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun);
+} by_distance;
+
 enum {
-    TILE_PACKETS = 4096, /* a tile and what its chains keep stay in the second cache */
-    STATE = 7,           /* packets that a chain of three distances keeps */
-    STRIP_NBYTES = 128,  /* two lines of the cache, which the processor fetches together, of each tile */
+    BLOCK = 256, TILE = 8 * BLOCK, /* vectors that stay in the first cache, and in the second one, with what their chains keep */
+    FIRST_KEPT = 4, KEPT = 15,     /* vectors that are kept by `first`, and by a chain of four distances */
+    COLUMNS = 8,                   /* vectors of each tile that are done together: a few lines, as memory is fast by */
+    LINE_NBYTES = 64,
 };
 
-/* Up to three distances d, 2d and 4d in one pass, from the first element on, in place: what each step needs of the steps before
-   it is kept, in `state` for the next tile too, and a chain of elements d apart never meets another. V is a packet of WIDTH
-   elements that lie side by side. Before the first element stands NEUTRAL, or nothing where EXISTS says so. */
+/* Up to four distances d, 2d, 4d and 8d in one pass, from the first vector on, in place: what each step needs of the steps before
+   it is kept, in `kept` for the next block too, and a chain of vectors d apart never meets another. Before the first element
+   stands one that changes nothing, or there is nothing where EXISTS says so. */
 #define CHAIN_STEP(COMBINE, EXISTS, K)                                   \
     {                                                                    \
-        const V x = *(const V *)(const void *)(v + i);                   \
-        const V a = EXISTS(q + K, 1, COMBINE(last, x), x);              \
-        const V b = EXISTS(q + K, 2, COMBINE(one[(K) & 1], a), a);     \
-        const V c = EXISTS(q + K, 4, COMBINE(two[K], b), b);           \
+        const V x = v[i];                                                \
+        const V a = EXISTS(q + K, 1, COMBINE(last, x), x);               \
+        const V b = EXISTS(q + K, 2, COMBINE(two[(K) & 1], a), a);       \
+        const V c = EXISTS(q + K, 4, COMBINE(four[(K) & 3], b), b);      \
         last = x;                                                        \
-        one[(K) & 1] = a;                                                \
-        two[K] = b;                                                      \
-        *(V *)(void *)(v + i) = levels == 3 ? c : levels == 2 ? b : a;   \
+        two[(K) & 1] = a;                                                \
+        four[(K) & 3] = b;                                               \
+        if (most == 4) {                                                 \
+            v[i] = EXISTS(q + K, 8, COMBINE(eight[K], c), c);            \
+            eight[K] = c;                                                \
+        } else                                                           \
+            v[i] = levels == 3 ? c : levels == 2 ? b : a;                \
         if ((i += d) >= n)                                               \
             break;                                                       \
     }
-#define LEVELS(d, size) (4 * (d) < (size) ? 3 : 2 * (d) < (size) ? 2 : 1) /* below a size */
 #define ALWAYS(q, k, combined, alone) ((void)(q), (combined))
 #define FROM(q, k, combined, alone) ((q) >= (k) ? (combined) : (alone))
 
-#define FOUR_c64(COMBINE, x, step) FIRST_4(product_c64, x, step)
-#define TWO_c128(COMBINE, x, step) FIRST_2(product_c128, x, step)
-#define FIRST_2(COMBINE, x, step) COMBINE((x)[-(step)], (x)[0])
-#define FIRST_4(COMBINE, x, step) COMBINE(FIRST_2(COMBINE, (x) - 2 * (step), step), FIRST_2(COMBINE, x, step))
-#define FIRST_8(COMBINE, x, step) COMBINE(FIRST_4(COMBINE, (x) - 4 * (step), step), FIRST_4(COMBINE, x, step))
-
-/* What comes of the first elements of a row, where the product with a neutral element is not the other factor: of infinities. */
-#define AS_ALL(T, x, v, n) {}
-#define BEGIN_c128(T, x, v, n) { (v)[0] = (x)[0]; }
-#define BEGIN_c64(T, x, v, n)                                            \
-    for (Py_ssize_t i = 0; i < 3 && i < (n); ++i)                        \
-        (v)[i] = i == 2 ? product_c64((x)[0], product_c64((x)[1], (x)[2])) : i ? product_c64((x)[0], (x)[1]) : (x)[0];
-
-/* NAME: the chains of distance d in n elements of T, by packets. */
-#define CHAINS(NAME, T, PACKET, COMBINE, NEUTRAL, EXISTS)                                                                     \
-    INLINED void NAME##_of(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                          \
-    {                                                                                                                         \
-        typedef PACKET V;                                                                                                     \
-        enum { LENGTH = sizeof(V) / sizeof(T) };                                                                              \
-        V none[STATE];                                                                                                        \
-        memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                             \
-        for (int k = 0; k < STATE * LENGTH; ++k)                                                                              \
-            ((T *)(void *)none)[k] = NEUTRAL;                                                                                 \
-        for (Py_ssize_t r = 0; r < d && r < n; r += LENGTH) {                                                                 \
-            V *kept = state ? (V *)(void *)(state + STATE * r) : none;                                                        \
-            V last = kept[0], one[2] = {kept[1], kept[2]}, two[4] = {kept[3], kept[4], kept[5], kept[6]};                     \
-            Py_ssize_t i = r;                                                                                                 \
-            for (Py_ssize_t q = begun / d;; q += 4) {                                                                         \
-                CHAIN_STEP(COMBINE, EXISTS, 0)                                                                                \
-                CHAIN_STEP(COMBINE, EXISTS, 1)                                                                                \
-                CHAIN_STEP(COMBINE, EXISTS, 2)                                                                                \
-                CHAIN_STEP(COMBINE, EXISTS, 3)                                                                                \
-            }                                                                                                                 \
-            if (state) {                                                                                                      \
-                kept[0] = last, kept[1] = one[0], kept[2] = one[1];                                                           \
-                kept[3] = two[0], kept[4] = two[1], kept[5] = two[2], kept[6] = two[3];                                       \
-            }                                                                                                                 \
-        }                                                                                                                     \
-    }                                                                                                                         \
-    INLINED void NAME(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                               \
-    {                                                                                                                         \
-        if (levels == 3)                                                                                                      \
-            NAME##_of(v, d, n, 3, state, begun);                                                                              \
-        else if (levels == 2)                                                                                                 \
-            NAME##_of(v, d, n, 2, state, begun);                                                                              \
-        else                                                                                                                  \
-            NAME##_of(v, d, n, 1, state, begun);                                                                              \
+/* A distance of K elements, where that is less than a vector and no part of a complex number. */
+#define FIRST_STEP(COMBINE, BEHIND, LANES, K, AT)                        \
+    if ((K) >= (LANES) && (K) < WIDTH) {                                 \
+        const V before = BEHIND(K, last[AT], y);                         \
+        last[AT] = y;                                                    \
+        y = COMBINE(before, y);                                          \
     }
 
-/* NAME: sums or products of rows of T, by COMBINE; LANES: the elements of T in one of the row. WIDE is a packet for distances
-   that are no shorter. FIRST has all distances within a packet. Distances within a tile are done tile by tile; those from a tile
-   on, of which elements at one place of all tiles meet no others, in strips of a few places. */
-#define BY_DISTANCE(NAME, T, PACKET, WIDE, WIDTH, COMBINE, NEUTRAL, EXISTS, FIRST, LANES, BEGIN)                              \
-    CHAINS(NAME##_by_packets, T, PACKET, COMBINE, NEUTRAL, EXISTS)                                                            \
-    CHAINS(NAME##_by_wide_packets, T, WIDE, COMBINE, NEUTRAL, EXISTS)                                                         \
-    INLINED void NAME##_chains_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)                 \
-    {                                                                                                                         \
-        NAME##_by_packets(v, d, n, levels, state, begun);                                                                     \
-    }                                                                                                                         \
-    INLINED void NAME##_chains_wide_body(T *v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun)            \
-    {                                                                                                                         \
-        if (d * (Py_ssize_t)sizeof(T) < (Py_ssize_t)sizeof(WIDE))                                                             \
-            NAME##_by_packets(v, d, n, levels, state, begun);                                                                 \
-        else                                                                                                                  \
-            NAME##_by_wide_packets(v, d, n, levels, state, begun);                                                            \
-    }                                                                                                                         \
-    FOR_WIDE_VECTORS(NAME##_chains, (T * v, Py_ssize_t d, Py_ssize_t n, int levels, T *state, Py_ssize_t begun),              \
-                     (v, d, n, levels, state, begun))                                                                         \
-    INLINED void NAME##_first_body(const T *x, T *v, Py_ssize_t n)                                                            \
-    {                                                                                                                         \
-        for (Py_ssize_t i = 0; i < n; ++i)                                                                                    \
-            v[i] = FIRST(COMBINE, x + i, LANES);                                                                              \
-    }                                                                                                                         \
-    FOR_VECTORS(NAME##_first, (const T *x, T *v, Py_ssize_t n), (x, v, n))                                                    \
-                                                                                                                              \
-    static void NAME##_fill(T *to, Py_ssize_t n)                                                                              \
-    {                                                                                                                         \
-        for (Py_ssize_t i = 0; i < n; ++i)                                                                                    \
-            to[i] = NEUTRAL;                                                                                                  \
-    }                                                                                                                         \
-                                                                                                                              \
-    /* All distances within a tile; whether there was memory. Beside the tile as it is given and as it becomes, `room` has the\
-       states of the chains of each pass. */                                                                                  \
-    static int NAME##_tiles(const T *x, T *out, Py_ssize_t count)                                                             \
-    {                                                                                                                         \
-        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
-        const Py_ssize_t longest = count < SIZE ? count : SIZE;                                                               \
-        const Py_ssize_t length = longest + (Py_ssize_t)(sizeof(WIDE) / sizeof(T)); /* the last packet may end behind it */   \
-        Py_ssize_t chains = 0;                                                                                                \
-        for (Py_ssize_t d = WIDTH; d < longest; d *= 8)                                                                       \
-            chains += d;                                                                                                      \
-        T *const given = malloc((size_t)(2 * length + STATE * chains) * sizeof(T));                                           \
-        T *const v = given + length, *const states = v + length;                                                              \
-        if (!given)                                                                                                           \
-            return 0;                                                                                                         \
-        NAME##_fill(states, STATE * chains);                                                                                  \
-        NAME##_fill(given, WIDTH);                                                                                            \
-        for (Py_ssize_t at = 0, n; at < count; at += n) {                                                                     \
-            T *state = states;                                                                                                \
-            n = count - at < SIZE ? count - at : SIZE;                                                                        \
-            memcpy(given + (WIDTH), x + at, (size_t)n * sizeof(T));                                                           \
-            NAME##_first(given + (WIDTH), v, n);                                                                              \
-            if (!at)                                                                                                          \
-                BEGIN(T, given + (WIDTH), v, n)                                                                               \
-            for (Py_ssize_t d = WIDTH; d < longest; d *= 8, state += STATE * d / 8)                                           \
-                NAME##_chains_widest(v, d, n, LEVELS(d, SIZE), state, at);                                                           \
-            memmove(given, given + n, (WIDTH) * sizeof(T)); /* of a last short tile they overlap */                           \
-            memcpy(out + at, v, (size_t)n * sizeof(T));                                                                       \
-        }                                                                                                                     \
-        free(given);                                                                                                          \
-        return 1;                                                                                                             \
-    }                                                                                                                         \
-                                                                                                                              \
-    /* All distances from a tile on, for the `width` elements at each of the places at, at + SIZE ...  */                     \
-    static void NAME##_strip(T *out, Py_ssize_t count, Py_ssize_t at, Py_ssize_t width, T *strip)                             \
-    {                                                                                                                         \
-        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
-        const Py_ssize_t rows = (count - at + SIZE - 1) / SIZE, rest = count - at - (rows - 1) * SIZE;                        \
-        const Py_ssize_t last = rest < width ? rest : width;                                                                  \
-        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
-            memcpy(strip + q * width, out + at + q * SIZE, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
-        for (Py_ssize_t d = 1; d < rows; d *= 8)                                                                              \
-            NAME##_chains_widest(strip, d * width, rows * width, LEVELS(d, rows), NULL, 0);                                          \
-        for (Py_ssize_t q = 0; q < rows; ++q)                                                                                 \
-            memcpy(out + at + q * SIZE, strip + q * width, (size_t)(q < rows - 1 ? width : last) * sizeof(T));                \
-    }                                                                                                                         \
-                                                                                                                              \
-    static int NAME(const row *r)                                                                                             \
-    {                                                                                                                         \
-        enum { SIZE = TILE_PACKETS * (WIDTH) };                                                                               \
-        T *const out = (T *)(void *)r->out;                                                                                   \
-        const Py_ssize_t count = (LANES) * r->count, rows = (count + SIZE - 1) / SIZE;                                        \
-        const Py_ssize_t width = STRIP_NBYTES / (Py_ssize_t)sizeof(T);                                                        \
-        if (!NAME##_tiles((const T *)(const void *)r->x, out, count))                                                         \
-            return 0;                                                                                                         \
-        if (rows > 1) {                                                                                                       \
-            T *room = calloc((size_t)(rows * width), sizeof(T));                                                              \
-            if (!room)                                                                                                        \
-                return 0;                                                                                                     \
-            for (Py_ssize_t at = 0; at < SIZE && at < count; at += width)                                                     \
-                NAME##_strip(out, count, at, width, room);                                                                    \
-            free(room);                                                                                                       \
-        }                                                                                                                     \
-        return 1;                                                                                                             \
+/* NAME: sums or products by COMBINE, in vectors VECTOR of elements T, of which a number has LANES. */
+#define BY_DISTANCE(NAME, T, VECTOR, LANES, COMBINE, NEUTRAL, EXISTS)                                                     \
+    INLINED void NAME##_fill_body(char *v, Py_ssize_t n)                                                                  \
+    {                                                                                                                     \
+        for (Py_ssize_t i = 0; i < n * (Py_ssize_t)(sizeof(VECTOR) / sizeof(T)); ++i)                                     \
+            ((T *)(void *)v)[i] = NEUTRAL;                                                                                \
+    }                                                                                                                     \
+    INLINED void NAME##_first_body(const char *x, char *out, Py_ssize_t n, char *kept)                                    \
+    {                                                                                                                     \
+        typedef VECTOR V;                                                                                                 \
+        enum { WIDTH = sizeof(V) / sizeof(T) };                                                                           \
+        V last[FIRST_KEPT];                                                                                               \
+        memcpy(last, kept, sizeof last);                                                                                  \
+        for (Py_ssize_t i = 0; i < n; ++i) {                                                                              \
+            V y = ((const V *)(const void *)x)[i];                                                                        \
+            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 1, 0)                                                             \
+            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 2, 1)                                                             \
+            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 4, 2)                                                             \
+            FIRST_STEP(COMBINE, BEHIND_##VECTOR, LANES, 8, 3)                                                             \
+            ((V *)(void *)out)[i] = y;                                                                                    \
+        }                                                                                                                 \
+        memcpy(kept, last, sizeof last);                                                                                  \
+    }                                                                                                                     \
+    INLINED void NAME##_chain_of(VECTOR *v, Py_ssize_t d, Py_ssize_t n, int levels, VECTOR *kept, Py_ssize_t begun, const int most) \
+    {                                                                                                                     \
+        typedef VECTOR V;                                                                                                 \
+        V none[KEPT];                                                                                                     \
+        memset(none, 0, sizeof none); /* the analyzer does not follow the loop */                                         \
+        NAME##_fill_body((char *)none, KEPT);                                                                             \
+        for (Py_ssize_t r = 0; r < d && r < n; ++r) {                                                                     \
+            V *own = kept ? kept + ((1 << most) - 1) * r : none;                                                          \
+            V last = own[0], two[2] = {own[1], own[2]}, four[4] = {own[3], own[4], own[5], own[6]}, eight[8];             \
+            Py_ssize_t i = r;                                                                                             \
+            for (int k = 0; k < 8 && most == 4; ++k)                                                                      \
+                eight[k] = own[7 + k];                                                                                    \
+            for (Py_ssize_t q = begun / d;; q += 8) {                                                                     \
+                CHAIN_STEP(COMBINE, EXISTS, 0)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 1)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 2)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 3)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 4)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 5)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 6)                                                                            \
+                CHAIN_STEP(COMBINE, EXISTS, 7)                                                                            \
+            }                                                                                                             \
+            if (kept) {                                                                                                   \
+                own[0] = last, own[1] = two[0], own[2] = two[1];                                                          \
+                own[3] = four[0], own[4] = four[1], own[5] = four[2], own[6] = four[3];                                   \
+                for (int k = 0; k < 8 && most == 4; ++k)                                                                  \
+                    own[7 + k] = eight[k];                                                                                \
+            }                                                                                                             \
+        }                                                                                                                 \
+    }                                                                                                                     \
+    INLINED void NAME##_chain_body(char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun)         \
+    {                                                                                                                     \
+        if (levels == 4)                                                                                                  \
+            NAME##_chain_of((VECTOR *)(void *)v, d, n, 4, (VECTOR *)(void *)kept, begun, 4);                              \
+        else                                                                                                              \
+            NAME##_chain_of((VECTOR *)(void *)v, d, n, levels, (VECTOR *)(void *)kept, begun, 3);                         \
     }
-#define ONE_64 ((c64){1, 0})
-#define ONE_128 ((c128){1, 0})
-BY_DISTANCE(add_f32, float, f32x8, f32x16, 8, SUM, -0.0f, ALWAYS, FIRST_8, 1, AS_ALL)
-BY_DISTANCE(mul_f32, float, f32x8, f32x16, 8, PRODUCT, 1, ALWAYS, FIRST_8, 1, AS_ALL)
-BY_DISTANCE(add_f64, double, f64x4, f64x8, 4, SUM, -0.0, ALWAYS, FIRST_4, 1, AS_ALL)
-BY_DISTANCE(mul_f64, double, f64x4, f64x8, 4, PRODUCT, 1, ALWAYS, FIRST_4, 1, AS_ALL)
-BY_DISTANCE(add_c64, float, f32x8, f32x16, 8, SUM, -0.0f, ALWAYS, FIRST_4, 2, AS_ALL)
-BY_DISTANCE(add_c128, double, f64x4, f64x8, 4, SUM, -0.0, ALWAYS, FIRST_2, 2, AS_ALL)
-BY_DISTANCE(mul_c64, c64, f32x8, f32x8, 4, PRODUCTS_64, ONE_64, FROM, FOUR_c64, 1, BEGIN_c64)
-BY_DISTANCE(mul_c128, c128, f64x4, f64x4, 2, PRODUCTS_128, ONE_128, FROM, TWO_c128, 1, BEGIN_c128)
+#define OF_FILL (char *v, Py_ssize_t n), (v, n)
+#define OF_FIRST (const char *x, char *out, Py_ssize_t n, char *kept), (x, out, n, kept)
+#define OF_CHAIN (char *v, Py_ssize_t d, Py_ssize_t n, int levels, char *kept, Py_ssize_t begun), (v, d, n, levels, kept, begun)
+#define WITH(MACRO, ...) MACRO(__VA_ARGS__)
+#define NARROW(NAME, VECTOR, BEGIN)                                                                                       \
+    WITH(FOR_VECTORS, NAME##_fill, OF_FILL)                                                                               \
+    WITH(FOR_VECTORS, NAME##_first, OF_FIRST)                                                                             \
+    WITH(FOR_VECTORS, NAME##_chain, OF_CHAIN)                                                                             \
+    static const by_distance NAME##_vectors = {sizeof(VECTOR), NAME##_fill, NAME##_first, BEGIN, NAME##_chain};
+#define WIDE(NAME, VECTOR)                                                                                                \
+    WITH(WITH_WIDE_VECTORS, NAME##_fill, OF_FILL)                                                                         \
+    WITH(WITH_WIDE_VECTORS, NAME##_first, OF_FIRST)                                                                       \
+    WITH(WITH_WIDE_VECTORS, NAME##_chain, OF_CHAIN)                                                                       \
+    static const by_distance NAME##_vectors = {sizeof(VECTOR), NAME##_fill, NAME##_first, NULL, NAME##_chain};
+
+/* How many distances d, 2d ... are below a length: at most 4. */
+static int levels_below(Py_ssize_t d, Py_ssize_t length)
+{
+    int levels = 1;
+    while (levels < 4 && d << levels < length)
+        ++levels;
+    return levels;
+}
+
+static Py_ssize_t shorter(Py_ssize_t a, Py_ssize_t b)
+{
+    return a < b ? a : b;
+}
+
+/* All distances below a tile, for its vectors from `at` on of a row of `count`; `kept` has what each pass keeps. */
+static void scan_tile(const by_distance *o, const char *x, char *v, Py_ssize_t at, Py_ssize_t count, Py_ssize_t nbytes, char *kept)
+{
+    const Py_ssize_t size = o->nbytes, n = shorter(TILE, count - at);
+    char *const states = kept + FIRST_KEPT * size, begin[LINE_NBYTES] = {0};
+    memcpy(begin, x, (size_t)shorter(size, nbytes));
+    for (Py_ssize_t b = 0; b < n; b += BLOCK) {
+        const Py_ssize_t m = shorter(BLOCK, n - b), whole = shorter(m, (nbytes - (at + b) * size) / size);
+        char *block = v + b * size, *state = count > BLOCK ? states : NULL;
+        o->first(x + b * size, block, whole, kept);
+        if (whole < m) {
+            memset(block + whole * size, 0, (size_t)size);
+            memcpy(block + whole * size, x + (b + whole) * size, (size_t)(nbytes - (at + b + whole) * size));
+            o->first(block + whole * size, block + whole * size, 1, kept);
+        }
+        if (!(at + b) && o->begin)
+            o->begin(begin, block);
+        for (Py_ssize_t d = 1; d < BLOCK && d < count; d *= 16) {
+            o->chain(block, d, m, levels_below(d, count), state, at + b);
+            state = state ? state + KEPT * d * size : NULL;
+        }
+    }
+    if (count > BLOCK)
+        o->chain(v, BLOCK, n, levels_below(BLOCK, shorter(count, TILE)), count > TILE ? states + KEPT * 17 * size : NULL, at);
+}
+
+/* The vectors of COLUMNS at `at` in each of `rows` tiles, each column by itself in `strip`, there or back. */
+INLINED void move_columns(char *strip, char *out, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t nbytes, int is_back, const Py_ssize_t size)
+{
+    for (Py_ssize_t q = 0; q < rows; ++q)
+        for (Py_ssize_t c = 0; c < COLUMNS; ++c) {
+            const Py_ssize_t from = (q * TILE + at + c) * size, left = nbytes - from;
+            char *one = strip + (c * rows + q) * size;
+            if (left >= size) {
+                if (is_back)
+                    memcpy(out + from, one, (size_t)size);
+                else
+                    memcpy(one, out + from, (size_t)size);
+            } else if (left > 0)
+                memcpy(is_back ? out + from : one, is_back ? one : out + from, (size_t)left);
+        }
+}
+
+static void scan_columns(const by_distance *o, char *strip, char *out, Py_ssize_t at, Py_ssize_t rows, Py_ssize_t nbytes)
+{
+    for (int is_back = 0; is_back < 2; ++is_back) {
+        if (o->nbytes == 64)
+            move_columns(strip, out, at, rows, nbytes, is_back, 64);
+        else
+            move_columns(strip, out, at, rows, nbytes, is_back, 32);
+        for (Py_ssize_t c = 0; c < COLUMNS && !is_back; ++c)
+            for (Py_ssize_t d = 1; d < rows; d *= 16)
+                o->chain(strip + c * rows * o->nbytes, d, rows, levels_below(d, rows), NULL, 0);
+    }
+}
+
+/* All distances: those within a tile tile by tile, and the others, in which vectors at one place of all tiles meet no others, a few
+   columns at a time. Each is one way through memory. */
+static int scan_by_distance(const by_distance *o, const char *x, char *out, Py_ssize_t nbytes)
+{
+    const Py_ssize_t size = o->nbytes, count = (nbytes + size - 1) / size, rows = (count + TILE - 1) / TILE;
+    const Py_ssize_t kept = FIRST_KEPT + KEPT * (count > TILE ? 17 + BLOCK : count > BLOCK ? 17 : 0);
+    const Py_ssize_t tile = shorter(count, TILE), longest = rows > 1 && rows * COLUMNS > tile ? rows * COLUMNS : tile;
+    char *room = malloc((size_t)((kept + longest) * size + LINE_NBYTES)), *states, *v;
+    if (!room)
+        return 0;
+    states = room + LINE_NBYTES - (uintptr_t)room % LINE_NBYTES;
+    v = states + kept * size;
+    o->fill(states, kept);
+    for (Py_ssize_t at = 0; at < count; at += TILE) {
+        scan_tile(o, x + at * size, v, at, count, nbytes, states);
+        memcpy(out + at * size, v, (size_t)shorter(TILE * size, nbytes - at * size));
+    }
+    for (Py_ssize_t at = 0; at < TILE && rows > 1; at += COLUMNS)
+        scan_columns(o, v, out, at, rows, nbytes);
+    free(room);
+    return 1;
+}
+
+/* What comes of the first vector of a row, where the product with 1 is not the other factor: of infinities. */
+static void begin_c64(const char *x, char *out)
+{
+    const c64 *from = (const c64 *)(const void *)x;
+    c64 *to = (c64 *)(void *)out;
+    to[0] = from[0];
+    to[1] = product_c64(from[0], from[1]);
+    to[2] = product_c64(from[0], product_c64(from[1], from[2]));
+}
+static void begin_c128(const char *x, char *out)
+{
+    memcpy(out, x, sizeof(c128));
+}
+
+#define RUN(NAME, SIZE, VECTORS)                                                  \
+    static int NAME(const row *r)                                                 \
+    {                                                                             \
+        return scan_by_distance(VECTORS, r->x, r->out, (SIZE) * r->count);        \
+    }
+#ifdef HAS_WIDE_VECTORS
+#define OF_REALS(NAME, T, SIZE, NARROW_ONE, WIDE_ONE, LANES, COMBINE, NEUTRAL)          \
+    BY_DISTANCE(NAME##_narrow, T, NARROW_ONE, LANES, COMBINE, NEUTRAL, ALWAYS)          \
+    BY_DISTANCE(NAME##_wide, T, WIDE_ONE, LANES, COMBINE, NEUTRAL, ALWAYS)              \
+    NARROW(NAME##_narrow, NARROW_ONE, NULL)                                             \
+    WIDE(NAME##_wide, WIDE_ONE)                                                         \
+    RUN(NAME, SIZE, HAS_WIDE_VECTORS ? &NAME##_wide_vectors : &NAME##_narrow_vectors)
+#else
+#define OF_REALS(NAME, T, SIZE, NARROW_ONE, WIDE_ONE, LANES, COMBINE, NEUTRAL)          \
+    BY_DISTANCE(NAME##_narrow, T, NARROW_ONE, LANES, COMBINE, NEUTRAL, ALWAYS)          \
+    NARROW(NAME##_narrow, NARROW_ONE, NULL)                                             \
+    RUN(NAME, SIZE, &NAME##_narrow_vectors)
+#endif
+#define OF_PRODUCTS(NAME, T, SIZE, NARROW_ONE, COMBINE, BEGIN)                          \
+    BY_DISTANCE(NAME, T, NARROW_ONE, 2, COMBINE, 1, FROM)                               \
+    NARROW(NAME, NARROW_ONE, BEGIN)                                                     \
+    RUN(NAME, SIZE, &NAME##_vectors)
+OF_REALS(add_f32, float, 4, f32x8, f32x16, 1, SUM, -0.0f)
+OF_REALS(mul_f32, float, 4, f32x8, f32x16, 1, PRODUCT, 1)
+OF_REALS(add_f64, double, 8, f64x4, f64x8, 1, SUM, -0.0)
+OF_REALS(mul_f64, double, 8, f64x4, f64x8, 1, PRODUCT, 1)
+OF_REALS(add_c64, float, 8, f32x8, f32x16, 2, SUM, -0.0f)
+OF_REALS(add_c128, double, 16, f64x4, f64x8, 2, SUM, -0.0)
+OF_PRODUCTS(mul_c64, float, 8, f32x8, PRODUCTS_64, begin_c64)
+OF_PRODUCTS(mul_c128, double, 16, f64x4, PRODUCTS_128, begin_c128)
 
 /* --- the same of the namespaces: chunks one element after the other, and the totals of chunks likewise */
 
@@ -401,26 +491,40 @@ static int scan_segments(const known *k, const row *r, const char *begins, Py_ss
     return 1;
 }
 
+/* Whether two rows are of the dtype and one row or apart. */
+static int are_fit(PyObject *x, PyObject *out, PyObject *dtype, const row *r, Py_ssize_t itemsize)
+{
+    const Py_ssize_t distance = r->out - r->x, nbytes = r->count * itemsize;
+    return ((ndarray *)x)->dtype == dtype && ((ndarray *)out)->dtype == dtype && (!distance || distance >= nbytes || -distance >= nbytes);
+}
+
 /* (x, out, flags, or the length of each segment): the running results, anew at each flag. `out` is `x` itself or apart from it.
-   True; False, a no-op, where the arrays are not rows of one length in C order. The caller vouches for the dtypes. */
+   True; False, a no-op, where the arrays are not rows of one length in C order. The caller vouches for the dtypes. With None, which
+   is one segment, it need not: False also for other dtypes, and for rows that overlap. */
 static PyObject *run_scan(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
     const known *k = PyCapsule_GetPointer(self, NULL);
     const char *begins = NULL;
     Py_ssize_t written = 0, flags = 0, length = 0;
     row r;
-    int has_memory, has_flags;
+    int has_memory, has_flags, is_checked;
     if (!k || count != 3)
         return PyErr_Format(PyExc_TypeError, "a scan takes three arguments");
     has_flags = is_of(given[2], replay.ndarray);
+    is_checked = given[2] == Py_None;
     r.x = row_of(given[0], &r.count, 0);
     r.out = row_of(given[1], &written, 1);
     if (has_flags)
         begins = row_of(given[2], &flags, 0);
-    else if ((length = PyLong_AsSsize_t(given[2])) < 1)
+    else if (!is_checked && (length = PyLong_AsSsize_t(given[2])) < 1)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "segments have 1 element or more");
     if (!r.x || !r.out || written != r.count || (has_flags && (!begins || flags != written)))
         return Py_NewRef(Py_False);
+    if (is_checked) {
+        if (!are_fit(given[0], given[1], PyCapsule_GetContext(self), &r, k->itemsize))
+            return Py_NewRef(Py_False);
+        length = r.count ? r.count : 1;
+    }
     if (r.count < LONG_COUNT)
         has_memory = scan_segments(k, &r, begins, length);
     else
@@ -428,20 +532,27 @@ static PyObject *run_scan(PyObject *self, PyObject *const *given, Py_ssize_t cou
     return has_memory ? Py_NewRef(Py_True) : PyErr_NoMemory();
 }
 
-/* (operation, dtype as NumPy writes it without the byte order, NumPy's type of arrays) -> the function above for them; None where
-   there is none */
+static void free_scan(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+/* (operation, dtype as NumPy writes it without the byte order, NumPy's type of arrays, the dtype) -> the function above for them;
+   None where there is none */
 PyObject *xf_bind_scan(PyObject *module, PyObject *arguments)
 {
     static PyMethodDef method = {"scan", (PyCFunction)(void (*)(void))run_scan, METH_FASTCALL, NULL};
     const char *operation, *dtype;
-    PyObject *type;
+    PyObject *type, *object;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "ssO", &operation, &dtype, &type))
+    if (!PyArg_ParseTuple(arguments, "ssOO", &operation, &dtype, &type, &object))
         return NULL;
     xf_meet_arrays(type);
     for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
         if (is_among(table[i].operations, operation) && is_among(table[i].dtypes, dtype)) {
-            PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&table[i], NULL, NULL);
+            PyObject *capsule = PyCapsule_New((void *)(uintptr_t)&table[i], NULL, free_scan);
+            if (capsule)
+                PyCapsule_SetContext(capsule, Py_NewRef(object));
             PyObject *made = capsule ? PyCFunction_NewEx(&method, capsule, NULL) : NULL;
             Py_XDECREF(capsule);
             return made;
