@@ -15,6 +15,7 @@ import pytest
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
 from tests.running import read_example, run_example
+from tests.sizes import alternated
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -54,8 +55,7 @@ SHORTER: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("backend", sorted(xl.available_backends()))
-@pytest.mark.parametrize("name", sorted(RESULTS))
+@pytest.mark.parametrize(("name", "backend"), alternated(sorted(RESULTS), sorted(xl.available_backends())))
 def test_example(
     name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

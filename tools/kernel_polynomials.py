@@ -230,7 +230,7 @@ def rewritten(text: str, found: dict[str, str], name: str) -> str:
 
 
 def _find_fingerprint(file: Path) -> str:
-    """The SHA-256 of the constants in a file, and of the text of the tools: what they compute depends on nothing else."""
+    """The SHA-256 of the constants in a file and of the text of the tools, on which alone they depend."""
     text = file.read_text(encoding="utf-8")
     constants = [part.partition(END)[0] for part in text.split(BEGIN)[1:]] or [text]
     sources = [Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in TOOLS]

@@ -212,7 +212,6 @@ def test_the_first_steps_in_double_keep_their_bound():
         assert 2.0**-60 < error < cuda_bounds.BOUND, (name, where)
 
 
-
 _KERNEL = """
 extern "C" __global__ void use_{name}(const float* x, const float* y, float* out) {{
   int i = blockIdx.x * 256 + threadIdx.x;

@@ -170,7 +170,6 @@ def test_every_function_has_a_text():
     assert set(CALLS) <= set(NAMES)
 
 
-
 def test_a_bound_that_is_too_small_is_caught(monkeypatch):
     needs, body = native_functions._sections()["log"]
     core_needs, core = native_functions._sections()["log_of_float"]
