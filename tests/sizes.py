@@ -40,7 +40,7 @@ def crossed(one_in: int, *factors: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def alternated(cases: Sequence[T], devices: Sequence[str]) -> list[tuple[T, str]]:
-    """Each case with each device or backend, in turn without NumPy's and without torch's CPU; with all in a long run."""
+    """Each case with each device or backend, in turn without NumPy's and without torch's CPU; all in a long run."""
     left_out = itertools.cycle(("",) if IS_LONG else ("numpy", "torch"))
     return [
         (case, device)
