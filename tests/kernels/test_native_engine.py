@@ -363,7 +363,7 @@ def loop_case(seed: int) -> Case:
 
 def test_loops() -> None:
     with configured(loop_turns=50):
-        compare([each for seed in some(range(20), 2) if (each := loop_case(seed))])
+        compare([each for seed in some(range(20), 2, "loops") if (each := loop_case(seed))])
 
 
 def test_a_row_that_32_bits_cut() -> None:
