@@ -188,7 +188,7 @@ def program_case(seed: int, functions: Sequence[str] = ()) -> tuple[Case, Any] |
 
 def test_random_programs() -> None:
     with configured(loop_turns=100_000):
-        cases = [program_case(seed, function_texts() if seed % 2 else ()) for seed in some(range(200, 220), 2)]
+        cases = [program_case(seed, function_texts() if seed % 2 else ()) for seed in range(200, 220)]
         compare([found[0] for found in cases if found is not None])
 
 
