@@ -16,6 +16,13 @@ def run_example(
     path: Path, backend: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
     """Return the last line that a program writes; a skip where a device or a library cannot do what it shows."""
+    return (read_example(path, backend, arguments, monkeypatch, capsys).splitlines() or [""])[-1]
+
+
+def read_example(
+    path: Path, backend: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> str:
+    """Return all that a program writes; skip as `run_example`."""
     need(backend)
     monkeypatch.setattr(sys, "argv", [path.name, *arguments])
     monkeypatch.syspath_prepend(str(path.parent))
@@ -30,4 +37,4 @@ def run_example(
             pytest.skip(str(error))
         except SystemExit as error:  # for want of a library that the example shows
             pytest.skip(f"{path.name} {error.code}")
-    return (capsys.readouterr().out.splitlines() or [""])[-1]
+    return capsys.readouterr().out

@@ -37,3 +37,14 @@ def crossed(one_in: int, *factors: Sequence[Any]) -> list[tuple[Any, ...]]:
         for found in places
         if sum(found) % step == 0
     ]
+
+
+def alternated(cases: Sequence[T], devices: Sequence[str]) -> list[tuple[T, str]]:
+    """Each case with each device or backend, in turn without NumPy's and without torch's CPU; all in a long run."""
+    left_out = itertools.cycle(("",) if IS_LONG else ("numpy", "torch"))
+    return [
+        (case, device)
+        for case, name in zip(cases, left_out, strict=False)
+        for device in devices
+        if device.removesuffix(":cpu") != name
+    ]

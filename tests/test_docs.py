@@ -20,6 +20,7 @@ import pytest
 
 import xferlib as xl
 from tests.kernels.targets import has_nvrtc
+from tests.sizes import alternated
 from xferlib.kernels.functions import TABLE, accepts, guarantee
 from xferlib.testing import configured
 
@@ -82,8 +83,9 @@ def backend_with(device: str) -> str:
 DEVICES = ["numpy:cpu", "torch:cpu", "sim:sim:0", "cupy:cuda:0", "torch:cuda:0", "pycuda:cuda:0"]
 
 
-@pytest.mark.parametrize("where", DEVICES)
-@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    ("page", "where"), alternated(PROGRAMS, DEVICES), ids=lambda each: str(getattr(each, "name", each))
+)
 def test_programs_run_and_print_what_the_page_says(
     page: Path, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

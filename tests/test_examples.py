@@ -14,7 +14,8 @@ import pytest
 
 import xferlib as xl
 from tests.kernels.targets import need_nvrtc
-from tests.running import run_example
+from tests.running import read_example, run_example
+from tests.sizes import alternated
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -54,8 +55,7 @@ SHORTER: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("backend", sorted(xl.available_backends()))
-@pytest.mark.parametrize("name", sorted(RESULTS))
+@pytest.mark.parametrize(("name", "backend"), alternated(sorted(RESULTS), sorted(xl.available_backends())))
 def test_example(
     name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,16 +73,12 @@ def test_example(
 
 
 @pytest.mark.parametrize("name", ["raw_kernel.py", "cuda_source.py"])
-def test_cuda_source_is_one_program_with_one_output(name: str) -> None:
+def test_cuda_source_is_one_program_with_one_output(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     need_nvrtc()
-    outputs = {}
-    for backend in [name for name, status in xl.available_backends().items() if status.is_available]:
-        environ = {**os.environ, "XFERLIB_BACKEND": backend}
-        environ["PYTHONPATH"] = os.pathsep.join([str(FOLDER.parent), environ.get("PYTHONPATH", "")])
-        command = [sys.executable, str(FOLDER / name)]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-5000:]
-        outputs[backend] = done.stdout
+    usable = [name for name, status in xl.available_backends().items() if status.is_available]
+    outputs = {backend: read_example(FOLDER / name, backend, [], monkeypatch, capsys) for backend in usable}
     assert len(outputs) > 1
     assert len(set(outputs.values())) == 1, outputs
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import xferlib as xl
+from tests.sizes import crossed
 from tests.striking import python_s_handler, struck_everywhere
 from xferlib.backends.base import deferred
 from xferlib.testing import assert_same_bits, cores, in_python, load_backend, no_peers
@@ -48,8 +49,11 @@ def generated(items: list[Any]) -> Iterator[Any]:
     return (item for item in items)
 
 
-@pytest.mark.parametrize("source", [listed, pinned, generated], ids=lambda source: source.__name__)
-@pytest.mark.parametrize("kind", ["small", "medium", "large", "staged", "tree", "images"])
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    crossed(2, ["small", "medium", "large", "staged", "tree", "images"], [listed, generated, pinned]),
+    ids=lambda each: str(getattr(each, "__name__", each)),
+)
 def test_prefetch_loses_one_batch_at_most_and_hands_out_none_twice(backend: str, kind: str, source: Any) -> None:
     is_tree = kind in ("tree", "images")
     if source is pinned and is_tree:
@@ -85,8 +89,7 @@ HOSTS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.parametrize("way", ["up", "down", "both ways, async", "into", "pinned"])
+@pytest.mark.parametrize(("way", "host"), crossed(2, ["up", "down", "both ways, async", "into", "pinned"], list(HOSTS)))
 def test_a_transfer_is_made_again(backend: str, way: str, host: str) -> None:
     array = HOSTS[host]()
     there = xl.to_device(array)

@@ -215,6 +215,26 @@ def test_a_source_that_does_not_compile_leaves_nothing(tmp_path: Path) -> None:
 
 
 @compiled
+def test_a_library_is_compiled_again_where_its_sources_or_its_command_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "staging" / "staging.c", tmp_path / "staging.so"
+    source.parent.mkdir()
+    source.write_text("int xf_one(void) { return 1; }")
+
+    def is_new(fingerprint: int) -> bool:
+        if target.exists():
+            os.utime(target, (1, 1))
+        assert build.build(source, target, fingerprint) == ""
+        return target.stat().st_mtime != 1
+
+    assert [is_new(each) for each in (1, 1, 2, 2)] == [True, False, True, False]
+    others = [*build.flags("linux"), "-DOTHER"]
+    monkeypatch.setattr(build, "flags", lambda *_: others)
+    assert [is_new(2), is_new(2)] == [True, False]
+
+
+@compiled
 def test_a_library_of_another_source_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_native, "checksum", lambda: 12345)
     with pytest.raises(OSError, match=r"another staging\.c; run python -m xferlib\._native\.build"):

@@ -82,13 +82,17 @@ def test_everywhere(xl_backend, xp):
 """
 
 
-def test_a_test_runs_on_every_backend_that_can_run_here(tmp_path: Path) -> None:
-    output = run(tmp_path, EVERYWHERE, head="")
+def test_tests_run_on_every_backend_that_can_run_here(tmp_path: Path) -> None:
+    """The page's among them, which once failed with NumPy alone: NumPy takes no device but its own."""
+    page = (ROOT / "docs" / "reference" / "pytest-plugin.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(import numpy.*?|def centre.*?)^```", page, re.MULTILINE | re.DOTALL)
+    output = run(tmp_path, "\n".join([EVERYWHERE, *blocks]), head="")
     statuses = xl.available_backends().values()
     usable = {each.name for each in statuses if each.is_available}
     assert {"numpy", "sim"} <= usable
-    assert set(re.findall(r"PASSED test_program.py::test_everywhere\[(\w+)\]", output)) == usable
-    assert "    1 on sim:sim:0\n" in output
+    for test in ("everywhere", "sum", "centre"):
+        assert set(re.findall(rf"PASSED test_program.py::test_{test}\[(\w+)\]", output)) == usable
+    assert "    3 on sim:sim:0\n" in output
     for each in statuses:
         assert each.is_available or f"not on {each.name}: {each.reason} ({each.install})" in output
 
@@ -123,16 +127,6 @@ def test_data_off_the_current_device_show_a_forgotten_device(tmp_path: Path) -> 
     assert "device=y.device" in output
     output = run(tmp_path, FORGETFUL, "--xferlib-backend=sim:0")
     assert "PASSED test_program.py::test_centre[sim]" in output
-
-
-def test_the_program_of_the_page_passes_on_every_backend(tmp_path: Path) -> None:
-    """With NumPy alone it once failed: NumPy takes no device but its own."""
-    page = (ROOT / "docs" / "reference" / "pytest-plugin.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(import numpy.*?|def centre.*?)^```", page, re.MULTILINE | re.DOTALL)
-    output = run(tmp_path, "\n".join(blocks), head="")
-    for each in xl.available_backends().values():
-        for test in ("test_sum", "test_centre"):
-            assert not each.is_available or f"PASSED test_program.py::{test}[{each.name}]" in output
 
 
 FAULTY = """

@@ -395,5 +395,9 @@ def tables() -> dict[str, str]:
     }
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run(__doc__, FILE, tables, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(run(__doc__, FILE, tables))
+    sys.exit(main())

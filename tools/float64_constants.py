@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.kernel_polynomials import Fit, fit, mp, parts
+from tools.kernel_polynomials import Fit, fit, mp, parts, record
 
 KERNELS = Path(__file__).parent.parent / "xferlib" / "kernels"
 LN2 = mp.log(2)
@@ -234,6 +234,7 @@ def main(files: dict[str, Callable[[], Constants]] = FILES, arguments: Iterable[
         differs |= not path.exists() or path.read_text(encoding="ascii") != text
         if not options.check:
             path.write_text(text, encoding="ascii")
+            record(path)
     return int(options.check and differs)
 
 

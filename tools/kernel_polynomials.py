@@ -10,10 +10,12 @@ the best one of its degree. The relative errors, measured at 2,000 points, stand
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import struct
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +23,10 @@ import mpmath
 
 FILE = Path(__file__).parent.parent / "xferlib" / "kernels" / "native_functions.c"
 BEGIN, END = "// constants: ", "// end of constants\n"
+TOOLS = ("kernel_polynomials", "cuda_tables", "float64_constants", "float64_trigonometry_constants")
+"""The modules that compute constants."""
+RECORD = Path(__file__).with_name("constants.json")
+"""The fingerprint of each file of constants, from when its tool wrote it."""
 
 mp = mpmath.mp.clone()
 mp.dps = 60
@@ -223,18 +229,44 @@ def rewritten(text: str, found: dict[str, str], name: str) -> str:
     return result
 
 
-def run(description: str | None, file: Path, make: Callable[[], dict[str, str]]) -> int:
+def _find_fingerprint(file: Path) -> str:
+    """The SHA-256 of the constants in a file and of the text of the tools, on which alone they depend."""
+    text = file.read_text(encoding="utf-8")
+    constants = [part.partition(END)[0] for part in text.split(BEGIN)[1:]] or [text]
+    sources = [Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in TOOLS]
+    return hashlib.sha256("\0".join([*constants, *sources]).encode()).hexdigest()
+
+
+def is_recorded(file: Path) -> bool:
+    """Whether the file and the tools are as they were when its constants were computed."""
+    return bool(json.loads(RECORD.read_text(encoding="utf-8")).get(file.name) == _find_fingerprint(file))
+
+
+def record(*files: Path) -> None:
+    """Note that these files hold what the tools compute."""
+    known = json.loads(RECORD.read_text(encoding="utf-8")) | {each.name: _find_fingerprint(each) for each in files}
+    RECORD.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def run(
+    description: str | None, file: Path, make: Callable[[], dict[str, str]], arguments: Sequence[str] | None = None
+) -> int:
     """The command of such a tool: write the constants into the file, or with ``--check`` tell whether it has them."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     before = file.read_text(encoding="utf-8")
     after = rewritten(before, make(), file.name)
     if options.check:
         return int(before != after)
     file.write_text(after, encoding="utf-8")
+    record(file)
     return 0
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    return run(__doc__, FILE, constants, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(run(__doc__, FILE, constants))
+    sys.exit(main())

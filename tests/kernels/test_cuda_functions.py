@@ -212,15 +212,6 @@ def test_the_first_steps_in_double_keep_their_bound():
         assert 2.0**-60 < error < cuda_bounds.BOUND, (name, where)
 
 
-def test_the_tables_are_those_of_the_tool():
-    pytest.importorskip("mpmath")
-    from tools import cuda_tables
-    from tools.kernel_polynomials import rewritten
-
-    before = cuda_tables.FILE.read_text(encoding="utf-8")
-    assert rewritten(before, cuda_tables.tables(), cuda_tables.FILE.name) == before
-
-
 _KERNEL = """
 extern "C" __global__ void use_{name}(const float* x, const float* y, float* out) {{
   int i = blockIdx.x * 256 + threadIdx.x;

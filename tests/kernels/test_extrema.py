@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.bits import FLOATS, same_bits
+from tests.sizes import crossed
 from xferlib.kernels import elementwise, reduction, reductions
 from xferlib.kernels.ir import Param, build_reduction
 from xferlib.kernels.python_frontend import NAMESPACE
@@ -164,11 +165,12 @@ def test_argmax_takes_the_first_of_equal_zeros_and_of_nans(engine):
             assert int(engine.get(reductions.argmax(d))) == most
 
 
+@pytest.mark.parametrize(("name", "dtype"), crossed(2, ["argmin", "argmax"], ["?", "i1"]))
 @settings(max_examples=30)
-@given(st.data())
-def test_a_search_that_ends_early_finds_the_first_place(data):
+@given(data=st.data())
+def test_a_search_that_ends_early_finds_the_first_place(name, dtype, data):
     """A row of few bits is likely to hold the value that none exceeds, behind which compiled C looks no further."""
-    dtype = np.dtype(data.draw(st.sampled_from(["?", "i1"])))
+    dtype, found, wanted = np.dtype(dtype), getattr(reductions, name), getattr(np, name)
     count = data.draw(st.sampled_from([*COUNTS, 1 << 14, (1 << 14) + 1, 3 << 14]))
     rows = data.draw(st.integers(1, 3))
     least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -179,7 +181,5 @@ def test_a_search_that_ends_early_finds_the_first_place(data):
     x = data.draw(st.sampled_from([x, np.repeat(x, 2, axis=1)[:, ::2], np.asfortranarray(x)]))
     for cpu in ("native", "numpy"):
         with configured(cpu=cpu):
-            for name in ("argmin", "argmax"):
-                found, wanted = getattr(reductions, name), getattr(np, name)
-                assert np.array_equal(found(x, axis=1), wanted(x, axis=1))
-                assert found(x) == wanted(x)
+            assert np.array_equal(found(x, axis=1), wanted(x, axis=1))
+            assert found(x) == wanted(x)

@@ -1,4 +1,4 @@
-"""Trigonometric float64 functions: special values, angles next to multiples of pi / 2, and the tool of the constants.
+"""Trigonometric float64 functions: special values, angles next to multiples of pi / 2.
 
 What holds for every own float64 function is in ``test_float64_functions.py``.
 """
@@ -121,11 +121,3 @@ def test_the_reduction_holds_up_to_its_limit() -> None:
         for k in np.argsort(np.abs(rest) / count)[:300].tolist():
             right = Fraction(float(x[k])) - int(count[k]) * Fraction(half_pi(), 1 << 1300)
             assert abs(Fraction(float(rest[k])) + Fraction(float(lost[k])) - right) <= abs(right) / (1 << 60)
-
-
-def test_the_constants_are_those_of_the_tool() -> None:
-    pytest.importorskip("mpmath")
-    from tools.float64_constants import main
-    from tools.float64_trigonometry_constants import FILES
-
-    assert main(FILES, ["--check"]) == 0

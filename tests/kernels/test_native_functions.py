@@ -170,15 +170,6 @@ def test_every_function_has_a_text():
     assert set(CALLS) <= set(NAMES)
 
 
-def test_the_constants_are_those_of_the_tool():
-    pytest.importorskip("mpmath")
-    from tools import kernel_polynomials
-
-    before = kernel_polynomials.FILE.read_text(encoding="utf-8")
-    found = kernel_polynomials.constants()
-    assert kernel_polynomials.rewritten(before, found, "") == before
-
-
 def test_a_bound_that_is_too_small_is_caught(monkeypatch):
     needs, body = native_functions._sections()["log"]
     core_needs, core = native_functions._sections()["log_of_float"]

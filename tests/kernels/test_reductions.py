@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-import os
 from typing import Any, cast
 from unittest import mock
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import xferlib
 from tests.kernels.bits import FLOATS, INTEGERS, random_bits, same_bits
 from tests.kernels.emulated import Emulator
+from tests.sizes import IS_LONG, crossed, some
 from xferlib.backends.base import ArrayInfo
 from xferlib.errors import KernelSyntaxError, KernelTypeError, LayoutError
 from xferlib.kernels import (
@@ -309,8 +309,7 @@ def test_the_last_piece_of_the_work_may_be_a_node_of_fewer_elements(count, is_tr
     check_constant_counts("f8", 40, count, 0, is_transposed)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
-@pytest.mark.parametrize("name", ["min", "max"])
+@pytest.mark.parametrize(("name", "dtype"), crossed(2, ["min", "max"], [np.float16, np.float64, np.float32]))
 def test_extrema_of_every_sign_and_nan(name, dtype):
     special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan], dtype)
     rows = np.array(list(itertools.product(special, repeat=3)))
@@ -320,7 +319,7 @@ def test_extrema_of_every_sign_and_nan(name, dtype):
         assert all(same_bits(found, expected) for found in repeat_compiled(name, (x,), 1))
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint16])
+@pytest.mark.parametrize("dtype", some([np.bool_, np.uint8, np.int8, np.int16, np.uint16], 2))
 def test_sums_of_the_largest_small_integers(dtype):
     values = (True,) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for value, axis in itertools.product(values, (None, 0, 1)):
@@ -329,8 +328,7 @@ def test_sums_of_the_largest_small_integers(dtype):
             assert np.array_equal(found, np.asarray(x.sum(axis)))
 
 
-@pytest.mark.parametrize("name", ["sum", "max", "any", "argmin"])
-@pytest.mark.parametrize("dtype", [np.float32, np.int16])
+@pytest.mark.parametrize(("name", "dtype"), crossed(2, ["sum", "max", "argmin", "any"], [np.float32, np.int16]))
 def test_elements_that_are_repeated_by_broadcasting(name, dtype):
     x = np.random.default_rng(1).integers(-50, 50, (30, 1, 7)).astype(dtype)
     for shape, axis in (((30, 11, 7), None), ((30, 11, 7), 1), ((30, 11, 7), (0, 1)), ((5, 30, 11, 7), (0, 3))):
@@ -461,20 +459,24 @@ def _layouts(draw):
 
 _ORDERED = ("min", "max", "dot", "argmin", "argmax")
 _COMPILED = ("all", "prod", "min", "any", "argmax", "sum", "max", "argmin", "dot", "norm", "mean")
+_FEW = [
+    ("all", "bool"), ("sum", "bool"), ("sum", "int8"), ("argmax", "int8"), ("any", "int32"), ("min", "float16"),
+    ("norm", "float16"), ("sum", "float32"), ("argmin", "float32"), ("dot", "float32"), ("prod", "float64"),
+    ("max", "float64"), ("norm", "complex64"), ("mean", "complex64"), ("prod", "complex128"), ("sum", "complex128"),
+]  # fmt: skip
+"""Each reduction and each dtype, most of them compiled for the tests below as well: one takes seconds to compile."""
 
 
 def _compiled():
-    """Reductions with dtypes: each of both, and all pairs at full size, since a pair takes a second to compile."""
-    step = 1 if os.environ.get("XFERLIB_TEST_LONG") else 3
-    for number, dtype in enumerate(["bool", "int8", "int32", *FLOATS, "complex64", "complex128"]):
-        names = [each for each in _COMPILED if np.dtype(dtype).kind != "c" or each not in _ORDERED]
-        yield from ((dtype, name) for name in names[number % step :: step])
+    """Reductions with dtypes, all at full size."""
+    every = itertools.product(_COMPILED, ["bool", "int8", "int32", *FLOATS, "complex64", "complex128"])
+    return [(name, dtype) for name, dtype in every if np.dtype(dtype).kind != "c" or name not in _ORDERED]
 
 
-@pytest.mark.parametrize(("dtype", "name"), list(_compiled()))
+@pytest.mark.parametrize(("name", "dtype"), _compiled() if IS_LONG else _FEW)
 @settings(max_examples=10)
 @given(data=st.data())
-def test_compiled_reductions_give_the_bits_of_the_numpy_engine(dtype, name, data):
+def test_compiled_reductions_give_the_bits_of_the_numpy_engine(name, dtype, data):
     """Any layout, axes and alignment, by rows and by columns, whole and in parts for several threads."""
     if host_compiler.find_compiler() is None:
         pytest.skip("there is no C compiler")

@@ -60,6 +60,8 @@ def flags(system: str, include: Path | None = None) -> list[str]:
 def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
     """Compile ``source`` and its parts to ``target``, whole or not at all; returns why not, or nothing.
 
+    A library that the same command has made of the same C files stays as it is.
+
     Args:
         source: One of the C files.
         target: The library to write.
@@ -73,10 +75,14 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         return "no C compiler (cc, gcc or clang); install one, or go without"
     if include is not None and not Path(include, "Python.h").exists():
         return f"no Python.h in {include}; install Python's headers (python3-dev), or go without"
+    command = [*compiler, *flags(sys.platform, include)]
+    made_from = f"C files {fingerprint}, command {zlib.crc32(' '.join(command).encode())}"
+    if target.exists() and f"{made_from}\0".encode() in target.read_bytes():
+        return ""
     # Beside the target, to be moved there at once; hidden from whatever walks through the sources meanwhile.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".") as folder:
         stamp, made = Path(folder, "stamp.c"), Path(folder, target.name)
-        stamp.write_text(write_fingerprint_source(fingerprint, sys.platform))
+        stamp.write_text(write_fingerprint_source(fingerprint, sys.platform, made_from))
         sources = [source, *(each for each in parts(source.parents[1], source.name) if each != source)]
         if include is not None and sys.platform == "win32":
             sources.append(Path(sys.base_prefix, "libs", "python3.lib"))  # the stable ABI
@@ -84,7 +90,7 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
         # 0.74 us took 0.06 more without. Some installations of a compiler cannot do that.
         for optimised in (["-flto"], []):
             done = subprocess.run(  # noqa: S603 - the compiler that Python was built with, or the user's CC
-                [*compiler, *flags(sys.platform, include), *optimised, "-o", str(made), *map(str, sources), str(stamp)],
+                [*command, *optimised, "-o", str(made), *map(str, sources), str(stamp)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -97,10 +103,13 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     return ""
 
 
-def write_fingerprint_source(fingerprint: int, system: str) -> str:
-    """The source that gives a library its fingerprint."""
+def write_fingerprint_source(fingerprint: int, system: str, made_from: str = "") -> str:
+    """The source that gives a library its fingerprint, and a text that tells what it is made from."""
     exported = "__declspec(dllexport)" if system == "win32" else '__attribute__((visibility("default")))'
-    return f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"
+    return (
+        f"{exported} const unsigned int xf_fingerprint = {fingerprint}u;\n"
+        f'{exported} const char xf_made_from[] = "{made_from}";\n'
+    )
 
 
 def parts(folder: Path, name: str) -> list[Path]:

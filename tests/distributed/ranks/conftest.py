@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.sizes import IS_LONG
+
+if "RANK" not in os.environ and not IS_LONG:  # not of torchrun: the import would take longer than all else in each rank
+    sys.modules["torch"] = None  # type: ignore[assignment]
 
 from xferlib import distributed
 
