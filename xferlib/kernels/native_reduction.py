@@ -52,6 +52,8 @@ from xferlib.kernels.native_functions import Sections, expand, read_sections
 A = np.ndarray[Any, Any]
 
 ENTRY = "xf_fold"
+_OPTIONS = (*(each for each in native_source.OPTIONS if each != "-funroll-loops"), "-fweb", "-frename-registers")
+"""Of the compiler: what pays to be unrolled is written so, and unrolled loops of all others take it twice as long."""
 CHUNK = 1024
 """Elements that are mapped together."""
 _BRANCH = 4
@@ -87,7 +89,8 @@ _LEAST_RUN = 64
 _LINE_NBYTES = 64
 _WORD_NBYTES = 16
 """Of the greatest elements that are brought into order as one."""
-_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(4)
+_FUNCTIONS = ("xf_columns", "xf_rows", "xf_narrow", "xf_side_by_side")
+_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(len(_FUNCTIONS))
 """The functions of a compiled reduction, as `xf_fold` numbers them."""
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
@@ -883,11 +886,10 @@ class _ReductionWriter:
         return "".join(
             [
                 # Of another library it could have another value, for all that a compiler knows.
-                support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
+                support_text(self.programs), "long long xf_none = 0;\n", _section("offset"), _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
                 self._halve(), self._level(), self._rows(), self._few(), self._columns(),
-                self._side_by_side(), self._join(),
-                _section("entry"),
+                self._side_by_side(), self._join(), self._entry(),
             ]
         )  # fmt: skip
 
@@ -1236,10 +1238,10 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_gathered) {{ xf_gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
+                f"  if (is_gathered) {{ xf_order.gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
                 f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
                 f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
-                f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"  else {{ xf_order.fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip * {wide}; }} }}"
             )
         return f"""\
@@ -1517,13 +1519,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
                 f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
-                f"{size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"if (is_row{number} && n == {GROUP}) {{ xf_order.turn((char *)b{number}, "
+                f"base{number} + start * {size}, {size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
                 f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"if (!is_unit{number}) xf_order.fill((char *)b{number}[j], q, {size} * word{number}, steps, "
                 f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
                 "}"
             )
@@ -1558,54 +1560,24 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     {self._bases()}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     {" ".join(places)}
-    {self._few_elements()}
 {body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
-    }} else if (is_wide) {{
-      for (long long q = 0; q < steps; ++q)
-        for (long long t = 0; t < inner; ++t) {{
-          {self._results("a{0}[0][q * inner + t]", "place + q * places[kept - 2] + t * apart")}
-        }}
-    }} else if (apart == 1) {{
+    }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
       XF_INDEPENDENT
       for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t")} }}
     }} else {{
-      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t * apart")} }}
+      const long long side = is_wide ? inner : m, next = is_wide ? places[kept - 2] : 0;
+      for (long long q = 0; q * side < m; ++q)
+        for (long long t = 0; t < side; ++t) {{
+          XF_ONE_BY_ONE; /* vectors would take a compiler long */
+          {self._results("a{0}[0][q * side + t]", "place + q * next + t * apart")}
+        }}
     }}
     row += m;
   }}
 }}
 """
-
-    def _few_elements(self) -> str:
-        """Results of so few elements that accumulators need no memory."""
-        if self._converts:
-            return ""
-        is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
-        cases = []
-        for count in (1, 2, 3, 4):
-            names = " ".join(
-                f"const {storage_type(self._dtype(number))} *const e{number}_{j} = "
-                f"(const {storage_type(self._dtype(number))} *)"
-                f"(base{number} + xf_offset({j}, reduced, extent, r{number}));"
-                for number in self.arrays
-                for j in range(count)
-            )
-            lines = [
-                self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
-                for j in range(count)
-            ]
-            steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
-            cases.append(
-                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
-                f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
-            )
-        return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
-      {" else ".join(cases)}
-      row += m;
-      continue;
-    }}"""
 
     def _ahead_of_rows(self) -> str:
         """Fetch the next rows while these are turned."""
@@ -1717,6 +1689,19 @@ XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char
 }}
 """
 
+    def _entry(self) -> str:
+        cases = "\n".join(
+            f"  case {along}: {name}(row, last_row, part, g, p, to); break;" for along, name in enumerate(_FUNCTIONS)
+        )
+        return f"""\
+XF_EXPORT void {ENTRY}(long long row, long long last_row, long long part, long long along, const long long *g,
+                       char *const *p, char *const *to) {{
+  switch (along) {{
+{cases}
+  }}
+}}
+"""
+
 
 @functools.cache
 def _sections() -> Sections:
@@ -1729,6 +1714,14 @@ def _section(name: str) -> str:
 
 def _size_of(kind: str) -> int:
     return {"char": 1, "bool": 1, "short": 2, "int": 4, "float": 4}.get(kind.rsplit(maxsplit=1)[-1], 8)
+
+
+@functools.cache
+def _load_order(target: host_compiler.Target) -> list[ctypes.c_void_p | int | None]:
+    """The addresses of the functions that bring elements into order: of no reduction alone, and compiled once."""
+    text = native_source.section("prelude") + _section("offset") + _section("order")
+    library = host_compiler.load_c(text, flags=_OPTIONS, target=target)
+    return [ctypes.cast(library[name], ctypes.c_void_p).value for name in ("xf_gather", "xf_fill", "xf_turn")]
 
 
 class NativeReduction(native_engine.NativeKernel):
@@ -1748,7 +1741,9 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides = writer.sides
-        library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
+        library = host_compiler.load_c(writer.text(), flags=_OPTIONS, target=target)
+        order = _load_order(target)
+        (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
         self.reduce.restype = self.join.restype = None
