@@ -52,8 +52,6 @@ from xferlib.kernels.native_functions import Sections, expand, read_sections
 A = np.ndarray[Any, Any]
 
 ENTRY = "xf_fold"
-_OPTIONS = (*(each for each in native_source.OPTIONS if each != "-funroll-loops"), "-fweb", "-frename-registers")
-"""Of the compiler: what pays to be unrolled is written so, and unrolled loops of all others take it twice as long."""
 CHUNK = 1024
 """Elements that are mapped together."""
 _BRANCH = 4
@@ -149,7 +147,7 @@ class _Values:
         self.dtypes = spec.accumulators
         self.types = [c_type(dtype) for dtype in spec.accumulators]
         self.near_types: list[str] = []
-        """Of the combination of `GROUP` elements, where they are others."""
+        """Of the combination of 1, 2, 4 and 8 elements, where they are others."""
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         """The accumulators of mapped values; ``_number`` is the element's."""
@@ -250,15 +248,34 @@ class _Extremum(_Values):
         return [f"xf_of_bits({', '.join(accumulators)})"]
 
 
-class _Sum(_Values):
-    """The sum of integers: of the few that are mapped together in fewer bits, of which a vector holds more."""
+class _Small(_Values):
+    """The sum or product of small integers: of few of them in fewer bits, of which a vector holds more."""
 
-    def __init__(self, spec: ReductionSpec, dtype: DType) -> None:
+    def __init__(self, spec: ReductionSpec, dtype: DType, op: str) -> None:
         super().__init__(spec)
-        self.near_types = ["unsigned char" if dtype == BOOL else "short" if dtype.itemsize == 1 else "int"]
+        self._sign = _SIGNS[op]
+        sign = "" if dtype.kind == "i" else "unsigned "
+        if dtype == BOOL:
+            self.near_types = ["unsigned char"] * 4  # of 1, 2, 4 and 8 elements
+        elif op == "add":
+            self.near_types = ["short" if dtype.itemsize == 1 else "int"] * 4
+        else:  # of twice as many elements in twice the bits
+            sizes = [max(2, min(8, dtype.itemsize << level)) for level in range(4)]
+            self.near_types = [sign + {2: "short", 4: "int", 8: "long long"}[size] for size in sizes]
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
-        return "", [f"({x[0]} + {y[0]})"]
+        return "", [f"({x[0]} {self._sign} {y[0]})"]
+
+    def combine_near(self, count: int) -> str:
+        """Combine ``n0_0``, ``n0_1`` and so on to ``v0_0``."""
+        lines, levels = [], count.bit_length() - 1
+        for level in range(levels):
+            kind, step = self.near_types[level + 1], 1 << level
+            lines += [
+                f"const {kind} n{level + 1}_{j} = ({kind})n{level}_{j} {self._sign} ({kind})n{level}_{j + step};"
+                for j in range(0, count, 2 * step)
+            ]
+        return f"{' '.join(lines)} v0_0 = n{levels}_0;"
 
 
 class _First(_Values):
@@ -371,12 +388,13 @@ def _find_tested(value: Node) -> Node:
     return value.args[0] if is_test else value
 
 
-def _find_summed(program: Program, combine: Node) -> DType | None:
-    """The dtype of the small integers that are summed; None of any others."""
+def _find_small(program: Program, combine: Node) -> DType | None:
+    """The dtype of the small integers that are added or multiplied; None of any others."""
     value = program.stores[0].value
-    is_sum = combine.op == "add" and value.op == "cast" and value.args[0].op == "load" and value.dtype.kind in "iu"
-    found = value.args[0].dtype if is_sum else value.dtype
-    return found if is_sum and found.kind in "iub" and found.itemsize < 4 else None
+    if combine.op not in _SIGNS or value.op != "cast" or value.args[0].op != "load" or value.dtype.kind not in "iu":
+        return None
+    found = value.args[0].dtype
+    return found if found.kind in "iub" and found.itemsize < (4 if combine.op == "add" else 8) else None
 
 
 _SIGNS = {"add": "+", "mul": "*"}
@@ -738,8 +756,8 @@ class _ReductionWriter:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
         elif self.is_free and is_float(dtype):
             self.values = _Extremum(spec, combine.op)
-        elif (summed := _find_summed(self.map, combine)) is not None:
-            self.values = _Sum(spec, summed)
+        elif (small := _find_small(self.map, combine)) is not None:
+            self.values = _Small(spec, small, combine.op)
         elif not self.is_free:
             self.whole = None
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
@@ -759,12 +777,12 @@ class _ReductionWriter:
     def _names(self, text: str) -> list[str]:
         return [text.format(k) for k in self.accumulators]
 
-    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True, types: Sequence[str] = ()) -> str:
+    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True) -> str:
         """Combine the accumulators ``left`` and ``right``, names with a place for the number, into those at ``to``."""
         body, results = self.values.combine(self._names("x{}"), self._names("y{}"), is_in_order=is_in_order)
         taken = " ".join(
             f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};"
-            for k, kind in enumerate(types or self.types)
+            for k, kind in enumerate(self.types)
         )
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {taken} {body} {given} }}"
@@ -825,18 +843,18 @@ class _ReductionWriter:
 
     def _map_and_combine(self, count: int, place: Callable[[int], tuple[str, str, str]]) -> str:
         """Map ``count`` elements, a power of two, each at its place, and combine them to ``v{}_0``."""
-        types = self.values.near_types or self.types
-        lines = [
-            " ".join(f"{kind} v{k}_{j};" for k, kind in enumerate(types)) + self._map(*place(j), f"v{{0}}_{j}")
-            for j in range(count)
-        ]
-        return " ".join([*lines, *self._pairs(count, types)])
+        if isinstance(self.values, _Small):
+            near = self.values.near_types
+            lines = [f"{near[0]} n0_{j}; {self._map(*place(j), f'n0_{j}')}" for j in range(count)]
+            return f"{near[count.bit_length() - 1]} v0_0; {{ {' '.join(lines)} {self.values.combine_near(count)} }}"
+        lines = [self._each("{T} v{k}_" + str(j) + ";") + self._map(*place(j), f"v{{0}}_{j}") for j in range(count)]
+        return " ".join([*lines, *self._pairs(count)])
 
-    def _pairs(self, count: int, types: Sequence[str] = ()) -> list[str]:
+    def _pairs(self, count: int) -> list[str]:
         """Combine ``v{}_0``, ``v{}_1`` and so on."""
         steps = [1 << level for level in range(count.bit_length() - 1)]
         return [
-            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}", types=types)
+            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}")
             for step in steps
             for j in range(0, count, 2 * step)
         ]
@@ -1720,7 +1738,7 @@ def _size_of(kind: str) -> int:
 def _load_order(target: host_compiler.Target) -> list[ctypes.c_void_p | int | None]:
     """The addresses of the functions that bring elements into order: of no reduction alone, and compiled once."""
     text = native_source.section("prelude") + _section("offset") + _section("order")
-    library = host_compiler.load_c(text, flags=_OPTIONS, target=target)
+    library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
     return [ctypes.cast(library[name], ctypes.c_void_p).value for name in ("xf_gather", "xf_fill", "xf_turn")]
 
 
@@ -1741,7 +1759,7 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides = writer.sides
-        library = host_compiler.load_c(writer.text(), flags=_OPTIONS, target=target)
+        library = host_compiler.load_c(writer.text(), flags=native_engine.COMPACT_OPTIONS, target=target)
         order = _load_order(target)
         (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
