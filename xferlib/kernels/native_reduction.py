@@ -146,8 +146,6 @@ class _Values:
         self.combine_program = expand(spec.combine)
         self.dtypes = spec.accumulators
         self.types = [c_type(dtype) for dtype in spec.accumulators]
-        self.near_types: list[str] = []
-        """Of the combination of 1, 2, 4 and 8 elements, where they are others."""
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         """The accumulators of mapped values; ``_number`` is the element's."""
@@ -254,9 +252,11 @@ class _Small(_Values):
     def __init__(self, spec: ReductionSpec, dtype: DType, op: str) -> None:
         super().__init__(spec)
         self._sign = _SIGNS[op]
+        self.near_types: list[str]
+        """Of the combination of 1, 2, 4 and 8 elements."""
         sign = "" if dtype.kind == "i" else "unsigned "
         if dtype == BOOL:
-            self.near_types = ["unsigned char"] * 4  # of 1, 2, 4 and 8 elements
+            self.near_types = ["unsigned char"] * 4
         elif op == "add":
             self.near_types = ["short" if dtype.itemsize == 1 else "int"] * 4
         else:  # of twice as many elements in twice the bits
@@ -781,8 +781,7 @@ class _ReductionWriter:
         """Combine the accumulators ``left`` and ``right``, names with a place for the number, into those at ``to``."""
         body, results = self.values.combine(self._names("x{}"), self._names("y{}"), is_in_order=is_in_order)
         taken = " ".join(
-            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};"
-            for k, kind in enumerate(self.types)
+            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};" for k, kind in enumerate(self.types)
         )
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {taken} {body} {given} }}"
@@ -1578,6 +1577,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
     {self._bases()}
     const long long place = xf_offset(row, kept, kept_extent, places), apart = places[kept - 1];
     {" ".join(places)}
+    {self._few_elements()}
 {body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
@@ -1597,6 +1597,35 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 }}
 """
 
+    def _few_elements(self) -> str:
+        """Results of so few elements that accumulators need no memory."""
+        if self._converts or len(self.spec.accumulators) > 1:  # whose results take a compiler long
+            return ""
+        is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
+        cases = []
+        for count in (1, 2, 3, 4):
+            names = " ".join(
+                f"const {storage_type(self._dtype(number))} *const e{number}_{j} = "
+                f"(const {storage_type(self._dtype(number))} *)"
+                f"(base{number} + xf_offset({j}, reduced, extent, r{number}));"
+                for number in self.arrays
+                for j in range(count)
+            )
+            lines = [
+                self._each("{T} v{k}_" + str(j) + ";") + self._map("", f"_{j}[t]", str(j), f"v{{0}}_{j}")
+                for j in range(count)
+            ]
+            steps = [*self._pairs(count & 6), *([self._combine("v{0}_0", "v{0}_2", "v{0}_0")] if count == 3 else [])]
+            cases.append(
+                f"if (count == {count}) {{ {names}\nXF_INDEPENDENT\nfor (long long t = 0; t < m; ++t) {{ "
+                f"{' '.join([*lines, *steps])} {self._results('v{0}_0', 'place + t')} }} }}\n"
+            )
+        return f"""if (count <= 4 && parts == 1 && apart == 1 && {is_plain}) {{
+      {" else ".join(cases)}
+      row += m;
+      continue;
+    }}"""
+
     def _ahead_of_rows(self) -> str:
         """Fetch the next rows while these are turned."""
         return " ".join(
@@ -1614,7 +1643,8 @@ static void xf_columns(long long row, long long last_row, long long part, const 
             few += f"""
         if (n & {count}) {{
           const long long j = n & {8 - 2 * count};
-          {each} {{ {mapped} {joined} }}
+          if (start + j > begin) {{ {each} {{ {mapped} {joined} }} }}
+          else {{ {each} {{ {mapped} {self._move("a{0}[0][t]", "v{0}_0")} }} }}
         }}"""
         decided = ""
         if self.values.is_decided:
@@ -1626,15 +1656,12 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }}"""
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
-      n = start == begin ? 1 : end - start < {GROUP} ? end - start : {GROUP};
+      n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
       {self._ahead_of_rows()}
       {loads}
       if (n == {GROUP}) {{
         {names}
         {each} {eight} {joined} }}
-      }} else if (start == begin) {{
-        const long long j = 0;
-        {each} {self._map("[j][t]", "", "start", "a{0}[0][t]")}
       }} else {{
         {few}
       }}{decided}
