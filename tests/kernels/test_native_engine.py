@@ -400,6 +400,19 @@ def test_loops() -> None:
         compare([each for seed in some(range(20), 2, "loops") if (each := loop_case(seed))])
 
 
+def test_loops_of_many_turns_that_are_written_out() -> None:
+    body = "float h = expf(-g) * x; if (fabsf(h - g) < 1e-6f) break; g = h; n = n + 1;"
+    kernel = elementwise(
+        "float32 x", "float32 y", f"float g = x; int n = 0; for (int i = 0; i < 50; ++i) {{ {body} }} y = g + n;"
+    )
+    x = np.linspace(-3, 3, 1000, dtype=np.float32)
+    with configured(cpu="numpy"):
+        expected = kernel(x)
+    with configured(cpu="native"):
+        assert same_bits(kernel(x), expected)
+    assert len(set(expected.tolist())) > 100
+
+
 def test_a_row_that_32_bits_cut() -> None:
     kernel = elementwise(
         "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"

@@ -328,6 +328,16 @@ def test_sums_of_the_largest_small_integers(dtype):
             assert np.array_equal(found, np.asarray(x.sum(axis)))
 
 
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_products_of_the_largest_small_integers(dtype):
+    values = (True, False) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max, np.iinfo(dtype).max)
+    chance = np.random.default_rng(2)
+    for shape, axis in itertools.product(((3, 400), (8, 400), (400, 8), (13, 900), (4001, 1)), (0, 1)):
+        x = chance.choice(np.array(values, dtype), shape)
+        for found in repeat_compiled("prod", (x,), axis):
+            assert np.array_equal(found, np.asarray(x.prod(axis)))
+
+
 @pytest.mark.parametrize(("name", "dtype"), crossed(2, ["sum", "max", "argmin", "any"], [np.float32, np.int16]))
 def test_elements_that_are_repeated_by_broadcasting(name, dtype):
     x = np.random.default_rng(1).integers(-50, 50, (30, 1, 7)).astype(dtype)

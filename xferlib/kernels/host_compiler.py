@@ -32,7 +32,9 @@ SHARED = ("-shared", "-fPIC", "-nostdlib")
 """For every compiler: a library that needs no other."""
 
 
-_OF_GCC = frozenset({"-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre"})
+_OF_GCC = frozenset({
+    "-fno-tree-loop-distribute-patterns", "-fno-thread-jumps", "-fno-tree-pre", "-fweb", "-frename-registers",
+})  # fmt: skip
 """gcc's alone: clang refuses an option that it does not know."""
 _OF_ZIG = ("-fno-sanitize=undefined",)
 """It would stop at what C does not define, such as the text's accesses at any address."""

@@ -50,6 +50,10 @@ _EXIT_TURNS = 100
 """Tenths of a second that the exit waits for the compiler's thread."""
 _MOST_FAILURES = 3
 """Failures one after the other that are no longer taken for the texts'."""
+COMPACT_OPTIONS = (*(each for each in native_source.OPTIONS if each != "-funroll-loops"), "-fweb", "-frename-registers")
+"""The compiler's for texts of many loops: to unroll them all takes as long as everything else."""
+_MOST_LINES = 512
+"""Of a function that a compiler is told to make as fast as it can."""
 CALLS_BEFORE = 2
 """The call of a program at which it is handed to the compiler."""
 
@@ -125,8 +129,18 @@ class NativeKernel:
         self.source = native_source.native_source(self.program)
         self.form = (ctypes.c_longlong * len(self.source.form))(*self.source.form)
         self.driver = _load_driver(target)
-        library = host_compiler.load_c(self.source.text, flags=native_source.OPTIONS, target=target)
+        library = host_compiler.load_c(self.source.text, flags=_options_for(self.source.text), target=target)
         return ctypes.cast(getattr(library, native_source.ENTRY), ctypes.c_void_p).value
+
+
+def _options_for(text: str) -> tuple[str, ...]:
+    """The compiler's options for a program's text.
+
+    What it does for speed takes it the square of a function's length: minutes for a loop of fifty turns that is written
+    out, each of them within the conditions of all before.
+    """
+    is_long = text.partition(native_source.ENTRY)[2].count("\n") > _MOST_LINES
+    return tuple("-O1" if is_long and each == "-O3" else each for each in native_source.OPTIONS)
 
 
 @functools.cache
@@ -134,9 +148,7 @@ def _load_driver(target: host_compiler.Target) -> Any:
     """The function that calls those of programs; one for all of them, which look at the settings from now on."""
     _follow_settings()
     text = native_source.section("prelude") + native_source.section("driver")
-    function = getattr(
-        host_compiler.load_c(text, flags=native_source.OPTIONS, target=target), native_source.DRIVER_ENTRY
-    )
+    function = getattr(host_compiler.load_c(text, flags=COMPACT_OPTIONS, target=target), native_source.DRIVER_ENTRY)
     pointer, number = ctypes.c_void_p, ctypes.c_longlong
     function.restype = ctypes.c_int
     function.argtypes = (pointer, pointer, pointer, pointer, number, number, pointer, pointer)

@@ -1,5 +1,5 @@
 /* C of native reductions beside what is written for each: sections, each behind a line with its name. */
-//: walk
+//: offset
 /* The offset of element `at`, in C order. */
 static inline long long xf_offset(long long at, long long rank, const long long *extent, const long long *stride) {
   long long offset = 0;
@@ -11,34 +11,47 @@ static inline int xf_are_multiples(const long long *stride, long long rank, long
   return 1;
 }
 typedef struct XF_PACKED { long long x, y; } xf_words;
+#if defined(__clang__)
+#define XF_SHUFFLE(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#elif defined(__GNUC__)
+#define XF_SHUFFLE(I, a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})
+#endif
+//: order
 /* Compilers make vectors of a loop over elements that are some few apart if they know how many. */
 #define XF_EACH(N) XF_INDEPENDENT \
   for (long long i = 0; i < n; ++i) to[i] = from[N * i];
-#define XF_COPY(T) do { \
-    const T *const from = (const T *)q; \
+#if defined(__GNUC__)
+#define XF_ONCE __attribute__((noinline)) /* not copied to where it is called, which takes a compiler long */
+#else
+#define XF_ONCE
+#endif
+#define XF_COPY(NAME, T) \
+XF_ONCE static void NAME(void *buffer, const char *q, long long n, long long apart) { \
+    typedef T word XF_ANY; \
+    word *const to = (word *)buffer; \
+    const word *const from = (const word *)q; \
     switch (apart == apart / (long long)sizeof(T) * (long long)sizeof(T) ? apart / (long long)sizeof(T) : 0) { \
     case 1: XF_EACH(1) break; \
     case 2: XF_EACH(2) break; \
     case 3: XF_EACH(3) break; \
     case 4: XF_EACH(4) break; \
     case -1: XF_EACH(-1) break; \
-    default: for (long long i = 0; i < n; ++i) to[i] = *(const T *)(q + i * apart); \
+    default: for (long long i = 0; i < n; ++i) to[i] = *(const word *)(q + i * apart); \
     } \
-  } while (0)
+}
+XF_COPY(xf_copy_1, unsigned char)
+XF_COPY(xf_copy_2, unsigned short)
+XF_COPY(xf_copy_4, unsigned int)
+XF_COPY(xf_copy_8, unsigned long long)
+XF_COPY(xf_copy_16, xf_words)
 #define XF_CARRY(AXIS) for (long long a = AXIS; a > 0 && index[a] == extent[a]; --a) { \
     q += stride[a - 1] - extent[a] * stride[a]; \
     index[a] = 0; \
     ++index[a - 1]; \
   }
 enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
-/* Not copied for each size of elements: that takes a compiler long, and a call copies many. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define XF_ONCE __attribute__((noinline, noclone))
-#else
-#define XF_ONCE
-#endif
 /* Elements from number `at` on, in C order; of two axes or more. */
-#define XF_GATHER(T) do { \
+#define XF_GATHER(COPY, T) do { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
     for (long long n; count > 0; count -= n, to += n) { \
@@ -54,32 +67,27 @@ enum { SHORT = 16 }; /* a loop of its own for so few elements is no gain */
         continue; \
       } \
       n = extent[last] - index[last] < count ? extent[last] - index[last] : count; \
-      XF_COPY(word); \
+      COPY(to, q, n, apart); \
       q += n * apart; \
       index[last] += n; \
       XF_CARRY(last) \
     } \
   } while (0)
-XF_ONCE static void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
+XF_EXPORT void xf_gather(char *buffer, const char *q, long long size, long long at, long long count, long long rank,
                       const long long *extent, const long long *stride) {
   long long index[64];
   const long long last = rank - 1, apart = stride[last];
   q += xf_offset(at, rank, extent, stride);
   for (long long a = last; a >= 0; --a) { index[a] = a ? at % extent[a] : at; at /= extent[a]; }
   switch (size) {
-  case 1: XF_GATHER(unsigned char); break;
-  case 2: XF_GATHER(unsigned short); break;
-  case 4: XF_GATHER(unsigned int); break;
-  case 8: XF_GATHER(unsigned long long); break;
-  default: XF_GATHER(xf_words);
+  case 1: XF_GATHER(xf_copy_1, unsigned char); break;
+  case 2: XF_GATHER(xf_copy_2, unsigned short); break;
+  case 4: XF_GATHER(xf_copy_4, unsigned int); break;
+  case 8: XF_GATHER(xf_copy_8, unsigned long long); break;
+  default: XF_GATHER(xf_copy_16, xf_words);
   }
 }
 /* Squares of W columns of as many elements become rows of W, which are `inside` apart: each step interleaves the halves. */
-#if defined(__clang__)
-#define XF_SHUFFLE(I, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#elif defined(__GNUC__)
-#define XF_SHUFFLE(I, a, b, ...) __builtin_shuffle(a, b, (I){__VA_ARGS__})
-#endif
 #ifdef XF_SHUFFLE
 #define XF_SQUARES(NAME, T, W, LOW, HIGH) \
 static void NAME(T *to, const char *q, long long rows, long long columns, long long step, long long inside) { \
@@ -119,11 +127,11 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
 #endif
 #define XF_FEW(N) XF_INDEPENDENT \
   for (long long i = 0; i < n; ++i) for (int j = 0; j < N; ++j) to[i * N + j] = *(const word *)(q + j * step + i * (long long)sizeof(word));
-#define XF_FILL(T) do { \
+#define XF_FILL(COPY, T) do { \
     typedef T word XF_ANY; \
     word *to = (word *)buffer; \
     const char *q = from; \
-    if (inside == 1) { XF_COPY(word); break; } \
+    if (inside == 1) { COPY(to, q, n, apart); break; } \
     const long long along = rank == 1 ? inside : extent[rank - 1], step = stride[rank - 1]; \
     for (long long begin = 0; begin < inside; begin += along, to += along) { \
       long long whole = n & ~XF_WHOLE(T), far = along & ~XF_WHOLE(T); \
@@ -143,18 +151,18 @@ XF_SQUARES(xf_squares_8, unsigned long long, 4, XF_LOW_4, XF_HIGH_4)
     } \
   } while (0)
 /* Copy n steps along an axis, `apart` bytes from each other, each of them with `inside` elements; in C order. */
-XF_ONCE static void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
+XF_EXPORT void xf_fill(char *buffer, const char *from, long long size, long long n, long long apart, long long inside,
                     long long rank, const long long *extent, const long long *stride) {
   switch (size) {
-  case 1: XF_FILL(unsigned char); break;
-  case 2: XF_FILL(unsigned short); break;
-  case 4: XF_FILL(unsigned int); break;
-  case 8: XF_FILL(unsigned long long); break;
-  default: XF_FILL(xf_words);
+  case 1: XF_FILL(xf_copy_1, unsigned char); break;
+  case 2: XF_FILL(xf_copy_2, unsigned short); break;
+  case 4: XF_FILL(xf_copy_4, unsigned int); break;
+  case 8: XF_FILL(xf_copy_8, unsigned long long); break;
+  default: XF_FILL(xf_copy_16, xf_words);
   }
 }
 /* `rows` elements at each of `columns` places, `step` bytes from each other, become rows that are `inside` apart. */
-static void xf_turn(char *buffer, const char *q, long long size, long long rows, long long columns, long long step,
+XF_EXPORT void xf_turn(char *buffer, const char *q, long long size, long long rows, long long columns, long long step,
                     long long inside) {
   switch (size) {
 #define XF_CASE(SIZE, T) case SIZE: { \
@@ -174,6 +182,13 @@ static void xf_turn(char *buffer, const char *q, long long size, long long rows,
   XF_CASE(16, xf_words)
   }
 }
+//: walk
+/* The functions of the section `order`: of another library, whose addresses are written here when this one is loaded. */
+XF_EXPORT struct {
+  void (*gather)(char *, const char *, long long, long long, long long, long long, const long long *, const long long *);
+  void (*fill)(char *, const char *, long long, long long, long long, long long, long long, const long long *, const long long *);
+  void (*turn)(char *, const char *, long long, long long, long long, long long, long long);
+} xf_order;
 /* Elements are taken apart so fast that a processor does not look far enough ahead by itself. */
 #ifdef XF_SHUFFLE
 #define XF_AHEAD(p, nbytes) for (long long z_ = 0; z_ < (long long)(nbytes); z_ += 64) __builtin_prefetch((const char *)(p) + 512 + z_)
@@ -251,14 +266,4 @@ static void xf_few_##P(T *to, const T *e, long long unit, long long n) { \
   xf_levels_##P(v + m, n); \
   xf_levels_##P(v, m + (n > 0)); \
   *(xf_any_lanes_##P *)to = v[0]; \
-}
-//: entry
-XF_EXPORT void xf_fold(long long row, long long last_row, long long part, long long along, const long long *g,
-                         char *const *p, char *const *to) {
-  switch (along) {
-  case 0: xf_columns(row, last_row, part, g, p, to); break;
-  case 1: xf_rows(row, last_row, part, g, p, to); break;
-  case 3: xf_side_by_side(row, last_row, part, g, p, to); break;
-  default: xf_narrow(row, last_row, part, g, p, to);
-  }
 }

@@ -87,7 +87,8 @@ _LEAST_RUN = 64
 _LINE_NBYTES = 64
 _WORD_NBYTES = 16
 """Of the greatest elements that are brought into order as one."""
-_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(4)
+_FUNCTIONS = ("xf_columns", "xf_rows", "xf_narrow", "xf_side_by_side")
+_COLUMNS, _ROWS, _NARROW, _SIDE_BY_SIDE = range(len(_FUNCTIONS))
 """The functions of a compiled reduction, as `xf_fold` numbers them."""
 _MOST_ROOM = 1 << 24
 """Bytes of memory in which elements are brought into their order."""
@@ -145,8 +146,6 @@ class _Values:
         self.combine_program = expand(spec.combine)
         self.dtypes = spec.accumulators
         self.types = [c_type(dtype) for dtype in spec.accumulators]
-        self.near_types: list[str] = []
-        """Of the combination of `GROUP` elements, where they are others."""
 
     def enter(self, values: list[str], _number: str = "") -> list[str]:
         """The accumulators of mapped values; ``_number`` is the element's."""
@@ -247,15 +246,36 @@ class _Extremum(_Values):
         return [f"xf_of_bits({', '.join(accumulators)})"]
 
 
-class _Sum(_Values):
-    """The sum of integers: of the few that are mapped together in fewer bits, of which a vector holds more."""
+class _Small(_Values):
+    """The sum or product of small integers: of few of them in fewer bits, of which a vector holds more."""
 
-    def __init__(self, spec: ReductionSpec, dtype: DType) -> None:
+    def __init__(self, spec: ReductionSpec, dtype: DType, op: str) -> None:
         super().__init__(spec)
-        self.near_types = ["unsigned char" if dtype == BOOL else "short" if dtype.itemsize == 1 else "int"]
+        self._sign = _SIGNS[op]
+        self.near_types: list[str]
+        """Of the combination of 1, 2, 4 and 8 elements."""
+        sign = "" if dtype.kind == "i" else "unsigned "
+        if dtype == BOOL:
+            self.near_types = ["unsigned char"] * 4
+        elif op == "add":
+            self.near_types = ["short" if dtype.itemsize == 1 else "int"] * 4
+        else:  # of twice as many elements in twice the bits
+            sizes = [max(2, min(8, dtype.itemsize << level)) for level in range(4)]
+            self.near_types = [sign + {2: "short", 4: "int", 8: "long long"}[size] for size in sizes]
 
     def combine(self, x: list[str], y: list[str], *, is_in_order: bool) -> tuple[str, list[str]]:
-        return "", [f"({x[0]} + {y[0]})"]
+        return "", [f"({x[0]} {self._sign} {y[0]})"]
+
+    def combine_near(self, count: int) -> str:
+        """Combine ``n0_0``, ``n0_1`` and so on to ``v0_0``."""
+        lines, levels = [], count.bit_length() - 1
+        for level in range(levels):
+            kind, step = self.near_types[level + 1], 1 << level
+            lines += [
+                f"const {kind} n{level + 1}_{j} = ({kind})n{level}_{j} {self._sign} ({kind})n{level}_{j + step};"
+                for j in range(0, count, 2 * step)
+            ]
+        return f"{' '.join(lines)} v0_0 = n{levels}_0;"
 
 
 class _First(_Values):
@@ -368,12 +388,13 @@ def _find_tested(value: Node) -> Node:
     return value.args[0] if is_test else value
 
 
-def _find_summed(program: Program, combine: Node) -> DType | None:
-    """The dtype of the small integers that are summed; None of any others."""
+def _find_small(program: Program, combine: Node) -> DType | None:
+    """The dtype of the small integers that are added or multiplied; None of any others."""
     value = program.stores[0].value
-    is_sum = combine.op == "add" and value.op == "cast" and value.args[0].op == "load" and value.dtype.kind in "iu"
-    found = value.args[0].dtype if is_sum else value.dtype
-    return found if is_sum and found.kind in "iub" and found.itemsize < 4 else None
+    if combine.op not in _SIGNS or value.op != "cast" or value.args[0].op != "load" or value.dtype.kind not in "iu":
+        return None
+    found = value.args[0].dtype
+    return found if found.kind in "iub" and found.itemsize < (4 if combine.op == "add" else 8) else None
 
 
 _SIGNS = {"add": "+", "mul": "*"}
@@ -735,8 +756,8 @@ class _ReductionWriter:
             self.values = _Truth(spec, combine.op, self._dtype(self.whole))
         elif self.is_free and is_float(dtype):
             self.values = _Extremum(spec, combine.op)
-        elif (summed := _find_summed(self.map, combine)) is not None:
-            self.values = _Sum(spec, summed)
+        elif (small := _find_small(self.map, combine)) is not None:
+            self.values = _Small(spec, small, combine.op)
         elif not self.is_free:
             self.whole = None
         self.streams = None if self.is_free else _find_streams(self.map, self.programs[1])
@@ -756,12 +777,11 @@ class _ReductionWriter:
     def _names(self, text: str) -> list[str]:
         return [text.format(k) for k in self.accumulators]
 
-    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True, types: Sequence[str] = ()) -> str:
+    def _combine(self, left: str, right: str, to: str, *, is_in_order: bool = True) -> str:
         """Combine the accumulators ``left`` and ``right``, names with a place for the number, into those at ``to``."""
         body, results = self.values.combine(self._names("x{}"), self._names("y{}"), is_in_order=is_in_order)
         taken = " ".join(
-            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};"
-            for k, kind in enumerate(types or self.types)
+            f"const {kind} x{k} = {left.format(k)}, y{k} = {right.format(k)};" for k, kind in enumerate(self.types)
         )
         given = " ".join(f"{to.format(k)} = {result};" for k, result in enumerate(results))
         return f"{{ {taken} {body} {given} }}"
@@ -822,18 +842,18 @@ class _ReductionWriter:
 
     def _map_and_combine(self, count: int, place: Callable[[int], tuple[str, str, str]]) -> str:
         """Map ``count`` elements, a power of two, each at its place, and combine them to ``v{}_0``."""
-        types = self.values.near_types or self.types
-        lines = [
-            " ".join(f"{kind} v{k}_{j};" for k, kind in enumerate(types)) + self._map(*place(j), f"v{{0}}_{j}")
-            for j in range(count)
-        ]
-        return " ".join([*lines, *self._pairs(count, types)])
+        if isinstance(self.values, _Small):
+            near = self.values.near_types
+            lines = [f"{near[0]} n0_{j}; {self._map(*place(j), f'n0_{j}')}" for j in range(count)]
+            return f"{near[count.bit_length() - 1]} v0_0; {{ {' '.join(lines)} {self.values.combine_near(count)} }}"
+        lines = [self._each("{T} v{k}_" + str(j) + ";") + self._map(*place(j), f"v{{0}}_{j}") for j in range(count)]
+        return " ".join([*lines, *self._pairs(count)])
 
-    def _pairs(self, count: int, types: Sequence[str] = ()) -> list[str]:
+    def _pairs(self, count: int) -> list[str]:
         """Combine ``v{}_0``, ``v{}_1`` and so on."""
         steps = [1 << level for level in range(count.bit_length() - 1)]
         return [
-            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}", types=types)
+            self._combine(f"v{{0}}_{j}", f"v{{0}}_{j + step}", f"v{{0}}_{j}")
             for step in steps
             for j in range(0, count, 2 * step)
         ]
@@ -883,11 +903,10 @@ class _ReductionWriter:
         return "".join(
             [
                 # Of another library it could have another value, for all that a compiler knows.
-                support_text(self.programs), "long long xf_none = 0;\n", _section("walk"), widen,
+                support_text(self.programs), "long long xf_none = 0;\n", _section("offset"), _section("walk"), widen,
                 self.values.text, self.streams.text() if self.streams else "#define XF_NODE 0\n",
                 self._halve(), self._level(), self._rows(), self._few(), self._columns(),
-                self._side_by_side(), self._join(),
-                _section("entry"),
+                self._side_by_side(), self._join(), self._entry(),
             ]
         )  # fmt: skip
 
@@ -1236,10 +1255,10 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
             lines.append(
                 f"{{ const char *const q = base{number} + xf_offset(outer, u, extent, r{number}) + "
                 f"first * r{number}[u];\n"
-                f"  if (is_gathered) {{ xf_gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
+                f"  if (is_gathered) {{ xf_order.gather(f{number}, base{number}, {size}, {at}, left, reduced, extent, "
                 f"r{number}); e{number} = (const {kind} *)f{number}; }}\n"
                 f"  else if (is_direct{number}) e{number} = (const {kind} *)q + skip * {wide};\n"
-                f"  else {{ xf_fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
+                f"  else {{ xf_order.fill(f{number}, q, {size}, steps, r{number}[u], inside, reduced - u - 1, "
                 f"extent + u + 1, r{number} + u + 1); e{number} = (const {kind} *)f{number} + skip * {wide}; }} }}"
             )
         return f"""\
@@ -1517,13 +1536,13 @@ static void xf_side_by_side(long long row, long long last_row, long long part, c
                 f"const {kind} *f{number}[{GROUP}];"
             )
             loads.append(
-                f"if (is_row{number} && n == {GROUP}) {{ xf_turn((char *)b{number}, base{number} + start * {size}, "
-                f"{size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
+                f"if (is_row{number} && n == {GROUP}) {{ xf_order.turn((char *)b{number}, "
+                f"base{number} + start * {size}, {size}, {GROUP}, m, k{number}[kept - 1], {self.tile}); "
                 f"for (long long j = 0; j < n; ++j) f{number}[j] = b{number}[j]; }}\n"
                 f"else for (long long j = 0; j < n; ++j) {{ "
                 f"const char *const q = base{number} + xf_offset(start + j, reduced, extent, r{number}); "
                 f"f{number}[j] = is_unit{number} ? (const {kind} *)q : b{number}[j]; "
-                f"if (!is_unit{number}) xf_fill((char *)b{number}[j], q, {size} * word{number}, steps, "
+                f"if (!is_unit{number}) xf_order.fill((char *)b{number}[j], q, {size} * word{number}, steps, "
                 f"k{number}[kept - 1 - is_wide], m / steps / word{number}, 1, 0, k{number} + kept - 1); "
                 "}"
             )
@@ -1562,16 +1581,16 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 {body(" ".join([*loads, convert]), " ".join(names), eight)}
     if (parts > 1) {{
       for (long long t = 0; t < m; ++t) {{ {self._keep("a{0}[0][t]", "row + t")} }}
-    }} else if (is_wide) {{
-      for (long long q = 0; q < steps; ++q)
-        for (long long t = 0; t < inner; ++t) {{
-          {self._results("a{0}[0][q * inner + t]", "place + q * places[kept - 2] + t * apart")}
-        }}
-    }} else if (apart == 1) {{
+    }} else if (apart == 1 && (!is_wide || places[kept - 2] == inner)) {{
       XF_INDEPENDENT
       for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t")} }}
     }} else {{
-      for (long long t = 0; t < m; ++t) {{ {self._results("a{0}[0][t]", "place + t * apart")} }}
+      const long long side = is_wide ? inner : m, next = is_wide ? places[kept - 2] : 0;
+      for (long long q = 0; q * side < m; ++q)
+        for (long long t = 0; t < side; ++t) {{
+          XF_ONE_BY_ONE; /* vectors would take a compiler long */
+          {self._results("a{0}[0][q * side + t]", "place + q * next + t * apart")}
+        }}
     }}
     row += m;
   }}
@@ -1580,7 +1599,7 @@ static void xf_columns(long long row, long long last_row, long long part, const 
 
     def _few_elements(self) -> str:
         """Results of so few elements that accumulators need no memory."""
-        if self._converts:
+        if self._converts or len(self.spec.accumulators) > 1:  # whose results take a compiler long
             return ""
         is_plain = " && ".join([f"is_unit{number}" for number in self.arrays] or ["!is_wide"])
         cases = []
@@ -1624,7 +1643,8 @@ static void xf_columns(long long row, long long last_row, long long part, const 
             few += f"""
         if (n & {count}) {{
           const long long j = n & {8 - 2 * count};
-          {each} {{ {mapped} {joined} }}
+          if (start + j > begin) {{ {each} {{ {mapped} {joined} }} }}
+          else {{ {each} {{ {mapped} {self._move("a{0}[0][t]", "v{0}_0")} }} }}
         }}"""
         decided = ""
         if self.values.is_decided:
@@ -1636,15 +1656,12 @@ static void xf_columns(long long row, long long last_row, long long part, const 
       }}"""
         return f"""\
     for (long long start = begin, n; start < end; start += n) {{
-      n = start == begin ? 1 : end - start < {GROUP} ? end - start : {GROUP};
+      n = end - start < {GROUP} ? end - start : start == begin ? {GROUP // 2} : {GROUP};
       {self._ahead_of_rows()}
       {loads}
       if (n == {GROUP}) {{
         {names}
         {each} {eight} {joined} }}
-      }} else if (start == begin) {{
-        const long long j = 0;
-        {each} {self._map("[j][t]", "", "start", "a{0}[0][t]")}
       }} else {{
         {few}
       }}{decided}
@@ -1717,6 +1734,19 @@ XF_EXPORT void xf_join(const long long *g, char *const *p, char *const *to, char
 }}
 """
 
+    def _entry(self) -> str:
+        cases = "\n".join(
+            f"  case {along}: {name}(row, last_row, part, g, p, to); break;" for along, name in enumerate(_FUNCTIONS)
+        )
+        return f"""\
+XF_EXPORT void {ENTRY}(long long row, long long last_row, long long part, long long along, const long long *g,
+                       char *const *p, char *const *to) {{
+  switch (along) {{
+{cases}
+  }}
+}}
+"""
+
 
 @functools.cache
 def _sections() -> Sections:
@@ -1729,6 +1759,14 @@ def _section(name: str) -> str:
 
 def _size_of(kind: str) -> int:
     return {"char": 1, "bool": 1, "short": 2, "int": 4, "float": 4}.get(kind.rsplit(maxsplit=1)[-1], 8)
+
+
+@functools.cache
+def _load_order(target: host_compiler.Target) -> list[ctypes.c_void_p | int | None]:
+    """The addresses of the functions that bring elements into order: of no reduction alone, and compiled once."""
+    text = native_source.section("prelude") + _section("offset") + _section("order")
+    library = host_compiler.load_c(text, flags=native_engine.COMPACT_OPTIONS, target=target)
+    return [ctypes.cast(library[name], ctypes.c_void_p).value for name in ("xf_gather", "xf_fill", "xf_turn")]
 
 
 class NativeReduction(native_engine.NativeKernel):
@@ -1748,7 +1786,12 @@ class NativeReduction(native_engine.NativeKernel):
         writer = _ReductionWriter(self.written, split=self.is_split)
         self.tile, self.most_few, self.words = writer.tile, writer.most_few, len(writer.types)
         self.sides = writer.sides
-        library = host_compiler.load_c(writer.text(), flags=native_source.OPTIONS, target=target)
+        # Extrema of floats, whose loops are short, lose a sixth of their speed where these are not unrolled.
+        is_short = isinstance(writer.values, _Extremum)
+        flags = native_source.OPTIONS if is_short else native_engine.COMPACT_OPTIONS
+        library = host_compiler.load_c(writer.text(), flags=flags, target=target)
+        order = _load_order(target)
+        (ctypes.c_void_p * len(order)).in_dll(library, "xf_order")[:] = order
         pointer, number = ctypes.c_void_p, ctypes.c_longlong
         self.reduce, self.join = library[ENTRY], library["xf_join"]
         self.reduce.restype = self.join.restype = None
