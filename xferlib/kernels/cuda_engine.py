@@ -704,6 +704,8 @@ def _side(extent: int, least: int, unit: int) -> int:
         return extent
     parts = max(1, round(extent / least))
     side = -(-extent // parts) if parts < 8 else least
+    if side == extent and extent % 8 == 0:
+        return extent  # as a whole, rows follow one another
     return -(-side // unit) * unit
 
 
