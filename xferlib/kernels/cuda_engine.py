@@ -148,7 +148,6 @@ MOST_SHARED_NBYTES = 227 << 10
 """Of a block, on any GPU, if the launch asks for it; on a GPU, its driver checks the exact limit."""
 USUAL_SHARED_NBYTES = 48 << 10
 """The most without asking, and of static variables."""
-UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _LEAST_LED, _LEAST_LED_OF_BYTES = 4, 12
@@ -505,7 +504,6 @@ def _kind(
     return CallKind(
         rank=len(layout.shape),
         width=width,
-        unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
         tile=tile,
@@ -773,7 +771,7 @@ def _geometry(
     row_vectors = -(-inner // kind.width) if kind.leader is None else -(-(inner - 1) // kind.width) + 1
     vectors = row_vectors * math.prod(outer)
     tiles = [0] * kind.rank
-    blocks = -(-vectors // (kind.threads * kind.unroll))
+    blocks = -(-vectors // kind.threads)
     if kind.tile is not None:
         extents, edge = [*layout.shape], kind.tile.edge
         if kind.leader is not None:

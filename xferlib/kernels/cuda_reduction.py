@@ -338,7 +338,7 @@ class ReductionWriter:
             size = self._dtype(number).itemsize
             wanted = f", 0, (left - at) * {size}" if checks else ""
             shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
-            load = f"const char* from = {place}; xf_load_shifted_16<{size}>(l{number}, from, {shift}{wanted});"
+            load = f"const char* from = {place}; xf_load_shifted_16<{self.shape.words[self.arrays.index(number)]}>(l{number}, from, {shift}{wanted});"
             if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
                 index = "unsigned int" if self.shape.is_short else "long long"
                 inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
@@ -987,7 +987,11 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
     {move}
   }}""")
             values[number] = to_register(f"t{number}[c * {pitch} + b{shift}]", dtype)
-        begins = " ".join(f"unsigned int at{n} = start{n} + c * (unsigned int)g.reduced_stride[{k}][1];" for k, n in self.varying if starts)
+        begins = " ".join(
+            f"unsigned int at{n} = start{n} + c * (unsigned int)g.reduced_stride[{k}][1];"
+            for k, n in self.varying
+            if starts
+        )
         joins = "\n".join(
             f"    {{ const xf_acc other = xf_swap(m[0], {level}); "
             f"if (!(lane & {level}) && left > {level * GROUP}) m[0] = xf_combine(m[0], other); }}"

@@ -748,7 +748,7 @@ SHIFTED = (4, 8, 16)
 
 
 def write_unaligned_load(nbytes: int) -> str:
-    """The device functions that load N bytes from ``shift`` bytes behind a multiple of N, in elements of a size.
+    """The device functions that load N bytes from ``shift`` bytes behind a multiple of N; ``word`` divides the shift.
 
     ``xf_read_words_N`` loads the two aligned N bytes that they lie in. Of these the bytes from ``begin`` to ``end`` are
     wanted: an access without any is not made, so that none leaves the memory's aligned N bytes. ``xf_choose_words_N``
@@ -761,24 +761,24 @@ def write_unaligned_load(nbytes: int) -> str:
     for step in (2, 1):
         if step < count:
             each = " ".join(f"w[{i}] = w[{i + step}];" for i in range(2 * count - step))
-            moves.append(f"if (size <= {4 * step} && (shift & {4 * step})) {{ {each} }}")
+            moves.append(f"if (word <= {4 * step} && (shift & {4 * step})) {{ {each} }}")
     return f"""\
 __device__ __forceinline__ void xf_read_words_{nbytes}(
     unsigned int* w, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
   if (begin < {nbytes} - shift) (({word}*)w)[0] = *(const {word}*)(from - shift);
   if (end > {nbytes} - shift) (({word}*)w)[1] = *(const {word}*)(from - shift + {nbytes});
 }}
-template <int size> __device__ __forceinline__ void xf_choose_words_{nbytes}(void* to, unsigned int* w, int shift) {{
+template <int word> __device__ __forceinline__ void xf_choose_words_{nbytes}(void* to, unsigned int* w, int shift) {{
   unsigned int* r = (unsigned int*)to;
   {" ".join(moves)}
   #pragma unroll
-  for (int i = 0; i < {count}; ++i) r[i] = size < 4 ? __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3)) : w[i];
+  for (int i = 0; i < {count}; ++i) r[i] = word < 4 ? __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3)) : w[i];
 }}
-template <int size> __device__ __forceinline__ void xf_load_shifted_{nbytes}(
+template <int word> __device__ __forceinline__ void xf_load_shifted_{nbytes}(
     void* to, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
   __align__({nbytes}) unsigned int w[{2 * count}] = {{}};
   xf_read_words_{nbytes}(w, from, shift, begin, end);
-  xf_choose_words_{nbytes}<size>(to, w, shift);
+  xf_choose_words_{nbytes}<word>(to, w, shift);
 }}
 """
 
@@ -796,6 +796,8 @@ def step_pieces(width: int, step: int, size: int) -> list[tuple[int, int]]:
 
 _BATCH_NBYTES = 32
 """Of the loads to a box that a thread makes before it needs the first one's value."""
+_AHEAD_NBYTES = 64
+"""Of the operands that do not pass through a box, which a thread loads before it computes."""
 _LEAST_RUN_NBYTES = 64
 """That the threads of a warp take of a run."""
 _TRANSPOSE = {
@@ -919,7 +921,6 @@ class CallKind:
 
     rank: int
     width: int
-    unroll: int
     is_wide: bool
     """Offsets need 64 bits."""
     accesses: tuple[OperandAccess, ...]
@@ -1037,18 +1038,13 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     # --- the body
     def _body(self) -> str:
-        unroll = self.shape.unroll
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
-        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
-        if unroll > 1:
-            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads} + threadIdx.x;"]
         if self.shape.parts == 1:
             lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
         lines += self._vector_body()
-        if unroll > 1:
-            lines.append("  }")
         return "\n".join(lines) + "\n"
 
     def _vector_body(self) -> list[str]:
@@ -1074,7 +1070,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _tile_body(self, tile: SharedTile) -> list[str]:
         """The body whose block fills the box, computes its elements row by row, and empties it.
 
-        What does not pass through the box is loaded one vector ahead, the first before the block waits.
+        What does not pass through the box is loaded ahead, some vectors before the block waits.
         """
         index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
         lines = [
@@ -1097,36 +1093,38 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
         lines += self._vector_finder(tile)
         ahead = [number for number in self.elements if number in self.program.reads and number not in self.passed]
-        lines += [
-            f"  __align__(16) {self._ahead_type(number)} ahead{number}[{self._ahead(number)}] = {{}};"
-            for number in ahead
-        ]
-        lines.append("  xf_vector next = find(threadIdx.x);")
-        lines += self._load_ahead(ahead)
+        turns, depth = -(-self._vectors(tile) // self.shape.threads), self._depth(tile, ahead)
+        for number in ahead:
+            lines.append(
+                f"  __align__(16) {self._ahead_type(number)} ahead{number}[{depth}][{self._ahead(number)}] = {{}};"
+            )
+        lines += self._load_ahead(ahead, depth, "0")
         for number in self.passed:
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        lines.append(
-            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{"
-        )
-        lines += [*self._name_vector("next"), f"  next = find(e + {self.shape.threads});"]
+        if depth < turns:
+            lines.append(f"  #pragma unroll 1\n  for (int turn = 0; turn < {turns}; turn += {depth}) {{")
+            lines += [
+                f"  if (turn) {{ {line} }}" for line in ["\n".join(self._load_ahead(ahead, depth, "turn"))] if ahead
+            ]
+        lines += [
+            '  int thread = threadIdx.x; asm volatile("" : "+r"(thread));  // find it again: it takes registers',
+            f"  #pragma unroll\n  for (int u = 0; u < {depth}; ++u) {{",
+            f"  const xf_vector v = find(thread + {self.shape.threads} * ({'turn + ' if depth < turns else ''}u));",
+            *self._name_vector(),
+            "  if (!is_there) continue;",
+        ]
         for number in ahead:
-            held = self._ahead(number)
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} l{number}[{width}];")
             if self.access[number].kind == "shifted":
-                lines.append(f"  unsigned int w{number}[{held}];")
-                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {held}; ++j) w{number}[j] = ahead{number}[j];")
-            else:
-                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
-        lines += self._load_ahead(ahead)
-        lines.append("  if (!is_there) continue;")
-        for number in ahead:
-            if self.access[number].kind == "shifted":
                 nbytes, at = self._nbytes(number), self._address(number, "column")
-                choose = f"xf_choose_words_{nbytes}<{self._size(number)}>"
-                lines.append(f"  {choose}(l{number}, w{number}, (int)((size_t)({at}) % {nbytes}));")
-        lines += [*self._vector_body(), "  }"]
+                choose = f"xf_choose_words_{nbytes}<{self.words[number]}>"
+                lines.append(f"  {choose}(l{number}, ahead{number}[u], (int)((size_t)({at}) % {nbytes}));")
+            else:
+                move = f"l{number}[j] = ahead{number}[u][j];"
+                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {move}")
+        lines += [*self._vector_body(), "  }", *(["  }"] if depth < turns else [])]
         outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
@@ -1184,9 +1182,17 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             f"  return xf_vector{{{values}, {exists}}}; }};",
         ]
 
-    def _name_vector(self, which: str) -> list[str]:
+    def _name_vector(self) -> list[str]:
         fields = [*self._vector_fields(), ("bool", "is_there")]
-        return [f"  const {kind} {name} = {which}.{name};" for kind, name in fields]
+        return [f"  const {kind} {name} = v.{name};" for kind, name in fields]
+
+    def _depth(self, tile: SharedTile, numbers: Sequence[int]) -> int:
+        """The vectors of the box that a thread loads of each of these operands before it computes the first."""
+        turns = -(-self._vectors(tile) // self.shape.threads)
+        if self.steps or self.is_bounded:  # of whose text one is enough
+            return 1
+        nbytes = sum(self._nbytes(number) for number in numbers)
+        return min(turns, max(1, _AHEAD_NBYTES // max(nbytes, 16)))
 
     def _ahead(self, number: int) -> int:
         """The length of what is loaded ahead of an operand's vector: of a shifted one the words that it lies in."""
@@ -1195,21 +1201,24 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _ahead_type(self, number: int) -> str:
         return "unsigned int" if self.access[number].kind == "shifted" else storage_type(self._dtype(number))
 
-    def _load_ahead(self, numbers: Sequence[int]) -> list[str]:
-        """Load the next vector of each operand that does not pass through the box."""
+    def _load_ahead(self, numbers: Sequence[int], depth: int, turn: str) -> list[str]:
+        """Load some vectors of each operand that does not pass through the box, from this turn on."""
         if not numbers:
             return []
-        lines = ["  {", *self._name_vector("next"), self._find_full(), "  if (is_there) {"]
+        lines = [
+            f"  #pragma unroll\n  for (int u = 0; u < {depth}; ++u) {{",
+            f"  const xf_vector v = find((int)threadIdx.x + {self.shape.threads} * ({turn} + u));",
+            *self._name_vector(),
+            self._find_full(),
+            "  if (is_there) {",
+        ]
         for number in numbers:
             if self.access[number].kind == "shifted":
                 nbytes, at = self._nbytes(number), self._address(number, "column")
-                shift = f"(int)((size_t)at % {nbytes})"
-                wanted = self._find_range(number)
-                lines.append(
-                    f"  {{ const char* at = {at}; xf_read_words_{nbytes}(ahead{number}, at, {shift}, {wanted}); }}"
-                )
+                given = f"ahead{number}[u], at, (int)((size_t)at % {nbytes}), {self._find_range(number)}"
+                lines.append(f"  {{ const char* at = {at}; xf_read_words_{nbytes}({given}); }}")
             else:
-                lines += self._load_vector(number, f"ahead{number}")
+                lines += self._load_vector(number, f"ahead{number}[u]")
         return [*lines, "  } }"]
 
     def _find_range(self, number: int) -> str:
@@ -1372,7 +1381,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if tile.shifts[self.elements.index(number)]:
             nbytes = width * size
             shift = f"(int)((size_t)({self._unit_address(number)}) % {nbytes})"
-            each = f"xf_choose_words_{nbytes}<{size}>(w[u][i], words[u][i], {shift});"
+            each = f"xf_choose_words_{nbytes}<{self.words[number]}>(w[u][i], words[u][i], {shift});"
             choose = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {each} '
         if block == 1:
             to, value = f"b{number}[{self._run_cell(number, 'h + v')}]", "w[u][0][v]"
@@ -1508,7 +1517,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if kind == "shifted":
             nbytes, size = self._nbytes(number), self._size(number)
             given = f"{name}, at, (int)((size_t)at % {nbytes}), {self._find_range(number)}"
-            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}<{size}>({given}); }}")
+            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}<{self.words[number]}>({given}); }}")
         elif kind == "stepped":
             lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
         elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
@@ -1533,7 +1542,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
         for k, (start, _) in enumerate(pieces):
             first = f"low + {start}"
-            lines.append(f"xf_load_shifted_{nbytes}<{size}>(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));")
+            lines.append(
+                f"xf_load_shifted_{nbytes}<{self.words[number]}>(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));"
+            )
         memory = storage_type(self._dtype(number))
         for j in range(width):
             at = (j if step > 0 else width - 1 - j) * abs(step) * size
