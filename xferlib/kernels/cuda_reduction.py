@@ -338,7 +338,8 @@ class ReductionWriter:
             size = self._dtype(number).itemsize
             wanted = f", 0, (left - at) * {size}" if checks else ""
             shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
-            load = f"const char* from = {place}; xf_load_shifted_16<{self.shape.words[self.arrays.index(number)]}>(l{number}, from, {shift}{wanted});"
+            word = self.shape.words[self.arrays.index(number)]
+            load = f"const char* from = {place}; xf_load_shifted_16<{word}>(l{number}, from, {shift}{wanted});"
             if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
                 index = "unsigned int" if self.shape.is_short else "long long"
                 inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
@@ -1021,7 +1022,8 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
     }}
     {self._join_in_thread("m", GROUP, "{step} < left")}
 {joins}
-    if (lane == 0 && left > 0) {{ {self._keep(f"row * g.parts + (first / {GROUP} * along + group) / {lanes}", "m[0]")} }}
+    const long long node = row * g.parts + (first / {GROUP} * along + group) / {lanes};
+    if (lane == 0 && left > 0) {{ {self._keep("node", "m[0]")} }}
   }}
 }}
 """

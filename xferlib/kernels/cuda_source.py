@@ -1105,9 +1105,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines.append("  __syncthreads();")
         if depth < turns:
             lines.append(f"  #pragma unroll 1\n  for (int turn = 0; turn < {turns}; turn += {depth}) {{")
-            lines += [
-                f"  if (turn) {{ {line} }}" for line in ["\n".join(self._load_ahead(ahead, depth, "turn"))] if ahead
-            ]
+            if ahead:
+                lines += ["  if (turn) {", *self._load_ahead(ahead, depth, "turn"), "  }"]
         lines += [
             '  int thread = threadIdx.x; asm volatile("" : "+r"(thread));  // find it again: it takes registers',
             f"  #pragma unroll\n  for (int u = 0; u < {depth}; ++u) {{",
@@ -1515,7 +1514,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
         kind, place = self.access[number].kind, self._address(number, "column")
         if kind == "shifted":
-            nbytes, size = self._nbytes(number), self._size(number)
+            nbytes = self._nbytes(number)
             given = f"{name}, at, (int)((size_t)at % {nbytes}), {self._find_range(number)}"
             lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}<{self.words[number]}>({given}); }}")
         elif kind == "stepped":
