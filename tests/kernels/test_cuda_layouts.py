@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.emulated import Emulator, as_cuda, info_of
-from xferlib.kernels import cuda_engine, cuda_source, elementwise
+from xferlib.kernels import cuda_engine, elementwise
 from xferlib.kernels.calls import CudaCall
 from xferlib.kernels.cuda_source import SHIFTED, CallKind, step_pieces, write_digits
 from xferlib.kernels.ir import layout_of_call
@@ -164,13 +164,8 @@ def test_accesses_are_aligned_in_each_box() -> None:
     assert np.array_equal(z, x + y)
 
 
-@pytest.mark.parametrize(("dtype", "ahead"), [("int8", 64), ("float16", 64), ("float16", 16), ("float32", 32)])
-def test_vectors_of_a_box_begin_at_aligned_memory_and_are_whole(
-    monkeypatch: pytest.MonkeyPatch, dtype: str, ahead: int
-) -> None:
-    """Whether a thread loads all of them before it computes, or not."""
-    monkeypatch.setattr(cuda_source, "_AHEAD_NBYTES", ahead)
-    monkeypatch.setattr(cuda_engine, "_sources", {})
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+def test_vectors_of_a_box_begin_at_aligned_memory_and_are_whole(dtype: str) -> None:
     y = (np.arange(333 * 271) % 50).astype(dtype).reshape(271, 333).T
     x, z = np.ones(y.shape, dtype), np.zeros(y.shape, dtype)
     kind, size = kind_of(x, y, z), np.dtype(dtype).itemsize

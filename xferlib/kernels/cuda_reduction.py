@@ -1358,6 +1358,8 @@ class CudaReduction:
         sizes = {info.dtype.itemsize for info, _ in varying}
         if len(sizes) != 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
             return None
+        if sizes == {8} and _is_order_free(self._spec):
+            return None  # pairs of accesses to two elements gain nothing where no order is kept
         width, (*outer, inner) = 16 // sizes.pop(), self._reduced.shape
         addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
         if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):

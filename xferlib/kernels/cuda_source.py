@@ -796,8 +796,6 @@ def step_pieces(width: int, step: int, size: int) -> list[tuple[int, int]]:
 
 _BATCH_NBYTES = 32
 """Of the loads to a box that a thread makes before it needs the first one's value."""
-_AHEAD_NBYTES = 64
-"""Of the operands that do not pass through a box, which a thread loads before it computes."""
 _LEAST_RUN_NBYTES = 64
 """That the threads of a warp take of a run."""
 _TRANSPOSE = {
@@ -1070,7 +1068,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _tile_body(self, tile: SharedTile) -> list[str]:
         """The body whose block fills the box, computes its elements row by row, and empties it.
 
-        What does not pass through the box is loaded ahead, some vectors before the block waits.
+        What does not pass through the box is loaded one vector ahead, the first before the block waits.
         """
         index, rank, width, sides = self.index, self.shape.rank, self.shape.width, tile.sides
         lines = [
@@ -1093,37 +1091,36 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
         lines += self._vector_finder(tile)
         ahead = [number for number in self.elements if number in self.program.reads and number not in self.passed]
-        turns, depth = -(-self._vectors(tile) // self.shape.threads), self._depth(tile, ahead)
-        for number in ahead:
-            lines.append(
-                f"  __align__(16) {self._ahead_type(number)} ahead{number}[{depth}][{self._ahead(number)}] = {{}};"
-            )
-        lines += self._load_ahead(ahead, depth, "0")
+        lines += [
+            f"  __align__(16) {self._ahead_type(number)} ahead{number}[{self._ahead(number)}] = {{}};"
+            for number in ahead
+        ]
+        lines.append("  xf_vector next = find(threadIdx.x);")
+        lines += self._load_ahead(ahead)
         for number in self.passed:
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
         lines.append("  __syncthreads();")
-        if depth < turns:
-            lines.append(f"  #pragma unroll 1\n  for (int turn = 0; turn < {turns}; turn += {depth}) {{")
-            if ahead:
-                lines += ["  if (turn) {", *self._load_ahead(ahead, depth, "turn"), "  }"]
-        lines += [
-            '  int thread = threadIdx.x; asm volatile("" : "+r"(thread));  // find it again: it takes registers',
-            f"  #pragma unroll\n  for (int u = 0; u < {depth}; ++u) {{",
-            f"  const xf_vector v = find(thread + {self.shape.threads} * ({'turn + ' if depth < turns else ''}u));",
-            *self._name_vector(),
-            "  if (!is_there) continue;",
-        ]
+        lines.append(
+            f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{"
+        )
+        lines += [*self._name_vector("next"), f"  next = find(e + {self.shape.threads});"]
         for number in ahead:
+            held = self._ahead(number)
             lines.append(f"  __align__(16) {storage_type(self._dtype(number))} l{number}[{width}];")
+            if self.access[number].kind == "shifted":
+                lines.append(f"  unsigned int w{number}[{held}];")
+                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {held}; ++j) w{number}[j] = ahead{number}[j];")
+            else:
+                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
+        lines += self._load_ahead(ahead)
+        lines.append("  if (!is_there) continue;")
+        for number in ahead:
             if self.access[number].kind == "shifted":
                 nbytes, at = self._nbytes(number), self._address(number, "column")
                 choose = f"xf_choose_words_{nbytes}<{self.words[number]}>"
-                lines.append(f"  {choose}(l{number}, ahead{number}[u], (int)((size_t)({at}) % {nbytes}));")
-            else:
-                move = f"l{number}[j] = ahead{number}[u][j];"
-                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) {move}")
-        lines += [*self._vector_body(), "  }", *(["  }"] if depth < turns else [])]
+                lines.append(f"  {choose}(l{number}, w{number}, (int)((size_t)({at}) % {nbytes}));")
+        lines += [*self._vector_body(), "  }"]
         outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
@@ -1181,17 +1178,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             f"  return xf_vector{{{values}, {exists}}}; }};",
         ]
 
-    def _name_vector(self) -> list[str]:
+    def _name_vector(self, which: str) -> list[str]:
         fields = [*self._vector_fields(), ("bool", "is_there")]
-        return [f"  const {kind} {name} = v.{name};" for kind, name in fields]
-
-    def _depth(self, tile: SharedTile, numbers: Sequence[int]) -> int:
-        """The vectors of the box that a thread loads of each of these operands before it computes the first."""
-        turns = -(-self._vectors(tile) // self.shape.threads)
-        if self.steps or self.is_bounded:  # of whose text one is enough
-            return 1
-        nbytes = sum(self._nbytes(number) for number in numbers)
-        return min(turns, max(1, _AHEAD_NBYTES // max(nbytes, 16)))
+        return [f"  const {kind} {name} = {which}.{name};" for kind, name in fields]
 
     def _ahead(self, number: int) -> int:
         """The length of what is loaded ahead of an operand's vector: of a shifted one the words that it lies in."""
@@ -1200,24 +1189,21 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _ahead_type(self, number: int) -> str:
         return "unsigned int" if self.access[number].kind == "shifted" else storage_type(self._dtype(number))
 
-    def _load_ahead(self, numbers: Sequence[int], depth: int, turn: str) -> list[str]:
-        """Load some vectors of each operand that does not pass through the box, from this turn on."""
+    def _load_ahead(self, numbers: Sequence[int]) -> list[str]:
+        """Load the next vector of each operand that does not pass through the box."""
         if not numbers:
             return []
-        lines = [
-            f"  #pragma unroll\n  for (int u = 0; u < {depth}; ++u) {{",
-            f"  const xf_vector v = find((int)threadIdx.x + {self.shape.threads} * ({turn} + u));",
-            *self._name_vector(),
-            self._find_full(),
-            "  if (is_there) {",
-        ]
+        lines = ["  {", *self._name_vector("next"), self._find_full(), "  if (is_there) {"]
         for number in numbers:
             if self.access[number].kind == "shifted":
                 nbytes, at = self._nbytes(number), self._address(number, "column")
-                given = f"ahead{number}[u], at, (int)((size_t)at % {nbytes}), {self._find_range(number)}"
-                lines.append(f"  {{ const char* at = {at}; xf_read_words_{nbytes}({given}); }}")
+                shift = f"(int)((size_t)at % {nbytes})"
+                wanted = self._find_range(number)
+                lines.append(
+                    f"  {{ const char* at = {at}; xf_read_words_{nbytes}(ahead{number}, at, {shift}, {wanted}); }}"
+                )
             else:
-                lines += self._load_vector(number, f"ahead{number}[u]")
+                lines += self._load_vector(number, f"ahead{number}")
         return [*lines, "  } }"]
 
     def _find_range(self, number: int) -> str:
@@ -1541,9 +1527,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
         for k, (start, _) in enumerate(pieces):
             first = f"low + {start}"
-            lines.append(
-                f"xf_load_shifted_{nbytes}<{self.words[number]}>(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));"
-            )
+            given = f"s[{k}], {first}, (int)((size_t)({first}) % {nbytes})"
+            lines.append(f"xf_load_shifted_{nbytes}<{self.words[number]}>({given});")
         memory = storage_type(self._dtype(number))
         for j in range(width):
             at = (j if step > 0 else width - 1 - j) * abs(step) * size
