@@ -489,7 +489,9 @@ def _kind(
     width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
     if leader is not None:
         width = _leaders_width(rows, elements, infos)
-        tile = tile and _find_tile(layout, program, infos, (tile.crossed, width))
+        if tile is not None:
+            width = _box_width(rows, elements, infos, width)
+            tile = _find_tile(layout, program, infos, (tile.crossed, width))
     while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
@@ -551,6 +553,12 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
 def _leaders_width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
     """Elements of a thread where vectors begin at aligned memory."""
     return max(1, 16 // _widest(layout, elements, infos))
+
+
+def _box_width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], width: int) -> int:
+    """The elements of a vector of a box: fewer in short rows, of whose first and last vector each element is stored alone."""
+    is_short = layout.shape[-1] * _widest(layout, elements, infos) < _LONG_NBYTES
+    return max(1, width // 2) if is_short else width
 
 
 def _widest(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
