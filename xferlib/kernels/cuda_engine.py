@@ -556,7 +556,7 @@ def _leaders_width(layout: CallLayout, elements: Sequence[int], infos: dict[int,
 
 
 def _box_width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], width: int) -> int:
-    """The elements of a vector of a box: fewer in short rows, of whose first and last vector each element is stored alone."""
+    """The elements of a vector of a box: fewer in short rows, whose first and last vector is stored by elements."""
     is_short = layout.shape[-1] * _widest(layout, elements, infos) < _LONG_NBYTES
     return max(1, width // 2) if is_short else width
 
