@@ -338,8 +338,8 @@ class ReductionWriter:
             size = self._dtype(number).itemsize
             wanted = f", 0, (left - at) * {size}" if checks else ""
             shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
-            word = self.shape.words[self.arrays.index(number)]
-            load = f"const char* from = {place}; xf_load_shifted_16<{word}>(l{number}, from, {shift}{wanted});"
+            aligned = self.shape.words[self.arrays.index(number)]
+            load = f"const char* from = {place}; xf_load_shifted_16<{aligned}>(l{number}, from, {shift}{wanted});"
             if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
                 index = "unsigned int" if self.shape.is_short else "long long"
                 inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
