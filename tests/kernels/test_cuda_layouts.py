@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.kernels.emulated import Emulator, as_cuda, info_of
 from xferlib.kernels import cuda_engine, elementwise
 from xferlib.kernels.calls import CudaCall
-from xferlib.kernels.cuda_source import SHIFTED, CallKind, step_pieces
+from xferlib.kernels.cuda_source import SHIFTED, CallKind, step_pieces, write_digits
 from xferlib.kernels.ir import layout_of_call
 
 pytestmark = pytest.mark.usefixtures("kernels_apart")
@@ -161,6 +162,35 @@ def test_accesses_are_aligned_in_each_box() -> None:
     assert tile.sides[0] % tile.widths[1] == 0
     assert not as_cuda(ADD, x, y, z)
     assert np.array_equal(z, x + y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
+def test_vectors_of_a_box_begin_at_aligned_memory_and_are_whole(dtype: str) -> None:
+    y = (np.arange(333 * 271) % 50).astype(dtype).reshape(271, 333).T
+    x, z = np.ones(y.shape, dtype), np.zeros(y.shape, dtype)
+    kind, size = kind_of(x, y, z), np.dtype(dtype).itemsize
+    assert kind.tile is not None
+    assert (kind.leader, kind.width * size) == (2, 16)
+    assert kind.tile.before >= kind.width - 1  # of each row the box has what its first vector may begin with
+    assert kind.tile.row % kind.width == 0
+    assert not as_cuda(ADD, x, y, z)
+    assert np.array_equal(z, x + y)
+
+
+@given(
+    st.sampled_from((64, 256)),
+    st.lists(st.sampled_from((1, 2, 3, 4, 7, 8, 16, 60, 64)), min_size=1, max_size=4),
+    st.data(),
+)
+def test_digits_of_the_units_of_a_box(threads: int, radices: list[int], data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, math.prod(radices) - 1))
+    it, thread = divmod(number, threads)
+    for text, radix in zip(write_digits(threads, radices), radices, strict=True):
+        python = (
+            re.sub(r"(\d)u", r"\1", text).replace("(int)", "").replace("/", "//").replace("threadIdx.x", str(thread))
+        )
+        assert eval(python, {"it": it}) == number % radix
+        number //= radix
 
 
 def test_axes_that_a_box_has_as_a_whole_are_read_as_one_run() -> None:

@@ -173,7 +173,6 @@ def test_no_engine_calls_the_platform(name):
     shape = CallKind(
         rank=1,
         width=1,
-        unroll=1,
         is_wide=False,
         accesses=(OperandAccess("unit", True, 8),) * 2,
         tile=None,

@@ -148,20 +148,18 @@ MOST_SHARED_NBYTES = 227 << 10
 """Of a block, on any GPU, if the launch asks for it; on a GPU, its driver checks the exact limit."""
 USUAL_SHARED_NBYTES = 48 << 10
 """The most without asking, and of static variables."""
-UNROLL = 1
 _MOST_SINGLE = 4
 """Neighbours that a thread moves one by one: with more the lanes of a warp lie too far apart to share lines."""
 _LEAST_LED, _LEAST_LED_OF_BYTES = 4, 12
 """Vectors of a row from which on it is worth that the first and the last are not whole; of elements of a byte, of which
 each that is stored alone is a transaction: on an H200 rows of 62 took 2.3 times as long as without whole vectors.
 """
-_SHIFTED_IN_TILE_NBYTES, _LED_IN_TILE_NBYTES = 16, 8
-"""Of accesses that are made of two aligned ones, between memory and a tile along its columns, and of those that begin
-where memory is aligned, along its rows."""
 _RUNS = (8, 16, 32, 64, 128, 512)
 """The elements that operands want to be contiguous in a box in shared memory."""
-_LEAST_TILE, _BEST_TILE, _WHOLE = 512, 4096, 24
-"""The least elements of a box, and the best number; the longest axis of which it always has the whole."""
+_LEAST_TILE, _BEST_TILE, _WHOLE, _WHOLE_ROW = 512, 4096, 24, 64
+"""The least elements of a box, and the best number; the longest axis of which it always has the whole, and the longest
+last axis: rows of which follow one another.
+"""
 _LEAST_BOXES = 264
 """That keep a large GPU busy: on an H200 40 boxes of 18,000 elements took 15 us, 369 of 2,000 5.5, 1,500 of 500 7.4."""
 _MOST_RESIDENT = 2048
@@ -490,7 +488,10 @@ def _kind(
     rows = layout if tile is None else _merge_rows(layout, tile.crossed)
     width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
     if leader is not None:
-        width = _leaders_width(rows, elements, infos, tile)
+        width = _leaders_width(rows, elements, infos)
+        if tile is not None:
+            width = _box_width(rows, elements, infos, width)
+            tile = _find_tile(layout, program, infos, (tile.crossed, width))
     while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
@@ -507,7 +508,6 @@ def _kind(
     return CallKind(
         rank=len(layout.shape),
         width=width,
-        unroll=UNROLL,
         is_wide=_is_wide(layout),
         accesses=tuple(accesses),
         tile=tile,
@@ -532,10 +532,11 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     short for it.
     """
     elements = program.elements
-    width = _leaders_width(layout, elements, infos, tile)
-    row = layout.shape[-1] if tile is None else tile.row
+    width = _leaders_width(layout, elements, infos)
     least = width * max(_LEAST_LED, _LEAST_LED_OF_BYTES // _widest(layout, elements, infos))
-    if width == 1 or row < (least if tile is None else _LEAST_LED * width) or (tile is not None and row % width):
+    if width == 1 or layout.shape[-1] < (least if tile is None else _LEAST_LED * width):
+        return None
+    if tile is not None and any(tile.widths[elements.index(number)] for number in program.writes if number in elements):
         return None
     if _is_aligned(layout, elements, infos, width):
         return None
@@ -549,11 +550,15 @@ def _leader(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], t
     return min(found, key=lambda place: elements[place] not in program.writes, default=None)
 
 
-def _leaders_width(
-    layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], tile: SharedTile | None
-) -> int:
-    """Elements of a thread where vectors begin at aligned memory: fewer in a tile, whose rows have two ends each."""
-    return max(1, (16 if tile is None else _LED_IN_TILE_NBYTES) // _widest(layout, elements, infos))
+def _leaders_width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
+    """Elements of a thread where vectors begin at aligned memory."""
+    return max(1, 16 // _widest(layout, elements, infos))
+
+
+def _box_width(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo], width: int) -> int:
+    """The elements of a vector of a box: fewer in short rows, whose first and last vector is stored by elements."""
+    is_short = layout.shape[-1] * _widest(layout, elements, infos) < _LONG_NBYTES
+    return max(1, width // 2) if is_short else width
 
 
 def _widest(layout: CallLayout, elements: Sequence[int], infos: dict[int, ArrayInfo]) -> int:
@@ -591,10 +596,13 @@ def _is_aligned(layout: CallLayout, elements: Sequence[int], infos: dict[int, Ar
     return True
 
 
-def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]) -> SharedTile | None:
+def _find_tile(
+    layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], led: tuple[int, int] | None = None
+) -> SharedTile | None:
     """The box for operands that have gaps of over three elements along the last axis, and none along another.
 
-    Each operand wants runs of its memory within the box, whose other sides are those that others want.
+    Each operand wants runs of its memory within the box, whose other sides are those that others want. ``led`` is its
+    number of crossed axes and the width of vectors, where these begin at aligned memory.
     """
     rank, last, elements, written = len(layout.shape), len(layout.shape) - 1, program.elements, program.writes
     sizes = [infos[number].dtype.itemsize for number in elements]
@@ -606,6 +614,15 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
     if not any(passes):
         return None
     held = sum(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
+    edge, before, width = rank, 0, 1
+    shape = list(layout.shape)
+    """Positions along the axes of which boxes take vectors."""
+    if led is not None:
+        crossed, width = led
+        edge, whole = rank - crossed, math.prod(layout.shape[rank - crossed + 1 :])
+        least = min(size for size, is_passed in zip(sizes, passes, strict=True) if is_passed)
+        before = -(-max(width - 1, 16 // least) // whole)  # the starts of runs are aligned, too
+        shape[edge] += -(-(width - 1) // whole)
 
     def sides_for(wanted: Sequence[int]) -> tuple[int, ...]:
         """The least box in which the run of each operand has the wanted number of elements.
@@ -619,19 +636,24 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
                 if found >= least:
                     break
                 # Of the unit any access along the axis is a part; else each shape had its kernel.
-                unit = 16 if axis == last else 8
-                sides[axis] = max(sides[axis], _side(layout.shape[axis], -(-least // found), unit))
+                unit, want = 16 if axis == last else 8, -(-least // found)
+                if axis == edge:
+                    unit, want = width, max(width, want - before)
+                is_row = axis == last != edge and shape[axis] <= _WHOLE_ROW
+                side = shape[axis] if is_row else _side(shape[axis], want, unit)
+                sides[axis] = max(sides[axis], -(-side // unit) * unit if axis == edge else side)
                 found *= sides[axis]
         return tuple(sides)
 
     def shared_nbytes(sides: tuple[int, ...]) -> int:
-        return held * (sides[last] + 4) * math.prod(sides[:last])
+        cells = [side + (before if axis == edge else 0) for axis, side in enumerate(sides)]
+        return held * (cells[last] + 4) * math.prod(cells[:last])
 
     def cost(sides: tuple[int, ...]) -> tuple[float, float]:
         """The bytes moved for an element, in sectors as far as runs fill them, and more if boxes are too few for a GPU,
         or too large for many at once; and how far it is from the best size. Elements that are the same move once.
         """
-        boxes = math.prod(-(-extent // side) for extent, side in zip(layout.shape, sides, strict=True))
+        boxes = math.prod(-(-extent // side) for extent, side in zip(shape, sides, strict=True))
         padded = boxes * math.prod(sides) * max(1, _LEAST_BOXES / boxes)
         moved = 0.0
         for run, strides, size in zip(runs, layout.strides, sizes, strict=True):
@@ -642,7 +664,8 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
                     break
             nbytes = min(length * size, _LONG_NBYTES)
             shared = math.prod(side for side, stride in zip(sides, strides, strict=True) if not stride)
-            moved += size * ((nbytes + SECTOR_NBYTES - size) / nbytes if run else 1) / shared
+            halo = 1 + before / sides[edge] if edge in range(rank) and run and run[0] != last else 1
+            moved += size * halo * ((nbytes + SECTOR_NBYTES - size) / nbytes if run else 1) / shared
         resident = min(_MOST_RESIDENT // THREADS, MOST_SHARED_NBYTES // shared_nbytes(sides))
         moved *= (padded / layout.size * _MOST_RESIDENT / THREADS / resident) ** 0.5
         return round(moved, 1), abs(math.log2(math.prod(sides) / _BEST_TILE))
@@ -669,18 +692,19 @@ def _find_tile(layout: CallLayout, program: Program, infos: dict[int, ArrayInfo]
         others.append(tuple(sorted(rest, key=lambda axis: (abs(strides[axis]), -axis))))
         apart = [stride for axis, stride in enumerate(strides) if axis not in run]
         apart += [sides[axis] * strides[axis] for axis in run[-1:] if sides[axis] < layout.shape[axis]]
+        apart += [before * strides[axis] for axis in (edge,) if axis < rank]
         aligned = math.gcd(infos[number].pointer, 16, *apart)
         most = 1 << (math.prod(sides[axis] for axis in run).bit_length() - 1) if is_passed else 0
-        least = _SHIFTED_IN_TILE_NBYTES // size
+        least = 16 // size
         shifts.append(number not in written and size <= aligned < 4 and least <= most)
         widths.append(min(least if shifts[-1] else aligned // size or 1, most))
     direct = [strides for strides, is_passed in zip(layout.strides, passes, strict=True) if not is_passed]
-    crossed = 1
-    while crossed < rank and sides[-crossed] == layout.shape[-crossed] and sides[-crossed - 1] > 1:
+    crossed = 1 if led is None else led[0]
+    while led is None and crossed < rank and sides[-crossed] == layout.shape[-crossed] and sides[-crossed - 1] > 1:
         if any(each[-crossed - 1] != each[-crossed] * layout.shape[-crossed] for each in direct):
             break
         crossed += 1
-    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), crossed, tuple(shifts))
+    return SharedTile(sides, tuple(held_runs), tuple(others), tuple(widths), crossed, tuple(shifts), before)
 
 
 def _side(extent: int, least: int, unit: int) -> int:
@@ -689,6 +713,8 @@ def _side(extent: int, least: int, unit: int) -> int:
         return extent
     parts = max(1, round(extent / least))
     side = -(-extent // parts) if parts < 8 else least
+    if side == extent and extent % 8 == 0:
+        return extent  # as a whole, rows follow one another
     return -(-side // unit) * unit
 
 
@@ -756,9 +782,12 @@ def _geometry(
     row_vectors = -(-inner // kind.width) if kind.leader is None else -(-(inner - 1) // kind.width) + 1
     vectors = row_vectors * math.prod(outer)
     tiles = [0] * kind.rank
-    blocks = -(-vectors // (kind.threads * kind.unroll))
+    blocks = -(-vectors // kind.threads)
     if kind.tile is not None:
-        tiles = [-(-extent // side) for extent, side in zip(layout.shape, kind.tile.sides, strict=True)]
+        extents, edge = [*layout.shape], kind.tile.edge
+        if kind.leader is not None:
+            extents[edge] += -(-(kind.width - 1) // kind.tile.whole)
+        tiles = [-(-extent // side) for extent, side in zip(extents, kind.tile.sides, strict=True)]
         blocks = math.prod(tiles)
     values = [layout.size, vectors]
     if kind.rank > 1:

@@ -94,7 +94,8 @@ class ReductionKind:
     width: int
     """Of ``rows`` the elements in one access, of ``columns`` the results of a thread."""
     threads: int
-    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two."""
+    """Of ``rows`` the lanes of a section, of ``columns`` the threads in a block that share a result: a power of two. Of
+    ``groups`` those of a block, or where it has whole columns, the neighbours whose groups are one node."""
     loads: int
     """The accesses of a thread that are in flight together: a power of two. Of ``groups`` the elements in one, where
     what a block takes is adjacent."""
@@ -337,7 +338,8 @@ class ReductionWriter:
             size = self._dtype(number).itemsize
             wanted = f", 0, (left - at) * {size}" if checks else ""
             shift = f"shift{number}" if self.shape.reduced_rank == 1 else "(int)((size_t)from & 15)"
-            load = f"const char* from = {place}; xf_load_shifted_16(l{number}, from, {shift}{wanted});"
+            aligned = self.shape.words[self.arrays.index(number)]
+            load = f"const char* from = {place}; xf_load_shifted_16<{aligned}>(l{number}, from, {shift}{wanted});"
             if self.shape.reduced_rank > 1:  # an access that goes on in the next row is made element by element
                 index = "unsigned int" if self.shape.is_short else "long long"
                 inner = f"({index})g.reduced_extent[{self.shape.reduced_rank - 1}]"
@@ -950,42 +952,78 @@ extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameter
 """
 
     def _groups_of_tile(self) -> str:
-        """The same where the columns are short: a block reads ``width`` of them to shared memory, as they lie."""
-        width, across, along = self.shape.width, "g.reduced_extent[0]", "(int)g.reduced_extent[1]"
+        """The same where the columns are short: a block reads ``width`` of them to shared memory, as they lie.
+
+        It reads whole accesses of aligned memory, so each column begins some cells behind its first one. Its groups are
+        whole nodes: ``threads`` neighbouring lanes combine theirs.
+        """
+        shape = self.shape
+        width, lanes, across, along = shape.width, shape.threads, "g.reduced_extent[0]", "(int)g.reduced_extent[1]"
         cells = TILE_NBYTES // sum(self._dtype(number).itemsize for _, number in self.varying)
-        boards = " ".join(f"__shared__ {storage_type(self._dtype(n))} t{n}[{cells}];" for _, n in self.varying)
-        loads = []
+        boards, loads, starts, steps, wraps = [], [], [], [], []
         values = {number: to_register(f"l{number}", self._dtype(number)) for _, number in self.constant}
         for k, number in self.varying:
-            dtype, word = self._dtype(number), self.shape.words[k]
-            values[number] = to_register(f"t{number}[c * {width + 1} + b]", dtype)
-            stride = f"g.reduced_stride[{k}]"
-            place = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]"
-            loads.append(f"t{number}[c * {width + 1} + b] = {fetch(place, dtype, word)};")
+            dtype, stride = self._dtype(number), f"g.reduced_stride[{k}]"
+            memory, size = storage_type(dtype), dtype.itemsize
+            each = 16 // size if shape.loads > 1 else 1
+            pitch, pieces = width + max(each, 4 // size, 1), width // each + (each > 1)
+            boards.append(f"__shared__ __align__(16) {memory} t{number}[{cells}];")
+            place, cell = f"q{number} + (first + b) * {stride}[0] + c * {stride}[1]", f"t{number} + c * {pitch} + b"
+            move = f"if (b < found) *({cell}) = {fetch(place, dtype, shape.words[k])};"
+            shift = ""
+            if each > 1:
+                starts.append(f"const unsigned int start{number} = (size_t)(q{number} + first * {size}) & 15;")
+                shift = f" + (at{number} & 15) / {size}"
+                steps.append(f"at{number} += (unsigned int){stride}[1];")
+                wraps.append(f"at{number} = start{number};")
+                lead = f"(int)(start{number} + c * (unsigned int){stride}[1] & 15)"
+                move = (
+                    f"const int lead = {lead}; if (b * {size} < found * {size} + lead) "
+                    f"*(uint4*)({cell}) = *(const uint4*)({place} - lead);"
+                )
+            loads.append(f"""\
+  #pragma unroll 4
+  for (int i = threadIdx.x; i < along * {pieces}; i += {BLOCK}) {{
+    const int c = i / {pieces}, b = i % {pieces} * {each};
+    {move}
+  }}""")
+            values[number] = to_register(f"t{number}[c * {pitch} + b{shift}]", dtype)
+        begins = " ".join(
+            f"unsigned int at{n} = start{n} + c * (unsigned int)g.reduced_stride[{k}][1];"
+            for k, n in self.varying
+            if starts
+        )
+        joins = "\n".join(
+            f"    {{ const xf_acc other = xf_swap(m[0], {level}); "
+            f"if (!(lane & {level}) && left > {level * GROUP}) m[0] = xf_combine(m[0], other); }}"
+            for level in _powers(lanes)
+        )
         return f"""\
 extern "C" __global__ void __launch_bounds__({BLOCK}) xf_groups({self._parameters()}) {{
-  {boards}
+  {" ".join(boards)}
   const long long tiles = ({across} + {width - 1}) / {width}, row = blockIdx.x / tiles;
   const long long first = (blockIdx.x - row * tiles) * {width};
   const int along = {along}, found = {across} - first < {width} ? (int)({across} - first) : {width};
   {self._row_pointers()}
-  #pragma unroll 4
-  for (int i = threadIdx.x; i < along * {width}; i += {BLOCK}) {{
-    const int c = i / {width}, b = i % {width};
-    if (b < found) {{ {" ".join(loads)} }}
-  }}
+  {" ".join(starts)}
+{chr(10).join(loads)}
   __syncthreads();
-  for (int group = threadIdx.x; group * {GROUP} < found * along; group += {BLOCK}) {{
-    const int e = group * {GROUP}, left = min({GROUP}, found * along - e);
+  const int lane = threadIdx.x % {lanes};
+  for (int group = threadIdx.x; (group & ~31) * {GROUP} < found * along; group += {BLOCK}) {{
+    const int e = group * {GROUP}, left = found * along - e;
     int b = e / along, c = e - b * along;
+    {begins}
     xf_acc m[{GROUP}];
     #pragma unroll
     for (int j = 0; j < {GROUP}; ++j) {{
       if (j < left) m[j] = xf_map({self._arguments(values)}, first * along + e + j, g.count);
-      if (++c == along) {{ c = 0; ++b; }}
+      {" ".join(steps)}
+      if (++c == along) {{ c = 0; ++b; {" ".join(wraps)} }}
     }}
     {self._join_in_thread("m", GROUP, "{step} < left")}
-    {self._keep(f"row * g.parts + first / {GROUP} * along + group", "m[0]")}
+{joins}
+    const long long node = row * g.parts + (first / {GROUP} * along + group) / {lanes};
+    if (lane == 0 && left > 0) {{ {self._keep("node", "m[0]")} }}
   }}
 }}
 """
@@ -1080,8 +1118,10 @@ class CudaReduction:
             return
         if self._takes_groups(infos[:arrays]):
             self._kept = kept.with_axes()  # rows in order
-            self._rest = self._plan_rest(kept, infos[arrays:])
-        shape = self._shape(infos[:arrays], self._words(infos))
+            shape = self._shape(infos[:arrays], self._words(infos), "groups")
+            self._rest = self._plan_rest(kept, infos[arrays:], self._node(shape))
+        else:
+            shape = self._shape(infos[:arrays], self._words(infos))
         self.source = ReductionWriter(spec, shape).text()
         if shape.kernel == "rows":
             steps, results = (1, shape.steps) if shape.are_whole else (shape.steps, 1)
@@ -1089,7 +1129,7 @@ class CudaReduction:
             parts = -(-self._count // reach)
             grid = -(-self._rows * parts * shape.sections // (BLOCK // shape.threads * results))
         elif shape.kernel == "groups":
-            parts = -(-self._count // GROUP)
+            parts = -(-self._count // self._node(shape))
             *others, along = self._reduced.shape
             columns = math.prod(others)
             blocks = -(-columns // shape.width)
@@ -1150,7 +1190,7 @@ class CudaReduction:
         if run < 32:
             is_long = is_plane and along >= _LEAST_STRETCH // run and self._tile_rows(infos, run) >= 2 * GROUP
         else:
-            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 32)
+            is_long = along >= GROUP or (is_plane and along > 1 and self._tile_rows(infos, along) > 48)
         return is_across and is_long and self._rows * self._count >= _FULL
 
     def _tile_rows(self, infos: Sequence[ArrayInfo], count: int) -> int:
@@ -1163,9 +1203,13 @@ class CudaReduction:
         strides = self._reduced.strides[k]
         return tuple(sorted(range(len(strides) - 1), key=lambda axis: (not strides[axis], abs(strides[axis]))))
 
-    def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo]) -> CudaReduction:
+    def _node(self, shape: ReductionKind) -> int:
+        """The elements of what ``groups`` leaves for `_rest`."""
+        return GROUP * (shape.threads if shape.width > 1 else 1)
+
+    def _plan_rest(self, kept: CallLayout, outputs: Sequence[ArrayInfo], node: int) -> CudaReduction:
         """The reduction of groups' nodes, which lie in scratch memory in the order of rows."""
-        parts, count, dtypes = -(-self._count // GROUP), len(self._accumulators), self._accumulators
+        parts, count, dtypes = -(-self._count // node), len(self._accumulators), self._accumulators
         b = Builder([Param(name=f"a{k}", dtype=dtype) for k, dtype in enumerate(dtypes)])
         same = store_all(b, "acc", [b.load(k) for k in range(count)])
         spec = replace(self._spec, map_program=same, inputs=count, firsts=())
@@ -1184,15 +1228,18 @@ class CudaReduction:
         """
         *outer, across, along = self._reduced.shape
         varying = [(info, k) for k, info in enumerate(infos) if not same[k]]
+        sizes = {k: info.dtype.itemsize for info, k in varying}
         if across < 32 and not outer:
-            sizes = {k: info.dtype.itemsize for info, k in varying}
             is_linear = all(self._reduced.strides[k] == (size, across * size) for k, size in sizes.items())
             aligned = math.gcd(16, *(each for info, k in varying for each in (info.pointer, *self._kept.strides[k])))
             width = aligned // max(sizes.values()) if is_linear else 1
             return 1, 1, max(1, width), 1, self._tile_rows(infos, across) // GROUP * GROUP - GROUP
-        width = 1 << (max(1, self._tile_rows(infos, along) - 1).bit_length() - 1)
+        width = 1 << (max(1, self._tile_rows(infos, along) - 16 // min(sizes.values())).bit_length() - 1)
         if width >= 32 and not outer:
-            return min(width, _power(across, 4096)), 1, 1, 1, 1
+            width = min(width, _power(across, 4096))
+            is_whole = all(word_of(info.pointer, self._reduced.strides[k], sizes[k]) == sizes[k] for info, k in varying)
+            is_adjacent = all(self._reduced.strides[k][0] == size < 16 for k, size in sizes.items())
+            return width, min(32, width // GROUP), 16 // min(sizes.values()) if is_whole and is_adjacent else 1, 1, 1
         columns = self._rows * math.prod(outer) * across
         pieces = _FULL // 2 // columns or -(-along // _LONG_STRETCH)  # threads that start together, or many in turn
         threads = 1 << self._tile_rows(infos, 2 * GROUP).bit_length() - 1
@@ -1208,9 +1255,9 @@ class CudaReduction:
             for k, info in enumerate(infos)
         )
 
-    def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...]) -> ReductionKind:
+    def _shape(self, infos: Sequence[ArrayInfo], words: tuple[int, ...], kernel: str = "") -> ReductionKind:
         same = tuple(all(stride == 0 for stride in self._reduced.strides[k]) for k in range(len(infos)))
-        kernel = "groups" if self._rest else self._choose(infos, same)
+        kernel = kernel or self._choose(infos, same)
         make = {"rows": self._rows_kind, "columns": self._columns_kind, "groups": self._group_plan}[kernel]
         width, threads, loads, steps, sections = make(infos, same)
         are_whole = kernel == "rows" and threads * width * loads >= self._count
@@ -1311,6 +1358,8 @@ class CudaReduction:
         sizes = {info.dtype.itemsize for info, _ in varying}
         if len(sizes) != 1 or {self._reduced.strides[k][-1] for _, k in varying} != sizes:
             return None
+        if sizes == {8} and _is_order_free(self._spec):
+            return None  # pairs of accesses to two elements gain nothing where no order is kept
         width, (*outer, inner) = 16 // sizes.pop(), self._reduced.shape
         addresses = [(info.pointer, *self._kept.strides[k], *self._reduced.strides[k][:-1]) for info, k in varying]
         if all(math.gcd(16, *each) == 16 for each in addresses) and (not outer or inner % width == 0):

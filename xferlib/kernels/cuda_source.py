@@ -748,30 +748,37 @@ SHIFTED = (4, 8, 16)
 
 
 def write_unaligned_load(nbytes: int) -> str:
-    """The device function ``xf_load_shifted_N``: load N bytes from ``shift`` bytes behind a multiple of N.
+    """The device functions that load N bytes from ``shift`` bytes behind a multiple of N; ``word`` divides the shift.
 
-    Of these the bytes from ``begin`` to ``end`` are wanted: an access without any is not made, so that none leaves the
-    memory's aligned N bytes. The shift is often that of a row, one for all its accesses: then the branch is the same
-    for a whole warp.
+    ``xf_read_words_N`` loads the two aligned N bytes that they lie in. Of these the bytes from ``begin`` to ``end`` are
+    wanted: an access without any is not made, so that none leaves the memory's aligned N bytes. ``xf_choose_words_N``
+    finds them there, without a branch: the threads of a warp may differ, and behind a branch a compiler makes no
+    further load before it has the value of the one before. ``xf_load_shifted_N`` is both.
     """
-    count, mask = nbytes // 4, nbytes // 2 - 1
+    count = nbytes // 4
     word = {4: "unsigned int", 8: "uint2", 16: "uint4"}[nbytes]
-    cases = " ".join(f"case {k}: XF_WORDS({k}); break;" for k in range(count - 1))
-    choose = f"switch (shift >> 2) {{ {cases} default: XF_WORDS({count - 1}); }}"
-    if nbytes == 8:  # two ways: cheaper than a branch where the threads of a warp differ
-        choose = "if (shift & 4) { w[0] = w[1]; w[1] = w[2]; w[2] = w[3]; } XF_WORDS(0);"
+    moves = []
+    for step in (2, 1):
+        if step < count:
+            each = " ".join(f"w[{i}] = w[{i + step}];" for i in range(2 * count - step))
+            moves.append(f"if (word <= {4 * step} && (shift & {4 * step})) {{ {each} }}")
     return f"""\
-__device__ __forceinline__ void xf_load_shifted_{nbytes}(
-    void* to, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
-  __align__({nbytes}) unsigned int w[{2 * count}] = {{}};
+__device__ __forceinline__ void xf_read_words_{nbytes}(
+    unsigned int* w, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
   if (begin < {nbytes} - shift) (({word}*)w)[0] = *(const {word}*)(from - shift);
   if (end > {nbytes} - shift) (({word}*)w)[1] = *(const {word}*)(from - shift + {nbytes});
+}}
+template <int word> __device__ __forceinline__ void xf_choose_words_{nbytes}(void* to, unsigned int* w, int shift) {{
   unsigned int* r = (unsigned int*)to;
-  const int bits = 8 * (shift & 3);
-  #define XF_WORDS(k) \\
-    for (int i = 0; i < {count}; ++i) r[i] = __funnelshift_r(w[k + i], w[k + i + 1 & {mask}], bits)
-  {choose}
-  #undef XF_WORDS
+  {" ".join(moves)}
+  #pragma unroll
+  for (int i = 0; i < {count}; ++i) r[i] = word < 4 ? __funnelshift_r(w[i], w[i + 1], 8 * (shift & 3)) : w[i];
+}}
+template <int word> __device__ __forceinline__ void xf_load_shifted_{nbytes}(
+    void* to, const char* from, int shift, int begin = 0, int end = {nbytes}) {{
+  __align__({nbytes}) unsigned int w[{2 * count}] = {{}};
+  xf_read_words_{nbytes}(w, from, shift, begin, end);
+  xf_choose_words_{nbytes}<word>(to, w, shift);
 }}
 """
 
@@ -808,6 +815,32 @@ __device__ __forceinline__ void xf_transpose_4(unsigned int* x) {
 """,
 }
 """The transposition of a square of 2 x 2 elements of 2 bytes, or of 4 x 4 bytes: a word is a row."""
+
+
+def write_digits(threads: int, radices: Sequence[int]) -> list[str]:
+    """The digits of ``threadIdx.x + threads * it``, the lowest first, in a number system of these radices.
+
+    What depends on the thread is apart from what depends on ``it``, as far as it goes: a compiler that unrolls a loop
+    over ``it`` then computes all but constants once.
+    """
+    found = []
+    thread, many, it = "threadIdx.x", threads, "it"
+    for number, radix in enumerate(radices):
+        if radix == 1:
+            found.append("0")
+        elif many % radix == 0:
+            found.append(f"(int)({thread} % {radix}u)")
+            thread, many = f"({thread} / {radix}u)", many // radix
+        elif radix % many == 0:
+            turns = radix // many
+            turn = it if number == len(radices) - 1 else f"{it} % {turns}"
+            found.append(turn if many == 1 else f"(int){thread} + {many} * ({turn})")
+            thread, many, it = "0", 1, f"({it} / {turns})"
+        else:
+            both = f"((int){thread} + {many} * {it})"
+            found.append(f"{both} % {radix}")
+            thread, many, it = "0", 1, f"({both} / {radix})"
+    return found
 
 
 ENTRY = "xf_kernel"
@@ -853,11 +886,31 @@ class SharedTile:
     of these are in the box as a whole."""
     shifts: tuple[bool, ...]
     """For each operand: whether its accesses begin anywhere, and are made of two aligned ones."""
+    before: int = 0
+    """The positions along the axis `edge` that a box has before its own.
+
+    Where vectors begin at aligned memory of an operand, a box takes of each row the vectors that begin in it, from the
+    same distance before its start: so all are whole, but at the ends of memory's rows.
+    """
+
+    @property
+    def edge(self) -> int:
+        """The first axis of a row."""
+        return len(self.sides) - self.crossed
+
+    @property
+    def whole(self) -> int:
+        """The elements of a row for a position along `edge`."""
+        return math.prod(self.sides[self.edge + 1 :])
 
     @property
     def row(self) -> int:
-        """The elements of a row of the box."""
-        return math.prod(self.sides[-self.crossed :])
+        """The elements of a row whose vectors the box takes."""
+        return self.sides[self.edge] * self.whole
+
+    def cells(self, axis: int) -> int:
+        """The positions along an axis that the box has in memory."""
+        return self.sides[axis] + (self.before if axis == self.edge else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -866,7 +919,6 @@ class CallKind:
 
     rank: int
     width: int
-    unroll: int
     is_wide: bool
     """Offsets need 64 bits."""
     accesses: tuple[OperandAccess, ...]
@@ -984,18 +1036,13 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
 
     # --- the body
     def _body(self) -> str:
-        unroll = self.shape.unroll
         if self.shape.tile is not None:
             return "\n".join(self._tile_body(self.shape.tile)) + "\n"
-        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads * unroll} + threadIdx.x;"]
-        if unroll > 1:
-            lines.append(f"  #pragma unroll\n  for (int u = 0; u < {unroll}; ++u, vector += {self.shape.threads}) {{")
+        lines = [f"  {self.index} vector = ({self.index})blockIdx.x * {self.shape.threads} + threadIdx.x;"]
         if self.shape.parts == 1:
             lines.append("  if (vector >= g.vectors) return;")
         lines += self._offsets()
         lines += self._vector_body()
-        if unroll > 1:
-            lines.append("  }")
         return "\n".join(lines) + "\n"
 
     def _vector_body(self) -> list[str]:
@@ -1033,14 +1080,23 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             now = f"at % g.tiles[{axis}]" if axis else "at"
             lines.append(f"  const {index} n{axis} = {now}{f' * {sides[axis]}' if sides[axis] > 1 else ''};")
             lines.append(f"  at /= g.tiles[{axis}];" if axis else "")
+        if tile.before:
+            lines.append(f"  const {index} m{tile.edge} = n{tile.edge} - {tile.before};")
         for k, number in enumerate(self.elements):
-            axes = rank if number in self.passed else rank - tile.crossed
-            steps = [f"n{axis} * g.stride[{k}][{axis}]" for axis in range(axes)]
+            is_passed = number in self.passed
+            steps = [
+                f"{self._start(axis) if is_passed else f'n{axis}'} * g.stride[{k}][{axis}]"
+                for axis in range(rank if is_passed else tile.edge)
+            ]
             lines.append(f"  const {index} d{number} = {' + '.join(steps) or '0'};")
+        lines += self._vector_finder(tile)
         ahead = [number for number in self.elements if number in self.program.reads and number not in self.passed]
-        names = [(number, storage_type(self._dtype(number))) for number in ahead]
-        lines += [f"  __align__(16) {memory} ahead{number}[{width}] = {{}};" for number, memory in names]
-        lines += self._load_ahead(tile, ahead, "threadIdx.x") if ahead else []
+        lines += [
+            f"  __align__(16) {self._ahead_type(number)} ahead{number}[{self._ahead(number)}] = {{}};"
+            for number in ahead
+        ]
+        lines.append("  xf_vector next = find(threadIdx.x);")
+        lines += self._load_ahead(ahead)
         for number in self.passed:
             if number in self.program.reads:
                 lines += self._pass_tile(tile, number, is_load=True)
@@ -1048,11 +1104,23 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines.append(
             f"  #pragma unroll 1\n  for (int e = threadIdx.x; e < {self._vectors(tile)}; e += {self.shape.threads}) {{"
         )
-        for number, memory in names:
-            lines.append(f"  __align__(16) {memory} l{number}[{width}];")
-            lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
-        lines += self._load_ahead(tile, ahead, f"e + {self.shape.threads}") if ahead else []
-        lines += [*self._find_vector(tile, "e"), "  if (!is_there) continue;", *self._vector_body(), "  }"]
+        lines += [*self._name_vector("next"), f"  next = find(e + {self.shape.threads});"]
+        for number in ahead:
+            held = self._ahead(number)
+            lines.append(f"  __align__(16) {storage_type(self._dtype(number))} l{number}[{width}];")
+            if self.access[number].kind == "shifted":
+                lines.append(f"  unsigned int w{number}[{held}];")
+                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {held}; ++j) w{number}[j] = ahead{number}[j];")
+            else:
+                lines.append(f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = ahead{number}[j];")
+        lines += self._load_ahead(ahead)
+        lines.append("  if (!is_there) continue;")
+        for number in ahead:
+            if self.access[number].kind == "shifted":
+                nbytes, at = self._nbytes(number), self._address(number, "column")
+                choose = f"xf_choose_words_{nbytes}<{self.words[number]}>"
+                lines.append(f"  {choose}(l{number}, w{number}, (int)((size_t)({at}) % {nbytes}));")
+        lines += [*self._vector_body(), "  }"]
         outputs = [number for number in self.passed if number in self.program.writes]
         if outputs:
             lines.append("  __syncthreads();")
@@ -1060,51 +1128,88 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             lines += self._pass_tile(tile, number, is_load=False)
         return lines
 
-    def _vectors(self, tile: SharedTile) -> int:
-        """Of the box: those of each row, and one more where they do not begin with it."""
-        return math.prod(tile.sides[: -tile.crossed]) * (tile.row // self.shape.width + self.leads)
+    def _start(self, axis: int) -> str:
+        """Where the box begins along an axis."""
+        tile = self.shape.tile
+        assert tile is not None
+        return f"m{axis}" if tile.before and axis == tile.edge else f"n{axis}"
 
-    def _find_vector(self, tile: SharedTile, number: str) -> list[str]:
-        """Define where a vector of the box is, as `_vector_body` takes it, and ``is_there``."""
-        index, width, sides = self.index, self.shape.width, tile.sides
-        edge = self.shape.rank - tile.crossed
+    def _vectors(self, tile: SharedTile) -> int:
+        """Of the box."""
+        return math.prod(tile.sides[: tile.edge]) * (tile.row // self.shape.width)
+
+    def _vector_fields(self) -> list[tuple[str, str]]:
+        """Types and names of what `_vector_body` takes of a vector of the box."""
+        tile = self.shape.tile
+        assert tile is not None
+        names = [*(f"f{number}" for number in self.elements), "column", "first", "left", *(["lead"] * self.leads)]
+        places = [f"h{axis}" for axis in range(tile.edge) if tile.sides[axis] > 1]
+        return [*((self.index, each) for each in names), *(("int", each) for each in (*places, "at_column"))]
+
+    def _vector_finder(self, tile: SharedTile) -> list[str]:
+        """Define the function ``find``: where a vector of the box is."""
+        index, width, sides, edge, whole = self.index, self.shape.width, tile.sides, tile.edge, tile.whole
         inner = [axis for axis in range(edge) if sides[axis] > 1]
-        per_row, whole = tile.row // width + self.leads, tile.row // sides[edge]
+        per_row = tile.row // width
         start, end = f"n{edge} * {whole}", f"g.extent[{edge}] * {whole}"
+        fields = self._vector_fields()
         lines = [
-            f"  int at_column = {number} % {per_row} * {width};",
-            *self._find_places(inner, f"{number} / {per_row}"),
+            f"  struct xf_vector {{ {' '.join(f'{kind} {name};' for kind, name in fields)} bool is_there; }};",
+            "  const auto find = [&](int number) {",
+            f"  int at_column = number % {per_row} * {width};",
+            *self._find_places(inner, f"number / {per_row}"),
         ]
         for k, each in enumerate(self.elements):
             steps = [f" + h{axis} * g.stride[{k}][{axis}]" for axis in inner]
             lines.append(f"  const {index} f{each} = d{each}{''.join(steps)};")
-        lines.append(f"  const {index} behind = {end} - {start};")
         if self.leads:
-            lines += [
-                f"  at_column -= {self._skip(start)};",
-                "  const int lead = -at_column;",
-                f"  const int left = (behind < {tile.row} ? (int)behind : {tile.row}) - at_column;",
-            ]
-        else:
-            lines.append(f"  const {index} left = behind - at_column;")
+            lines.append(f"  at_column -= {self._skip(start)};")
+        lines.append(f"  const {index} column = {start} + at_column, left = {end} - column;")
+        if self.leads:
+            lines.append(f"  const {index} lead = -column;")
         rows = "0"
         for axis in range(edge):
             rows = f"({rows} * g.extent[{axis}] + n{axis}{f' + h{axis}' if axis in inner else ''})"
-        exists = f"{number} < {self._vectors(tile)} && {self._within(inner)}left > 0"
+        exists = f"number < {self._vectors(tile)} && {self._within(inner)}left > 0"
+        values = ", ".join(name for _, name in fields)
         return [
             *lines,
-            f"  const {index} column = {start} + at_column;",
             f"  const {index} first = {rows} * ({end}) + column;",
-            f"  const bool is_there = {exists};",
+            f"  return xf_vector{{{values}, {exists}}}; }};",
         ]
 
-    def _load_ahead(self, tile: SharedTile, numbers: Sequence[int], vector: str) -> list[str]:
-        """Load a vector of each operand that does not pass through the box."""
-        lines = [f"  {{ const int there = {vector};", *self._find_vector(tile, "there"), self._find_full()]
-        lines.append("  if (is_there) {")
+    def _name_vector(self, which: str) -> list[str]:
+        fields = [*self._vector_fields(), ("bool", "is_there")]
+        return [f"  const {kind} {name} = {which}.{name};" for kind, name in fields]
+
+    def _ahead(self, number: int) -> int:
+        """The length of what is loaded ahead of an operand's vector: of a shifted one the words that it lies in."""
+        return self._nbytes(number) // 2 if self.access[number].kind == "shifted" else self.shape.width
+
+    def _ahead_type(self, number: int) -> str:
+        return "unsigned int" if self.access[number].kind == "shifted" else storage_type(self._dtype(number))
+
+    def _load_ahead(self, numbers: Sequence[int]) -> list[str]:
+        """Load the next vector of each operand that does not pass through the box."""
+        if not numbers:
+            return []
+        lines = ["  {", *self._name_vector("next"), self._find_full(), "  if (is_there) {"]
         for number in numbers:
-            lines += self._load_vector(number, f"ahead{number}")
+            if self.access[number].kind == "shifted":
+                nbytes, at = self._nbytes(number), self._address(number, "column")
+                shift = f"(int)((size_t)at % {nbytes})"
+                wanted = self._find_range(number)
+                lines.append(
+                    f"  {{ const char* at = {at}; xf_read_words_{nbytes}(ahead{number}, at, {shift}, {wanted}); }}"
+                )
+            else:
+                lines += self._load_vector(number, f"ahead{number}")
         return [*lines, "  } }"]
+
+    def _find_range(self, number: int) -> str:
+        """The bytes of a vector that exist: where they begin and end."""
+        nbytes, size = self._nbytes(number), self._size(number)
+        return f"lead > 0 ? (int)lead * {size} : 0, is_full ? {nbytes} : (int)left * {size}"
 
     def _find_places(self, axes: Sequence[int], index: str) -> list[str]:
         """Define ``h*``, the places within the box along some axes, the last one fastest, from a number."""
@@ -1115,7 +1220,11 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         return lines
 
     def _within(self, axes: Iterable[int]) -> str:
-        return "".join(f"n{axis} + h{axis} < g.extent[{axis}] && " for axis in axes)
+        return "".join(
+            f"{f'{start} + h{axis} >= 0 && ' if start[0] == 'm' else ''}{start} + h{axis} < g.extent[{axis}] && "
+            for axis in axes
+            for start in [self._start(axis)]
+        )
 
     def _cell_steps(self, number: int) -> tuple[dict[int, int], int]:
         """The elements between neighbours along each axis of the box, and of all; an operand that is the same along an
@@ -1128,7 +1237,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         steps, step = {}, 1
         for axis in reversed(range(self.shape.rank)):
             steps[axis] = step if axis in own else 0
-            step *= tile.sides[axis] if axis in own else 1
+            step *= tile.cells(axis) if axis in own else 1
             step += max(1, 4 // self._size(number)) if axis == last else 0
         return steps, step
 
@@ -1138,7 +1247,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         assert tile is not None
         block = max(1, 4 // size)
         is_across = last in tile.others[self.elements.index(number)] and number not in self.program.writes
-        is_whole = is_across and tile.sides[last] % block == 0 and self.passed[number] % block == 0
+        is_whole = is_across and tile.cells(last) % block == 0 and self.passed[number] % block == 0
         return block if is_whole and self.words[number] == size else 1
 
     def _pass_tile(self, tile: SharedTile, number: int, *, is_load: bool) -> list[str]:
@@ -1148,22 +1257,33 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         they are more than one. Of several such units it makes all loads first: behind a branch each would wait.
         """
         k, width, block = self.elements.index(number), self.passed[number], self._block(number)
-        (*inner, edge), index, side = tile.runs[k], self.index, tile.sides[tile.runs[k][-1]]
+        (*inner, edge), index = tile.runs[k], self.index
+        side, start = tile.cells(edge), self._start(edge)
         whole = math.prod(tile.sides[axis] for axis in inner)
         count, find = self._find_unit(tile, number, whole * side)
-        nbytes = block * width * self._size(number)
-        batch = min(max(1, _BATCH_NBYTES // nbytes), 8, -(-count // self.shape.threads))
-        is_inside = "if (h + {place} < limit) " if whole * side % width or not is_load else ""
-        outside, inside = self._move_rows(number, is_load=is_load), self._move_cells(number, is_inside, is_load=is_load)
+        nbytes, turns = block * width * self._size(number), -(-count // self.shape.threads)
+        batch = min(max(1, _BATCH_NBYTES // nbytes), 8, turns)
+        outside, inside = (
+            self._move_rows(number, is_load=is_load),
+            self._move_cells(number, whole * side, is_load=is_load),
+        )
         lines = [
-            f"  {{ const {index} behind = g.extent[{edge}] - n{edge};",
+            f"  {{ const {index} behind = g.extent[{edge}] - {start};",
             f"  const int limit = (behind < {side} ? (int)behind : {side}) * {whole};",
-            f"  for (int e = threadIdx.x; e < {count}; e += {batch * self.shape.threads}) {{",
+            f"  #pragma unroll {4 if turns <= 4 * batch else 1}",
+            f"  for (int batch = 0; batch < {turns}; batch += {batch}) {{",
             f"  __align__(16) {storage_type(self._dtype(number))} w[{batch}][{block}][{width}] = {{}};",
         ]
-        for phase in (outside, inside) if is_load else (inside, outside):
+        if tile.shifts[k]:
+            lines.append(
+                f"  __align__(16) unsigned int words[{batch}][{block}][{width * self._size(number) // 2}] = {{}};"
+            )
+        # What does not exist is 0 in the box.
+        within = "" if count % (batch * self.shape.threads) == 0 else f"if (unit < {count}) "
+        phases = [(outside, "if (is_there) "), (inside, within if is_load else "if (is_there) ")]
+        for phase, condition in phases if is_load else reversed(phases):
             lines.append(f"  #pragma unroll\n  for (int u = 0; u < {batch}; ++u) {{")
-            lines += [*find, f"  if (is_there) {{ {phase} }}", "  }"]
+            lines += [*find, f"  {condition}{{ {phase} }}", "  }"]
         return [*lines, "  } }"]
 
     def _find_unit(self, tile: SharedTile, number: int, length: int) -> tuple[int, list[str]]:
@@ -1173,34 +1293,41 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         """
         last, width, block = self.shape.rank - 1, self.passed[number], self._block(number)
         others = tile.others[self.elements.index(number)]
-        counts = {axis: tile.sides[axis] // (block if axis == last else 1) for axis in others}
+        counts = {axis: tile.cells(axis) // (block if axis == last else 1) for axis in others}
         units = -(-length // width)
         count = units * math.prod(counts.values())
         # Along the run as many as have neighbouring rows in all banks, but lines of memory come first.
         lanes = max(32, _LEAST_RUN_NBYTES // self._size(number)) // width or 1
         lanes, rows = (units, 1) if units % lanes else (lanes, math.gcd(counts.get(last, 1), 32 // min(lanes, 32)))
-        lines = [
-            f"  const int unit = e + u * {self.shape.threads};",
-            f"  int rest = unit / {lanes * rows};",
-            f"  const int h = (rest % {units // lanes} * {lanes} + unit % {lanes}) * {width};",
-            f"  rest /= {units // lanes};",
-        ]
+        radices = {"lane": lanes, "row": rows, "piece": units // lanes}
         if last in counts:
-            turns = counts.pop(last) // rows
-            lines.append(f"  const int h{last} = (rest % {turns} * {rows} + unit / {lanes} % {rows}) * {block};")
-            lines.append(f"  rest /= {turns};")
-        for axis in reversed(counts):
-            lines += [f"  const int h{axis} = rest % {counts[axis]};", f"  rest /= {counts[axis]};"]
+            radices["turn"] = counts.pop(last) // rows
+        radices |= {f"h{axis}": counts[axis] for axis in reversed(counts)}
+        lines = [f"  const int it = batch + u, unit = (int)threadIdx.x + {self.shape.threads} * it;"]
+        digits = write_digits(self.shape.threads, [*radices.values()])
+        lines += [f"  const int {name} = {digit};" for name, digit in zip(radices, digits, strict=True)]
+        lines.append(f"  const int h = (piece * {lanes} + lane) * {width};")
+        if "turn" in radices:
+            lines.append(f"  const int h{last} = (turn * {rows} + row) * {block};")
         within = self._within(axis for axis in others if axis != last or block == 1)
+        if (lower := self._lower(number)) != "0":
+            within += f"h + {width} > {lower} && "
         return count, [*lines, f"  const bool is_there = unit < {count} && {within}h < limit;"]
+
+    def _lower(self, number: int) -> str:
+        """The first element of the run that exists."""
+        tile = self.shape.tile
+        assert tile is not None
+        *inner, edge = tile.runs[self.elements.index(number)]
+        if self._start(edge)[0] == "n":
+            return "0"
+        return f"(m{edge} < 0 ? {tile.before * math.prod(tile.sides[axis] for axis in inner)} : 0)"
 
     def _move_rows(self, number: int, *, is_load: bool) -> str:
         """The moves of a unit between memory and registers."""
         tile, last, k = self.shape.tile, self.shape.rank - 1, self.elements.index(number)
         assert tile is not None
         width, size, block = self.passed[number], self._size(number), self._block(number)
-        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in tile.others[k])
-        offset += f" + i * g.stride[{k}][{last}]" if block > 1 else ""
         each = f"w[u][i][v] = {self._fetch(number, f'from + v * {size}')};"
         if not is_load:
             each = self._store(number, f"from + v * {size}", "w[u][i][v]")
@@ -1208,30 +1335,53 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         if width > 1:
             together = vector_moves(width * size, "w[u][i]", "from", is_load=is_load)
             if tile.shifts[k]:
+                wanted = f"({self._lower(number)} - h) * {size}, (limit - h) * {size}"
                 shift = f"(int)((size_t)from % {width * size})"
-                together = f"xf_load_shifted_{width * size}(w[u][i], from, {shift}, 0, (limit - h) * {size});"
+                together = f"xf_read_words_{width * size}(words[u][i], from, {shift}, {wanted});"
             # A load may reach beyond the run: its memory's aligned bytes have an element of it.
             moves = together if is_load else f"if (h + {width} <= limit) {{ {together} }} else {{ {moves} }}"
-        exists = f"if (n{last} + h{last} + i < g.extent[{last}]) " if block > 1 else ""
-        place = f"{'const ' if is_load else ''}char* from = p{number} + d{number}{offset} + h * {size};"
+        exists = ""
+        if block > 1:
+            place = f"{self._start(last)} + h{last} + i"
+            is_after = f"{place} >= 0 && " if place[0] == "m" else ""
+            exists = f"if ({is_after}{place} < g.extent[{last}]) "
+        place = f"{'const ' if is_load else ''}char* from = {self._unit_address(number)};"
         return f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {exists}{{ {place} {moves} }}'
 
-    def _move_cells(self, number: int, is_inside: str, *, is_load: bool) -> str:
-        """The moves of a unit between registers and the box."""
-        width, block = self.passed[number], self._block(number)
+    def _unit_address(self, number: int) -> str:
+        """The address of the row ``i`` of a unit."""
+        tile, last, k = self.shape.tile, self.shape.rank - 1, self.elements.index(number)
+        assert tile is not None
+        offset = "".join(f" + h{axis} * g.stride[{k}][{axis}]" for axis in tile.others[k])
+        offset += f" + i * g.stride[{k}][{last}]" if self._block(number) > 1 else ""
+        return f"p{number} + d{number}{offset} + h * {self._size(number)}"
+
+    def _move_cells(self, number: int, length: int, *, is_load: bool) -> str:
+        """The moves of a unit between registers and the box, whose run has that length."""
+        width, block, size, tile = self.passed[number], self._block(number), self._size(number), self.shape.tile
+        assert tile is not None
+        limit = f"{length}" if is_load else "limit"
+        guard = f"if (h + {{place}} < {limit}) " if length % width or not is_load else ""
+        choose = ""
+        if tile.shifts[self.elements.index(number)]:
+            nbytes = width * size
+            shift = f"(int)((size_t)({self._unit_address(number)}) % {nbytes})"
+            each = f"xf_choose_words_{nbytes}<{self.words[number]}>(w[u][i], words[u][i], {shift});"
+            choose = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i) {each} '
         if block == 1:
             to, value = f"b{number}[{self._run_cell(number, 'h + v')}]", "w[u][0][v]"
             if not is_load:
                 to, value = value, to
-            guard = is_inside.format(place="v")
-            return f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {guard}{to} = {value};'
+            return choose + (
+                f'_Pragma("unroll") for (int v = 0; v < {width}; ++v) {guard.format(place="v")}{to} = {value};'
+            )
         element = f"c * {block} + i"
         cell = f"*(unsigned int*)(b{number} + {self._run_cell(number, f'h + {element}')})"
-        guard = is_inside.format(place=element)
         each = f'_Pragma("unroll") for (int i = 0; i < {block}; ++i)'
         square = f"unsigned int x[{block}]; {each} x[i] = ((unsigned int*)w[u][i])[c]; xf_transpose_{block}(x);"
-        return (
-            f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) {{ {square} {each} {guard}{cell} = x[i]; }}'
+        return choose + (
+            f'_Pragma("unroll") for (int c = 0; c < {width // block}; ++c) '
+            f"{{ {square} {each} {guard.format(place=element)}{cell} = x[i]; }}"
         )
 
     def _run_cell(self, number: int, element: str) -> str:
@@ -1321,15 +1471,26 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         ]
 
     def _load_cells(self, number: int) -> list[str]:
-        """Take a vector from the box."""
-        width, block = self.shape.width, self._block(number)
-        single = f"for (int j = 0; j < {width}; ++j) if ({self.exists}) l{number}[j] = {self._cell(number)};"
-        assert self.shape.tile is not None
-        if block == 1 or self.leads or width % block or self.shape.tile.crossed > 1:
-            return [f"  #pragma unroll\n  {single}"]
-        word = f"((unsigned int*)l{number})[j / {block}] = *(const unsigned int*)&{self._cell(number)};"
-        words = f'_Pragma("unroll") for (int j = 0; j < {width}; j += {block}) {word}'
-        return [f'  if (is_full) {{ {words} }} else {{ _Pragma("unroll") {single} }}']
+        """Take a vector from the box: where it holds words of neighbours, by words."""
+        width, block, size, tile = self.shape.width, self._block(number), self._size(number), self.shape.tile
+        assert tile is not None
+        if block == 1 or width % block or tile.crossed > 1:
+            return [f"  #pragma unroll\n  for (int j = 0; j < {width}; ++j) l{number}[j] = {self._cell(number)};"]
+        place = self._cell(number).replace("+ j)", f"+ j * {block})")
+        count = width // block
+        if not self.leads:
+            word = f"((unsigned int*)l{number})[j] = *(const unsigned int*)&{place};"
+            return [f"  #pragma unroll\n  for (int j = 0; j < {count}; ++j) {word}"]
+        start = self._cell(number).replace("+ j)", ")")
+        return [
+            f"  {{ const int cell = (int)((const char*)&{start} - (const char*)b{number}), shift = 8 * (cell & 3);",
+            f"  const unsigned int* from = (const unsigned int*)((const char*)b{number} + (cell & ~3));",
+            f"  unsigned int w[{count + 1}];",
+            f"  #pragma unroll\n  for (int j = 0; j < {count}; ++j) w[j] = from[j];",
+            f"  w[{count}] = *(const unsigned int*)((const char*)b{number} + (cell + {width * size - 1} & ~3));",
+            f"  #pragma unroll\n  for (int j = 0; j < {count}; ++j)",
+            f"    ((unsigned int*)l{number})[j] = __funnelshift_r(w[j], w[j + 1], shift); }}",
+        ]
 
     def _load_vector(self, number: int, name: str) -> list[str]:
         """Load a vector from memory to an array of that name."""
@@ -1339,10 +1500,9 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {name}[j] = {each};"
         kind, place = self.access[number].kind, self._address(number, "column")
         if kind == "shifted":
-            nbytes, size = self._nbytes(number), self._size(number)
-            wanted = f"lead > 0 ? lead * {size} : 0, is_full ? {nbytes} : left * {size}"
-            shift = f"(int)((size_t)at % {nbytes})"
-            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}({name}, at, {shift}, {wanted}); }}")
+            nbytes = self._nbytes(number)
+            given = f"{name}, at, (int)((size_t)at % {nbytes}), {self._find_range(number)}"
+            lines.append(f"  {{ const char* at = {place}; xf_load_shifted_{nbytes}<{self.words[number]}>({given}); }}")
         elif kind == "stepped":
             lines.append(f"  if (is_full) {{ {self._load_stepped(number, name)} }} else {{\n    {loop}\n  }}")
         elif kind == "vector" and width > 1:  # one that is aligned may reach beyond the row
@@ -1367,7 +1527,8 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         lines = [f"const char* low = {low}; __align__(16) char s[{len(pieces)}][16];"]
         for k, (start, _) in enumerate(pieces):
             first = f"low + {start}"
-            lines.append(f"xf_load_shifted_{nbytes}(s[{k}], {first}, (int)((size_t)({first}) % {nbytes}));")
+            given = f"s[{k}], {first}, (int)((size_t)({first}) % {nbytes})"
+            lines.append(f"xf_load_shifted_{nbytes}<{self.words[number]}>({given});")
         memory = storage_type(self._dtype(number))
         for j in range(width):
             at = (j if step > 0 else width - 1 - j) * abs(step) * size
@@ -1380,7 +1541,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         tile = self.shape.tile
         assert tile is not None
         steps, _ = self._cell_steps(number)
-        edge, rest = self.shape.rank - tile.crossed, "(at_column + j)"
+        edge, rest = tile.edge, f"(at_column + {tile.before * tile.whole} + j)"
         terms = [f"h{axis} * {steps[axis]}" for axis in range(edge) if tile.sides[axis] > 1]
         for axis in range(self.shape.rank - 1, edge, -1):
             terms.append(f"{rest} % {tile.sides[axis]} * {steps[axis]}")
