@@ -127,11 +127,23 @@ def sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
 
 
 def _tangent_of(angle: Angle) -> Real:
-    top, top_rest = sum_of(*sine_of(angle))
-    bottom, bottom_rest = sum_of(*sine_of(angle, quarters=1))
-    inverse = 1.0 / bottom
-    found = top * inverse
-    return found + (_remainder(top, found, bottom) + (top_rest - found * bottom_rest)) * inverse
+    """``(sine + cosine * t) / (cosine - sine * t)``, by the tangent t of what the angle has beyond its row."""
+    row, rest, lost = angle
+    sine, sine_rest = row.at(SINES, 0), row.at(SINES, 1)
+    cosine, cosine_rest = (row + _QUARTER).at(SINES, 0), (row + _QUARTER).at(SINES, 1)
+    near = head(rest, 26)
+    square = rest * rest
+    small = ((rest - near) + lost) + (rest * square) * polynomial(square, _C["tan"])
+    tangent = near + small
+    top, top_rest = sum_of(sine, cosine * near)
+    bottom, bottom_rest = sum_of(cosine, -(sine * near))
+    top_rest = top_rest + (sine_rest + (cosine * small + cosine_rest * tangent))
+    bottom_rest = bottom_rest + (cosine_rest - (sine * small + sine_rest * tangent))
+    inverse = 1.0 / (bottom + bottom_rest)
+    found = head(top * inverse)
+    wide = head(bottom)
+    missing = ((top - found * wide) - found * (bottom - wide)) + (top_rest - found * bottom_rest)
+    return found + missing * inverse
 
 
 def _remainder(top: Real, quotient: Real, bottom: Real) -> Real:
