@@ -93,7 +93,7 @@ def inverse() -> Constants:
         "angle": heads,
         "angle_rest": rest_of(angles, heads),
         "arctan": fit_of_square(lambda t: (mp.atan(t) / t - 1) / t**2, limit, (third, fifth), 5),
-        "arcsin": fit_of_square(lambda t: (mp.asin(t) / t - 1) / t**2 - part, 9 / 16, arcsin, 15),
+        "arcsin": fit_of_square(lambda t: (mp.asin(t) / t - 1) / t**2 - part, 1 / 2, arcsin, 14),
     }
 
 

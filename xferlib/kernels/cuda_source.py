@@ -898,8 +898,9 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
 # A program of one operand of 16 bits as a table of its results.
 
 RESULTS = 1 << 16
-LOOKUP_THREADS = 1024
-"""Of a block, which has the whole table in its shared memory, and a multiprocessor to itself."""
+LOOKUP_THREADS, LOOKUP_VECTORS = 512, 4
+"""Threads of a block, which has the whole table in its shared memory, and a multiprocessor to itself; and the accesses
+that a thread has on the way."""
 LOOKUP_NBYTES = 2 * RESULTS
 LOOKUP_WIDTH = 8
 """Elements of an access of 16 bytes."""
@@ -949,28 +950,41 @@ __device__ __forceinline__ void xf_look_up(const char* from, char* to, long long
   const unsigned short* table = (const unsigned short*)xf_table;
   const long long step = gridDim.x * {LOOKUP_THREADS}, vectors = count / {LOOKUP_WIDTH};
   long long vector = blockIdx.x * {LOOKUP_THREADS} + threadIdx.x;
-  uint4 ahead = {{}};
-  if (vector < vectors) ahead = ((const uint4*)from)[vector];
+  uint4 ahead[{LOOKUP_VECTORS}], now[{LOOKUP_VECTORS}];
   #pragma unroll
-  for (int k = 0; k < {RESULTS // LOOKUP_WIDTH // LOOKUP_THREADS}; ++k) {{
-    const int place = k * {LOOKUP_THREADS} + threadIdx.x;
-    xf_table[place] = ((const uint4*)xf_results)[place];
-  }}
+  for (int u = 0; u < {LOOKUP_VECTORS}; ++u)
+    if (vector + u * step < vectors) ahead[u] = ((const uint4*)from)[vector + u * step];
+  #pragma unroll 8
+  for (int k = threadIdx.x; k < {RESULTS // LOOKUP_WIDTH}; k += {LOOKUP_THREADS})
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :: "r"((unsigned int)__cvta_generic_to_shared(xf_table + k)), "l"((const uint4*)xf_results + k));
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#else
+    xf_table[k] = ((const uint4*)xf_results)[k];
+#endif
   __syncthreads();
-  for (; vector < vectors; vector += step) {{
-    unsigned int two[4] = {{ahead.x, ahead.y, ahead.z, ahead.w}};
-    if (vector + step < vectors) ahead = ((const uint4*)from)[vector + step];
+  for (; vector < vectors; vector += {LOOKUP_VECTORS} * step) {{
     #pragma unroll
-    for (int k = 0; k < {LOOKUP_WIDTH // 2}; ++k) {{
-      const unsigned int places = two[k] ^ (two[k] >> 8 & 0x00ff00ffu);
-      two[k] = table[places & 0xffffu] | (unsigned int)table[places >> 16] << 16;
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u) now[u] = ahead[u];
+    #pragma unroll
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u)
+      if (vector + ({LOOKUP_VECTORS} + u) * step < vectors)
+        ahead[u] = ((const uint4*)from)[vector + ({LOOKUP_VECTORS} + u) * step];
+    #pragma unroll
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u) {{
+      if (vector + u * step >= vectors) break;
+      unsigned int two[4] = {{now[u].x, now[u].y, now[u].z, now[u].w}};
+      #pragma unroll
+      for (int k = 0; k < {LOOKUP_WIDTH // 2}; ++k) {{
+        const unsigned int places = two[k] ^ (two[k] >> 8 & 0x00ff00ffu);
+        two[k] = table[places & 0xffffu] | (unsigned int)table[places >> 16] << 16;
+      }}
+      ((uint4*)to)[vector + u * step] = make_uint4(two[0], two[1], two[2], two[3]);
     }}
-    uint4 found;
-    found.x = two[0]; found.y = two[1]; found.z = two[2]; found.w = two[3];
-    ((uint4*)to)[vector] = found;
   }}
   if (blockIdx.x == 0 && threadIdx.x < count % {LOOKUP_WIDTH}) {{
-    const long long last = vectors * {LOOKUP_WIDTH} + threadIdx.x;
+    const long long last = count - 1 - threadIdx.x;
     const unsigned short number = ((const unsigned short*)from)[last];
     ((unsigned short*)to)[last] = table[number ^ number >> 8];
   }}
