@@ -223,8 +223,8 @@ def exp_double() -> str:
     return (
         double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
         + define(LOG_OF_LEAST_NORMAL=-single(126 * _LN2, 24))
-        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
-        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
+        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
+        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 4)
         + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
         + series("SINH_SERIES", "u", even(lambda r: mp.sinh(r) / r / 2), 0, square, 2)
         + series("COSH_SERIES", "u", even(lambda r: mp.cosh(r) / 2), 0, square, 2)

@@ -3151,12 +3151,12 @@ XF_QUICK double xf_root_of_double(double x) {
 #define XF_32_OVER_LN2 0x1.71547652b82fep+5
 #define XF_LN2_32 0x1.62e42fefa39efp-6
 #define XF_LOG_OF_LEAST_NORMAL -0x1.5d58ap6f
-#define XF_EXP_SERIES(r) /* within 2^-36.0 */ \
-  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.5555accc267ffp-5, 0x1.5555d88794560p-3), 0x1.fffffffff57e9p-2), \
-  0x1.ffffffffe07bbp-1)
-#define XF_EXP2_SERIES(r) /* within 2^-36.0 */ \
-  __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.3b2b07bdfd712p-7, 0x1.c6b13c347b1e0p-5), 0x1.ebfbdff82240ap-3), \
-  0x1.62e42fef8dc67p-1)
+#define XF_EXP_SERIES(r) /* within 2^-46.1 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.11114f8a8110fp-7, 0x1.5555c2a9dcaaep-5), \
+  0x1.555555554dd45p-3), 0x1.ffffffffe5bc6p-2), 0x1.0000000000000p+0)
+#define XF_EXP2_SERIES(r) /* within 2^-46.1 */ \
+  __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.5d884e709869ap-10, 0x1.3b2b1bee954efp-7), \
+  0x1.c6b08d70400d0p-5), 0x1.ebfbdff8131c3p-3), 0x1.62e42fefa39efp-1)
 #define XF_EXPM1_SERIES(r) /* within 2^-46.1 */ \
   __fma_rn(r, __fma_rn(r, __fma_rn(r, __fma_rn(r, 0x1.11114f8a8110fp-7, 0x1.5555c2a9dcaaep-5), \
   0x1.555555554dd45p-3), 0x1.ffffffffe5bc6p-2), 0x1.0000000000000p+0)
@@ -3199,7 +3199,7 @@ XF_QUICK float xf_round_power(double s, double r, double p, int is_small, int *i
   double y = __fma_rn(s * r, p, s);
   float result;
   if (is_small) y += 0x1p-126;
-  result = xf_round(y, XF_DOUBLE_BOUND(0x1p-42), is_unsure);
+  result = xf_round(y, XF_DOUBLE_BOUND(0x1p-47), is_unsure);
   if (is_small) result -= 0x1p-126f;
   return result;
 }
