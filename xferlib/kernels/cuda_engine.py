@@ -619,7 +619,8 @@ def _is_looked_up(backend: Any, device: Device, program: Program, kind: CallKind
     calls = sum(node.op == "call" for each in bodies(program) for node in each.nodes)
     if calls * layout.size < LEAST_LOOKED_UP or program.math != "exact" or not maps_numbers_of_16_bits(program):
         return False
-    if kind.rank != 1 or kind.width != LOOKUP_WIDTH or any(each.kind != "vector" for each in kind.accesses):
+    is_plain = kind.rank == 1 and kind.width == LOOKUP_WIDTH and all(each.kind == "vector" for each in kind.accesses)
+    if not is_plain or kind.threads != THREADS:  # a caller's number of threads is kept
         return False
     has_room = backend.device_attribute(device, "max_shared_memory_per_block_optin") >= LOOKUP_NBYTES
     return has_room and not backend.stream_is_recorded(backend.stream_current(device))

@@ -912,7 +912,8 @@ _OF_PLACES = frozenset({"index", "size", "length", "fact", "gather", "update"})
 def maps_numbers_of_16_bits(program: Program) -> bool:
     """Whether each element of one output of 16 bits depends on that of one array of 16 bits alone."""
     sizes = [program.params[number].dtype.itemsize for number in program.elements]
-    if sizes != [2, 2] or len(program.reads) != 1 or len(program.writes) != 1 or program.raw or program.scalars:
+    is_one = len(program.reads) == len(program.writes) == 1 and program.reads != program.writes
+    if sizes != [2, 2] or not is_one or program.raw or program.scalars:
         return False
     return not any(node.op in _OF_PLACES for each in bodies(program) for node in each.nodes)
 
