@@ -261,7 +261,7 @@ def test_help_names_the_command_and_those_of_its_group_within_the_columns(
         assert names == [each for each in COMMANDS if each.startswith(command)]
 
 
-@pytest.mark.parametrize("name", ["cpu", "kernels", "overlap"])
+@pytest.mark.parametrize("name", ["cpu", "exact", "kernels", "overlap"])
 def test_a_benchmark_of_a_checkout_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     module = pytest.importorskip(f"benchmarks.{name}", reason="the project is not beside the tests")
     with pytest.raises(SystemExit) as stopped:

@@ -223,8 +223,8 @@ def exp_double() -> str:
     return (
         double_define(**{"32_OVER_LN2": 32 / _LN2, "LN2_32": _LN2 / 32})
         + define(LOG_OF_LEAST_NORMAL=-single(126 * _LN2, 24))
-        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 3)
-        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 3)
+        + series("EXP_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
+        + series("EXP2_SERIES", "r", lambda r: mp.expm1(r * _LN2) / r, -step / _LN2, step / _LN2, 4)
         + series("EXPM1_SERIES", "r", lambda r: mp.expm1(r) / r, -step, step, 4)
         + series("SINH_SERIES", "u", even(lambda r: mp.sinh(r) / r / 2), 0, square, 2)
         + series("COSH_SERIES", "u", even(lambda r: mp.cosh(r) / 2), 0, square, 2)
@@ -270,8 +270,8 @@ def half_turn_double() -> str:
 
 def arctan_double() -> str:
     places = [mp.mpf(0)]
-    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 4) for k in range(8)]
-    places += [mp.mpf(17)]  # for all from 16 on: the middle of their first interval
+    places += [mp.ldexp(8 + k + mp.mpf(1) / 2, e - 3) for e in range(-5, 5) for k in range(8)]
+    places += [mp.mpf(34)]  # for all from 32 on: the middle of their first interval
     square = mp.mpf(2) ** -10 * (1 + mp.mpf(2) ** -6)
     return series("ARCTAN_SERIES", "u", even(lambda q: (mp.atan(q) / q - 1) / q**2), 0, square, 2) + double_column(
         "arctan of 0 and of the middles of the intervals", "arctan_double", map(mp.atan, places)

@@ -73,6 +73,7 @@ def circular() -> Constants:
         "turns": [whole >> 32 * (WORDS - 1 - k) & 0xFFFFFFFF for k in range(WORDS)],
         "sin": fit_of_square(lambda t: (mp.sin(t) / t - 1) / t**2, limit, (-mp.mpf(1) / 6, mp.mpf(1) / 120), 3),
         "cos": fit_of_square(lambda t: (mp.cos(t) - 1) / t**2, limit, (-mp.mpf(1) / 2, mp.mpf(1) / 24), 4),
+        "tan": fit_of_square(lambda t: (mp.tan(t) / t - 1) / t**2, limit, (mp.mpf(1) / 3, mp.mpf(2) / 15), 5),
         "pi": [float(+mp.pi), float(mp.pi - mp.mpf(float(+mp.pi)))],
     }
 
@@ -92,7 +93,7 @@ def inverse() -> Constants:
         "angle": heads,
         "angle_rest": rest_of(angles, heads),
         "arctan": fit_of_square(lambda t: (mp.atan(t) / t - 1) / t**2, limit, (third, fifth), 5),
-        "arcsin": fit_of_square(lambda t: (mp.asin(t) / t - 1) / t**2 - part, 9 / 16, arcsin, 15),
+        "arcsin": fit_of_square(lambda t: (mp.asin(t) / t - 1) / t**2 - part, 1 / 2, arcsin, 14),
     }
 
 

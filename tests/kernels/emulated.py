@@ -10,6 +10,7 @@ import ctypes
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,8 +61,23 @@ class Emulator:
     def compute_capability(self, device: Any) -> tuple[int, int]:
         return (8, 0)
 
+    def device_attribute(self, device: Any, name: str) -> int:
+        return {"max_shared_memory_per_block_optin": 163 << 10}[name]
+
+    def device_properties(self, device: Any) -> Any:
+        return SimpleNamespace(multiprocessor_count=2)
+
+    def stream_create(self, device: Any, **_: Any) -> Any:
+        return SimpleNamespace(handle=0)
+
+    def stream_synchronize(self, stream: Any) -> None:
+        """Nothing: a launch is over when it returns."""
+
     def stream_is_recorded(self, stream: Any) -> bool:
         return False
+
+    def allow_shared(self, kernel: Any, nbytes: int, device: Any) -> None:
+        """Nothing: there is no limit."""
 
     def repeat_call(self, *args: Any, **options: Any) -> None:
         """Nothing: it has no driver to which C could give a launch."""
@@ -80,6 +96,7 @@ class Emulator:
     _find_compiled: Callable[[str], bytes] | None = None
 
     def __init__(self, find_compiled: Callable[[str], bytes] | None = None) -> None:
+        self.stream_current: Callable[[Any], Any] = lambda _: SimpleNamespace(handle=0)
         if find_compiled is not None:
             self._find_compiled = find_compiled
 
@@ -94,21 +111,24 @@ class Emulator:
         module.initialise()
         return Kernel(f"{name}_{int.from_bytes(cubin[-4:], 'little')}", module)
 
-    def prepare_launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> Callable[[int], None]:
-        return lambda handle: self._run(kernel, grid, block, params)
+    def prepare_launch(
+        self, kernel: Kernel, grid: Any, block: Any, params: int, *, shared_nbytes: int = 0, **_: Any
+    ) -> Callable[[int], None]:
+        return lambda handle: self._run(kernel, grid, block, params, shared_nbytes)
 
     def launch(self, kernel: Kernel, grid: Any, block: Any, params: int, **_: Any) -> None:
         self._run(kernel, grid, block, params)
 
-    def _run(self, kernel: Kernel, grid: Any, block: Any, params: int) -> None:
+    def _run(self, kernel: Kernel, grid: Any, block: Any, params: int, shared_nbytes: int = 0) -> None:
         sizes = [each.nbytes for each in kernel.module.find_kernel(kernel.name).params]
         table = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
         values = [ctypes.string_at(table[number], nbytes) for number, nbytes in enumerate(sizes)]
         pointers = [int.from_bytes(each, "little") for each in values if len(each) == 8]
         try:
             kernel.module.launch(
-                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, _memory_around(pointers), label=kernel.name
-            )
+                kernel.name, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], values, _memory_around(pointers), label=kernel.name,
+                shared_nbytes=shared_nbytes,
+            )  # fmt: skip
         except KernelFaultError as error:
             if error.kind != "misaligned":
                 raise

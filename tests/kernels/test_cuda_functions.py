@@ -209,7 +209,7 @@ def test_the_first_steps_in_double_keep_their_bound():
     measures = cuda_bounds.library(list(cuda_bounds.DOMAINS))
     for name in cuda_bounds.DOMAINS:
         error, where = cuda_bounds.measure(measures, name, cuda_bounds.operands(name, 1 << 15, seed=7))
-        assert 2.0**-60 < error < cuda_bounds.BOUND, (name, where)
+        assert 2.0**-60 < error < cuda_bounds.bound_of(name), (name, where)
 
 
 _KERNEL = """

@@ -947,6 +947,104 @@ def elementwise_source(program: Program, shape: CallKind) -> str:
     return prelude([program]) + parts + writer.write_unaligned_loads() + functions + writer.kernel()
 
 
+# A program of one operand of 16 bits as a table of its results.
+
+RESULTS = 1 << 16
+LOOKUP_THREADS, LOOKUP_VECTORS = 512, 4
+"""Threads of a block, which has the whole table in its shared memory, and a multiprocessor to itself; and the accesses
+that a thread has on the way."""
+LOOKUP_NBYTES = 2 * RESULTS
+LOOKUP_WIDTH = 8
+"""Elements of an access of 16 bytes."""
+
+_OF_PLACES = frozenset({"index", "size", "length", "fact", "gather", "update"})
+"""The operations whose values depend on more than the operand."""
+
+
+def maps_numbers_of_16_bits(program: Program) -> bool:
+    """Whether each element of one output of 16 bits depends on that of one array of 16 bits alone."""
+    sizes = [program.params[number].dtype.itemsize for number in program.elements]
+    is_one = len(program.reads) == len(program.writes) == 1 and program.reads != program.writes
+    if sizes != [2, 2] or not is_one or program.raw or program.scalars:
+        return False
+    return not any(node.op in _OF_PLACES for each in bodies(program) for node in each.nodes)
+
+
+def lookup_source(program: Program) -> str:
+    """The source of a kernel, named `ENTRY`, that looks the results of such a program up.
+
+    Without elements the kernel makes the table, with a thread for each result. Results of numbers whose bits differ in
+    the highest places only, such as small integers, would all lie in the same bank: a number's place is its bits, the
+    high byte of which is added to the low one without carries. So each place is the number of its own place.
+    """
+    (read,), (written,) = program.reads, program.writes
+    number = to_register(f"({storage_type(program.params[read].dtype)})number", program.params[read].dtype)
+    lines, (value,) = body(program, {read: number})
+    statements = "".join(f"  {each}\n" for each in lines)
+    pointers = {read: "const char* from", written: "char* to"}
+    return f"""\
+{prelude([program])}struct xf_geometry {{ long long count; }};
+__device__ __align__(16) unsigned short xf_results[{RESULTS}];
+__device__ __forceinline__ void xf_make_result(unsigned int place) {{
+  const unsigned short number = (unsigned short)(place ^ place >> 8);
+{statements}  xf_results[place] = (unsigned short){to_memory(value, program.params[written].dtype)};
+}}
+{_LOOKUP}extern "C" __global__ void __launch_bounds__({LOOKUP_THREADS}) {ENTRY}(
+    {pointers[min(read, written)]}, {pointers[max(read, written)]}, const __grid_constant__ xf_geometry g) {{
+  if (g.count) xf_look_up(from, to, g.count);
+  else xf_make_result(blockIdx.x * {LOOKUP_THREADS} + threadIdx.x);
+}}
+"""
+
+
+_LOOKUP = f"""\
+__device__ __forceinline__ void xf_look_up(const char* from, char* to, long long count) {{
+  extern __shared__ uint4 xf_table[];
+  const unsigned short* table = (const unsigned short*)xf_table;
+  const long long step = gridDim.x * {LOOKUP_THREADS}, vectors = count / {LOOKUP_WIDTH};
+  long long vector = blockIdx.x * {LOOKUP_THREADS} + threadIdx.x;
+  uint4 ahead[{LOOKUP_VECTORS}], now[{LOOKUP_VECTORS}];
+  #pragma unroll
+  for (int u = 0; u < {LOOKUP_VECTORS}; ++u)
+    if (vector + u * step < vectors) ahead[u] = ((const uint4*)from)[vector + u * step];
+  #pragma unroll 8
+  for (int k = threadIdx.x; k < {RESULTS // LOOKUP_WIDTH}; k += {LOOKUP_THREADS})
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :: "r"((unsigned int)__cvta_generic_to_shared(xf_table + k)), "l"((const uint4*)xf_results + k));
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#else
+    xf_table[k] = ((const uint4*)xf_results)[k];
+#endif
+  __syncthreads();
+  for (; vector < vectors; vector += {LOOKUP_VECTORS} * step) {{
+    #pragma unroll
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u) now[u] = ahead[u];
+    #pragma unroll
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u)
+      if (vector + ({LOOKUP_VECTORS} + u) * step < vectors)
+        ahead[u] = ((const uint4*)from)[vector + ({LOOKUP_VECTORS} + u) * step];
+    #pragma unroll
+    for (int u = 0; u < {LOOKUP_VECTORS}; ++u) {{
+      if (vector + u * step >= vectors) break;
+      unsigned int two[4] = {{now[u].x, now[u].y, now[u].z, now[u].w}};
+      #pragma unroll
+      for (int k = 0; k < {LOOKUP_WIDTH // 2}; ++k) {{
+        const unsigned int places = two[k] ^ (two[k] >> 8 & 0x00ff00ffu);
+        two[k] = table[places & 0xffffu] | (unsigned int)table[places >> 16] << 16;
+      }}
+      ((uint4*)to)[vector + u * step] = make_uint4(two[0], two[1], two[2], two[3]);
+    }}
+  }}
+  if (blockIdx.x == 0 && threadIdx.x < count % {LOOKUP_WIDTH}) {{
+    const long long last = count - 1 - threadIdx.x;
+    const unsigned short number = ((const unsigned short*)from)[last];
+    ((unsigned short*)to)[last] = table[number ^ number >> 8];
+  }}
+}}
+"""
+
+
 class _ElementwiseWriter:
     def __init__(self, program: Program, shape: CallKind) -> None:
         self.program = program

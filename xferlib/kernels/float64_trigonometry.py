@@ -127,11 +127,23 @@ def sine_of(angle: Angle, *, quarters: int = 0) -> tuple[Real, Real]:
 
 
 def _tangent_of(angle: Angle) -> Real:
-    top, top_rest = sum_of(*sine_of(angle))
-    bottom, bottom_rest = sum_of(*sine_of(angle, quarters=1))
-    inverse = 1.0 / bottom
-    found = top * inverse
-    return found + (_remainder(top, found, bottom) + (top_rest - found * bottom_rest)) * inverse
+    """``(sine + cosine * t) / (cosine - sine * t)``, by the tangent t of what the angle has beyond its row."""
+    row, rest, lost = angle
+    sine, sine_rest = row.at(SINES, 0), row.at(SINES, 1)
+    cosine, cosine_rest = (row + _QUARTER).at(SINES, 0), (row + _QUARTER).at(SINES, 1)
+    near = head(rest, 26)
+    square = rest * rest
+    small = ((rest - near) + lost) + (rest * square) * polynomial(square, _C["tan"])
+    tangent = near + small
+    top, top_rest = sum_of(sine, cosine * near)
+    bottom, bottom_rest = sum_of(cosine, -(sine * near))
+    top_rest = top_rest + (sine_rest + (cosine * small + cosine_rest * tangent))
+    bottom_rest = bottom_rest + (cosine_rest - (sine * small + sine_rest * tangent))
+    inverse = 1.0 / (bottom + bottom_rest)
+    found = head(top * inverse)
+    wide = head(bottom)
+    missing = ((top - found * wide) - found * (bottom - wide)) + (top_rest - found * bottom_rest)
+    return found + missing * inverse
 
 
 def _remainder(top: Real, quotient: Real, bottom: Real) -> Real:
@@ -279,8 +291,10 @@ def _rare_arctan2(y: Real, x: Real) -> Real:
 _PART = 23 / 128
 _FEW = 1.5 * 2.0**35
 """Added, it rounds to a multiple of 2^-17."""
-_MOST_DIRECT = 9 / 16
+_MOST_DIRECT = 1 / 2
 """Beyond, the angle is found by that of half the rest to a quarter of a turn."""
+_RECIPROCAL = 0x7FDE623822FC16E6
+"""Less the bits of a number, those of its reciprocal within an eighth (J. F. Blinn, "Floating-point tricks", 1997)."""
 
 
 def _with_mask(mask: Word, yes: float, no: float) -> Real:
@@ -288,50 +302,58 @@ def _with_mask(mask: Word, yes: float, no: float) -> Real:
     return ((mask & (one ^ other)) ^ other).real()
 
 
-def _arcsine_of(size: Real) -> tuple[Word, Real, Real]:
-    """The arcsine of a size, or of the root of ``(1 - size) / 2``, in two parts; before them a mask of the second.
+def _root_error(square: Real, root: Real) -> Real:
+    """The exact root less the rounded one, within some 2 % and by no division."""
+    near = head(root)
+    twice = root + near
+    missing = (square - near * near) - (root - near) * twice
+    inverse = (bits(twice.of(0.0)) + _RECIPROCAL - bits(twice)).real()
+    return (missing * inverse) * (2.0 - twice * inverse)
 
-    ``t + t^3 * p`` where p is a short number, and so the product of the cube of the few highest bits of t with it is
-    exact.
+
+def _add_arcsine(size: Real, is_far: Word, base: Real, base_rest: Real, factor: Real) -> Real:
+    """``base + factor * arcsine``, of a size, or where it ``is_far`` of the root of ``(1 - size) / 2``.
+
+    The arcsine is ``t + t^3 * p`` where p is a short number, and so the product of the cube of the few highest bits of
+    t with it is exact. The factor is a power of two, or the negative of one.
     """
-    is_far = (bits(size) & 0) - (bits(size.of(_MOST_DIRECT) - size) >> 63)
     share = 0.5 - size * 0.5
     root = share.sqrt()
-    near = head(root)
-    missing = (near - root) + (share - near * near) / ((root + near) + 1e-300)  # of the root of 0
-    lost = (bits(missing) & is_far).real()
+    lost = (bits(_root_error(share, root) * factor) & is_far).real()
     sine = ((bits(root) & is_far) | (bits(size) & (is_far ^ -1))).real()
-    few = head(sine, 41)
+    scaled = sine * factor
+    few, few_scaled = head(sine, 41), head(scaled, 41)
     square = sine * sine
     bent = polynomial(square, _C["arcsin"])
-    factor = (bent + (_FEW + _PART)) - _FEW
-    cube = few * few * few
-    high, low = sum_of(sine, cube * factor)
-    more = (sine - few) * (square + few * (sine + few)) * (bent + _PART)
-    return is_far, high, low + (cube * (bent - (factor - _PART)) + (more + lost * (1.0 + square * 0.5)))
+    short = (bent + (_FEW + _PART)) - _FEW
+    cube = few * few * few_scaled
+    more = ((scaled - few_scaled) + lost) * (square + few * (sine + few)) * (bent + _PART)
+    total, rest = sum_of(base, scaled)
+    total, further = sum_of(total, cube * short)
+    return total + (further + (rest + (base_rest + (cube * (bent - (short - _PART)) + (more + lost)))))
 
 
-def _add_to(base: Real, base_rest: Real, factor: Real, high: Real, low: Real) -> Real:
-    total, rest = sum_of(base, factor * high)
-    return total + (rest + (base_rest + factor * low))
+def _is_far(size: Real) -> Word:
+    return (bits(size) & 0) - (bits(size.of(_MOST_DIRECT) - size) >> 63)
 
 
 def _arcsin(x: Real) -> tuple[Real, Node]:
-    is_far, high, low = _arcsine_of(abs(x))
+    size = abs(x)
+    is_far = _is_far(size)
     base, base_rest = (_with_mask(is_far, each / 2, 0.0) for each in (PI, PI_REST))
-    found = _add_to(base, base_rest, _with_mask(is_far, -2.0, 1.0), high, low)
+    found = _add_arcsine(size, is_far, base, base_rest, _with_mask(is_far, -2.0, 1.0))
     return flip(found, sign_of(x)), always(x.b)
 
 
 def _arccos(x: Real) -> tuple[Real, Node]:
-    is_far, high, low = _arcsine_of(abs(x))
-    sign = sign_of(x)
+    size = abs(x)
+    is_far, sign = _is_far(size), sign_of(x)
     is_left = (sign & 0) - (sign >> 63)
     far = [bits(x.of(each)) & is_left for each in (PI, PI_REST)]
     half = [bits(x.of(each / 2)) for each in (PI, PI_REST)]
     base, base_rest = (((one ^ other) & is_far ^ other).real() for one, other in zip(far, half, strict=True))
     factor = flip(_with_mask(is_far, 2.0, -1.0), sign)
-    return _add_to(base, base_rest, factor, high, low), always(x.b)
+    return _add_arcsine(size, is_far, base, base_rest, factor), always(x.b)
 
 
 TRIGONOMETRY: dict[str, OwnFunction] = {

@@ -1055,6 +1055,7 @@ class CudaBackend(Backend, FastPath):
         *,
         device: Device,
         spare: int = 0,
+        shared_nbytes: int = 0,
     ) -> Callable[[tuple[Any, ...], None], Any] | None:
         """A whole call in one step, bound in C: see `xferlib._native.bind_new_launch`."""
         if self.address is None:
@@ -1064,7 +1065,7 @@ class CudaBackend(Backend, FastPath):
         )
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
-            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), 0, cooperative=False)), offsets)
+            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), shared_nbytes, cooperative=False)), offsets)
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         return driver_module.bind_new_launch(
