@@ -25,7 +25,7 @@ from xferlib._core import observe, registry
 from xferlib._core.arguments import flatten
 from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
-from xferlib._core.thresholds import DIRECT_MOST
+from xferlib._core.thresholds import DIRECT_MOST, THREAD_FROM_NS
 from xferlib._memory import lifetimes, pinned
 from xferlib._pipeline.batches import THROUGH_MOST, WHOLE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
@@ -374,9 +374,6 @@ class _Phase(Enum):
 
 _LEFT = object()
 """No batch: what the consumer leaves to the thread."""
-THREAD_FROM_NS = 200_000
-"""Time of reading and copying a batch that the consumer's own work, as long at least, would hide: then a thread pays.
-Less than 0: it does from the first batch on."""
 
 
 def is_watched() -> bool:
