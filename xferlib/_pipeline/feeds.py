@@ -410,6 +410,7 @@ class ThreadedFeed(Feed):
     ) -> None:  # fmt: skip
         super().__init__(router, count, streams)
         self._source: Iterator[Any] | None = source
+        """None as long as the reader has it."""
         self._is_stable = is_stable
         self._is_ahead = False
         """Whether the thread reads."""
@@ -423,6 +424,7 @@ class ThreadedFeed(Feed):
         """Reads ahead, once that pays."""
         if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
             self.reader = self._new_reader(None, source, self._context.run, None)
+            self._source = source if self.reader is None else None
 
     def start(self) -> None:
         if self.reader is None:
@@ -431,13 +433,13 @@ class ThreadedFeed(Feed):
     def _start_thread(self) -> None:
         """Let the thread read from here on, beginning with the item that is held."""
         self._slots  # noqa: B018  made before two threads ask for them
-        reader, source = self.reader, self._source
-        if source is None:
-            self._refuse_closed()
         with deferred:  # a thread that runs keeps the feed
-            if reader is not None:
-                held, self.reader = reader.end(), None
-                self._source = _rejoin(held, source) if held else source
+            if self.reader is not None:
+                (source, held), self.reader = self.reader.end(), None
+                self._source = _rejoin(held, source) if held and source is not None else source
+                del source, held
+            if self._source is None:
+                self._refuse_closed()
             self._is_ahead = True
             self._phase = _Phase.IDLE
             self.thread = OwnThread(functools.partial(self._context.run, self._run, checks.user_site()), "xferlib-feed")
@@ -467,7 +469,7 @@ class ThreadedFeed(Feed):
         """Read an item and copy it, which may be changed on return; `_LEFT` where the thread is to do it."""
         if self._is_closed:
             self._refuse_closed()
-        if self._source is None:
+        if self._end is not None:
             raise self._the_end()
         reader, begun = self.reader, time.monotonic_ns()
         reader.is_free = False
@@ -475,13 +477,15 @@ class ThreadedFeed(Feed):
             value = reader.take()
         except BaseException as error:
             # Ctrl-C ends a generator, and what it would give next is a silent end.
-            if isinstance(error, Exception) or getattr(self._source, "gi_frame", self) is None:
+            if isinstance(error, Exception) or getattr(reader.source, "gi_frame", self) is None:
                 self._note_end(error)
-                self._source = None
                 reader.end()
             raise
         if self._is_closed:
             self._refuse_closed()
+        if reader.has_ended:
+            self._note_end(StopIteration())
+            raise StopIteration
         if value is None:
             host = reader.held
             if reader.is_hidden or not self._router.sends_at_once(host):

@@ -188,7 +188,6 @@ def batch_calls() -> Any:
 
     - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed, hidden_ns,
       provide)``
-    - ``iterate(reader, function)``: an iterator over its batches, and those that the function gives instead.
     """
     return _replay if _is_bound else None
 
