@@ -1092,8 +1092,7 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
         finally:
             direct.machine.progresses_on_query = True
             direct.stream_use(streams[0])
-        little = sum(count <= (64 << 10) // 4 for count in counts[: len(found)])
-        assert goes_beside or direct.seen == ["enqueue"] * little  # the driver's own copies of ordinary memory
+        assert goes_beside or direct.seen == []  # no copies of ordinary memory by the driver
         for stream in streams:
             direct.stream_synchronize(stream)
         for number, batch in enumerate(found):

@@ -27,12 +27,13 @@ from xferlib._core.arrays import address
 from xferlib._core.registry import resolve
 from xferlib._core.thresholds import DIRECT_MOST, THREAD_FROM_NS
 from xferlib._memory import lifetimes, pinned
-from xferlib._pipeline.batches import THROUGH_MOST, WHOLE_MOST, Batch, Route, Router, send
+from xferlib._pipeline.batches import WHOLE_MOST, Batch, Route, Router, send
 from xferlib._pipeline.readers import Readers
 from xferlib._runtime import checks, process, threads
 from xferlib._runtime.process import reset_in_child
 from xferlib._runtime.threads import PATIENCE_S, Handed, OwnThread, deferred, is_followed
 from xferlib._transfer import replay
+from xferlib._transfer.staging import PAST_MOST
 from xferlib.errors import ArgumentError, ClosedError, ForkError, XferError
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 # may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
 
 
+LEAST = 0
 _FOLLOWED_FROM = 64
 """Pinned sources that share an event."""
 
@@ -163,15 +165,16 @@ class Feed:
     def _new_reader(self, items: Any, source: Any, run: Any, pinned: list[Any] | None) -> Any:
         """A reader of a list or an iterator; None where Python hands all batches out."""
         calls, router = replay.batch_calls(), self._router
-        if calls is None or not router.may_choose:
+        is_free = not is_watched()  # the first batch too
+        if calls is None or not router.may_choose or (items is None and not is_free):
             return None
         acquire, release = self._turn.acquire, self._turn.release
-        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (THROUGH_MOST, DIRECT_MOST)
+        most, waited_most = (sys.maxsize,) * 2 if router.is_host else (PAST_MOST, DIRECT_MOST)
         if items is None and threads.crew().fillers:
             most = max(most, WHOLE_MOST)
         provide = router.uploader.provide if router.uploader is not None and not router.is_host else None
         reader = calls.new_reader(
-            items, run, next, source, router.device, acquire, release, pinned, most, waited_most, _FOLLOWED_FROM,
+            items, run, next, source, router.device, acquire, release, pinned, LEAST, most, waited_most, _FOLLOWED_FROM,
             THREAD_FROM_NS, provide,
         )  # fmt: skip
         reader.is_free = not is_watched()  # the first batch too
@@ -422,7 +425,7 @@ class ThreadedFeed(Feed):
         self._context = contextvars.copy_context()  # the source sees the defaults of the thread that made the feed
         self.thread: OwnThread | None = None
         """Reads ahead, once that pays."""
-        if not is_stable and not is_dealt and THREAD_FROM_NS >= 0 and not is_watched():
+        if not is_stable and not is_dealt and THREAD_FROM_NS >= 0:
             self.reader = self._new_reader(None, source, self._context.run, None)
             self._source = source if self.reader is None else None
 
@@ -647,7 +650,7 @@ class ThreadedFeed(Feed):
     def _drop(self) -> list[AnyBatch]:
         with self._changed:
             batches = super()._drop()  # the thread may be in the source, and forgets it when it ends
-            if isinstance(self._source, Readers):
+            if type(self._source) is Readers:
                 self._source.close()
             if not self._is_ahead:
                 self._source = None

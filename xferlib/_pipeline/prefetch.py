@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
@@ -66,7 +66,8 @@ class Prefetcher(ProcessBound, _ReadBatches, Iterator[Batch_co]):
 
     def __init__(self, batches: Any, begin: Callable[[], Feed | Rotation]) -> None:
         self._source = type(batches).__name__
-        self._again = None if isinstance(batches, Iterator) else (batches, begin)
+        is_iterator = type(batches) is GeneratorType or (type(batches) is not list and isinstance(batches, Iterator))
+        self._again = None if is_iterator else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
         self._is_closed = self._has_ended = self._is_iterated = self._is_over = False
         self._use(begin())
@@ -416,8 +417,8 @@ def prefetch(
     """
     if unknown:
         refuse_keyword("prefetch", unknown)
-    ahead = whole(depth, least=1)
-    if ahead is None or ahead > MOST_AHEAD:
+    ahead = depth if type(depth) is int else whole(depth, least=1)
+    if ahead is None or not 1 <= ahead <= MOST_AHEAD:
         raise ArgumentError(
             f"prefetch: depth={quote(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
         )
@@ -426,7 +427,7 @@ def prefetch(
     given_batches: Any = batches
     if batch_size is not None:
         batches = make_batches(batches, batch_size)
-    elif type(batches) is not list:
+    elif type(batches) is not list and type(batches) is not GeneratorType:
         _refuse_single(batches)
         _refuse_columns(batches)
     threads = count_workers(workers, batches, given_batches) if workers is not None else 0
@@ -491,7 +492,7 @@ def _feed_of(
     if is_list and not _needs_thread(source, backend, target):
         return ListFeed(source, router, count, streams)
     items = iter(source) if is_list else source
-    is_stable = is_list or isinstance(items, Readers)
+    is_stable = is_list or type(items) is Readers
     return ThreadedFeed(items, router, count, streams, is_stable=is_stable, is_dealt=is_dealt)
 
 

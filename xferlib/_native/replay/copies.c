@@ -521,6 +521,8 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     const description *src = c->host;
     int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
     int is_loops = c->through && is_plain(src, c->element), is_little = is_loops && e->enqueue && src->nbytes <= ENQUEUED_MOST;
+    if (!kind && is_loops && src->nbytes <= c->through->nbytes && (!c->kept || src->nbytes < c->through->asked_from))
+        return xf_send_through(c); /* of any kind: to ask takes longer than to copy some */
     if (!kind && (c->on->handle || c->kept || is_little) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
     if (!kind && is_little) { /* in a loop the stream is busy, and not asked */

@@ -35,7 +35,7 @@ typedef struct {
     loop_buffers through;
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, followed;   /* batches handed out; pinned sources that may be without an event */
-    Py_ssize_t most, waited_most;  /* bytes of the largest array, and of one that a call waits for while the device works */
+    Py_ssize_t least, most, waited_most; /* bytes from which on arrays are a reason for buffers; of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays, or copies beside the device's work */
@@ -205,7 +205,7 @@ static int have_buffers(Reader *r, PyObject *item)
     unsigned long long at[7], memory, event;
     PyObject *answer, *memory_of, *buffers;
     description d;
-    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= r->least || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
         xf_is_lent(item))
         return !PyErr_Occurred();
     end_filling(l);
@@ -215,9 +215,9 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
-                                     &found.shared_from, &found.past_most)) {
+                                     &found.shared_from, &found.past_most, &found.asked_from)) {
         Py_XDECREF(answer);
         return go_without_buffers(r);
     }
@@ -514,11 +514,11 @@ static Reader *new_reader(void)
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
     PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
-    Py_ssize_t most, waited_most, followed;
+    Py_ssize_t least, most, waited_most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &least, &most,
                           &waited_most, &followed, &hidden_ns, &provide) ||
         !(r = new_reader()))
         return NULL;
@@ -532,6 +532,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->pinned = Py_NewRef(pinned);
     r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
     r->stream = (unsigned long long)-1; /* of no stream */
+    r->least = least;
     r->most = most;
     r->waited_most = waited_most;
     r->followed = followed;
