@@ -261,24 +261,26 @@ static void fill_ahead(Reader *r)
     Py_DECREF(item);
 }
 
-/* Send plain bytes through the next buffer: whether that is done. They have been read on return. */
-int xf_send_through(const device_copy *c)
+/* Send plain bytes through the next buffer: whether that is done. They have been read on return. Where the device still reads the
+   buffer, this waits only if `is_patient`. */
+int xf_send_through(const device_copy *c, int is_patient)
 {
     loop_buffers *l = c->through;
     const description *host = c->host;
     char *memory = l->at[l->next].memory;
     void *event = l->at[l->next].event, *filling, *stream = c->on->handle;
     long long begun;
-    int error;
+    int error, is_read;
     if (l->source != c->source)
         end_filling(l);
     filling = l->filling;
     l->filling = NULL;
-    l->next = (l->next + 1) % l->count;
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
-    error = !filling && l->query(event) ? l->wait(event) : 0; /* to wait takes 1.7 us though it is complete, to ask 0.4 (H200) */
-    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
+    is_read = !filling && l->query(event); /* to wait takes 1.7 us though the event is complete, to ask 0.4 (H200) */
+    error = is_read && is_patient ? l->wait(event) : is_read;
+    if (!is_read || is_patient)
+        l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
@@ -291,6 +293,7 @@ int xf_send_through(const device_copy *c)
         c->e->wait(stream); /* no event is behind the copy */
     Py_END_ALLOW_THREADS
     Py_CLEAR(l->source);
+    l->next = (l->next + !error) % l->count;
     l->is_in_use = !error;
     return !error;
 }

@@ -291,7 +291,7 @@ PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t
 
 /* --- reader.c */
 
-int xf_send_through(const device_copy *c);
+int xf_send_through(const device_copy *c, int is_patient);
 
 /* --- copies.c and host_copies.c */
 
