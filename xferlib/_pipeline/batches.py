@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.arrays import Array, HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawEvent, RawStream, StagingCalls
+    from xferlib._core.device import Device, RawEvent, RawStream
     from xferlib._memory.lifetimes import Lease
     from xferlib._transfer.plan import Plan
 
