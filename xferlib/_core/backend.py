@@ -645,4 +645,4 @@ class DirectCopies(NamedTuple):
     """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
     `Backend.empty` makes it."""
     maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
-    """As `empty`, of shape, steps and the library's own dtype, in a call of C. None: the library has no such function."""
+    """As `empty`, of shape, steps and the library's own dtype, by a function in C. None: the library has none."""

@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 
 
 _BUFFERED_FROM = SMALL_NBYTES // 2
-"""Arrays of a loop of more bytes are a reason for pinned buffers of its own: of 40 KiB each takes 30.8 us on an H200 so,
-with one kernel, and 32.0 by the driver; of 24 KiB 31.5 and 29.3."""
+"""Arrays of a loop of more bytes are a reason for pinned buffers of its own: of 40 KiB each takes 30.8 us on an H200
+so, with one kernel, and 32.0 by the driver; of 24 KiB 31.5 and 29.3."""
 _FOLLOWED_FROM = 64
 """Pinned sources that share an event."""
 
