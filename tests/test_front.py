@@ -729,9 +729,10 @@ def test_a_loop_over_small_arrays_runs_ahead_of_the_device_by_more_than_its_buff
     items = [np.full(9_000, number, np.float32) for number in range(9)]
     direct.machine.progresses_on_query = False
     try:
+        direct.seen.clear()
         with batches_read_by("consumer"):
             found = list(xl.prefetch(items if kind == "list" else (item for item in items), device=HERE))
-        assert not direct.stream_done(direct._here())
+        assert direct.seen.count("enqueue") >= len(items) - 3  # those for which no buffer was free, by the driver
     finally:
         direct.machine.progresses_on_query = True
     for item, batch in zip(items, found, strict=True):
