@@ -682,6 +682,63 @@ def test_other_threads_run_while_the_driver_is_asked_and_copies() -> None:
         assert (back == 7).all(), "likewise"
 
 
+class MadeArray(FakeArray):
+    """An array of `Made`."""
+
+
+class Made(Direct):
+    """`Direct`, whose library has a function for C that makes arrays of its own dtypes; here they are numbers."""
+
+    name = "made"
+    array_class: Any = MadeArray
+    array_types = (f"{__name__}.MadeArray",)
+    pinned_domain = "made"
+    plain_arrays = PlainArrays(MadeArray, dtypes=tuple(range(30)))
+    asked: list[Any]
+
+    def direct(self, device: Any) -> DirectCopies:
+        def make(shape: tuple[int, ...], steps: tuple[int, ...], dtype: int) -> Any:
+            self.asked.append((shape, steps))
+            return self.empty(shape, np.dtype(np.float64), device=device, stream=self._here())
+
+        return super().direct(device)._replace(maker=make)
+
+
+@given(
+    x=st.sampled_from([bits_of(8 * count, np.float64, seed=count) for count in (1, 6, 48, 5000)]),
+    axes=st.integers(1, 3),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_librarys_function_for_c_makes_new_arrays(x: Any, axes: int) -> None:
+    x = x.reshape((2, -1, 1)[:axes] if axes > 1 and x.size > 1 else -1)
+    with fresh_registry(made=Made):
+        found: Any = load_backend("made")
+        found.asked = []
+        assert_same_bits(to_host(to_device(x, device="made:sim:0")), x)
+        assert found.asked == [(x.shape, tuple(step // 8 for step in x.strides))]
+        assert_same_bits(to_host(to_device(x[:0], device="made:sim:0")), x[:0])  # of no elements it makes none
+        assert len(found.asked) == 1
+        found.machine.finish()
+
+
+@pytest.mark.parametrize("kind", ["list", "generator"])
+def test_a_loop_over_small_arrays_runs_ahead_of_the_device_by_more_than_its_buffers(
+    direct: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _forget_simulator(monkeypatch)
+    items = [np.full(9_000, number, np.float32) for number in range(9)]
+    direct.machine.progresses_on_query = False
+    try:
+        direct.seen.clear()
+        with batches_read_by("consumer"):
+            found = list(xl.prefetch(items if kind == "list" else (item for item in items), device=HERE))
+        assert direct.seen.count("enqueue") >= len(items) - 3  # those for which no buffer was free, by the driver
+    finally:
+        direct.machine.progresses_on_query = True
+    for item, batch in zip(items, found, strict=True):
+        assert_same_bits(to_host(batch), item)
+
+
 @pytest.mark.parametrize("nbytes", [1000, 32 << 10, 190_001, 384 << 10])
 def test_more_than_some_bytes_come_through_pinned_memory(direct: Any, nbytes: int) -> None:
     x = bits_of(nbytes, np.uint8, seed=nbytes)
@@ -1092,8 +1149,10 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
         finally:
             direct.machine.progresses_on_query = True
             direct.stream_use(streams[0])
-        little = sum(count <= (64 << 10) // 4 for count in counts[: len(found)])
-        assert goes_beside or direct.seen == ["enqueue"] * little  # the driver's own copies of ordinary memory
+        sizes = [4 * count for count in counts[: len(found)]]
+        most = sum(nbytes <= 64 << 10 for nbytes in sizes)  # by the driver's own copies of ordinary memory
+        least = len(list(itertools.takewhile(lambda nbytes: nbytes <= 32 << 10, sizes)))  # there are no buffers yet
+        assert goes_beside or direct.seen in (["enqueue"] * number for number in range(least, most + 1))
         for stream in streams:
             direct.stream_synchronize(stream)
         for number, batch in enumerate(found):

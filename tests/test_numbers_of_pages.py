@@ -81,6 +81,6 @@ def test_constants_of_both_languages_are_known() -> None:
     assert constants()["ENQUEUED_MOST"] == {64 << 10}
     assert constants()["LOOPED_FROM"] == {384 << 10}
     assert constants()["SMALL_NBYTES"] == {64 << 10}
-    assert constants()["FILL_PIECE"] == {64 << 10}
+    assert constants()["PIECE_LEAST"] == {64 << 10}
     assert constants()["_MOST_RECYCLED"] == {1 << 20}
     assert constants()["DRIVER_MOST_UP"] == {1 << 20}

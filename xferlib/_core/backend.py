@@ -644,3 +644,5 @@ class DirectCopies(NamedTuple):
     empty_between: Callable[[tuple[int, ...], np.dtype[Any], RawStream], Array] | None = None
     """A new array of a stream's memory, for work on that stream alone that is enqueued before the array dies. None:
     `Backend.empty` makes it."""
+    maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
+    """As `empty`, of shape, steps and the library's own dtype, by a function in C. None: the library has none."""

@@ -1037,12 +1037,12 @@ def resolve(spec: DeviceSpec, *, backend: Backend | None = None, default: Backen
     name: str | None
     kind: str | None
     index: int | None
-    if type(spec) is not str and (native := _from_native(spec)) is not None:
-        return _of_native(*native, spec, backend)
     if isinstance(spec, Device):
         if (backend is None or backend.name == spec.backend) and backend_of(spec) is not None:
             return spec
         name, kind, index = spec.backend, spec.kind, spec.index
+    elif type(spec) is not str and (native := _from_native(spec)) is not None:
+        return _of_native(*native, spec, backend)
     elif isinstance(spec, str):
         name, kind, index = parse(spec, "device")
     elif type(spec) is int:

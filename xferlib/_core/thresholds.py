@@ -114,7 +114,8 @@ PIECE_MOST = 1 << 20
 """A thread copies as fast from here on; more would leave the threads with unequal shares at the end.
 Hosts: none."""
 PIECE_LEAST = 64 << 10
-"""A block is shared by fewer threads rather than cut into smaller pieces. Those of bytes that go to the device as
+"""A block is shared by fewer threads rather than cut into smaller pieces; a buffer of a loop is cut into pieces of this
+size (`fill.c`). Those of bytes that go to the device as
 they lie are twice as large: rows of 1 MiB would take 10 % more (H100's host).
 Hosts: H100."""
 FIRST_BLOCK_NBYTES = 512 << 10
@@ -147,4 +148,9 @@ threads help: 40 of 7 MiB take 181 us each so and 223 by a thread, of 21 MiB 466
 filled past the caches: of a list 3 MiB take 85 us each so and 115 through them, of 7 MiB 180 and 155. Leaves of a
 tree are packed into one copy by one thread, of any size together, if none has more bytes (11 leaves of 740 KB took
 359 us to an H200 by threads, and 174 packed).
+Hosts: H200."""
+THREAD_FROM_NS = 200_000
+"""How long it takes to read and to copy an item of a generator from which on a thread does it beside the consumer's
+work, if that takes as long: a thread costs 60 to 90 us for each item, and 50 to 100 once. Less than 0: from the first
+item on.
 Hosts: H200."""

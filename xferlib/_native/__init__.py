@@ -411,6 +411,22 @@ def lease_type() -> type:
     return found
 
 
+class NoReader:
+    """In place of the compiled base of iterators over batches, where it is absent: no batch is handed out by C."""
+
+    __slots__ = ("_reader",)
+
+    def __next__(self) -> Any:
+        return self._take()  # type: ignore[attr-defined]
+
+
+def batches_type() -> type:
+    """The base of iterators over batches: ``_reader`` hands out those that it can, the method ``_take`` the others."""
+    module = _load_calls()[0]
+    found: type = NoReader if module is None else module.Batches
+    return found
+
+
 def guard_thread() -> None:
     """Let the calling thread stop where the interpreter's end would end it, without destroying what it owns.
 

@@ -51,6 +51,7 @@ from xferlib._core.thresholds import (
     HELPER_NBYTES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
+    PINNED_QUERY_FROM,
     SMALL_NBYTES,
 )
 from xferlib._memory import lifetimes, pinned
@@ -69,13 +70,11 @@ if TYPE_CHECKING:
 
     from xferlib._core.arrays import Array, HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawEvent, RawStream, StagingCalls
+    from xferlib._core.device import Device, RawEvent, RawStream
     from xferlib._memory.lifetimes import Lease
     from xferlib._transfer.plan import Plan
 
 
-THROUGH_MOST = 4 * DIRECT_MOST
-"""Bytes of an array of a list that passes through pinned memory of the loop in its turn, if it does not wait there."""
 WHOLE_MOST = 4 * LARGE_NBYTES
 """Bytes of an array that threads copy into pinned memory before any of it is sent: one of a generator in its turn."""
 
@@ -127,12 +126,11 @@ class StagedArray(NamedTuple):
 MOST_BUFFERS = 4
 """Buffers of one loop, in `replay.h` too."""
 
-Buffers: TypeAlias = (
-    "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, int, int, int, int, int, int], int, int, int, int, int]"
-)
+Buffers: TypeAlias = tuple[Any, ...]
 """Pinned memory for `reader.c`: what is to be kept; the bytes of a buffer; the address of each, and its event's handle;
 the functions that copy, record, wait for an event and query it, fill, begin to and end that; the last arguments of
-those; and the bytes from which on threads take part, and up to which they go past the caches."""
+those; and the bytes from which on threads take part, up to which they go past the caches, and from which on the driver
+is asked what it knows of an array."""
 _KEPT = 4
 """Parts that stay the same for the next loop."""
 
@@ -180,23 +178,24 @@ class SideStreamUploader:
 
         None where pinned memory is short, or C does not stage for this device.
         """
-        backend = self.backend
-        stream = backend.stream_current(self._device)
-        calls = staging.calls_of(backend, stream)
-        if calls is None or not calls.query or plan.forced() is not None:
-            return None
         kept = self._pool.kept.pop((self._device, self._depth), None)
         if kept is None or kept[1] < nbytes:
-            kept = self._make_buffers(nbytes, stream, calls)
-        return (*kept, *staging.fill_crew(), HELPER_NBYTES, staging.PAST_MOST) if kept is not None else None
+            kept = self._make_buffers(nbytes)
+        if kept is None:
+            return None
+        return (*kept, *staging.fill_crew(), HELPER_NBYTES, staging.PAST_MOST, PINNED_QUERY_FROM)
 
     def keep(self, buffers: Buffers) -> None:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
         self._pool.kept[self._device, self._depth] = buffers[:_KEPT]
 
-    def _make_buffers(self, nbytes: int, stream: RawStream, calls: StagingCalls) -> Any:
-        """New ones; None where pinned memory is short."""
+    def _make_buffers(self, nbytes: int) -> Any:
+        """New ones; None where pinned memory is short, or C does not stage for this device."""
         backend, count = self.backend, min(self._depth, MOST_BUFFERS)
+        stream = backend.stream_current(self._device)
+        calls = staging.calls_of(backend, stream)
+        if calls is None or not calls.query or plan.forced() is not None:
+            return None
         size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)  # few steps for arrays that grow
         try:
             memory = self._pool._lend((count * size,), np.dtype(np.uint8))
@@ -664,7 +663,7 @@ class Router:
     def sends_at_once(self, host: Any) -> bool:
         """Whether `send_read` copies an item: it is not large, and no device reads it by itself."""
         if type(host) is np.ndarray:
-            return host.nbytes <= THROUGH_MOST
+            return host.nbytes <= staging.PAST_MOST
         try:
             leaves = flatten(host)[0]
         except Exception:  # an item that is no tree says so in its turn

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import numpy as np
 
+from xferlib import _native
 from xferlib._core import registry, streams
 from xferlib._core.arguments import flatten
 from xferlib._core.streams import ProcessBound, Stream
@@ -22,7 +23,7 @@ from xferlib._runtime import process
 from xferlib._runtime.awaiting import iterate
 from xferlib._runtime.checks import MOST_AHEAD, has, refuse_keyword, whole
 from xferlib._runtime.threads import Handed
-from xferlib._transfer import describe, plan, replay
+from xferlib._transfer import describe, plan
 from xferlib._transfer.describe import HostEnd
 from xferlib.errors import ArgumentError, ClosedError, UnsupportedArrayError, quote
 
@@ -40,8 +41,17 @@ R = TypeVar("R")
 
 # `Prefetcher`: the iterator that `prefetch` makes, over one feed for each iteration.
 
+if TYPE_CHECKING:
 
-class Prefetcher(ProcessBound, Iterator[Batch_co]):
+    class _ReadBatches:
+        """`_native.batches_type`."""
+
+        _reader: Any
+else:
+    _ReadBatches = _native.batches_type()
+
+
+class Prefetcher(ProcessBound, _ReadBatches, Iterator[Batch_co]):
     """Batches on a device, made by `prefetch`: an iterator and a context manager.
 
     Over a list, or anything else that gives its items again, each ``for`` but the first begins anew, and drops what the
@@ -56,13 +66,15 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
 
     def __init__(self, batches: Any, begin: Callable[[], Feed | Rotation]) -> None:
         self._source = type(batches).__name__
-        self._again = None if isinstance(batches, Iterator) else (batches, begin)
+        is_iterator = type(batches) is GeneratorType or (type(batches) is not list and isinstance(batches, Iterator))
+        self._again = None if is_iterator else (batches, begin)
         """None of an iterator, which ends when the feed lets go of it."""
         self._is_closed = self._has_ended = self._is_iterated = self._is_over = False
         self._use(begin())
 
     def _use(self, feed: Feed | Rotation) -> None:
         self._feed = feed
+        self._reader = feed.reader
         feed.start()
 
     def __del__(self) -> None:
@@ -71,22 +83,20 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
 
     def __iter__(self) -> Iterator[Batch_co]:
         if self._again is None:
-            if self._has_ended:
+            if self._is_at_end:
                 raise ClosedError(
                     f"the prefetcher has handed out all {self._feed.count} batches of its iterator, which gives "
                     "nothing twice; give prefetch a list or a DataLoader, or call it anew for each epoch"
                 )
             return self
-        if (self._is_iterated or self._has_ended) and not self._is_closed:
+        if (self._is_iterated or self._is_at_end) and not self._is_closed:
             self._restart(self._again[1])
         self._is_iterated = True
-        return self._iterate(_Iteration(self, self._feed))
+        return _Iteration(self, self._feed)
 
-    def _iterate(self, iteration: Iterator[Any]) -> Iterator[Any]:
-        """An iterator that gives the batches of another, by C where that can."""
-        reader = self._feed.reader
-        calls = replay.batch_calls()
-        return iteration if reader is None or calls is None else calls.iterate(reader, iteration.__next__)
+    @property
+    def _is_at_end(self) -> bool:
+        return self._has_ended or (self._reader is not None and self._reader.has_ended)
 
     def __aiter__(self) -> AsyncIterator[Batch_co]:
         return iterate(self)
@@ -96,17 +106,16 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
         self._has_ended = False
         self._use(begin())
 
-    def __next__(self) -> Batch_co:
-        batch: Batch_co
-        reader = self._feed.reader
-        if reader is not None and (sent := reader.take_in_turn()) is not None:
-            batch = sent
-            return batch
+    if TYPE_CHECKING:
+
+        def __next__(self) -> Batch_co: ...
+
+    def _take(self) -> Batch_co:
         try:
-            batch = self._feed.next()
+            batch: Batch_co = self._feed.next()
         except BaseException as error:
             self._has_ended = isinstance(error, StopIteration)
-            del self, reader  # the error may be part of a cycle, and its traceback keeps this frame
+            del self  # the error may be part of a cycle, and its traceback keeps this frame
             raise
         return batch
 
@@ -144,13 +153,11 @@ class Prefetcher(ProcessBound, Iterator[Batch_co]):
     def __repr__(self) -> str:
         count = self._feed.count
         taken = f"{count} batch{'es' * (count != 1)} taken"
-        reader = self._feed.reader
-        has_ended = self._has_ended or (reader is not None and reader.has_ended)
-        state = "closed" if self._is_closed else "ended" if has_ended else taken
+        state = "closed" if self._is_closed else "ended" if self._is_at_end else taken
         return f"<Prefetcher over {self._source}, {state}>"
 
 
-class _Iteration(Iterator[Any]):
+class _Iteration(_ReadBatches, Iterator[Any]):
     """One iteration of a prefetcher over a source that gives its items again."""
 
     __slots__ = ("_feed", "_prefetcher")
@@ -158,8 +165,13 @@ class _Iteration(Iterator[Any]):
     def __init__(self, prefetcher: Prefetcher[Any], feed: Feed | Rotation) -> None:
         self._prefetcher = prefetcher
         self._feed = feed
+        self._reader = feed.reader
 
-    def __next__(self) -> Any:
+    if TYPE_CHECKING:
+
+        def __next__(self) -> Any: ...
+
+    def _take(self) -> Any:
         if self._prefetcher._feed is not self._feed:
             raise ClosedError(
                 "a later iteration of this prefetcher has begun anew; make one with prefetch for each loop"
@@ -167,7 +179,7 @@ class _Iteration(Iterator[Any]):
         try:
             return next(self._prefetcher)
         except BaseException:
-            del self  # as in `Prefetcher.__next__`
+            del self  # as in `Prefetcher._take`
             raise
 
 
@@ -405,8 +417,8 @@ def prefetch(
     """
     if unknown:
         refuse_keyword("prefetch", unknown)
-    ahead = whole(depth, least=1)
-    if ahead is None or ahead > MOST_AHEAD:
+    ahead = depth if type(depth) is int else whole(depth, least=1)
+    if ahead is None or not 1 <= ahead <= MOST_AHEAD:
         raise ArgumentError(
             f"prefetch: depth={quote(depth)} is not a whole number from 1 to {MOST_AHEAD}; 2 suits most loops"
         )
@@ -415,7 +427,7 @@ def prefetch(
     given_batches: Any = batches
     if batch_size is not None:
         batches = make_batches(batches, batch_size)
-    elif type(batches) is not list:
+    elif type(batches) is not list and type(batches) is not GeneratorType:
         _refuse_single(batches)
         _refuse_columns(batches)
     threads = count_workers(workers, batches, given_batches) if workers is not None else 0
@@ -480,7 +492,7 @@ def _feed_of(
     if is_list and not _needs_thread(source, backend, target):
         return ListFeed(source, router, count, streams)
     items = iter(source) if is_list else source
-    is_stable = is_list or isinstance(items, Readers)
+    is_stable = is_list or type(items) is Readers
     return ThreadedFeed(items, router, count, streams, is_stable=is_stable, is_dealt=is_dealt)
 
 

@@ -451,7 +451,7 @@ class Crew(NamedTuple):
 
 
 _MOST_EACH_WAY = 10
-_FILLERS_FROM_CORES, _MOST_FILLERS = 8, 12
+_FILLERS_FROM_CORES = 8
 
 
 def crew() -> Crew:
@@ -463,7 +463,7 @@ def crew() -> Crew:
 def _crew(wanted: int | None, cores: int) -> Crew:
     each_way = wanted or min(_MOST_EACH_WAY, cores)
     both_ways = min(2 * each_way, max(each_way, cores - 2))
-    fillers = min((wanted or cores) - 1, cores * 3 // 4, _MOST_FILLERS) if cores >= _FILLERS_FROM_CORES else 0
+    fillers = min((wanted or cores) - 1, cores * 3 // 4, both_ways) if cores >= _FILLERS_FROM_CORES else 0
     return Crew(each_way, both_ways, wanted or cores, fillers)
 
 

@@ -186,9 +186,8 @@ def tree_calls() -> Any:
 def batch_calls() -> Any:
     """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
-    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed, hidden_ns,
-      provide)``
-    - ``iterate(reader, function)``: an iterator over its batches, and those that the function gives instead.
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, least, most, waited_most, followed,
+      hidden_ns, provide)``
     """
     return _replay if _is_bound else None
 
@@ -310,7 +309,8 @@ def _add_device(device: Device, library: int | None = None) -> int:
 
     pool = pinned.pools.of(part)
     functions = {
-        "empty": direct.empty, "pointer": direct.pointer, "stream": direct.stream, "is_current": direct.is_current,
+        "empty": direct.empty, "maker": direct.maker, "pointer": direct.pointer, "stream": direct.stream,
+        "is_current": direct.is_current,
         "empty_on": functools.partial(_empty_on, part, device), "hold": functools.partial(_hold, part, device),
         "empty_between": functools.partial(_empty_between, part, device, direct.empty_between),
         "pinned": pool._lend, "scratch": functools.partial(buffers.scratch_of, part),

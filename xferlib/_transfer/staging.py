@@ -187,7 +187,8 @@ def _suitable(array: HostArray, dtype: np.dtype[Any]) -> HostForm | None:
 
 
 PAST_MOST = 4 * DIRECT_MOST
-"""Bytes up to which pinned memory is filled past the caches: more that a device reads from there come sooner."""
+"""Bytes up to which pinned memory is filled past the caches: more that a device reads from there come sooner. Of a list
+arrays of up to as many pass through pinned memory of the loop in their turn, if they do not wait there."""
 
 
 def fill(pinned: int, host: int, nbytes: int) -> None:

@@ -358,7 +358,6 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"forget_devices", xf_forget_devices, METH_NOARGS, NULL},
     {"add_elements", xf_add_elements, METH_O, NULL},
     {"new_reader", xf_new_reader, METH_VARARGS, NULL},
-    {"iterate", FAST(xf_iterate)},
     {"keep_form", FAST(xf_keep_form)},
     {"match_form", FAST(xf_match_form)},
     {"cut_form", FAST(xf_cut_form)},
@@ -383,7 +382,7 @@ static int begin(PyObject *module)
     PyObject *found = PyLong_FromUnsignedLong(xf_fingerprint);
     int result = found ? PyObject_SetAttrString(module, "fingerprint", found) : -1;
     Py_XDECREF(found);
-    return result ? result : xf_add_lease(module);
+    return result || xf_add_lease(module) ? -1 : xf_add_batches(module);
 }
 
 /* No slot Py_mod_gil: the module needs the GIL. Tables of forms, prepared calls, leases and streams of random numbers have

@@ -43,7 +43,6 @@ PyObject *xf_send_pinned(PyObject *module, PyObject *const *given, Py_ssize_t co
 PyObject *xf_send_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments);
-PyObject *xf_iterate(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_flatten(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_forget_devices(PyObject *module, PyObject *ignored);
 PyObject *xf_add_elements(PyObject *module, PyObject *elements);
@@ -56,6 +55,7 @@ PyObject *xf_rebuild(PyObject *module, PyObject *const *given, Py_ssize_t count)
 /* --- for the other files */
 
 int xf_add_lease(PyObject *module);
+int xf_add_batches(PyObject *module);
 PyObject *xf_call(PyObject *function, PyObject *const *given, Py_ssize_t count);
 int xf_is_mapped(PyObject *array);
 int xf_is_plain_memory(PyObject *array, Py_buffer *host);

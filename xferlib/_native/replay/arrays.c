@@ -326,22 +326,30 @@ static PyObject *make_by(PyObject *function, const description *d, PyObject *mor
     return result;
 }
 
-/* A new array on the CPU: by the function that its library has for C, or, where there is none or it fails, by Python. */
-PyObject *xf_make_on_cpu(const device_entry *e, const description *d)
+/* A new array by the function that its library has for C. */
+static PyObject *make_by_maker(PyObject *maker, const library *l, const description *d)
 {
-    const library *l = e->library;
     PyObject *extents, *steps, *result = NULL;
     int64_t apart[MOST_AXES], step = 1;
-    if (!l->maker || d->count == 0 || d->nbytes > replay.host_most)
-        return make_by(e->empty, d, NULL);
     for (int i = d->axes; i--; step *= d->extents[i])
         apart[i] = step;
     extents = xf_tuple_of(d->extents, d->axes);
     steps = extents ? xf_tuple_of(apart, d->axes) : NULL;
     if (steps)
-        result = PyObject_CallFunctionObjArgs(l->maker, extents, steps, PyTuple_GetItem(l->dtypes, d->element), NULL);
+        result = PyObject_CallFunctionObjArgs(maker, extents, steps, PyTuple_GetItem(l->dtypes, d->element), NULL);
     Py_XDECREF(steps);
     Py_XDECREF(extents);
+    return result;
+}
+
+/* A new array on the CPU: by the function that its library has for C, or, where there is none or it fails, by Python. */
+PyObject *xf_make_on_cpu(const device_entry *e, const description *d)
+{
+    const library *l = e->library;
+    PyObject *result;
+    if (!l->maker || d->count == 0 || d->nbytes > replay.host_most)
+        return make_by(e->empty, d, NULL);
+    result = make_by_maker(l->maker, l, d);
     if (result || !PyErr_ExceptionMatches(PyExc_RuntimeError))
         return result;
     PyErr_Clear();
@@ -354,7 +362,7 @@ PyObject *xf_make_on(const device_entry *e, const call_stream *on, const descrip
 {
     PyObject *result, *found;
     if (!on->handle && !on->named)
-        result = make_by(e->empty, d, NULL);
+        result = e->maker && d->count ? make_by_maker(e->maker, e->library, d) : make_by(e->empty, d, NULL);
     else
         result = make_by(is_between ? e->empty_between : e->empty_on, d, on->named ? on->named : Py_None);
     found = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;

@@ -35,22 +35,22 @@ typedef struct {
     loop_buffers through;
     unsigned long long stream;   /* that the pinned sources are read on */
     Py_ssize_t number, followed;   /* batches handed out; pinned sources that may be without an event */
-    Py_ssize_t most, waited_most;  /* bytes of the largest array, and of one that a call waits for while the device works */
+    Py_ssize_t least, most, waited_most; /* bytes from which on arrays are a reason for buffers; of the largest array, and of one that a call waits for while the device works */
     long long work_ns, left_ns, hidden_ns; /* how long the last batch took, when it was handed out, and from when a thread pays */
     Py_ssize_t judged, hidden;             /* the last batch that was asked for, and how many one behind the other could be hidden */
     char is_free, is_open, is_hidden; /* is_hidden: take() found that a thread pays, or copies beside the device's work */
-    char has_ended;                   /* the list has, while batches went this way */
+    char has_ended;                   /* the items have, while batches went this way; an iterator without a value */
     int taking;                       /* calls of take() that have not returned: they use the buffers */
 } Reader;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *reader, *fallback;
-} Iteration;
+    PyObject *reader; /* hands out the batches that it can; NULL or None: there is none */
+} Batches;
 
 enum { HIDDEN = 3 }; /* a thread pays once it would have for 3 batches in turn: any one may be late by chance, as the first is */
 
-static PyObject *reader_type, *iteration_type;
+static PyObject *reader_type;
 
 /* Put a new reference into a field. */
 static void set(PyObject **field, PyObject *value)
@@ -111,30 +111,58 @@ static int clear_reader(PyObject *self)
     return 0;
 }
 
-static int visit_iteration(PyObject *self, visitproc visit, void *arg)
+static int visit_batches(PyObject *self, visitproc visit, void *arg)
 {
-    Iteration *i = (Iteration *)self;
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT(i->reader);
-    Py_VISIT(i->fallback);
+    Py_VISIT(((Batches *)self)->reader);
     return 0;
 }
 
-static int clear_iteration(PyObject *self)
+static int clear_batches(PyObject *self)
 {
-    Iteration *i = (Iteration *)self;
-    Py_CLEAR(i->reader);
-    Py_CLEAR(i->fallback);
+    Py_CLEAR(((Batches *)self)->reader);
     return 0;
 }
 
-static void deallocate(PyObject *self)
+static void deallocate(PyObject *self, inquiry clear)
 {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    ((inquiry)PyType_GetSlot(type, Py_tp_clear))(self);
+    clear(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
+}
+
+static void deallocate_reader(PyObject *self)
+{
+    deallocate(self, clear_reader);
+}
+
+static void deallocate_batches(PyObject *self)
+{
+    deallocate(self, clear_batches);
+}
+
+/* Whether the error that is set is the end of an iterator, without a value; then it is set no more. */
+static int is_plain_end(void)
+{
+    PyObject *kind, *error, *traceback, *value;
+    int is_plain;
+    if (!PyErr_ExceptionMatches(PyExc_StopIteration))
+        return 0;
+    PyErr_Fetch(&kind, &error, &traceback);
+    PyErr_NormalizeException(&kind, &error, &traceback);
+    value = PyObject_GetAttrString(error, "args");
+    is_plain = value && PyTuple_CheckExact(value) && !PyTuple_Size(value);
+    Py_XDECREF(value);
+    if (!is_plain) {
+        PyErr_Restore(kind, error, traceback);
+        return 0;
+    }
+    Py_XDECREF(kind);
+    Py_XDECREF(error);
+    Py_XDECREF(traceback);
+    return 1;
 }
 
 /* The next item, a new reference: NULL where there is none, or with the source's error set. */
@@ -152,6 +180,10 @@ static PyObject *read_item(Reader *r)
         PyObject *item = PyObject_CallFunctionObjArgs(r->run, r->next, source, NULL);
         Py_DECREF(source);
         set(&r->held, item);
+        if (!item && is_plain_end()) {
+            r->has_ended = 1;
+            set(&r->source, NULL);
+        }
     }
     return Py_XNewRef(r->held);
 }
@@ -173,7 +205,7 @@ static int have_buffers(Reader *r, PyObject *item)
     unsigned long long at[7], memory, event;
     PyObject *answer, *memory_of, *buffers;
     description d;
-    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= ENQUEUED_MOST || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
+    if (!r->provide || !xf_describe_host(item, &d) || d.nbytes <= r->least || d.nbytes <= l->nbytes || d.nbytes > r->most || !d.is_c || d.is_swapped ||
         xf_is_lent(item))
         return !PyErr_Occurred();
     end_filling(l);
@@ -183,9 +215,9 @@ static int have_buffers(Reader *r, PyObject *item)
         Py_DECREF(answer);
         return 1;
     }
-    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
+    if (!answer || !PyArg_ParseTuple(answer, "OnO!(KKKKKKK)LLLnnn", &memory_of, &found.nbytes, &PyTuple_Type, &buffers, &at[0], &at[1],
                                      &at[2], &at[3], &at[4], &at[5], &at[6], &found.helpers, &found.most_threads, &found.spin_ns,
-                                     &found.shared_from, &found.past_most)) {
+                                     &found.shared_from, &found.past_most, &found.asked_from)) {
         Py_XDECREF(answer);
         return go_without_buffers(r);
     }
@@ -229,24 +261,26 @@ static void fill_ahead(Reader *r)
     Py_DECREF(item);
 }
 
-/* Send plain bytes through the next buffer: whether that is done. They have been read on return. */
-int xf_send_through(const device_copy *c)
+/* Send plain bytes through the next buffer: whether that is done. They have been read on return. Where the device still reads the
+   buffer, this waits only if `is_patient`. */
+int xf_send_through(const device_copy *c, int is_patient)
 {
     loop_buffers *l = c->through;
     const description *host = c->host;
     char *memory = l->at[l->next].memory;
     void *event = l->at[l->next].event, *filling, *stream = c->on->handle;
     long long begun;
-    int error;
+    int error, is_read;
     if (l->source != c->source)
         end_filling(l);
     filling = l->filling;
     l->filling = NULL;
-    l->next = (l->next + 1) % l->count;
     Py_BEGIN_ALLOW_THREADS
     begun = now_ns();
-    error = filling ? 0 : l->wait(event);
-    l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
+    is_read = !filling && l->query(event); /* to wait takes 1.7 us though the event is complete, to ask 0.4 (H200) */
+    error = is_read && is_patient ? l->wait(event) : is_read;
+    if (!is_read || is_patient)
+        l->is_behind |= l->passed++ >= l->count && now_ns() - begun > l->patience_ns; /* the first arrays may wait for work enqueued before the loop */
     if (filling)
         l->fill_end(filling);
     else if (!error && host->nbytes > l->shared_from)
@@ -259,6 +293,7 @@ int xf_send_through(const device_copy *c)
         c->e->wait(stream); /* no event is behind the copy */
     Py_END_ALLOW_THREADS
     Py_CLEAR(l->source);
+    l->next = (l->next + !error) % l->count;
     l->is_in_use = !error;
     return !error;
 }
@@ -286,7 +321,7 @@ static PyObject *take_item(Reader *r)
             return NULL;
     }
     item = read_item(r);
-    r->has_ended = !item && r->items;
+    r->has_ended |= !item && r->items;
     r->through.is_in_use = 0;
     if (item && r->is_open && is_of(item, replay.ndarray) && have_buffers(r, item))
         value = xf_hand_over(item, r->device, r->stream, r->pinned, r->most, r->waited_most, &r->through);
@@ -319,18 +354,18 @@ static PyObject *take(Reader *r)
     return value;
 }
 
-/* () -> a tuple of the item that is held, if any, which is not held any more; and the source is let go. */
+/* () -> (the source, None if it has ended; a tuple of the item that is held, if any): neither is held here any more. */
 static PyObject *reader_end(PyObject *self, PyObject *ignored)
 {
     Reader *r = (Reader *)self;
-    PyObject *found = PyTuple_New(r->held != NULL);
+    PyObject *held = PyTuple_New(r->held != NULL), *source = r->source ? r->source : Py_NewRef(Py_None);
     (void)ignored;
-    if (found && r->held) {
-        PyTuple_SetItem(found, 0, r->held);
+    r->source = NULL;
+    if (held && r->held) {
+        PyTuple_SetItem(held, 0, r->held);
         r->held = NULL;
     }
-    set(&r->source, NULL);
-    return found;
+    return Py_BuildValue("(NN)", source, held);
 }
 
 /* () -> None: this is a forked child, which has none of the threads. */
@@ -405,18 +440,25 @@ static PyObject *reader_take_in_turn(PyObject *self, PyObject *ignored)
     return value || PyErr_Occurred() ? value : Py_NewRef(Py_None);
 }
 
-static PyObject *iteration_next(PyObject *self)
+/* The next batch, which Python's method hands out where C does not. */
+static PyObject *next_batch(PyObject *self)
 {
-    Iteration *i = (Iteration *)self;
-    Reader *r = (Reader *)i->reader;
-    PyObject *value = take_in_turn(r);
-    return value || PyErr_Occurred() || (r->has_ended && r->is_free) ? value : PyObject_CallNoArgs(i->fallback);
+    PyObject *reader = ((Batches *)self)->reader, *value = NULL;
+    int is_over = 0;
+    if (reader && reader_type && is_of(reader, reader_type)) {
+        Reader *r = (Reader *)Py_NewRef(reader); /* Python may begin anew meanwhile, with another one */
+        value = take_in_turn(r);
+        is_over = r->has_ended && r->is_free;
+        Py_DECREF(reader);
+    }
+    return value || is_over || PyErr_Occurred() ? value : PyObject_CallMethod(self, "_take", NULL);
 }
 
 static PyMemberDef reader_members[] = {
     {"number", T_PYSSIZET, offsetof(Reader, number), 0, NULL},
     {"stream", T_ULONGLONG, offsetof(Reader, stream), 0, NULL},
     {"pinned", T_OBJECT, offsetof(Reader, pinned), 0, NULL},
+    {"source", T_OBJECT, offsetof(Reader, source), READONLY, NULL},
     {"held", T_OBJECT, offsetof(Reader, held), 0, NULL}, /* deleted when it has been handed out */
     {"work_ns", T_LONGLONG, offsetof(Reader, work_ns), 0, NULL},
     {"left_ns", T_LONGLONG, offsetof(Reader, left_ns), 0, NULL},
@@ -436,27 +478,38 @@ static PyMethodDef reader_methods[] = {
 };
 
 static PyType_Slot reader_slots[] = {
-    {Py_tp_dealloc, (void *)deallocate}, {Py_tp_traverse, (void *)visit_reader}, {Py_tp_clear, (void *)clear_reader},
+    {Py_tp_dealloc, (void *)deallocate_reader}, {Py_tp_traverse, (void *)visit_reader}, {Py_tp_clear, (void *)clear_reader},
     {Py_tp_members, reader_members},     {Py_tp_methods, reader_methods},        {0, NULL},
 };
-static PyType_Slot iteration_slots[] = {
-    {Py_tp_dealloc, (void *)deallocate},
-    {Py_tp_traverse, (void *)visit_iteration},
-    {Py_tp_clear, (void *)clear_iteration},
-    {Py_tp_iter, (void *)PyObject_SelfIter},
-    {Py_tp_iternext, (void *)iteration_next},
+static PyMemberDef batches_members[] = {
+    {"_reader", T_OBJECT, offsetof(Batches, reader), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyType_Slot batches_slots[] = {
+    {Py_tp_dealloc, (void *)deallocate_batches}, {Py_tp_traverse, (void *)visit_batches},
+    {Py_tp_clear, (void *)clear_batches},        {Py_tp_members, batches_members},
+    {Py_tp_iter, (void *)PyObject_SelfIter},     {Py_tp_iternext, (void *)next_batch},
     {0, NULL},
 };
 static PyType_Spec reader_spec = {"xferlib._native._calls.Reader", sizeof(Reader), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, reader_slots};
-static PyType_Spec iteration_spec = {"xferlib._native._calls.Iteration", sizeof(Iteration), 0,
-                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, iteration_slots};
+static PyType_Spec batches_spec = {"xferlib._native._calls.Batches", sizeof(Batches), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, batches_slots};
 
-static PyObject *new_of(PyObject **type, PyType_Spec *spec)
+/* Add the base of what hands batches out to the module. */
+int xf_add_batches(PyObject *module)
 {
-    if (!*type && !(*type = PyType_FromSpec(spec)))
+    PyObject *type = PyType_FromSpec(&batches_spec);
+    int result = type ? PyObject_SetAttrString(module, "Batches", type) : -1;
+    Py_XDECREF(type);
+    return result;
+}
+
+static Reader *new_reader(void)
+{
+    if (!reader_type && !(reader_type = PyType_FromSpec(&reader_spec)))
         return NULL;
-    return ((allocfunc)PyType_GetSlot((PyTypeObject *)*type, Py_tp_alloc))((PyTypeObject *)*type, 0); /* all zero, but for the head */
+    return (Reader *)((allocfunc)PyType_GetSlot((PyTypeObject *)reader_type, Py_tp_alloc))((PyTypeObject *)reader_type, 0); /* all zero, but for the head */
 }
 
 /* (list or tuple, or None; run, next and iterator; device; acquire, release; list for pinned sources, or None; bytes of the largest
@@ -464,13 +517,13 @@ static PyObject *new_of(PyObject **type, PyType_Spec *spec)
 PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
 {
     PyObject *items, *run, *next, *source, *device, *acquire, *release, *pinned, *provide;
-    Py_ssize_t most, waited_most, followed;
+    Py_ssize_t least, most, waited_most, followed;
     long long hidden_ns;
     Reader *r;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &most,
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOnnnnLO", &items, &run, &next, &source, &device, &acquire, &release, &pinned, &least, &most,
                           &waited_most, &followed, &hidden_ns, &provide) ||
-        !(r = (Reader *)new_of(&reader_type, &reader_spec)))
+        !(r = new_reader()))
         return NULL;
     r->items = items == Py_None ? NULL : Py_NewRef(items);
     r->run = Py_NewRef(run);
@@ -482,6 +535,7 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->pinned = Py_NewRef(pinned);
     r->provide = provide == Py_None ? NULL : Py_NewRef(provide);
     r->stream = (unsigned long long)-1; /* of no stream */
+    r->least = least;
     r->most = most;
     r->waited_most = waited_most;
     r->followed = followed;
@@ -489,18 +543,4 @@ PyObject *xf_new_reader(PyObject *module, PyObject *arguments)
     r->is_open = 1;
     r->judged = -1;
     return (PyObject *)r;
-}
-
-/* (reader, function that gives the next batch where C does not) -> an iterator over the batches */
-PyObject *xf_iterate(PyObject *module, PyObject *const *given, Py_ssize_t count)
-{
-    Iteration *i;
-    (void)module;
-    if (count != 2 || !reader_type || !is_of(given[0], reader_type))
-        return PyErr_Format(PyExc_TypeError, "iterate takes a reader and a function");
-    if (!(i = (Iteration *)new_of(&iteration_type, &iteration_spec)))
-        return NULL;
-    i->reader = Py_NewRef(given[0]);
-    i->fallback = Py_NewRef(given[1]);
-    return (PyObject *)i;
 }

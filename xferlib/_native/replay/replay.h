@@ -117,6 +117,7 @@ typedef struct device_entry {
     int kind, index;          /* as DLPack has them; kind 0: left to Python */
     word context;
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream; on the CPU in recycled memory */
+    PyObject *maker;          /* (extents, steps, the library's dtype) -> array, likewise; NULL: the library has none */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
     PyObject *empty_between;  /* the same, for work on that stream alone */
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */
@@ -166,7 +167,7 @@ typedef struct {
 enum { MOST_BUFFERS = 4 };
 enum { ENQUEUED_MOST = 64 << 10 }; /* bytes of ordinary memory that the driver reads at once; for more it waits for the stream */
 
-typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `past_most` */
+typedef struct { /* pinned memory through which the arrays of a loop pass: see reader.c; Python provides it, down to `asked_from` */
     PyObject *kept; /* what Python gave, with the memory that the addresses are of; NULL: there is none */
     Py_ssize_t nbytes; /* of each buffer */
     int count;
@@ -180,6 +181,7 @@ typedef struct { /* pinned memory through which the arrays of a loop pass: see r
     void (*fill_end)(void *);                                                               /* xf_fill_end() */
     long long helpers, most_threads, spin_ns; /* their last arguments */
     Py_ssize_t shared_from, past_most; /* bytes from which on threads fill a buffer together; up to which past the caches */
+    Py_ssize_t asked_from; /* bytes from which on the driver is asked whether it reads an array of a list where it lies */
     int next; /* buffer */
     long long passed; /* arrays */
     int is_in_use;     /* the last array has passed */
@@ -289,7 +291,7 @@ PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t
 
 /* --- reader.c */
 
-int xf_send_through(const device_copy *c);
+int xf_send_through(const device_copy *c, int is_patient);
 
 /* --- copies.c and host_copies.c */
 

@@ -11,7 +11,7 @@
 
 #include "state.h"
 
-#define FILL_PIECE (64 << 10) /* bytes that a thread copies at a time */
+#define PIECE_LEAST (64 << 10) /* bytes that a thread copies at a time */
 #define LATE_NS 200000        /* a thread that takes more time for a piece has lost its core */
 #define ASLEEP_LEAST (2 << 20) /* bytes for which helpers come that may not spin, and so are asleep */
 
@@ -49,7 +49,7 @@ static int take_pieces(Fill *fill) {
     while (is_open(fill)) {
         uint64_t word = __atomic_fetch_add(&fill->word, 1, __ATOMIC_ACQUIRE);
         if (next_of(word) >= pieces_of(word)) break;
-        int64_t start = next_of(word) * FILL_PIECE, nbytes = least(FILL_PIECE, fill->nbytes - start);
+        int64_t start = next_of(word) * PIECE_LEAST, nbytes = least(PIECE_LEAST, fill->nbytes - start);
         chunk_fill(fill->is_streamed, fill->to + start, fill->from + start, (size_t)nbytes);
         __atomic_add_fetch(&fill->done, 1, __ATOMIC_RELEASE);
         taken++;
@@ -82,7 +82,7 @@ void forget_fills(void) {
 EXPORT Fill *xf_fill_begin(
     char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
     int64_t spin_ns) {
-    int64_t pieces = (nbytes + FILL_PIECE - 1) / FILL_PIECE;
+    int64_t pieces = (nbytes + PIECE_LEAST - 1) / PIECE_LEAST;
     if (helpers <= 0 || pieces <= 1 || pieces >> BITS) return NULL;
     for (int each = 0; each < PLACES; each++) {
         Fill *fill = &fills[each];

@@ -213,6 +213,8 @@ class CudaBackend(Backend, FastPath):
     """How an array of the library tells its address; None: `operands` alone does."""
     pointer_of: Callable[[Array], int] | None = None
     """The address of an array; None: C does not make the library's arrays by itself."""
+    maker_for_c: Callable[..., Array] | None = None
+    """As `DirectCopies.maker`."""
     _watches_default_stream = True
     """Whether `consumed` is cheap enough for every kernel on the default stream."""
 
@@ -772,6 +774,7 @@ class CudaBackend(Backend, FastPath):
             stream=functools.partial(self.stream_handle, device),
             is_current=None if is_alone else lambda: self.device_current() is device,
             empty_between=self.empty_between,
+            maker=self.maker_for_c,
             beside=self._stream_beside(device) if driver_module.DIRECT["batch"] else 0,
         )
 

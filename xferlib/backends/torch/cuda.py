@@ -112,6 +112,8 @@ class TorchCuda(Tensors, CudaBackend):
         # yet only when it needs that, and until then the other's context is the current one.
         return int(torch.cuda.current_device()) == device.index
 
+    maker_for_c = staticmethod(_new_tensor) if _new_tensor is not None else None
+
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> torch.Tensor:
         if _new_tensor is not None and 0 not in shape:
             return _new_tensor(shape, tensors.steps(shape), tensors.TO_TORCH[dtype])
