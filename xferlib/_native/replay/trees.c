@@ -211,7 +211,7 @@ enum {
     SMALL_NBYTES = 64 << 10,
     MEDIUM_NBYTES = 2 << 20
 };
-enum { THREADS = 256, LINE = 64 };
+enum { LINE = 64 };
 
 typedef struct {
     PyObject *leaves;
@@ -543,7 +543,8 @@ typedef struct {
     const Part *parts; /* of all arrays: `host` is where each lies on the device */
     Py_ssize_t members, joined; /* arrays, and those in the row */
     Py_ssize_t row_nbytes, nbytes; /* of the row, and of all arrays if they followed one another */
-    unsigned long long kernel; /* puts arrays in a row */
+    unsigned long long kernel; /* puts arrays in a row, by blocks of so many threads */
+    unsigned long threads;
     const char *starts;        /* the numbers of the first array of each of its tiles */
     Py_ssize_t starts_nbytes;
     int is_pinned;
@@ -567,9 +568,10 @@ static int read_download(download *l, PyObject *kept)
     char *starts = NULL;
     l->row_nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
     l->kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
-    l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 4));
-    l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 3), &starts, &l->starts_nbytes))
+    l->threads = PyLong_AsUnsignedLong(PyTuple_GetItem(kept, 3));
+    l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
+    l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 6));
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 4), &starts, &l->starts_nbytes))
         return 0;
     l->starts = starts;
     return !l->f->is_host && l->f->index == l->c->e->index && l->nbytes > 0 && replay.byte >= 0;
@@ -643,7 +645,8 @@ static int gather(const download *l, word to)
     int error;
     memcpy(l->table, l->parts, parts_nbytes);
     memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
-    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, THREADS, 1, 1, 0, l->c->on.handle, arguments, NULL));
+    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, l->c->on.handle,
+                                             arguments, NULL));
     return !error;
 }
 
@@ -779,7 +782,7 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (kept && l.f && read_download(&l, kept)) {
         if (l.nbytes > LOOPED_FROM && !l.is_pinned)
             rouse(c.e, l.nbytes);
-        made = fetch(&l, given[0], PyTuple_GetItem(kept, 6) == Py_True);
+        made = fetch(&l, given[0], PyTuple_GetItem(kept, 7) == Py_True);
     }
     free(parts);
     Py_XDECREF(kept);
