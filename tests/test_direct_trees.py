@@ -112,7 +112,7 @@ def make_floats(sizes: tuple[int, ...]) -> dict[str, np.ndarray[Any, Any]]:
 @pytest.mark.parametrize("is_pinned", [False, True])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_tree_beside_a_simulator_leaves_nothing_in_flight(sizes: tuple[int, ...], is_pinned: bool) -> None:
-    """Which sees every step, so that none of them is left to C."""
+    """A simulator sees every step, so that none of them is left to C."""
     xl.zeros(1, device="sim:0")
     tree = make_floats(sizes)
     for _ in range(2):
