@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -188,6 +189,30 @@ def test_a_form_whose_arrays_are_all_large_needs_no_kernel(
     assert backend.sources == []
     for number, leaf in enumerate(found):
         assert_same_bits(leaf, np.arange(300_000 + number))
+
+
+@pytest.mark.usefixtures("_is_alone")
+@pytest.mark.parametrize("sizes", [(40_000, 30_000), (5, 100_000, 3, 60_000, 30_000), (200_000,) * 6, (7, 600_000)])
+def test_in_a_loop_threads_that_spin_copy_the_same_bits(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To pinned memory, and from it."""
+    crew = sys.modules["xferlib._runtime.threads"].crew()._replace(each_way=1, both_ways=3, fillers=2)
+    monkeypatch.setattr("xferlib._runtime.threads.crew", lambda: crew)
+    xl.trim()  # and with it what was known of threads
+    tree = make_floats(sizes)
+    for number in range(20):  # some will come within a millisecond of the one before
+        for leaf in tree.values():
+            leaf += number
+        expected = {name: leaf.copy() for name, leaf in tree.items()}
+        there = xl.tree.to_device(tree, device=HERE)
+        for leaf in tree.values():  # they have been read
+            leaf[:] = 77
+        found = xl.tree.to_host(there)
+        for name, leaf in expected.items():
+            assert_same_bits(found[name], leaf)
+            tree[name][:] = leaf
+    xl.trim()
 
 
 @pytest.mark.usefixtures("_is_alone")

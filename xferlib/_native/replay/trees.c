@@ -750,7 +750,7 @@ static PyObject *fetch(download *l, PyObject *tree, int is_written)
 /* Wake threads that sleep, while this one makes ready what they are to copy. */
 static void rouse(const device_entry *e, Py_ssize_t nbytes)
 {
-    long long most = replay.fillers > 0 ? nbytes / (64 << 10) : replay.helper_nbytes > 0 ? nbytes / replay.helper_nbytes : 0;
+    long long most = replay.fillers > 0 ? nbytes / SMALL_NBYTES : replay.helper_nbytes > 0 ? nbytes / replay.helper_nbytes : 0;
     long long helpers = replay.fillers > 0 ? replay.fillers : replay.helpers;
     if (e->rouse && most > 0)
         e->rouse(most < helpers ? most : helpers, replay.spin_ns);
