@@ -615,69 +615,6 @@ def _change_sides() -> None:
         library.xf_close(upward, 0)
 
 
-# --- downloads of a loop, which fills empty
-
-
-PIECE = 64 << 10
-"""Bytes that a thread copies at a time in a fill."""
-
-
-def copy_in_loop(driver: Driver, ring: Ring, regions: Sequence[Any], **changed: Any) -> tuple[int, Any]:
-    """A download for which threads spin; the driver's error, with the transfer, which the caller closes then."""
-    library, opened = _native.load_library(), ctypes.c_void_p()
-    setup = setup_of(
-        driver, ring, up=False, first_block=PIECE, largest_block=ring.nbytes, most_piece=PIECE, spin_ns=1_000_000,
-        both_ways=3, fillers=2, **changed,
-    )  # fmt: skip
-    table = (_native.ArrayRegion * len(regions))(*regions)
-    library.xf_rouse(1 << 10, 100_000)  # a transfer that comes at once is one of a loop
-    return library.xf_copy(ctypes.byref(setup), ctypes.byref(table), len(regions), ctypes.byref(opened)), opened
-
-
-@settings(max_examples=50)
-@given(
-    sizes=st.lists(st.integers(1, 5 * PIECE), min_size=1, max_size=5), chunks=st.integers(1, 9),
-    most_chunks=st.integers(1, 8), streamed_from=st.sampled_from([0, 1 << 30]),
-)  # fmt: skip
-def test_every_byte_of_a_loops_download_arrives(
-    sizes: list[int], chunks: int, most_chunks: int, streamed_from: int
-) -> None:
-    ring, driver = Ring(chunks, 4 * PIECE), Driver()
-    devices = [bits_of(nbytes, np.uint8, seed=number) for number, nbytes in enumerate(sizes)]
-    for _ in range(2):
-        hosts = [np.full(nbytes + 64, 0xA5, np.uint8) for nbytes in sizes]
-        regions = [region(host[:-64], device) for host, device in zip(hosts, devices, strict=True)]
-        error, opened = copy_in_loop(driver, ring, regions, most_chunks=most_chunks, streamed_from=streamed_from)
-        assert (error, opened.value) == (0, None)
-        for host, device in zip(hosts, devices, strict=True):
-            assert_same_bits(host[:-64], device)
-            assert (host[-64:] == 0xA5).all()
-        assert ring.lent == (0, 0)
-        assert ring.free == chunks
-
-
-@settings(max_examples=50)
-@given(fails_at=st.integers(0, 30), chunks=st.integers(1, 9), is_lost=st.booleans())
-def test_an_error_ends_a_loops_download_behind_what_is_being_emptied(fails_at: int, chunks: int, is_lost: bool) -> None:
-    ring, driver, library = Ring(chunks, 4 * PIECE), Driver(fails_at), _native.load_library()
-    device = bits_of(9 * PIECE, np.uint8, seed=1)
-    host = np.zeros_like(device)
-    error, opened = copy_in_loop(driver, ring, [region(host, device)])
-    if driver.calls <= fails_at:
-        assert (error, opened.value) == (0, None)
-        assert_same_bits(host, device)
-        return
-    assert (error, driver.calls) == (77, fails_at + 1)  # nothing more was asked of a driver that has failed
-    before = host.copy()
-    lent = ring.lent[0]
-    assert lent > 0
-    assert library.xf_close(opened, is_lost) == is_lost * lent
-    driver.finish()
-    assert_same_bits(host, before)  # no thread is left that writes to it
-    assert ring.lent == (0, 0)
-    assert ring.free == chunks - is_lost * lent
-
-
 # --- memory that one thread sends by itself
 
 

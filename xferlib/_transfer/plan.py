@@ -120,7 +120,6 @@ def limits(budget: threads.Crew, most: int) -> dict[str, int]:
         "helper_nbytes": min(HELPER_NBYTES, most), "spin_ns": SPIN_NS if budget.fillers else 0,
         "patient_from": PATIENT_FROM if budget.fillers else 0,
         "each_way": budget.each_way, "clearing": budget.clearing, "both_ways": budget.both_ways,
-        "fillers": budget.fillers,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@
 enum { PLACES = 8 }; /* fills at a time; more are done by their callers alone */
 enum { BITS = 24 };  /* of each half of the word, which has the next piece below how many there are */
 
-struct Fill {
+typedef struct {
     uint64_t word __attribute__((aligned(64))); /* atomic */
     int64_t done __attribute__((aligned(64)));  /* pieces; atomic */
     char *to __attribute__((aligned(64)));
@@ -26,7 +26,7 @@ struct Fill {
     int64_t nbytes, pieces;
     int is_streamed; /* past the processor's caches */
     int is_used;     /* atomic */
-};
+} Fill;
 
 static Fill fills[PLACES];
 

@@ -408,13 +408,19 @@ EXPORT void xf_cut(const Setup *setup, int64_t nbytes, int64_t unit, int64_t *cu
     cut[3] = threads_for(&staging);
 }
 
-/* Add regions, with the lock held; 0, and nothing has been added, where there is no memory for them. */
-static int add(Staging *staging, const Region *regions, int64_t count, int is_last) {
+/* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
+   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns
+   0, and nothing has been added, where there is no memory for them. */
+EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
+    pthread_mutex_lock(&staging->lock);
     int64_t all = staging->region_count + count;
     if (all > staging->region_room) {
         int64_t room = most(all, 2 * staging->region_room);
         Region *wider = realloc(staging->regions, (size_t)room * sizeof *wider);
-        if (wider == NULL) return 0;
+        if (wider == NULL) {
+            pthread_mutex_unlock(&staging->lock);
+            return 0;
+        }
         staging->regions = wider, staging->region_room = room;
     }
     for (int64_t each = 0; each < count; each++) {
@@ -434,22 +440,12 @@ static int add(Staging *staging, const Region *regions, int64_t count, int is_la
         note_last(staging);
         if (is_complete(staging) && !staging->error) complete(staging);
     }
-    staging->threads = threads_for(staging);
+    int64_t threads = staging->threads = threads_for(staging);
     __atomic_add_fetch(&staging->added, 1, __ATOMIC_RELAXED); /* before `called` is looked at */
     pthread_cond_broadcast(&staging->changed);
-    return 1;
-}
-
-/* Add regions, which are copied; what they point to must outlive the transfer. Helpers are
-   called for them, `more` beside those that a Python thread wants; none are added after `is_last`, which may come alone. Returns
-   0, and nothing has been added, where there is no memory for them. */
-EXPORT int xf_add(Staging *staging, const Region *regions, int64_t count, int is_last, int64_t more) {
-    pthread_mutex_lock(&staging->lock);
-    int is_added = add(staging, regions, count, is_last);
-    int64_t threads = staging->threads;
     pthread_mutex_unlock(&staging->lock);
-    if (is_added) call_helpers(staging, threads - 1 + more);
-    return is_added;
+    call_helpers(staging, threads - 1 + more);
+    return 1;
 }
 
 /* `run_pieces` in a Python thread, which counts as one of those that work in its direction. */
@@ -483,70 +479,6 @@ EXPORT int64_t xf_marks(Staging *staging, const Mark **marks) {
     return staging->mark_count;
 }
 
-/* --- downloads of a loop
-
-   The threads of a transfer take pieces under its lock, and when a block has arrived all that spin for it want the lock. So here the
-   calling thread alone asks for blocks and waits for each, and fills, which have no lock, empty them meanwhile: 600 KB take 29 us from
-   an H200 so and 54 by pieces, 2.7 MB 73 and 144, 32 MB 637 and 731. */
-
-enum { DRAINS = 4 }; /* of one transfer at a time; each is a fill of the memory of a block's region */
-
-typedef struct {
-    Block *block;
-    Fill *fill; /* NULL: it is empty already */
-} Drain;
-
-/* Whether a transfer is one of these: of a loop, and of plain bytes, which are no fewer than a block of their own each. */
-static int is_drained(const Staging *staging) {
-    const Setup *setup = &staging->setup;
-    int is_plain = !setup->is_upward && setup->fillers > 0 && staging->spin_ns > 0 && !setup->is_marked && !staging->is_fresh &&
-                   staging->total >= setup->first_block * (staging->region_count - 1);
-    for (int64_t each = 0; is_plain && each < staging->region_count; each++)
-        is_plain = staging->regions[each].layout == NULL && !staging->regions[each].parts;
-    return is_plain;
-}
-
-/* Wait until the next block has arrived, and begin to empty it; an error is the transfer's. */
-static void begin_drain(Staging *staging, Drain *drain) {
-    const Setup *setup = &staging->setup;
-    Block *block = drain->block = pop(&staging->arriving);
-    char *host = block->region.host + block->offset;
-    drain->fill = NULL;
-    staging->error = settle(setup, block);
-    if (staging->error) return;
-    drain->fill = xf_fill_begin(
-        host, block->memory, block->nbytes, block->is_streamed, setup->fillers, setup->both_ways, staging->spin_ns);
-    if (drain->fill == NULL) chunk_empty(block->is_streamed, host, block->memory, (size_t)block->nbytes);
-}
-
-static void end_drain(Staging *staging, const Drain *drain) {
-    if (drain->fill != NULL) xf_fill_end(drain->fill);
-    drain->block->left = 1;
-    finish(staging, drain->block);
-}
-
-/* Make such a transfer, which no other thread knows; 0 where it has no chunk, and nothing has been done. An error is the transfer's. */
-static int drain_all(Staging *staging) {
-    Drain drains[DRAINS];
-    int64_t begun = 0, ended = 0;
-    unlist_transfer(staging);
-    if (!has_free(staging)) {
-        list_transfer(staging);
-        return 0;
-    }
-    for (;;) {
-        while (!staging->error && has_more(staging) && has_free(staging)) {
-            Block *block = begin(staging);
-            staging->error = enqueue(&staging->setup, block);
-            push(&staging->arriving, block);
-        }
-        int is_arriving = !staging->error && staging->arriving.count;
-        if (is_arriving && begun - ended < DRAINS) begin_drain(staging, &drains[begun++ % DRAINS]);
-        else if (ended < begun) end_drain(staging, &drains[ended++ % DRAINS]);
-        else return 1;
-    }
-}
-
 /* A whole transfer in the calling thread, with helpers: 0 when it is done. NO_MEMORY: nothing has been done. STARVED: it
    waited long for a chunk; the caller goes on with xf_run(), when it has seen that there are any. Otherwise the driver's
    first result that is not 0, behind xf_end(). In the last two cases `opened` is the transfer, which the caller closes. */
@@ -554,14 +486,8 @@ EXPORT int64_t xf_copy(const Setup *setup, const Region *regions, int64_t count,
     int64_t error = NO_MEMORY;
     Staging *staging = *opened = xf_open(setup);
     if (staging == NULL) return NO_MEMORY;
-    pthread_mutex_lock(&staging->lock);
-    int is_added = add(staging, regions, count, 1);
-    pthread_mutex_unlock(&staging->lock);
-    if (is_added) {
-        if (!is_drained(staging) || !drain_all(staging)) {
-            call_helpers(staging, staging->threads - 1);
-            if (xf_run(staging, INT64_MAX)) return STARVED;
-        }
+    if (xf_add(staging, regions, count, 1, 0)) {
+        if (xf_run(staging, INT64_MAX)) return STARVED;
         error = xf_end(staging);
         if (error) return error;
     } else xf_end(staging);

@@ -76,7 +76,6 @@ typedef struct {
     int64_t patient_from;  /* bytes from which on it does not matter that a helper has to wait for a core */
     int64_t spin_ns;       /* how long a helper spins before it sleeps, in a loop of transfers */
     int64_t each_way, clearing, both_ways; /* threads of a transfer, of one with fresh pages, and helpers in all */
-    int64_t fillers; /* helpers that spin for a fill; 0: none may */
     int64_t is_marked;
     void *before_first, *after_last; /* events that a recording wants around all blocks */
 } Setup; /* likewise; xf_open() copies it */

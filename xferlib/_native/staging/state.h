@@ -144,12 +144,6 @@ void pause_briefly(void);
 
 /* --- of fill.c */
 
-typedef struct Fill Fill;
-EXPORT Fill *xf_fill_begin(
-    char *pinned, const char *host, int64_t nbytes, int64_t is_streamed, int64_t helpers, int64_t most_threads,
-    int64_t spin_ns);
-EXPORT void xf_fill_end(Fill *fill);
-
 int has_fills(void);
 int help_fills(void);
 void forget_fills(void);
