@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,12 @@ def _is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """No simulator listens, if an earlier test has used it."""
     for name in ("_runtime.happens_before", "_core.observe"):
         monkeypatch.setattr(f"xferlib.{name}.listener", None)
+
+
+@pytest.fixture
+def _is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is in flight, whatever earlier tests have left there."""
+    monkeypatch.setattr("xferlib._memory.lifetimes.in_flight._held", {})
 
 
 @st.composite
@@ -94,19 +101,39 @@ def test_bits_of_trees_of_one_form(backend: Any, form: Any, stream: str, is_pinn
                 assert isinstance(one, str) or one.tobytes() == other.tobytes()
 
 
+SIZES = ((3, 5), (40_000, 9), (300, 200_000, 17), (5,) * 40, (70_000,) * 30, (9, 600_000, 7, 700_000))
+"""Of the leaves of some trees, in elements of float32."""
+
+
+def make_floats(sizes: tuple[int, ...]) -> dict[str, np.ndarray[Any, Any]]:
+    return {str(number): np.arange(size, dtype=np.float32) + number for number, size in enumerate(sizes)}
+
+
+@pytest.mark.usefixtures("_is_idle")
 @pytest.mark.parametrize("is_pinned", [False, True])
-@pytest.mark.parametrize(
-    "sizes", [(3, 5), (40_000, 9), (300, 200_000, 17), (5,) * 40, (70_000,) * 30, (9, 600_000, 7, 700_000)]
-)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_tree_beside_a_simulator_leaves_nothing_in_flight(sizes: tuple[int, ...], is_pinned: bool) -> None:
+    """A simulator sees every step, so that none of them is left to C."""
+    xl.zeros(1, device="sim:0")
+    tree = make_floats(sizes)
+    for _ in range(2):
+        found = xl.tree.to_host(xl.tree.to_device(tree, device=HERE), pinned=is_pinned)
+        for name, leaf in tree.items():
+            assert_same_bits(found[name], leaf)
+    assert in_flight_count() == 0
+
+
+@pytest.mark.usefixtures("_is_alone", "_is_idle")
+@pytest.mark.parametrize("is_pinned", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("call", ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"])
 def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
     backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str
 ) -> None:
     """In a thread of its own: behind a wait that failed, pinned memory of the thread may be in use for ever."""
-    tree = {str(number): np.arange(size, dtype=np.float32) + number for number, size in enumerate(sizes)}
+    tree = make_floats(sizes)
 
     def send_and_fetch() -> None:
-        before = in_flight_count()
         for _ in range(2):
             there = xl.tree.to_device(tree, device=HERE)
             xl.tree.to_host(there, pinned=is_pinned)
@@ -118,7 +145,7 @@ def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
             assert_same_bits(found[name], leaf)
         assert_same_bits(xl.tree.to_host(again)["0"], tree["0"])
         xl.synchronize(HERE)
-        assert in_flight_count() <= before
+        assert in_flight_count() == 0
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         pool.submit(send_and_fetch).result()
@@ -145,6 +172,47 @@ def test_a_known_form_is_sent_and_fetched_by_c_alone(backend: Any, largest: int,
     assert (found["b"].base is found["a"].base) is (is_pinned or not is_large)
     for name, leaf in tree.items():
         assert_same_bits(found[name], leaf)
+
+
+@pytest.mark.usefixtures("_is_alone")
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_form_whose_arrays_are_all_large_needs_no_kernel(
+    backend: Any, is_pinned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xferlib._transfer.on_device._kernels", {})
+    monkeypatch.setattr(backend, "sources", [])
+    there = [xl.to_device(np.arange(300_000 + number), device=HERE) for number in range(4)]
+    for _ in range(2):
+        backend.calls.clear()
+        found = xl.tree.to_host(there, pinned=is_pinned)
+    assert "launch" not in backend.calls
+    assert backend.sources == []
+    for number, leaf in enumerate(found):
+        assert_same_bits(leaf, np.arange(300_000 + number))
+
+
+@pytest.mark.usefixtures("_is_alone")
+@pytest.mark.parametrize("sizes", [(40_000, 30_000), (5, 100_000, 3, 60_000, 30_000), (200_000,) * 6, (7, 600_000)])
+def test_in_a_loop_threads_that_spin_copy_the_same_bits(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To pinned memory, and from it."""
+    crew = sys.modules["xferlib._runtime.threads"].crew()._replace(each_way=1, both_ways=3, fillers=2)
+    monkeypatch.setattr("xferlib._runtime.threads.crew", lambda: crew)
+    xl.trim()  # and with it what was known of threads
+    tree = make_floats(sizes)
+    for number in range(20):  # some will come within a millisecond of the one before
+        for leaf in tree.values():
+            leaf += number
+        expected = {name: leaf.copy() for name, leaf in tree.items()}
+        there = xl.tree.to_device(tree, device=HERE)
+        for leaf in tree.values():  # they have been read
+            leaf[:] = 77
+        found = xl.tree.to_host(there)
+        for name, leaf in expected.items():
+            assert_same_bits(found[name], leaf)
+            tree[name][:] = leaf
+    xl.trim()
 
 
 @pytest.mark.usefixtures("_is_alone")

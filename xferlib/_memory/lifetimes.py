@@ -119,7 +119,10 @@ class _InFlight:
         """The entries that are asked next."""
 
     def hold(self, backend: Backend, event: RawEvent, *objects: Any) -> None:
-        """Keep ``objects`` alive until ``event`` completes; in a capture, as long as its graph exists."""
+        """Keep ``objects`` alive until ``event`` completes; in a capture, as long as its graph exists.
+
+        None is nothing to keep: a copy that keeps nothing has no entry, which would wait for the next copy.
+        """
         if isinstance(event, Capture):
             event.keep(*objects)
             return
@@ -132,7 +135,8 @@ class _InFlight:
             entry = self._held.get(number)
             if entry is not None and entry[0].event_done(entry[1]):
                 self._held.pop(number, None)  # another thread may have asked meanwhile
-        self._held[next(self._numbers)] = (backend, event, objects)
+        if any(each is not None for each in objects):
+            self._held[next(self._numbers)] = (backend, event, objects)
 
     def drain(self) -> None:
         """Wait for every copy that is in flight now."""

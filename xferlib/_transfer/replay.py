@@ -209,11 +209,12 @@ def _documentation(function: Any) -> str:
     return f"{function.__name__}({', '.join([*positional, star, *options])})\n--\n\n{function.__doc__}"
 
 
-def _may_replay() -> tuple[int, ...] | None:
+def _may_replay() -> tuple[tuple[int, ...], int, int, int, int, int, int] | None:
     """How C copies between host arrays, if it may do a call by itself in this epoch.
 
     Returns:
-        The address of ``xf_host_copy``, its last arguments, and the most bytes of a result in ordinary memory.
+        The addresses of ``xf_host_copy``, ``xf_fill``, ``xf_fill_begin`` and ``xf_fill_end``; the last arguments of the
+        first, the helpers of the others, and the most bytes of a result in ordinary memory.
     """
     global _known_of
     if _known_of != registry.forgotten:
@@ -223,7 +224,8 @@ def _may_replay() -> tuple[int, ...] | None:
         _known_of = registry.forgotten
     if not plan.may_skip() or not _native.is_on() or process.is_exiting():
         return None
-    return _addresses()[1], *staging.host_crew(plan.helpers()), LARGE_NBYTES
+    functions = _addresses()[1], *staging.fill_addresses()
+    return functions, *staging.host_crew(plan.helpers()), staging.fill_crew()[0], LARGE_NBYTES
 
 
 @functools.cache

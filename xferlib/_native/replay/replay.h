@@ -219,7 +219,11 @@ struct tables {
     int (*set_base)(PyObject *, PyObject *);
     PyObject *(*empty)(int, const int64_t *, PyObject *, int), *(*zeros)(int, const int64_t *, PyObject *, int);
     void (*copy)(const Layout *, char *, char *, int64_t, int, int64_t, int64_t, int64_t, int64_t); /* xf_host_copy() */
-    long long helper_nbytes, helpers, most_threads, spin_ns; /* its last arguments */
+    void (*fill)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t);        /* xf_fill() */
+    void *(*fill_begin)(char *, const char *, int64_t, int64_t, int64_t, int64_t, int64_t); /* xf_fill_begin() */
+    void (*fill_end)(void *);                                                               /* xf_fill_end() */
+    long long helper_nbytes, helpers, most_threads, spin_ns; /* the last arguments of `copy` */
+    long long fillers;                                       /* of `fill`, in place of the first two; 0: none may spin */
     Py_ssize_t host_most;  /* bytes; results of copies between host arrays lie in ordinary memory up to here */
     PyObject *dtype;       /* NumPy's type */
     PyObject *bool_, *int64, *float64; /* dtypes */

@@ -14,6 +14,8 @@
 
 #include "replay.h"
 
+#include "../staging/threads.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -211,7 +213,7 @@ enum {
     SMALL_NBYTES = 64 << 10,
     MEDIUM_NBYTES = 2 << 20
 };
-enum { THREADS = 256, LINE = 64 };
+enum { LINE = 64 };
 
 typedef struct {
     PyObject *leaves;
@@ -285,10 +287,25 @@ static PyObject *find_form(PyObject *forms, PyObject *leaves, Part **parts, cons
     return NULL;
 }
 
-static void pack(char *memory, const Part *parts, Py_ssize_t count)
+enum { FILLS = 4 };
+
+/* Copy the arrays to their places; in a loop threads that spin take part in the large ones. */
+static void pack(char *memory, const Part *parts, Py_ssize_t count, int is_looped)
 {
-    for (Py_ssize_t i = 0; i < count; ++i)
-        memcpy(memory + parts[i].place, parts[i].host, (size_t)parts[i].nbytes);
+    void *begun[FILLS];
+    int fills = 0;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        const Part *p = &parts[i];
+        begun[fills] = is_looped && p->nbytes > SMALL_NBYTES
+                           ? replay.fill_begin(memory + p->place, p->host, p->nbytes, 1, replay.fillers, replay.most_threads, replay.spin_ns)
+                           : NULL;
+        if (!begun[fills])
+            memcpy(memory + p->place, p->host, (size_t)p->nbytes);
+        else if (++fills == FILLS)
+            replay.fill_end(begun[--fills]);
+    }
+    while (fills)
+        replay.fill_end(begun[--fills]);
 }
 
 /* New arrays for those of a form that travel, in their order: a list of them, and their addresses. */
@@ -338,7 +355,7 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
     device_entry *e = c->e;
     void *stream = c->on.handle;
     word scratch = 0;
-    int error;
+    int error, is_looped, is_filled;
     *is_read = 0;
     c->busy = stream;
     if (!e->enqueue || !e->wait)
@@ -351,19 +368,22 @@ static int send_packed(call *c, word device, const word *apart, const Part *part
         char *memory = malloc(nbytes);
         if (!memory)
             return 0;
-        pack(memory, parts, count);
+        pack(memory, parts, count, 0);
         WITHOUT_GIL(error = enqueue_row(c, memory, device, apart, parts, count, nbytes));
         free(memory);
         return !error;
     }
-    if (nbytes > LOOPED_FROM && !apart && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
+    is_looped = replay.fillers > 0 && now_ns() - e->last_ns < LOOP_NS;
+    is_filled = is_looped && nbytes <= PACKED_MOST && nbytes > SMALL_NBYTES * (size_t)count && xf_is_idle(e, stream);
+    if (nbytes > LOOPED_FROM && !apart && !is_filled && xf_send_parts(e, &c->on, device, nbytes, parts, count, nbytes <= PACKED_MOST))
         return 1;
-    if (nbytes <= PACKED_MOST && !PyErr_Occurred() && xf_is_idle(e, stream))
+    if (nbytes <= PACKED_MOST && !PyErr_Occurred() && (is_filled || xf_is_idle(e, stream)))
         scratch = xf_scratch(e, nbytes, 1);
     if (!scratch)
         return 0;
+    e->last_ns = now_ns();
     Py_BEGIN_ALLOW_THREADS
-    pack((char *)(uintptr_t)scratch, parts, count);
+    pack((char *)(uintptr_t)scratch, parts, count, is_looped);
     error = enqueue_row(c, (char *)(uintptr_t)scratch, device, apart, parts, count, nbytes);
     Py_END_ALLOW_THREADS
     if (!error || apart) {
@@ -543,7 +563,8 @@ typedef struct {
     const Part *parts; /* of all arrays: `host` is where each lies on the device */
     Py_ssize_t members, joined; /* arrays, and those in the row */
     Py_ssize_t row_nbytes, nbytes; /* of the row, and of all arrays if they followed one another */
-    unsigned long long kernel; /* puts arrays in a row */
+    unsigned long long kernel; /* puts arrays in a row, in blocks of `threads` threads */
+    unsigned long threads;
     const char *starts;        /* the numbers of the first array of each of its tiles */
     Py_ssize_t starts_nbytes;
     int is_pinned;
@@ -567,9 +588,10 @@ static int read_download(download *l, PyObject *kept)
     char *starts = NULL;
     l->row_nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 1));
     l->kernel = PyLong_AsUnsignedLongLong(PyTuple_GetItem(kept, 2));
-    l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 4));
-    l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
-    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 3), &starts, &l->starts_nbytes))
+    l->threads = PyLong_AsUnsignedLong(PyTuple_GetItem(kept, 3));
+    l->joined = PyLong_AsSsize_t(PyTuple_GetItem(kept, 5));
+    l->nbytes = PyLong_AsSsize_t(PyTuple_GetItem(kept, 6));
+    if (PyErr_Occurred() || PyBytes_AsStringAndSize(PyTuple_GetItem(kept, 4), &starts, &l->starts_nbytes))
         return 0;
     l->starts = starts;
     return !l->f->is_host && l->f->index == l->c->e->index && l->nbytes > 0 && replay.byte >= 0;
@@ -643,7 +665,8 @@ static int gather(const download *l, word to)
     int error;
     memcpy(l->table, l->parts, parts_nbytes);
     memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
-    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, THREADS, 1, 1, 0, l->c->on.handle, arguments, NULL));
+    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, l->c->on.handle,
+                                             arguments, NULL));
     return !error;
 }
 
@@ -691,7 +714,9 @@ static int end_download(const download *l)
         return 0;
     Py_BEGIN_ALLOW_THREADS
     error = l->c->e->wait(l->c->busy);
-    if (!error && l->passed)
+    if (!error && l->passed && replay.fillers > 0)
+        replay.fill(((const ndarray *)l->memory)->data, l->passed, l->row_nbytes, 0, replay.fillers, replay.most_threads, replay.spin_ns);
+    else if (!error && l->passed)
         replay.copy(NULL, l->passed, ((const ndarray *)l->memory)->data, l->row_nbytes, 1, replay.helper_nbytes, replay.helpers,
                     replay.most_threads, replay.spin_ns);
     Py_END_ALLOW_THREADS
@@ -725,9 +750,10 @@ static PyObject *fetch(download *l, PyObject *tree, int is_written)
 /* Wake threads that sleep, while this one makes ready what they are to copy. */
 static void rouse(const device_entry *e, Py_ssize_t nbytes)
 {
-    long long most = replay.helper_nbytes > 0 ? nbytes / replay.helper_nbytes : 0;
+    long long most = replay.fillers > 0 ? nbytes / SMALL_NBYTES : replay.helper_nbytes > 0 ? nbytes / replay.helper_nbytes : 0;
+    long long helpers = replay.fillers > 0 ? replay.fillers : replay.helpers;
     if (e->rouse && most > 0)
-        e->rouse(most < replay.helpers ? most : replay.helpers, replay.spin_ns);
+        e->rouse(most < helpers ? most : helpers, replay.spin_ns);
 }
 
 /* (list of arrays, device) -> a list of those in pinned memory as they are on the device, and None for each other: see send_lent().
@@ -779,7 +805,7 @@ PyObject *xf_fetch_tree(PyObject *module, PyObject *const *given, Py_ssize_t cou
     if (kept && l.f && read_download(&l, kept)) {
         if (l.nbytes > LOOPED_FROM && !l.is_pinned)
             rouse(c.e, l.nbytes);
-        made = fetch(&l, given[0], PyTuple_GetItem(kept, 6) == Py_True);
+        made = fetch(&l, given[0], PyTuple_GetItem(kept, 7) == Py_True);
     }
     free(parts);
     Py_XDECREF(kept);
