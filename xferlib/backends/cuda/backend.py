@@ -1068,7 +1068,11 @@ class CudaBackend(Backend, FastPath):
         )
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
-            (kernel.handle, bytes(self._config((blocks, 1, 1), (threads, 1, 1), shared_nbytes, cooperative=False)), offsets)
+            (
+                kernel.handle,
+                bytes(self._config((blocks, 1, 1), (threads, 1, 1), shared_nbytes, cooperative=False)),
+                offsets,
+            )
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         return driver_module.bind_new_launch(
