@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.sizes import IS_LONG
+
 HERE = Path(__file__).parent
+WITHOUT_TORCH = "XFERLIB_TEST_RANKS_WITHOUT_TORCH"
+"""Set in ranks that do without PyTorch, whose import would take longer than all else in each."""
 HANG_S = 200
 """A job that hangs fails; a busy machine does not."""
 _ENVIRON = {
@@ -105,7 +109,8 @@ def passes_in_ranks(driver: str, size: int, *files: str, is_ended_by_mpi: bool =
         is_ended_by_mpi: Whether operations are left open on purpose, so that MPI ends the job with an error.
     """
     paths = [str(HERE / "ranks" / name) for name in files]
-    done = job(driver, size, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths)
+    given = {} if driver == "torch" or IS_LONG else {WITHOUT_TORCH: "1"}
+    done = job(driver, size, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *paths, **given)
     said = done.stdout[-8000:] + done.stderr[-3000:]
     assert done.stdout.count(" passed") == size, said
     assert " failed" not in done.stdout, said

@@ -41,7 +41,7 @@ CodeLocation = Site | tuple[CodeType, int]
 """A line of code: resolved, or as a code object and an offset in its instructions."""
 
 _AS_CALLED = {
-    "_Iteration.__next__": "prefetch", "Prefetcher.__next__": "prefetch", "Station._run": "stream_map",
+    "_Iteration._take": "prefetch", "Prefetcher._take": "prefetch", "Station._run": "stream_map",
     "ThreadedFeed._run": "reading ahead",
 }  # fmt: skip
 """Words for methods that no program calls by their names: the loop over a prefetcher, and what threads run."""

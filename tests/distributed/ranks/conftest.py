@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.sizes import IS_LONG
+from tests.distributed.launching import WITHOUT_TORCH
 
-if "RANK" not in os.environ and not IS_LONG:  # not of torchrun: the import would take longer than all else in each rank
+if WITHOUT_TORCH in os.environ:
     sys.modules["torch"] = None  # type: ignore[assignment]
 
 from xferlib import distributed
