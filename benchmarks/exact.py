@@ -24,13 +24,17 @@ DTYPES = {"float32": 1 << 26, "float16": 1 << 27}
 _TILE = 1 << 20
 
 
-def call(name: str, operand: str) -> str:
-    """A function of an operand of any size, brought within the domain."""
+def within_domain(name: str, operand: str) -> str:
+    """The operand of a function, from one of any size."""
     if name.startswith("log"):
-        return f"{name}(abs({operand}))"
+        return f"abs({operand})"
     if name in ("arcsin", "arccos", "arctanh"):
-        return f"{name}({operand} / (1 + abs({operand})))"
-    return f"{name}(1 + abs({operand}))" if name == "arccosh" else f"{name}({operand})"
+        return f"{operand} / (1 + abs({operand}))"
+    return f"1 + abs({operand})" if name == "arccosh" else operand
+
+
+def call(name: str, operand: str) -> str:
+    return f"{name}({within_domain(name, operand)})"
 
 
 def draw(chance: np.random.Generator, count: int) -> str:
@@ -89,7 +93,8 @@ def main(argv: list[str] | None = None) -> int:
             base = measure(copy, given[:1], out)
             for name in NAMES:
                 report(f"{name} of {dtype}")
-                alone[name][dtype] = base / measure(kernel_of(call(name, "x"), is_exact=True), given[:1], out)
+                operand = kernel_of(within_domain(name, "+x"), is_exact=True)(given[0])
+                alone[name][dtype] = base / measure(kernel_of(f"{name}(x)", is_exact=True), [operand], out)
             for count in (1, 2, 3):
                 for _ in range(options.count):
                     text = draw(chance, count)

@@ -294,7 +294,7 @@ def test_arithmetic_in_threads_orders_nothing_and_takes_no_time(workers: Workers
         (2, None, (2, 2, 2, 0)),
         (8, None, (8, 8, 8, 6)),
         (16, None, (10, 14, 16, 12)),
-        (32, None, (10, 20, 32, 12)),
+        (32, None, (10, 20, 32, 20)),
         (16, 3, (3, 6, 3, 2)),
         (2, 5, (5, 5, 5, 0)),
     ],

@@ -135,8 +135,10 @@ class _InFlight:
             entry = self._held.get(number)
             if entry is not None and entry[0].event_done(entry[1]):
                 self._held.pop(number, None)  # another thread may have asked meanwhile
-        if any(each is not None for each in objects):
-            self._held[next(self._numbers)] = (backend, event, objects)
+        for each in objects:
+            if each is not None:
+                self._held[next(self._numbers)] = (backend, event, objects)
+                return
 
     def drain(self) -> None:
         """Wait for every copy that is in flight now."""
