@@ -188,7 +188,7 @@ reset_in_child(_after_fork_in_child)
 #
 # On real devices `listener` is None, and each hook costs that comparison. A simulated machine needs them for three
 # reasons: it stages a transfer as late as the contract allows (`postpone`), which shows programs that do not wait; it
-# checks that the program leaves host memory alone while a copy may use it (`note_read_ahead`, `note_host_access`); and
+# checks that the program leaves host memory alone while a copy may use it (`watch_batch`, `note_host_access`); and
 # it charges the time of copying between ordinary and pinned memory (`note_staging`).
 
 
@@ -234,7 +234,7 @@ class StagingListener(Protocol):
     def note_finish(self, job: Job) -> None:
         """The calling thread has enqueued the last copy of a job, or the last has arrived."""
 
-    def note_read_ahead(self, hosts: list[HostArray]) -> ReadAhead:
+    def watch_batch(self, hosts: list[HostArray]) -> ReadAhead:
         """Host arrays may be read from now on, until they are handed out."""
 
     def note_host_access(self, host: HostArray, *, is_write: bool) -> None:
@@ -258,9 +258,9 @@ def note_finish(job: Job) -> None:
         listener.note_finish(job)
 
 
-def note_read_ahead(hosts: list[Any], domain: str) -> ReadAhead | None:
+def watch_batch(hosts: list[Any], domain: str) -> ReadAhead | None:
     """Host arrays, among other things, may be read from now on, until they are handed out."""
-    return listener.note_read_ahead(hosts) if listener is not None and listener.domain == domain else None
+    return listener.watch_batch(hosts) if listener is not None and listener.domain == domain else None
 
 
 def note_host_access(host: HostArray, domain: str, *, is_write: bool) -> None:

@@ -190,7 +190,7 @@ class Feed:
             if reader.has_ended:
                 self._note_end(StopIteration())
 
-    def _note_sent(self) -> None:
+    def _count_batch_without_slot(self) -> None:
         """Count a batch that had no slot; the next one may go by C."""
         self._started = self._taken = self._returned = self._taken + 1
         if self.reader is not None:
@@ -501,7 +501,7 @@ class ThreadedFeed(Feed):
             del reader.held
             reader.left_ns = time.monotonic_ns()
             reader.work_ns = reader.left_ns - begun
-        self._note_sent()
+        self._count_batch_without_slot()
         return value
 
     # --- the consumer
@@ -718,7 +718,7 @@ class ListFeed(Feed):
                 return super().next()
             if self._is_closed:
                 self._refuse_closed()
-            self._note_sent()
+            self._count_batch_without_slot()
         return value
 
     def _take_here(self) -> Any:
@@ -804,7 +804,7 @@ class ListFeed(Feed):
         """Let a simulator check that an item does not change before it is handed out."""
         with contextlib.suppress(Exception):  # an item that is no tree raises in its turn
             leaves = [host] if type(host) is np.ndarray else flatten(host)[0]
-            if watched := observe.note_read_ahead(leaves, self._router.backend.pinned_domain):
+            if watched := observe.watch_batch(leaves, self._router.backend.pinned_domain):
                 self._watched[batch] = watched
 
     def _pop(self, batch: AnyBatch) -> None:

@@ -1649,7 +1649,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
     def _flush(self, number: int) -> list[str]:
         width = self.shape.width
         is_half = self._dtype(number) == FLOAT16
-        each = self._put(number, to_memory(f"o{number}[j]", FLOAT16) if is_half else f"o{number}[j]")
+        each = self._store_element(number, to_memory(f"o{number}[j]", FLOAT16) if is_half else f"o{number}[j]")
         if number in self.passed:
             return [f"  for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"]
         loop = f"#pragma unroll\n    for (int j = 0; j < {width}; ++j) if ({self.exists}) {each}"
@@ -1726,7 +1726,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         for number in self._outputs():
             value = f"r.y{number}"
             held = to_register(value, FLOAT16) if self._dtype(number) == FLOAT16 else value
-            lines.append(f"    o{number}[j] = {held};" if self.is_each else f"    {self._put(number, value)}")
+            lines.append(f"    o{number}[j] = {held};" if self.is_each else f"    {self._store_element(number, value)}")
         return [*lines, "  }"]
 
     def _element(self, number: int, pointer: str) -> str:
@@ -1735,7 +1735,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
             return self._cell(number)
         return self._fetch(number, self._address(number, f"column + {self.at}", pointer))
 
-    def _put(self, number: int, value: str) -> str:
+    def _store_element(self, number: int, value: str) -> str:
         """Store the element ``j`` of an output."""
         if number in self.passed:
             return f"{self._cell(number)} = {value};"

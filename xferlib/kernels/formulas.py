@@ -10,7 +10,6 @@ the inverses are those of Giles, "Approximating the erfinv function", GPU Comput
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -792,7 +791,6 @@ _I0_LARGE = (
 
 _FAR_HALF = (1 / 6.25 - 1 / 27.5) / 2
 _FAR_MIDDLE = (1 / 6.25 + 1 / 27.5) / 2
-_ROOT_PI = math.sqrt(math.pi)
 _ROOT_HALF, _ROOT_HALF_REST = 0.7071067811865476, -4.833646656726457e-17
 """The root of 1/2, and what its rounding has left."""
 

@@ -429,7 +429,7 @@ class _NativeWriter:
             "  const long long xf_size = g[1], xf_most = g[2], xf_none = xf_most >> 63;\n"
             f"{self._declarations(size)}{self._scratch()}{self._in_place()}"
             f"  for (long long at = 0, m; at < n; at += m) {{\n  m = {rest};\n{self._begin_rows()}"
-            f"{self._load_halves()}{careful}{self._put_together()}  }}\n{self._late_stores()}}}\n"
+            f"{self._load_halves()}{careful}{self._store_results()}  }}\n{self._late_stores()}}}\n"
         )  # fmt: skip
 
     def _read_flags(self, *, has_flags: bool) -> str:
@@ -631,7 +631,7 @@ class _NativeWriter:
         read = [number for number in self.halves if number in self.program.reads]
         return "".join(f"  xf_load_halves(h{number}, p{number} + at, m);\n" for number in read)
 
-    def _put_together(self) -> str:
+    def _store_results(self) -> str:
         lines = []
         for number in filter(self._is_buffered, self.elements):
             if number in self.halves:

@@ -99,7 +99,7 @@ def _is_apart(out: A, x: A, segments: A | None) -> bool:
     return is_fit and (segments is None or not np.may_share_memory(out, segments))
 
 
-def make_running(program: Program, dtype: DType) -> Running:
+def make_host_scan(program: Program, dtype: DType) -> Running:
     """The scan of an operation in host memory."""
     compiled = find_compiled(program, dtype)
     combine = BlockFunction(program, _BLOCK)
@@ -277,7 +277,7 @@ class ScanKernel(metaclass=NoPublicConstructor, by="scan"):
         found = self._running.get(dtype)
         if found is None:
             special = self._operation.definition.specialize((dtype, dtype, dtype), frozenset())
-            found = self._running[dtype] = make_running(special.program, dtype)
+            found = self._running[dtype] = make_host_scan(special.program, dtype)
             if (compiled := find_compiled(special.program, dtype)) is not None:
                 self._compiled[dtype] = compiled
         return found

@@ -1308,7 +1308,7 @@ class Machine:
         self.waits = Waits(self)
         self.hosts.note_staging = self._note_staging
         self.hosts.postpone = self._postpone
-        self.hosts.note_read_ahead = functools.partial(WatchedBatch, self)
+        self.hosts.watch_batch = functools.partial(WatchedBatch, self)
         self.hosts.note_host_access = functools.partial(self.host_access, is_declared=False)
         self._per_thread: weakref.WeakKeyDictionary[threading.Thread, dict[Device, SimStream]] = (
             weakref.WeakKeyDictionary()

@@ -307,8 +307,8 @@ class Hosts:
     domain = "sim"
 
     __slots__ = (
-        "_ended", "_lock", "_own", "_participants", "completions", "main", "note_host_access", "note_read_ahead",
-        "note_staging", "over", "postpone",
+        "_ended", "_lock", "_own", "_participants", "completions", "main", "note_host_access",
+        "note_staging", "over", "postpone", "watch_batch",
     )  # fmt: skip
 
     def __init__(self, participants: ParticipantKeys) -> None:
@@ -317,7 +317,7 @@ class Hosts:
         """Advances the virtual clock: the calling thread has copied bytes between ordinary and page-locked memory."""
         self.postpone: Callable[[Job, Ends], Postponed]
         """Makes a transfer late that is about to be given to threads that stage it."""
-        self.note_read_ahead: Callable[[list[HostArray]], ReadAhead]
+        self.watch_batch: Callable[[list[HostArray]], ReadAhead]
         """Checks a batch for changes until `prefetch` yields it."""
         self.note_host_access: Callable[..., None]
         """Checks an access of the calling thread to a host array, for a blocking transfer."""
