@@ -75,6 +75,51 @@ def test_random_layouts(drawn: tuple[Any, Placed, Placed, Placed]) -> None:
     assert z.has_kept_the_rest()
 
 
+def aligned(shape: tuple[int, ...], dtype: str, start: int = 0) -> np.ndarray[Any, Any]:
+    """Small numbers in C order, whose memory begins ``start`` elements behind an aligned address."""
+    count, size = math.prod(shape), np.dtype(dtype).itemsize
+    memory = np.zeros(count * size + 64, np.uint8)
+    at = -memory.ctypes.data % 16 + start * size
+    array = memory[at : at + count * size].view(dtype).reshape(shape)
+    array[...] = (np.arange(count) % 47).reshape(shape)
+    return array
+
+
+def _beside_a_row(rows: int, columns: int, dtype: str, step: int) -> tuple[Any, ...]:
+    x, row = aligned((columns, rows), dtype).T, aligned((columns,), dtype, 1)
+    return ADD, x, np.broadcast_to(row, x.shape), aligned((rows, abs(step) * columns), dtype)[:, ::step]
+
+
+def _in_four_axes(dtype: str) -> tuple[Any, ...]:
+    x, y = aligned((9, 33, 3, 11), dtype)[..., :9], aligned((33, 9, 3, 9), dtype).transpose(3, 0, 2, 1)
+    return ADD, x, y, aligned((9, 33, 3, 9), dtype)
+
+
+def _beside_bytes() -> tuple[Any, ...]:
+    x, y = np.broadcast_to(aligned((130, 1), "complex64"), (130, 400)), aligned((130, 400), "int8")
+    return ADD_BYTES, x, y, aligned((400, 132), "complex64")[:, 129::-1].T
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param((_beside_a_row, 2048, 130, "float32", 2), id="every second column"),
+        pytest.param((_beside_a_row, 1024, 130, "int8", 2), id="bytes"),
+        pytest.param((_beside_a_row, 512, 600, "float64", 2), id="doubles"),
+        pytest.param((_beside_a_row, 512, 130, "float32", -1), id="reversed"),
+        pytest.param((_in_four_axes, "float64"), id="four axes"),
+        pytest.param((_in_four_axes, "complex64"), id="four axes, complex"),
+        pytest.param((_beside_bytes,), id="less in a box than before it"),
+    ],
+)
+def test_boxes_whose_vectors_would_begin_at_aligned_memory_have_every_element(given: tuple[Any, ...]) -> None:
+    make, *arguments = given
+    kernel, x, y, z = make(*arguments)
+    expected = x + y.astype(x.dtype)
+    assert not as_cuda(kernel, x, y, z)
+    assert np.array_equal(z, expected)
+
+
 def kind_of(*arrays: np.ndarray[Any, Any]) -> CallKind:
     """How a kernel of two inputs takes these."""
     program = ADD.definition.specialize(tuple(each.dtype for each in arrays), frozenset()).program

@@ -74,6 +74,17 @@ def test_every_result(name: str, small: str, count: int) -> None:
     assert same_bits(*(np.asarray(each).astype(np.float32) for each in (found, expected)))
 
 
+def test_a_kernel_that_is_loaded_anew_has_its_table() -> None:
+    x = ALL.view(np.float16)
+    for _ in range(2):
+        found = np.zeros_like(x)
+        plan = plan_of(LOOKED_UP["a function"], [x, found])
+        plan.launch(0)
+        with configured(cpu="numpy"), np.errstate(all="ignore"):
+            assert same_bits(found, LOOKED_UP["a function"](x))
+        cuda_engine._kernels.clear()
+
+
 def test_in_place() -> None:
     x = ALL.view(np.float16).copy()
     with np.errstate(all="ignore"):

@@ -413,6 +413,16 @@ def test_loops_of_many_turns_that_are_written_out() -> None:
     assert len(set(expected.tolist())) > 100
 
 
+def test_reads_below_as_many_conditions_as_a_loop_has_turns() -> None:
+    body = "if (q[k] > 5) break; if (z > q[k]) s += x[k]; else s -= x[k];"
+    text = f"float s = 0; for (int k = 0; k < 400; ++k) {{ {body} }} y = s;"
+    kernel = elementwise("raw float32 x, raw float32 q, float32 z", "float32 y", text)
+    x, q, z = np.ones(400, np.float32), np.zeros(400, np.float32), np.array([1, -1], np.float32)
+    q[300] = 9
+    with configured(cpu="numpy"):
+        assert kernel(x, q, z).tolist() == [300, -300]
+
+
 def test_a_row_that_32_bits_cut() -> None:
     kernel = elementwise(
         "int64 s, int64 w, float32 x", "int64 o, int64 p", "long long k = (int)(i + s); o = k / w; p = k % w;"

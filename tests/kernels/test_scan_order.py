@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import mmap
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +22,7 @@ from xferlib.testing import configured
 
 A = np.ndarray[Any, Any]
 REAL = ("bool", *INTEGERS, *FLOATS)
+SUM = xl.scan("a + b", neutral="0")
 EXPRESSIONS = {
     "a + b": (*REAL, *COMPLEX), "a * b": (*REAL, *COMPLEX), "max(a, b)": REAL, "min(a, b)": REAL, "maximum(a, b)": REAL,
     "minimum(a, b)": REAL, "a > b ? a : b": REAL, "a < b ? a : b": REAL, "a & b": ("bool", *INTEGERS),
@@ -155,3 +159,18 @@ def test_running_results_of_a_namespace_have_the_bits_of_their_chunks(name: str,
         there = xl.to_device(x, backend="sim")
         found = xl.to_host(getattr(xl.get_array_module(there), name)(there, axis=1))
         assert same_bits(found, np.stack([in_chunks(of_numbers, row) for row in x])), count
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it protects a page by mmap's numbers of Linux")
+@pytest.mark.parametrize("count", [1, 7, 512, 32768 + 1, 32768 + 8, 65536 + 15])
+def test_nothing_beyond_the_end_of_a_row_is_read(count: int) -> None:
+    libc, page = ctypes.CDLL(None), mmap.PAGESIZE
+    nbytes = 4 * count
+    pages = mmap.mmap(-1, -(-nbytes // page) * page + page)
+    start = np.frombuffer(pages, np.uint8).ctypes.data
+    end = start + len(pages) - page
+    assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 0) == 0  # a read behind the row ends the process
+    row = np.frombuffer(pages, np.float32, count, offset=end - nbytes - start)
+    row[:] = 1
+    assert np.array_equal(SUM(row), np.arange(1, count + 1, dtype=np.float32))
+    assert libc.mprotect(ctypes.c_void_p(end), ctypes.c_size_t(page), 3) == 0

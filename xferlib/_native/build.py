@@ -60,7 +60,7 @@ def flags(system: str, include: Path | None = None) -> list[str]:
 def build(source: Path, target: Path, fingerprint: int, include: Path | None = None) -> str:
     """Compile ``source`` and its parts to ``target``, whole or not at all; returns why not, or nothing.
 
-    A library that the same command has made of the same C files stays as it is.
+    A library that the same version of the compiler has made by the same command of the same C files stays as it is.
 
     Args:
         source: One of the C files.
@@ -76,7 +76,8 @@ def build(source: Path, target: Path, fingerprint: int, include: Path | None = N
     if include is not None and not Path(include, "Python.h").exists():
         return f"no Python.h in {include}; install Python's headers (python3-dev), or go without"
     command = [*compiler, *flags(sys.platform, include)]
-    made_from = f"C files {fingerprint}, command {zlib.crc32(' '.join(command).encode())}"
+    asked = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)  # noqa: S603 - as below
+    made_from = f"C files {fingerprint}, command {zlib.crc32(f'{command} {asked.stdout}'.encode())}"
     if target.exists() and f"{made_from}\0".encode() in target.read_bytes():
         return ""
     # Beside the target, to be moved there at once; hidden from whatever walks through the sources meanwhile.

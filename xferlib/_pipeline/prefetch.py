@@ -367,8 +367,11 @@ def prefetch(
     the next ``next`` goes on from there, perhaps without the batch that was about to be handed out.
 
     The arrays of a list or tuple must not be changed up to ``depth`` batches ahead, and pinned ones not before their
-    copy is made: copies run ahead of you. Any other iterable is read one item after the other: each has been copied
-    before the next is read, so that a generator may fill the same array again and again. A thread reads it ahead
+    copy is made: copies run ahead of you. The host reads arrays of any kind of memory, managed memory too, so that a
+    kernel or an asynchronous copy that still writes to one must be waited for first.
+
+    Any other iterable is read one item after the other: each has been copied before the next is read, so that a
+    generator may fill the same array again and again. A thread reads it ahead
     where that gains time: where items are large, or reading them, or the device, takes as long as your own work.
     Ctrl-C that strikes in a generator which your thread reads ends it, and is raised again at the next ``next``.
     Arrays of up to 1 MiB, those of a generator of up to 4 MiB (32 MiB on a host with eight cores and more), and

@@ -192,8 +192,10 @@ _INT_MAX = 2**31 - 1
 
 _lock = threading.Lock()
 _kernels: dict[tuple[str, str, str], Any] = {}
-_tables: set[tuple[str, Device]] = set()
-"""The sources of kernels whose table is made, and where."""
+_making = threading.Lock()
+"""Of tables alone: the thread that makes one waits for the device, and others go on loading kernels."""
+_tables: dict[tuple[str, Device], Any] = {}
+"""By source, the kernels whose table is made on a device. One that is loaded anew has a table of its own."""
 _sources: dict[tuple[str, CallKind], str] = {}
 _MOST_SOURCES = 1024
 
@@ -466,15 +468,15 @@ def kernel_for(backend: Any, device: Device, source: str, entry: str) -> Any:
 def _kernel_with_table(backend: Any, device: Device, source: str) -> Any:
     """The kernel of `lookup_source`, whose table is made on the device before any stream can launch it."""
     kernel = kernel_for(backend, device, source, ENTRY)
-    with _lock:
-        if (source, device) not in _tables:
+    with _making:
+        if _tables.get((source, device)) is not kernel:
             backend.allow_shared(kernel, LOOKUP_NBYTES, device)
             block = ParameterBlock(2, [], struct.pack("q", 0))
             grid, threads = (RESULTS // LOOKUP_THREADS, 1, 1), (LOOKUP_THREADS, 1, 1)
             stream = backend.stream_create(device, non_blocking=True, priority=0)
             backend.prepare_launch(kernel, grid, threads, block.address, device=device)(stream.handle)
             backend.stream_synchronize(stream)
-            _tables.add((source, device))
+            _tables[source, device] = kernel
     return kernel
 
 
@@ -528,11 +530,14 @@ def _kind(
     tile = _find_tile(layout, program, infos)
     rows = layout if tile is None else _merge_rows(layout, tile.crossed)
     width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
-    if leader is not None:
+    if leader is not None and tile is None:
         width = _leaders_width(rows, elements, infos)
-        if tile is not None:
-            width = _box_width(rows, elements, infos, width)
-            tile = _find_tile(layout, program, infos, (tile.crossed, width))
+    elif leader is not None:
+        led = _box_width(rows, elements, infos, _leaders_width(rows, elements, infos))
+        if (box := _find_led_tile(layout, program, infos, tile, led)) is None:
+            leader = None
+        else:
+            tile, width = box, led
     while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
@@ -557,6 +562,22 @@ def _kind(
         threads=threads,
         leader=leader,
     )
+
+
+def _find_led_tile(
+    layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile | None, width: int
+) -> SharedTile | None:
+    """The box whose vectors begin at the aligned memory of one operand, from the box without; None where there is none.
+
+    Its rows are whole vectors, and what is before a box has cells of its own: the edge is no axis within a run, along
+    which elements follow one another without them.
+    """
+    if tile is None or width == 1:
+        return None
+    box = _find_tile(layout, program, infos, (tile.crossed, width))
+    if box is None or box.row % width or box.sides[box.edge] == 1 or any(box.edge in run[:-1] for run in box.runs):
+        return None
+    return box
 
 
 def _merge_rows(layout: CallLayout, crossed: int) -> CallLayout:

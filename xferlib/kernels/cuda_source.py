@@ -1419,7 +1419,7 @@ extern "C" __global__ void __launch_bounds__({bounds}) {ENTRY}({", ".join(self._
         *inner, edge = tile.runs[self.elements.index(number)]
         if self._start(edge)[0] == "n":
             return "0"
-        return f"(m{edge} < 0 ? {tile.before * math.prod(tile.sides[axis] for axis in inner)} : 0)"
+        return f"(m{edge} < 0 ? (int)-m{edge} * {math.prod(tile.sides[axis] for axis in inner)} : 0)"
 
     def _move_rows(self, number: int, *, is_load: bool) -> str:
         """The moves of a unit between memory and registers."""

@@ -508,8 +508,14 @@ def find_unseen_reads(nodes: Sequence[Node], stores: Iterable[Store], effects: I
         without[id(node)] = without.get(id(node), conditions) & conditions
 
     def holds(mask: Node, conditions: frozenset[int]) -> bool:
-        is_part = mask.op == "and" and all(holds(each, conditions) for each in mask.args)
-        return is_part or id(mask) in conditions
+        parts = [mask]  # a mask may be deeper than Python's stack
+        while parts:
+            part = parts.pop()
+            if id(part) not in conditions:
+                if part.op != "and":
+                    return False
+                parts.extend(part.args)
+        return True
 
     for each in (*effects, *(each for store in stores for each in store.operands())):
         note(each, never)

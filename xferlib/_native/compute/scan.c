@@ -268,7 +268,8 @@ static void scan_tile(const by_distance *o, const char *x, char *v, Py_ssize_t a
 {
     const Py_ssize_t size = o->nbytes, n = shorter(TILE, count - at);
     char *const states = kept + FIRST_KEPT * size, begin[LINE_NBYTES] = {0};
-    memcpy(begin, x, (size_t)shorter(size, nbytes));
+    if (!at)
+        memcpy(begin, x, (size_t)shorter(size, nbytes));
     for (Py_ssize_t b = 0; b < n; b += BLOCK) {
         const Py_ssize_t m = shorter(BLOCK, n - b), whole = shorter(m, (nbytes - (at + b) * size) / size);
         char *block = v + b * size, *state = count > BLOCK ? states : NULL;
