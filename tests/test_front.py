@@ -721,6 +721,21 @@ def test_a_librarys_function_for_c_makes_new_arrays(x: Any, axes: int) -> None:
         found.machine.finish()
 
 
+@pytest.mark.parametrize("without", [forced("staged"), configured(native="off")], ids=["forced", "without C"])
+def test_a_loop_that_is_not_copied_by_c_leaves_what_the_one_before_kept(direct: Any, without: Any) -> None:
+    items = [np.full(60_000, number, np.float32) for number in range(4)]
+    with batches_read_by("consumer"):
+        list(xl.prefetch(items, device=HERE))
+        kept = dict(xl.pinned_pool("direct").kept)
+        assert kept
+        with without, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("xferlib._transfer.staging.fill_crew", lambda: pytest.fail("C fills the buffers"))
+            found = list(xl.prefetch(items, device=HERE))
+        assert xl.pinned_pool("direct").kept == kept
+    for item, batch in zip(items, found, strict=True):
+        assert_same_bits(to_host(batch), item)
+
+
 @pytest.mark.parametrize("kind", ["list", "generator"])
 def test_a_loop_over_small_arrays_runs_ahead_of_the_device_by_more_than_its_buffers(
     direct: Any, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
     from xferlib._core.arrays import Array, HostArray
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device, RawEvent, RawStream
+    from xferlib._core.device import Device, RawEvent, RawStream, StagingCalls
     from xferlib._memory.lifetimes import Lease
     from xferlib._transfer.plan import Plan
 
@@ -178,9 +178,13 @@ class SideStreamUploader:
 
         None where pinned memory is short, or C does not stage for this device.
         """
+        stream = self.backend.stream_current(self._device)
+        calls = staging.calls_of(self.backend, stream)
+        if calls is None or not calls.query or plan.forced() is not None:
+            return None
         kept = self._pool.kept.pop((self._device, self._depth), None)
         if kept is None or kept[1] < nbytes:
-            kept = self._make_buffers(nbytes)
+            kept = self._make_buffers(nbytes, stream, calls)
         if kept is None:
             return None
         return (*kept, *staging.fill_crew(), HELPER_NBYTES, staging.PAST_MOST, PINNED_QUERY_FROM)
@@ -189,13 +193,9 @@ class SideStreamUploader:
         """Keep buffers for the next loop: to make them, and their events, takes 60 to 160 us (H200)."""
         self._pool.kept[self._device, self._depth] = buffers[:_KEPT]
 
-    def _make_buffers(self, nbytes: int) -> Any:
-        """New ones; None where pinned memory is short, or C does not stage for this device."""
+    def _make_buffers(self, nbytes: int, stream: RawStream, calls: StagingCalls) -> Any:
+        """New ones; None where pinned memory is short."""
         backend, count = self.backend, min(self._depth, MOST_BUFFERS)
-        stream = backend.stream_current(self._device)
-        calls = staging.calls_of(backend, stream)
-        if calls is None or not calls.query or plan.forced() is not None:
-            return None
         size = max(1 << (nbytes - 1).bit_length(), mmap.PAGESIZE)  # few steps for arrays that grow
         try:
             memory = self._pool._lend((count * size,), np.dtype(np.uint8))
