@@ -212,6 +212,14 @@ def test_in_a_loop_threads_that_spin_copy_the_same_bits(
         for name, leaf in expected.items():
             assert_same_bits(found[name], leaf)
             tree[name][:] = leaf
+    trees = [{name: leaf + number for name, leaf in tree.items()} for number in range(30)]
+    copies = []
+    for each in trees:  # one directly behind the other, on a stream that is idle each time
+        copies.append(xl.tree.to_device(each, device=HERE))
+        xl.synchronize(HERE)
+    for each, copy in zip(trees, copies, strict=True):
+        for name, leaf in xl.tree.to_host(copy).items():
+            assert_same_bits(leaf, each[name])
     xl.trim()
 
 

@@ -126,7 +126,7 @@ class StagedArray(NamedTuple):
 MOST_BUFFERS = 4
 """Buffers of one loop, in `replay.h` too."""
 
-Buffers: TypeAlias = tuple[Any, ...]
+Buffers: TypeAlias = "tuple[Any, int, tuple[tuple[int, int], ...], tuple[int, ...], int, int, int, int, int, int]"
 """Pinned memory for `reader.c`: what is to be kept; the bytes of a buffer; the address of each, and its event's handle;
 the functions that copy, record, wait for an event and query it, fill, begin to and end that; the last arguments of
 those; and the bytes from which on threads take part, up to which they go past the caches, and from which on the driver

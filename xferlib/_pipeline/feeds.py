@@ -179,7 +179,7 @@ class Feed:
             items, run, next, source, router.device, acquire, release, pinned, _BUFFERED_FROM, most, waited_most,
             _FOLLOWED_FROM, THREAD_FROM_NS, provide,
         )  # fmt: skip
-        reader.is_free = not is_watched()  # the first batch too
+        reader.is_free = is_free
         return reader
 
     def _catch_up(self) -> None:

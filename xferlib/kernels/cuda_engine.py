@@ -530,14 +530,14 @@ def _kind(
     tile = _find_tile(layout, program, infos)
     rows = layout if tile is None else _merge_rows(layout, tile.crossed)
     width, leader = _width(rows, elements, infos), _leader(rows, program, infos, tile)
-    if leader is not None and tile is None:
-        width = _leaders_width(rows, elements, infos)
-    elif leader is not None:
-        led = _box_width(rows, elements, infos, _leaders_width(rows, elements, infos))
-        if (box := _find_led_tile(layout, program, infos, tile, led)) is None:
-            leader = None
+    if leader is not None:
+        led = _leaders_width(rows, elements, infos)
+        if tile is None:
+            width = led
         else:
-            tile, width = box, led
+            led = _box_width(rows, elements, infos, led)
+            box = _find_led_tile(layout, program, infos, tile, led)
+            tile, width, leader = (tile, width, None) if box is None else (box, led, leader)
     while tile is not None and leader is None and tile.row % width:
         width //= 2
     accesses = []
@@ -565,14 +565,14 @@ def _kind(
 
 
 def _find_led_tile(
-    layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile | None, width: int
+    layout: CallLayout, program: Program, infos: dict[int, ArrayInfo], tile: SharedTile, width: int
 ) -> SharedTile | None:
     """The box whose vectors begin at the aligned memory of one operand, from the box without; None where there is none.
 
     Its rows are whole vectors, and what is before a box has cells of its own: the edge is no axis within a run, along
     which elements follow one another without them.
     """
-    if tile is None or width == 1:
+    if width == 1:
         return None
     box = _find_tile(layout, program, infos, (tile.crossed, width))
     if box is None or box.row % width or box.sides[box.edge] == 1 or any(box.edge in run[:-1] for run in box.runs):
