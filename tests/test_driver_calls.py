@@ -640,7 +640,8 @@ def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], output
         driver.address, ((77, CONFIG, offsets),), options.get("matches", lambda *arrays: True),
         _native.ArrayAddress(("data", "ptr")), fields, block,
         tuple((options.get("make", owner.make), at, at) for at in offsets[len(fields) : -1]), 0, owner,
-        lambda device: owner.handle, "device", options.get("is_current")
+        options.get("noted", (lambda each: True, True)), lambda device: owner.handle, "device",
+        options.get("is_current"),
     )  # fmt: skip
     assert run is not None
     return run
@@ -682,6 +683,20 @@ def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
 
 
 @compiled
+@pytest.mark.parametrize("is_made", [False, True])
+def test_where_streams_were_made_the_use_of_noted_arrays_is_left_to_python(is_made: bool) -> None:
+    owner, plain, noted = Owner(), Owned(64), Owned(128)
+    owner.has_made_streams = is_made
+    driver = Launcher([8] * 5)
+    fields = (Field(Owned, "N", 0), Field(float, "d", 8), Field(Owned, "A", 16))
+    run = whole_call(driver, owner, fields, noted=(lambda each: each if each is noted else None, noted))
+    assert run((plain, 0.5, plain), None) is owner.made[0]
+    for given in ((noted, 0.5, plain), (plain, 0.5, noted)):
+        assert (run(given, None) is NotImplemented) == is_made
+    assert len(driver.seen) == (1 if is_made else 3)
+
+
+@compiled
 @pytest.mark.parametrize(("error", "is_left"), [(MemoryError, True), (ValueError, True), (KeyboardInterrupt, False)])
 def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(error: Any, is_left: bool) -> None:
     def fail() -> None:
@@ -718,7 +733,7 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), lambda *arrays: True,
         _native.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
-        ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, lambda device: 0, "device", None
+        ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, (bool, True), lambda device: 0, "device", None
     )  # fmt: skip
     assert run is not None
     found = run((Owned(64),), None)
@@ -732,7 +747,7 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
 def test_parameters_beyond_the_block_are_refused() -> None:
     owner, address = Owner(), _native.ArrayAddress(("data", "ptr"))
     bind = lambda offsets: _native.bind_new_launch(
-        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, int, "device", None
+        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, (bool, True), int, "device", None
     )
     assert bind((0,) * 65) is None
     with pytest.raises(ValueError, match="in a block of 8 bytes"):

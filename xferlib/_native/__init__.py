@@ -595,6 +595,7 @@ def bind_new_launch(
     makers: tuple[tuple[Callable[[], Any], int, int], ...],
     spare: int,
     owner: Any,
+    noted: tuple[Callable[[Any], Any], Any],
     stream_handle: Callable[[Any], int],
     device: Any,
     is_current: Callable[[Any], bool] | None,
@@ -603,7 +604,7 @@ def bind_new_launch(
 
     It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
     with no output that is used, where `bind_launch` returns `NOT_FIT`, where the driver refuses a launch or an output
-    cannot be made, and on any but the default stream, or as long as ``owner.has_made_streams``.
+    cannot be made, on any but the default stream, and for arrays whose uses are noted.
 
     Args:
         launch, matches, address: As of `bind_launch`.
@@ -613,7 +614,8 @@ def bind_new_launch(
         block: The arguments of the kernels, of which those of the call and the outputs are replaced.
         makers: What makes each output, and two places for its address in ``block``, which may be the same.
         spare: Of the outputs the last ones, which are memory for the launches and are not returned.
-        owner: The backend.
+        owner: The backend: while it ``has_made_streams``, the uses of some arrays are noted.
+        noted: A question about each given array then, and the very object that is the answer for one of these.
         stream_handle: Called with ``device``: the handle of the current stream.
         device: Where to launch.
         is_current: Called with ``device``; None where there is one alone.
@@ -625,7 +627,7 @@ def bind_new_launch(
         return None
     made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
         launch, steps, matches, address.names, address.is_method, fields, block, makers, spare, owner,
-        "has_made_streams", stream_handle, device, is_current
+        "has_made_streams", *noted, stream_handle, device, is_current
     )  # fmt: skip
     return made
 

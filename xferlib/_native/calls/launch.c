@@ -258,7 +258,8 @@ typedef struct {
 
 typedef struct {
     launcher common;
-    PyObject *owner, *flag; /* while the flag of the owner is not False, Python follows the arrays' uses */
+    PyObject *owner, *flag; /* while the flag of the owner is not False, the uses of some arrays are noted, by Python: */
+    PyObject *ask, *noted;  /* of those for which `ask` gives this very object */
     PyObject *handle_of, *device, *is_current; /* the stream's handle on the device, which is 0; None: there is one device */
     PyObject *makers;  /* tuple of (maker of an output, offset, another one) */
     int spare;         /* of the outputs the last ones, which are not returned */
@@ -275,13 +276,30 @@ static void free_maker(PyObject *capsule)
     PyMem_Free(m);
 }
 
-/* Whether the call is a plain one: on the device's default stream, and no stream was made. An error may be set. */
-static int is_plain_call(const maker *m)
+/* Whether the uses of none of the arrays are noted. An error may be set. */
+static int is_none_noted(const maker *m, PyObject *const *values)
 {
     PyObject *found = PyObject_GetAttr(m->owner, m->flag);
-    word handle = 1;
-    int is_plain = found == Py_False;
+    int is_none = found != NULL;
+    for (int i = 0; found != Py_False && is_none && i < m->common.count; ++i) {
+        const field *f = &m->common.fields[i];
+        if (f->code == 'A' || f->code == 'N') {
+            PyObject *answer = xf_call(m->ask, &values[i], 1);
+            is_none = answer && answer != m->noted;
+            Py_XDECREF(answer);
+        }
+    }
     Py_XDECREF(found);
+    return is_none;
+}
+
+/* Whether the call is a plain one: on the device's default stream, where no use of the arrays is noted. An error may be
+   set. */
+static int is_plain_call(const maker *m, PyObject *const *values)
+{
+    PyObject *found;
+    word handle = 1;
+    int is_plain = is_none_noted(m, values);
     if (is_plain && m->is_current != Py_None) {
         found = xf_call(m->is_current, &m->device, 1);
         is_plain = found && PyObject_IsTrue(found) > 0;
@@ -343,7 +361,7 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     for (int i = 0; i < l->count; ++i)
         values[i] = PyTuple_GetItem(given[0], i);
     memcpy(block, m->block, (size_t)m->nbytes);
-    found = is_plain_call(m) ? fill(l, values, block) : 0;
+    found = is_plain_call(m, values) ? fill(l, values, block) : 0;
     if (found > 0 && (ready = make_outputs(m, block, made)) == outputs)
         WITHOUT_GIL(result = launch_steps(m, block));
     if (!result)
@@ -391,8 +409,9 @@ static int are_read(maker *m, PyObject *steps)
 }
 
 /* (address of the launch, launches, what compares the arrays, names of attributes, whether the last is a method, fields,
-   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what tells the stream's
-   handle, device, what tells whether it is current or None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
+   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what is asked of each
+   array and the answer of one whose uses are noted, what tells the stream's handle, device, what tells whether it is current
+   or None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch;
@@ -409,9 +428,9 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
     }
     l->kept = Py_NewRef(arguments);
     l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type, &l->names,
+    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOOOO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type, &l->names,
                          &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type, &m->makers, &m->spare,
-                         &m->owner, &m->flag, &m->handle_of, &m->device, &m->is_current)) {
+                         &m->owner, &m->flag, &m->ask, &m->noted, &m->handle_of, &m->device, &m->is_current)) {
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");

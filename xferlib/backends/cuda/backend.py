@@ -217,6 +217,8 @@ class CudaBackend(Backend, FastPath):
     """As `DirectCopies.maker`."""
     _watches_default_stream = True
     """Whether `consumed` is cheap enough for every kernel on the default stream."""
+    noted_arrays: tuple[Callable[[Array], Any], Any] = (lambda array: True, True)
+    """A question about an array, and its answer where `consumed` has a use on the default stream to note."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
@@ -1076,8 +1078,8 @@ class CudaBackend(Backend, FastPath):
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
         return driver_module.bind_new_launch(
-            steps, self.matcher(arrays), self.address, fields, arguments, makers, spare, self, self.stream_handle,
-            device, is_current
+            steps, self.matcher(arrays), self.address, fields, arguments, makers, spare, self, self.noted_arrays,
+            self.stream_handle, device, is_current
         )  # fmt: skip
 
     def _maker(

@@ -187,6 +187,10 @@ class DeviceAddress(int):
             return
         (self._guard or self._set_guard()).used_on(stream)
 
+    def is_of_default_alone(self) -> bool:
+        """Whether the memory is the default stream's, and no other one has worked on it."""
+        return self._guard is None and not self.stream.handle
+
     def _set_guard(self) -> Guard:
         """The guard, set once: of two threads that come here together, one sets it, and the other's owns nothing."""
         guard = Guard(self._backend, None, self.stream)

@@ -99,6 +99,7 @@ class CupyBackend(CudaBackend):
         return super().matcher(arrays)
 
     address = ArrayAddress(("data", "ptr"))
+    noted_arrays = attrgetter("data.mem.__class__"), cupy.cuda.UnownedMemory  # the only kind that a `Guard` owns
     plain_arrays = PlainArrays(cupy.ndarray)
     pointer_of = staticmethod(attrgetter("data.ptr"))
 

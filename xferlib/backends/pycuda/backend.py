@@ -145,6 +145,14 @@ def owner_of(array: GPUArray) -> GPUArray:
     return array
 
 
+def _is_noted(array: GPUArray) -> bool:
+    """Whether another stream than the default one may have to wait for the array's memory, or it for one."""
+    owner = owner_of(array)
+    if isinstance(owner.gpudata, DeviceAddress):
+        return not owner.gpudata.is_of_default_alone()
+    return isinstance(owner.base, Lent)
+
+
 def _restore_array(host: np.ndarray[Any, Any]) -> PycudaArray:
     """Restore a pickled array, in the current context."""
     found = PycudaArray(host.shape, host.dtype)
@@ -309,6 +317,7 @@ class PycudaBackend(CudaBackend):
 
     address = _native.ArrayAddress(("gpudata",))
 
+    noted_arrays = _is_noted, True
     plain_arrays = PlainArrays(PycudaArray, other_types=(GPUArray,))
     pointer_of = staticmethod(lambda array: int(array.gpudata))
 
