@@ -691,8 +691,8 @@ def test_where_streams_were_made_the_use_of_noted_arrays_is_left_to_python(is_ma
     fields = (Field(Owned, "N", 0), Field(float, "d", 8), Field(Owned, "A", 16))
     run = whole_call(driver, owner, fields, noted=(lambda each: each if each is noted else None, noted))
     assert run((plain, 0.5, plain), None) is owner.made[0]
-    for given in ((noted, 0.5, plain), (plain, 0.5, noted)):
-        assert (run(given, None) is NotImplemented) == is_made
+    for arguments in ((noted, 0.5, plain), (plain, 0.5, noted)):
+        assert (run(arguments, None) is NotImplemented) == is_made
     assert len(driver.seen) == (1 if is_made else 3)
 
 
