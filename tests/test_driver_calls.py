@@ -376,6 +376,11 @@ RANGES = {code: (-(1 << bits - 1), (1 << bits - 1) - 1) for code, bits in zip("b
 RANGES |= {code: (0, (1 << bits) - 1) for code, bits in zip("BHIQ", (8, 16, 32, 64), strict=True)}
 
 
+def on_stream(config: bytes, handle: int) -> bytes:
+    """A configuration with a stream in it."""
+    return config[:STREAM_AT] + struct.pack("Q", handle) + config[STREAM_AT + 8 :]
+
+
 class Owned:
     """A library's array, as the C code sees it: something that leads to an address."""
 
@@ -617,30 +622,53 @@ def test_too_many_arguments_are_left_to_python() -> None:
 # --- whole calls
 
 
+class Stream:
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+
 class Owner:
-    """The backend of a whole call: one stream, the default one."""
+    """The backend of a whole call."""
 
     has_made_streams: Any = False
-    handle = 0
     is_current: Any = True
 
     def __init__(self) -> None:
         self.made: list[Owned] = []
+        self.made_on: list[Stream] = []
+        self.stream = Stream(0)
+        self.asked = 0
+        self.captures: list[Any] = []
+        self.noted: list[tuple[Owned, Stream]] = []
 
     def make(self) -> Owned:
         self.made.append(Owned(4096 * (1 + len(self.made))))
         return self.made[-1]
+
+    def make_on(self, stream: Stream) -> Owned:
+        self.made_on.append(stream)
+        return self.make()
+
+    def find_stream(self, device: Any) -> Stream:
+        self.asked += 1
+        return self.stream
+
+    def streams(self, memory: Any = ("data",), kind: Any = None, owner: Any = ("handle",)) -> Any:
+        note = lambda array, stream: self.noted.append((array, stream))
+        find_handle = lambda device: self.stream.handle
+        return _native.LaunchStreams(memory, kind, owner, note, find_handle, self.find_stream, self.captures)
 
 
 def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], outputs: int = 1, **options: Any) -> Any:
     """A call whose kernel takes its arguments, its outputs and eight bytes of its own."""
     offsets = tuple(range(0, 8 * (len(fields) + outputs + 1), 8))
     block = b"x" * (offsets[-1] + 8)
+    make_on = options.get("make_on", owner.make_on)
     run = _native.bind_new_launch(
-        driver.address, ((77, CONFIG, offsets),), options.get("matches", lambda *arrays: True),
+        driver.address, ((77, CONFIG, offsets),), STREAM_AT, options.get("matches", lambda *arrays: True),
         _native.ArrayAddress(("data", "ptr")), fields, block,
-        tuple((options.get("make", owner.make), at, at) for at in offsets[len(fields) : -1]), 0, owner,
-        options.get("noted", (lambda each: True, True)), lambda device: owner.handle, "device",
+        tuple((options.get("make", owner.make), make_on, at, at) for at in offsets[len(fields) : -1]), 0,
+        options.get("only"), options.get("others"), owner, options.get("streams") or owner.streams(), "device",
         options.get("is_current"),
     )  # fmt: skip
     assert run is not None
@@ -656,7 +684,7 @@ def test_a_whole_call_makes_its_outputs_and_launches_with_what_is_the_kernels_ow
     found = run((Owned(64), 0.5), None)
     assert (found is owner.made[0]) if outputs == 1 else (found == tuple(owner.made))
     ((config, kernel, values),) = driver.seen
-    assert (config, kernel) == (CONFIG, 77)
+    assert (config, kernel) == (on_stream(CONFIG, 0), 77)
     addresses = [struct.pack("Q", each.data.ptr) for each in owner.made]
     assert values == [struct.pack("Q", 64), struct.pack("d", 0.5), *addresses, b"x" * 8]
     assert run((Owned(128), 1.5)) is not found
@@ -665,7 +693,19 @@ def test_a_whole_call_makes_its_outputs_and_launches_with_what_is_the_kernels_ow
 @compiled
 @pytest.mark.parametrize(
     "change",
-    ["type", "count", "alignment", "no memory", "output", "other arrays", "stream", "streams", "device", "refused"],
+    [
+        "type",
+        "count",
+        "alignment",
+        "no memory",
+        "output",
+        "other arrays",
+        "stream",
+        "capture",
+        "device",
+        "refused",
+        "only",
+    ],
 )
 def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
     owner = Owner()
@@ -673,8 +713,10 @@ def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
     run = whole_call(
         driver, owner, (Field(Owned, "N", 0, 15, None, 4),),
         matches=lambda *arrays: change != "other arrays", is_current=lambda device: change != "device",
+        only=48 if change == "only" else None,
     )  # fmt: skip
-    owner.handle, owner.has_made_streams = int(change == "stream"), change == "streams"
+    owner.stream = Stream({"stream": 2, "capture": 32}.get(change, 0))
+    owner.captures += ["a capture"] * (change == "capture")
     address = {"alignment": 8, "no memory": 0}.get(change, 68)
     args: tuple[Any, ...] = (7 if change == "type" else Owned(address),) * (2 if change == "count" else 1)
     assert run(args, Owned(4096) if change == "output" else None) is NotImplemented
@@ -683,17 +725,74 @@ def test_a_whole_call_that_does_not_fit_is_left_to_python(change: str) -> None:
 
 
 @compiled
+@pytest.mark.parametrize("handle", [0, 32])
 @pytest.mark.parametrize("is_made", [False, True])
-def test_where_streams_were_made_the_use_of_noted_arrays_is_left_to_python(is_made: bool) -> None:
-    owner, plain, noted = Owner(), Owned(64), Owned(128)
-    owner.has_made_streams = is_made
-    driver = Launcher([8] * 5)
-    fields = (Field(Owned, "N", 0), Field(float, "d", 8), Field(Owned, "A", 16))
-    run = whole_call(driver, owner, fields, noted=(lambda each: each if each is noted else None, noted))
-    assert run((plain, 0.5, plain), None) is owner.made[0]
-    for arguments in ((noted, 0.5, plain), (plain, 0.5, noted)):
-        assert (run(arguments, None) is NotImplemented) == is_made
-    assert len(driver.seen) == (1 if is_made else 3)
+def test_uses_on_another_stream_than_the_memorys_own_are_noted_before_the_launch(handle: int, is_made: bool) -> None:
+    owner, own, other, unknown = Owner(), Owned(64), Owned(128), Owned(256)
+    owner.has_made_streams, owner.stream = is_made, Stream(handle)
+    own.data.handle, other.data.handle = handle, handle + 16
+    driver = Launcher([8] * 6)
+    fields = (Field(Owned, "N", 0), Field(float, "d", 8), Field(Owned, "A", 16), Field(Owned, "A", 24))
+    run = whole_call(driver, owner, fields)
+    made = run((own, 0.5, other, unknown))
+    ((config, _, _),) = driver.seen
+    assert config == on_stream(CONFIG, handle)
+    assert owner.made == [made]
+    assert owner.made_on == [owner.stream] * bool(handle)
+    expected = [(other, owner.stream), (unknown, owner.stream)] if handle or is_made else []
+    assert owner.noted == expected
+    for _ in range(5):
+        run((own, 0.5, other, own))
+    assert owner.asked <= 1
+
+
+@compiled
+def test_each_use_is_noted_where_a_library_does_not_tell_whose_the_memory_is() -> None:
+    owner, array = Owner(), Owned(64)
+    run = whole_call(Launcher([8] * 3), owner, (Field(Owned, "N", 0),), make_on=None, streams=owner.streams(None))
+    assert run((array,)) is not NotImplemented
+    owner.stream = Stream(32)
+    assert run((array,)) is not NotImplemented
+    assert owner.noted == [(array, owner.stream)]
+    assert owner.made_on == []
+
+
+@compiled
+def test_memory_of_another_kind_is_not_noted() -> None:
+    owner, array = Owner(), Owned(64)
+    owner.stream = Stream(32)
+    run = whole_call(Launcher([8] * 3), owner, (Field(Owned, "N", 0),), streams=owner.streams(kind=int))
+    assert run((array,)) is not NotImplemented
+    assert owner.noted == []
+
+
+@compiled
+def test_a_stream_that_has_died_is_not_taken_for_the_next_one_of_its_handle() -> None:
+    owner = Owner()
+    run = whole_call(Launcher([8] * 3), owner, (Field(Owned, "N", 0),))
+    for number in range(3):
+        owner.made_on.clear()
+        owner.noted.clear()
+        owner.stream = Stream(32 + number // 2)
+        for _ in range(2):
+            run((Owned(64),))
+        assert owner.made_on == [owner.stream] * 2
+        assert owner.asked == number + 1
+
+
+@compiled
+def test_a_call_for_one_stream_gives_those_on_others_to_another_call() -> None:
+    owner, drivers = Owner(), [Launcher([8] * 3) for _ in range(3)]
+    run = None
+    for number, driver in enumerate(drivers):
+        run = whole_call(driver, owner, (Field(Owned, "N", 0),), only=16 * number, others=run)
+    assert run is not None
+    for number in (2, 0, 1, 0):
+        owner.stream = Stream(16 * number)
+        assert run((Owned(64),), None) is owner.made[-1]
+    assert [len(each.seen) for each in drivers] == [2, 1, 1]
+    owner.stream = Stream(48)
+    assert run((Owned(64),), None) is NotImplemented
 
 
 @compiled
@@ -731,14 +830,16 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     owner, others = Owner(), CONFIG[::-1]
     driver = Launcher([8, 8], *(2 * (number == refused) for number in range(2)))
     run = _native.bind_new_launch(
-        driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), lambda *arrays: True,
+        driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), STREAM_AT, lambda *arrays: True,
         _native.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
-        ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, (bool, True), lambda device: 0, "device", None
+        ((owner.make, None, 24, 24), (owner.make, None, 8, 16)), 1, None, None, owner, owner.streams(), "device", None
     )  # fmt: skip
     assert run is not None
     found = run((Owned(64),), None)
     result, nodes = (struct.pack("Q", each.data.ptr) for each in owner.made)
-    seen = [(CONFIG, 77, [struct.pack("Q", 64), nodes]), (others, 78, [nodes, result])]
+    seen = [
+        (on_stream(CONFIG, 0), 77, [struct.pack("Q", 64), nodes]), (on_stream(others, 0), 78, [nodes, result])
+    ]  # fmt: skip
     assert driver.seen == (seen[:1] if refused == 0 else seen)
     assert found is (owner.made[0] if refused is None else NotImplemented)
 
@@ -747,7 +848,21 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
 def test_parameters_beyond_the_block_are_refused() -> None:
     owner, address = Owner(), _native.ArrayAddress(("data", "ptr"))
     bind = lambda offsets: _native.bind_new_launch(
-        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, (bool, True), int, "device", None
+        1,
+        ((0, CONFIG, offsets),),
+        STREAM_AT,
+        bool,
+        address,
+        (),
+        b"x" * 8,
+        (),
+        0,
+        None,
+        None,
+        owner,
+        owner.streams(),
+        "device",
+        None,
     )
     assert bind((0,) * 65) is None
     with pytest.raises(ValueError, match="in a block of 8 bytes"):

@@ -588,15 +588,17 @@ def bind_launch(
 def bind_new_launch(
     launch: int,
     steps: tuple[tuple[int, bytes, tuple[int, ...]], ...],
+    stream_at: int,
     matches: Callable[..., bool],
     address: ArrayAddress,
     fields: tuple[LaunchField, ...],
     block: bytes,
-    makers: tuple[tuple[Callable[[], Any], int, int], ...],
+    makers: tuple[tuple[Callable[[], Any], Callable[[Any], Any] | None, int, int], ...],
     spare: int,
+    only: int | None,
+    others: Callable[..., Any] | None,
     owner: Any,
-    noted: tuple[Callable[[Any], Any], Any],
-    stream_handle: Callable[[Any], int],
+    streams: LaunchStreams,
     device: Any,
     is_current: Callable[[Any], bool] | None,
 ) -> Callable[[tuple[Any, ...], None], Any] | None:
@@ -604,19 +606,23 @@ def bind_new_launch(
 
     It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
     with no output that is used, where `bind_launch` returns `NOT_FIT`, where the driver refuses a launch or an output
-    cannot be made, on any but the default stream, and for arrays whose uses are noted.
+    cannot be made, on a stream that is another one than ``only`` or CUDA's of the handles 1 and 2, and while any stream is
+    captured, but on the default one.
 
     Args:
         launch, matches, address: As of `bind_launch`.
-        steps: One or two launches in order: of each the kernel, what its configuration is, with the default stream, and
-            where its arguments are in ``block``, in bytes.
+        steps: One or two launches in order: of each the kernel, what its configuration is, and where its arguments are
+            in ``block``, in bytes.
+        stream_at: Where in a configuration the stream is written, in bytes.
         fields: The arguments of the call.
         block: The arguments of the kernels, of which those of the call and the outputs are replaced.
-        makers: What makes each output, and two places for its address in ``block``, which may be the same.
+        makers: What makes each output on the default stream; what makes it on a stream that it is given, None where the
+            first does on the current one; and two places for its address in ``block``, which may be the same.
         spare: Of the outputs the last ones, which are memory for the launches and are not returned.
-        owner: The backend: while it ``has_made_streams``, the uses of some arrays are noted.
-        noted: A question about each given array then, and the very object that is the answer for one of these.
-        stream_handle: Called with ``device``: the handle of the current stream.
+        only: The handle of the one stream that the arguments are for; None: any.
+        others: Takes the calls on other streams.
+        owner: The backend: while it ``has_made_streams``, uses on the default stream are noted as well.
+        streams: The library's streams.
         device: Where to launch.
         is_current: Called with ``device``; None where there is one alone.
     """
@@ -626,10 +632,66 @@ def bind_new_launch(
     if len(block) > _MOST_OFFSET:
         return None
     made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
-        launch, steps, matches, address.names, address.is_method, fields, block, makers, spare, owner,
-        "has_made_streams", *noted, stream_handle, device, is_current
+        launch, steps, stream_at, matches, address.names, address.is_method, fields, block, makers, spare, only, others,
+        owner, "has_made_streams", streams, device, is_current
     )  # fmt: skip
     return made
+
+
+def bind_owner(
+    record: int,
+    wait: int,
+    idle: list[int],
+    captures: list[Any],
+    make_guard: Callable[[Any], Any],
+    stream_handle: Callable[[Any], int],
+    device: Any,
+    is_inside: Callable[[Any], bool] | None,
+) -> tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]] | None:
+    """Two functions for memory that streams share; None where that is not compiled.
+
+    The first takes an allocation and the stream that it belongs to, and returns its owner: an object with ``handle``,
+    that of the stream, and ``used_on(stream)``. The owner gives the allocation to a guard when the memory is used on
+    another stream, or when it dies and more is to be waited for than the device's current stream.
+
+    The second lets the stream of the second handle wait for the work enqueued so far on that of the first; it returns
+    False, with nothing done, where Python has to: no event is idle, the driver refuses, or a stream is captured.
+
+    Args:
+        record: The address of ``int record(uint64_t event, uint64_t stream)``; 0: Python orders all streams.
+        wait: The address of ``int wait(uint64_t stream, uint64_t event, unsigned flags)``.
+        idle: The handles of events of the device which may be recorded anew.
+        captures: Empty while no stream is captured.
+        make_guard: Called with a stream: a guard without memory, whose attribute ``allocation`` is then set.
+        stream_handle: Called with ``device``: the handle of the current stream.
+        device: That of the memory.
+        is_inside: Called with ``device``: whether its context is current; None where there is one device.
+    """
+    if (module := find_calls()) is None:
+        return None
+    made: tuple[Callable[[Any, Any], Any], Callable[[int, int], bool]] = module.bind_owner(
+        record, wait, idle, captures, make_guard, stream_handle, device, is_inside, sys.is_finalizing
+    )
+    return made
+
+
+class LaunchStreams(NamedTuple):
+    """The current stream of a library, and the streams that its arrays' memory belongs to."""
+
+    memory: tuple[str, ...] | None
+    """The attributes that lead from an array to its memory; None: the use of any array on a stream is noted."""
+    kind: type | None
+    """The type of memory whose uses are noted, exactly; None: of any."""
+    owner: tuple[str, ...]
+    """The attributes that lead from the memory to the handle of its stream, whose own uses are not noted."""
+    note: Callable[[Any, Any], None]
+    """Notes the use of an array on a stream."""
+    handle: Callable[[Any], int]
+    """Called with the device: the handle of its current stream."""
+    current: Callable[[Any], Any]
+    """Called with the device: the stream itself."""
+    captures: list[Any]
+    """Empty while no stream is captured."""
 
 
 class ArrayAddress(NamedTuple):

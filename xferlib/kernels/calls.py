@@ -1126,7 +1126,7 @@ class Dispatch:
             return self._call_with_options(args, out, size, keywords)
         if keywords or self._needs_arranging:
             given: Any = self._caller.arrange(args, out, keywords)
-            if size is None and observe.active is None and not process.scopes:
+            if size is None and observe.active is None:
                 for direct in self._known[0]:  # of whose calls C has seen positional arguments alone
                     if (found := direct(tuple(given), None)) is not NotImplemented:
                         return found

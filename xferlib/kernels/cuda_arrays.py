@@ -100,7 +100,7 @@ class ArrayKernel:
             new: The shape and the dtype of each output.
             stream: The current stream.
         """
-        if stream.handle or not shares_scratch(stream, *self._scratch):
+        if not shares_scratch(stream, *self._scratch):
             return None
         into, self._kept = self._find_scratch(stream)
         with self._lock:
@@ -109,7 +109,7 @@ class ArrayKernel:
             places = range(len(pointers))
             return repeat_call(
                 self._backend, self._device, self._launches, self._parameters, arguments,
-                [(*each, None) for each in new], places
+                [(*each, None) for each in new], places, only=stream if self._scratch[0] else None
             )  # fmt: skip
 
     def _patch(self, pointers: Sequence[int]) -> None:

@@ -263,6 +263,8 @@ def repeat_call(
     then: tuple[tuple[Any, int, int], ParameterBlock, Sequence[int]] | None = None,
     spare: int = 0,
     shared_nbytes: int = 0,
+    only: RawStream | None = None,
+    others: Direct | None = None,
 ) -> Direct | None:
     """A function that makes the outputs of a checked call and launches it, in C; None where Python does it in steps.
 
@@ -277,6 +279,8 @@ def repeat_call(
         then: A second launch, its arguments, and the numbers of the outputs among them.
         spare: Of the outputs the last ones, which are memory for the launches.
         shared_nbytes: The dynamic shared memory of a block.
+        only: The stream that the arguments are for, such as scratch memory; None: any.
+        others: Takes the calls on other streams.
     """
     fields = []
     content, launches = block.content, [(*launch, block.offsets)]
@@ -299,8 +303,9 @@ def repeat_call(
     arrays = [value for value, _, address in given if address]
     made = [(*each, *places) for each, *places in zip(new, found[len(fields) :], again, strict=True)]
     direct: Direct | None = backend.repeat_call(
-        launches, arrays, tuple(fields), content, made, spare=spare, shared_nbytes=shared_nbytes, device=device
-    )
+        launches, arrays, tuple(fields), content, made, spare=spare, shared_nbytes=shared_nbytes, device=device,
+        only=only, others=others,
+    )  # fmt: skip
     return direct
 
 

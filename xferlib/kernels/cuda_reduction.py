@@ -1105,7 +1105,7 @@ class CudaReduction:
         """Of the accumulators of one result in registers."""
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # half of what ``with`` costs
-        self._kept_scratch: Any = None
+        self._kept_scratch: list[Any] = []
         """The scratch memory to which calls in one step have the address."""
         self._plan: CudaPlan | None = None
         """Of results of one element each, or of none, which no kernel here computes as fast."""
@@ -1438,6 +1438,7 @@ class CudaReduction:
         shape: tuple[int, ...],
         order: tuple[int, ...] | None,
         stream: RawStream,
+        others: Direct | None = None,
     ) -> Direct | None:
         """A function that does a call like this one, with new outputs, in one step; None where Python must.
 
@@ -1447,13 +1448,14 @@ class CudaReduction:
             shape: The outputs'.
             order: Of their axes in memory; None is C order.
             stream: The current stream.
+            others: Such a function for other streams, where there is one.
         """
         dtypes = [param.dtype for param in self._spec.map_program.params]
         new = [(shape, dtype, order) for dtype in self._spec.output_dtypes]
         arguments = [*zip(given, dtypes, pointers, strict=False)]
-        if self._plan is not None and not stream.handle:
+        if self._plan is not None:
             return self._plan.repeat(arguments, dict(enumerate(new, len(arguments))))
-        if self._launch is None or stream.handle:
+        if self._launch is None:
             return None
         (last, spare, then), places = (self, [], None), range(len(pointers) + len(self._accumulators))
         if self._rest is not None:
@@ -1464,14 +1466,16 @@ class CudaReduction:
             return None
         into = self._nowhere
         if last._scratch_nbytes:
-            base, self._kept_scratch = last._find_scratch(stream)
+            base, kept = last._find_scratch(stream)
+            self._kept_scratch.append(kept)
             into = [*(base + offset for offset in last._offsets), base]
         with last._lock:
             first = pointers if last is self else [*into[:-1], *pointers[-len(new) :]]
             last._parameters.patch([*first, *into])
             return repeat_call(
                 self._backend, self._device, self._launches, self._parameters, arguments, [*new, *spare],
-                places[: len(pointers) + len(spare)], then, len(spare)
+                places[: len(pointers) + len(spare)], then, len(spare),
+                only=stream if last._scratch_nbytes else None, others=others,
             )  # fmt: skip
 
     def _find_scratch(self, stream: RawStream) -> tuple[int, Any]:

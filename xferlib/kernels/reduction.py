@@ -39,7 +39,7 @@ from xferlib.kernels.small_floats import storage, store_bits_of, view_bits
 
 if TYPE_CHECKING:
     from xferlib._core.backend import Backend
-    from xferlib._core.device import Device
+    from xferlib._core.device import Device, RawStream
     from xferlib.kernels.cuda_reduction import CudaReduction
 
 
@@ -163,6 +163,10 @@ class ReductionCall:
         return CallLayout(self.kept_shape, tuple(kept)), CallLayout(reduced_shape, tuple(reduced))
 
 
+_MOST_BOUND = 4
+"""Streams on which C takes the calls of a reduction that has memory of a stream for its partial results."""
+
+
 class CudaReductionCall(ReductionCall):
     """A call on a CUDA device; ``find_plan`` makes or finds the plan for arrays of these layouts, outputs last."""
 
@@ -177,6 +181,8 @@ class CudaReductionCall(ReductionCall):
         """For new outputs, by the alignment of all addresses."""
         self.direct: Callable[[tuple[Any, ...]], Any] | None = None
         """Does a whole call with new outputs in C, once it is there."""
+        self._bound: set[int] = set()
+        """The handles of the streams for which that is known, or known not to be."""
         self._known: _KnownOutput | None = None
 
     def run(self, args: Sequence[Any], out: Any = None) -> Any:
@@ -206,8 +212,9 @@ class CudaReductionCall(ReductionCall):
         plan = plans.get(key)
         if plan is None:
             plan = plans[key] = self._find_plan(self, [*map(owner.view, everything)])
-        elif self.direct is None and out is None and self._takes_all and self._stored is self.spec:  # the second call
-            self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream)
+        elif out is None and self._is_unbound(stream):  # the second call
+            others = self.direct
+            self.direct = plan.repeat(given, pointers, self.result_shape, self.order, stream, others) or others
         scalars = self._scalars(args) if self._scalar_params else ()
         if (recorder := observe.active) is None:
             plan.run(pointers, scalars, stream)
@@ -219,6 +226,14 @@ class CudaReductionCall(ReductionCall):
             for each in everything:
                 owner.consumed(each, stream)
         return self._pick_results(results)
+
+    def _is_unbound(self, stream: RawStream) -> bool:
+        """Whether C is to be told of calls on a stream, from now on."""
+        is_able = self._takes_all and self._stored is self.spec and len(self._bound) < _MOST_BOUND
+        if not is_able or stream.handle in self._bound:
+            return False
+        self._bound.add(stream.handle)
+        return True
 
     def _know(self, results: list[Any]) -> _KnownOutput | None:
         """The kind of these outputs, which were checked."""
@@ -693,7 +708,7 @@ class _Dispatch:
                 is_like = False
             if is_like:
                 found = last.run(args, out)
-                if last.direct is None and (direct := getattr(last.call, "direct", None)) is not None:
+                if (direct := getattr(last.call, "direct", None)) is not last.direct and direct is not None:
                     self._last = last._replace(direct=direct)
                     self._known[:] = [direct, axis, keepdims]
                 return found

@@ -341,6 +341,7 @@ static PyMethodDef methods[] = { /* each is described above its code */
     {"bind_launch", xf_bind_launch, METH_VARARGS, NULL},
     {"bind_new_launch", xf_bind_new_launch, METH_VARARGS, NULL},
     {"bind_namespaces", bind_namespaces, METH_VARARGS, NULL},
+    {"bind_owner", xf_bind_owner, METH_VARARGS, NULL},
     {"bind_replay", xf_bind_replay, METH_VARARGS, NULL},
     {"bind_creation", xf_bind_creation, METH_VARARGS, NULL},
     {"bind_scan", xf_bind_scan, METH_VARARGS, NULL},
@@ -382,7 +383,7 @@ static int begin(PyObject *module)
     PyObject *found = PyLong_FromUnsignedLong(xf_fingerprint);
     int result = found ? PyObject_SetAttrString(module, "fingerprint", found) : -1;
     Py_XDECREF(found);
-    return result || xf_add_lease(module) ? -1 : xf_add_batches(module);
+    return result || xf_add_lease(module) || xf_add_owner(module) ? -1 : xf_add_batches(module);
 }
 
 /* No slot Py_mod_gil: the module needs the GIL. Tables of forms, prepared calls, leases and streams of random numbers have

@@ -21,6 +21,7 @@ PyObject *xf_bind_front(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_host(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments);
+PyObject *xf_bind_owner(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_plain(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_replay(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments);
@@ -55,10 +56,12 @@ PyObject *xf_rebuild(PyObject *module, PyObject *const *given, Py_ssize_t count)
 /* --- for the other files */
 
 int xf_add_lease(PyObject *module);
+int xf_add_owner(PyObject *module);
 int xf_add_batches(PyObject *module);
 PyObject *xf_call(PyObject *function, PyObject *const *given, Py_ssize_t count);
 int xf_is_mapped(PyObject *array);
 int xf_is_plain_memory(PyObject *array, Py_buffer *host);
+int xf_follow(void);
 int xf_is_word(PyObject *given, word *found);
 void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);

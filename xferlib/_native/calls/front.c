@@ -9,7 +9,7 @@ typedef struct {
     PyObject *python; /* takes any call */
     PyObject *known;  /* a list: the functions, as a list, and what says whether they still hold, or None; of a
                          reduction the function, or None, and the values of its keywords */
-    PyObject *scopes; /* a list: anything in it changes what a call means */
+    PyObject *scopes; /* a list: empty while no block has ever chosen what is current */
     PyObject *observed, *active; /* a dict and its key, which holds None while nothing records */
     PyObject *out, *axis, *keepdims; /* names of keywords: the first of kernels, the others of reductions */
 } front;
@@ -73,10 +73,11 @@ static PyObject *call_python(const front *f, PyObject *const *args, Py_ssize_t c
     return found;
 }
 
-/* Whether nothing changes what a call means. */
+/* Whether C looks at a call first: nothing records it, and what is current in the thread is so by the blocks around the call.
+   An error may be set. */
 static int is_plain(const front *f)
 {
-    return !PyList_Size(f->scopes) && PyDict_GetItemWithError(f->observed, f->active) == Py_None;
+    return (!PyList_Size(f->scopes) || xf_follow()) && PyDict_GetItemWithError(f->observed, f->active) == Py_None;
 }
 
 static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -92,7 +93,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, Py_ssize_t count, P
             return found;
         Py_DECREF(found);
     }
-    return call_python(f, args, count, names);
+    return PyErr_Occurred() ? NULL : call_python(f, args, count, names);
 }
 
 static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
@@ -123,7 +124,7 @@ static PyObject *call_reduction(PyObject *self, PyObject *const *args, Py_ssize_
             return found;
         Py_DECREF(found);
     }
-    return function ? call_python(f, args, count, names) : NULL;
+    return function && !PyErr_Occurred() ? call_python(f, args, count, names) : NULL;
 }
 
 static PyMethodDef one_reduction = {"call", (PyCFunction)(void (*)(void))call_reduction, METH_FASTCALL | METH_KEYWORDS,

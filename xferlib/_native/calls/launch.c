@@ -44,13 +44,24 @@ static void free_launcher(PyObject *capsule)
     PyMem_Free(l);
 }
 
+/* The object that a path of attributes leads to. */
+static PyObject *follow(PyObject *from, PyObject *names)
+{
+    PyObject *at = Py_NewRef(from), *next;
+    for (Py_ssize_t i = 0; at && i < PyTuple_Size(names); ++i) {
+        next = PyObject_GetAttr(at, PyTuple_GetItem(names, i));
+        Py_DECREF(at);
+        at = next;
+    }
+    return at;
+}
+
 /* 1 with the address of an array's memory in *found, or -1 with an error set. */
 static int find_address(const launcher *l, PyObject *array, word *found)
 {
-    PyObject *at = Py_NewRef(array), *next;
-    Py_ssize_t count = PyTuple_Size(l->names);
-    for (Py_ssize_t i = 0; at && i < count + l->is_method; ++i) {
-        next = i < count ? PyObject_GetAttr(at, PyTuple_GetItem(l->names, i)) : PyObject_CallNoArgs(at);
+    PyObject *at = follow(array, l->names), *next;
+    if (at && l->is_method) {
+        next = PyObject_CallNoArgs(at);
         Py_DECREF(at);
         at = next;
     }
@@ -246,83 +257,154 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
     return made;
 }
 
-/* --- launches that make their outputs: a whole call on the default stream, of one kernel or of two in order */
+/* --- launches that make their outputs: a whole call on the current stream, of one kernel or of two in order
+
+   On a stream of the program's own C does what Python does there: new outputs are of the stream's memory, and the use of a
+   given array is noted where its memory is another stream's, which must not give it to others before this one has done its
+   work. */
 
 enum { MOST_LAUNCHES = 2 };
+enum { PER_THREAD = 2 }; /* up to here CUDA's handles are names of default streams; but for 0 they are left to Python */
 
 typedef struct {
     void *kernel;
     const char *config;
+    Py_ssize_t config_nbytes;
     int count, offsets[MOST_PARAMETERS]; /* of its arguments in the block */
 } step;
 
 typedef struct {
     launcher common;
-    PyObject *owner, *flag; /* while the flag of the owner is not False, the uses of some arrays are noted, by Python: */
-    PyObject *ask, *noted;  /* of those for which `ask` gives this very object */
-    PyObject *handle_of, *device, *is_current; /* the stream's handle on the device, which is 0; None: there is one device */
-    PyObject *makers;  /* tuple of (maker of an output, offset, another one) */
-    int spare;         /* of the outputs the last ones, which are not returned */
-    const char *block; /* the arguments, of which arrays, numbers and outputs are replaced */
+    PyObject *owner, *flag; /* while the flag of the owner is False, no use on the default stream is noted */
+    PyObject *memory, *kind, *handle; /* the path from an array to its memory, None: every use is noted; the type of memory
+                               whose uses are noted, None: any; and the path from there to its stream's handle */
+    PyObject *note;      /* (array, stream): notes the use */
+    PyObject *handle_of, *stream_of, *device, *is_current; /* the device's current stream: its handle, and the stream itself;
+                               what tells whether the device is current, None: there is one */
+    PyObject *captures;  /* a list: anything in it changes what a call on a stream means */
+    PyObject *makers;    /* tuple of (maker of an output on the default stream; one that is given a stream, None: the first
+                            serves any that is current; offset; another one) */
+    PyObject *known[2];  /* weak references to the default stream and to the last other one, */
+    word known_handle;   /* of this handle */
+    word only;           /* the handle of the one stream that the arguments are for, or ANY_STREAM */
+    PyObject *others;    /* takes the calls on other streams; None: Python does */
+    int spare;           /* of the outputs the last ones, which are not returned */
+    const char *block;   /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
     int count;
     step steps[MOST_LAUNCHES];
 } maker;
 
+#define ANY_STREAM ((word)-1)
+
+typedef struct {
+    word handle;
+    PyObject *stream; /* NULL: not asked for */
+} launch_stream;
+
 static void free_maker(PyObject *capsule)
 {
     maker *m = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(m->known[0]);
+    Py_XDECREF(m->known[1]);
     Py_XDECREF(m->common.kept);
     PyMem_Free(m);
 }
 
-/* Whether the uses of none of the arrays are noted. An error may be set. */
-static int is_none_noted(const maker *m, PyObject *const *values)
+/* Find the stream's object: whether there is one, or an error is set. To ask Python takes long, and streams come again. */
+static int find_stream(maker *m, launch_stream *on)
 {
-    PyObject *found = PyObject_GetAttr(m->owner, m->flag);
-    int is_none = found != NULL;
-    for (int i = 0; found != Py_False && is_none && i < m->common.count; ++i) {
-        const field *f = &m->common.fields[i];
-        if (f->code == 'A' || f->code == 'N') {
-            PyObject *answer = xf_call(m->ask, &values[i], 1);
-            is_none = answer && answer != m->noted;
-            Py_XDECREF(answer);
-        }
+    PyObject **known = &m->known[on->handle != 0], *before = *known;
+    if (on->stream)
+        return 1;
+    if (before && (!on->handle || m->known_handle == on->handle)) {
+        on->stream = PyObject_CallNoArgs(before);
+        if (on->stream != Py_None) /* it would have died */
+            return on->stream != NULL;
+        Py_CLEAR(on->stream);
     }
-    Py_XDECREF(found);
-    return is_none;
+    on->stream = xf_call(m->stream_of, &m->device, 1);
+    before = *known;
+    if (!on->stream || !(*known = PyWeakref_NewRef(on->stream, NULL))) {
+        *known = before;
+        return 0;
+    }
+    if (on->handle)
+        m->known_handle = on->handle;
+    Py_XDECREF(before);
+    return 1;
 }
 
-/* Whether the call is a plain one: on the device's default stream, where no use of the arrays is noted. An error may be
-   set. */
-static int is_plain_call(const maker *m, PyObject *const *values)
+/* Find the current stream: whether calls on it are done here. An error may be set. */
+static int is_served(maker *m, launch_stream *on)
 {
     PyObject *found;
-    word handle = 1;
-    int is_plain = is_none_noted(m, values);
-    if (is_plain && m->is_current != Py_None) {
+    int is_ready = 1;
+    on->handle = ANY_STREAM; /* not known */
+    if (m->is_current != Py_None) {
         found = xf_call(m->is_current, &m->device, 1);
-        is_plain = found && PyObject_IsTrue(found) > 0;
+        is_ready = found && PyObject_IsTrue(found) > 0;
         Py_XDECREF(found);
     }
-    if (is_plain) {
-        found = xf_call(m->handle_of, &m->device, 1);
-        is_plain = found && xf_is_word(found, &handle) && handle == 0;
-        Py_XDECREF(found);
+    if (!is_ready || !(found = xf_call(m->handle_of, &m->device, 1)))
+        return 0;
+    is_ready = xf_is_word(found, &on->handle);
+    Py_DECREF(found);
+    return is_ready && (m->only == ANY_STREAM || m->only == on->handle) &&
+           (!on->handle || (on->handle > PER_THREAD && !PyList_Size(m->captures) && find_stream(m, on)));
+}
+
+/* Whether an array's memory is another stream's, or unknown; -1 with an error set. */
+static int is_foreign(const maker *m, PyObject *array, word handle)
+{
+    PyObject *memory, *found;
+    word own = 0;
+    int is_own;
+    if (m->memory == Py_None)
+        return 1;
+    memory = follow(array, m->memory);
+    if (memory && m->kind != Py_None && (PyObject *)Py_TYPE(memory) != m->kind) {
+        Py_DECREF(memory);
+        return 0;
     }
-    return is_plain;
+    found = memory ? follow(memory, m->handle) : NULL;
+    is_own = found && xf_is_word(found, &own) && own == handle;
+    Py_XDECREF(found);
+    Py_XDECREF(memory);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception))
+        return -1;
+    PyErr_Clear(); /* memory that another object keeps: Python finds it */
+    return !is_own;
+}
+
+/* Note the uses of given arrays: whether all are. */
+static int are_noted(maker *m, PyObject *const *values, launch_stream *on)
+{
+    PyObject *may_skip = on->handle ? NULL : PyObject_GetAttr(m->owner, m->flag);
+    int is_noted = on->handle || may_skip;
+    for (int i = 0; may_skip != Py_False && is_noted && i < m->common.count; ++i) {
+        const field *f = &m->common.fields[i];
+        int foreign = f->code == 'A' || f->code == 'N' ? is_foreign(m, values[i], on->handle) : 0;
+        if (foreign)
+            is_noted = foreign > 0 && find_stream(m, on) &&
+                       is_done(PyObject_CallFunctionObjArgs(m->note, values[i], on->stream, NULL));
+    }
+    Py_XDECREF(may_skip);
+    return is_noted;
 }
 
 /* Make the outputs, and write their addresses into the block: how many were made, fewer with an error set. */
-static int make_outputs(const maker *m, char *block, PyObject **made)
+static int make_outputs(const maker *m, const launch_stream *on, char *block, PyObject **made)
 {
     int count = 0;
     for (; count < (int)PyTuple_Size(m->makers); ++count) {
-        PyObject *make;
+        PyObject *make, *make_on;
         int offset, also;
         word address = 0;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "Oii", &make, &offset, &also) ||
-            !(made[count] = PyObject_CallNoArgs(make)))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "OOii", &make, &make_on, &offset, &also))
+            break;
+        made[count] = on->handle && make_on != Py_None ? xf_call(make_on, &on->stream, 1) : PyObject_CallNoArgs(make);
+        if (!made[count])
             break;
         if (find_address(&m->common, made[count], &address) < 0) {
             Py_DECREF(made[count]);
@@ -335,15 +417,18 @@ static int make_outputs(const maker *m, char *block, PyObject **made)
 }
 
 /* The driver's result of the launches, of which none follows one that it refuses. */
-static int launch_steps(const maker *m, char *block)
+static int launch_steps(const maker *m, word handle, char *block)
 {
     int result = 0;
     for (int i = 0; !result && i < m->count; ++i) {
         const step *s = &m->steps[i];
+        _Alignas(16) char config[MOST_CONFIG];
         void *parameters[MOST_PARAMETERS];
+        memcpy(config, s->config, (size_t)s->config_nbytes);
+        memcpy(config + m->common.stream_at, &handle, sizeof handle);
         for (int j = 0; j < s->count; ++j)
             parameters[j] = block + s->offsets[j];
-        result = m->common.launch(s->config, s->kernel, parameters, NULL);
+        result = m->common.launch(config, s->kernel, parameters, NULL);
     }
     return result;
 }
@@ -351,8 +436,9 @@ static int launch_steps(const maker *m, char *block)
 /* (arguments, and None for the outputs) -> the outputs, or NotImplemented with no output written. */
 static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    const maker *m = PyCapsule_GetPointer(self, NULL);
+    maker *m = PyCapsule_GetPointer(self, NULL);
     const launcher *l = &m->common;
+    launch_stream on = {0};
     _Alignas(16) char block[MOST_BLOCK];
     PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
     int found, outputs = (int)PyTuple_Size(m->makers), ready = 0, result = NOT_FIT;
@@ -361,13 +447,16 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     for (int i = 0; i < l->count; ++i)
         values[i] = PyTuple_GetItem(given[0], i);
     memcpy(block, m->block, (size_t)m->nbytes);
-    found = is_plain_call(m, values) ? fill(l, values, block) : 0;
-    if (found > 0 && (ready = make_outputs(m, block, made)) == outputs)
-        WITHOUT_GIL(result = launch_steps(m, block));
+    found = is_served(m, &on) ? fill(l, values, block) : 0;
+    if (on.handle != ANY_STREAM && m->only != ANY_STREAM && on.handle != m->only && m->others != Py_None)
+        return PyObject_CallFunctionObjArgs(m->others, given[0], Py_None, NULL);
+    if (found > 0 && (ready = make_outputs(m, &on, block, made)) == outputs && are_noted(m, values, &on))
+        WITHOUT_GIL(result = launch_steps(m, on.handle, block));
     if (!result)
         answer = outputs - m->spare == 1 ? Py_NewRef(made[0]) : xf_pack(made, outputs - m->spare);
     for (int i = 0; i < ready; ++i)
         Py_DECREF(made[i]);
+    Py_XDECREF(on.stream);
     if (answer || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)))
         return answer;
     PyErr_Clear(); /* the call that does it step by step says what it was */
@@ -383,10 +472,14 @@ static int are_read(maker *m, PyObject *steps)
         step *s = &m->steps[m->count];
         unsigned long long kernel;
         PyObject *offsets;
-        Py_ssize_t config_nbytes, count;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(steps, m->count), "Ky#O!", &kernel, &s->config, &config_nbytes, &PyTuple_Type,
+        Py_ssize_t count;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(steps, m->count), "Ky#O!", &kernel, &s->config, &s->config_nbytes, &PyTuple_Type,
                               &offsets))
             return 0;
+        if (s->config_nbytes > MOST_CONFIG || m->common.stream_at < 0 || m->common.stream_at + 8 > s->config_nbytes) {
+            PyErr_Format(PyExc_ValueError, "a stream at %d in a configuration of %zd bytes", m->common.stream_at, s->config_nbytes);
+            return 0;
+        }
         s->kernel = (void *)(uintptr_t)kernel;
         count = PyTuple_Size(offsets);
         for (; s->count < count && s->count < MOST_PARAMETERS; ++s->count) {
@@ -408,14 +501,15 @@ static int are_read(maker *m, PyObject *steps)
     return 0;
 }
 
-/* (address of the launch, launches, what compares the arrays, names of attributes, whether the last is a method, fields,
-   block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what is asked of each
-   array and the answer of one whose uses are noted, what tells the stream's handle, device, what tells whether it is current
-   or None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
+/* (address of the launch, launches, offset of the stream in their configurations, what compares the arrays, names of
+   attributes, whether the last is a method, fields, block as bytes, makers, how many of the last outputs are not returned,
+   handle of the one stream that they are for or None, what takes calls on others or None, owner, name of its flag, (paths and type of memory, what notes a use,
+   what tells the stream's handle, the stream, list of captures), device, what tells whether it is current or None)
+   -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch;
-    PyObject *fields, *steps, *capsule, *made = NULL;
+    PyObject *fields, *steps, *only, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
     (void)module;
@@ -428,13 +522,15 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
     }
     l->kept = Py_NewRef(arguments);
     l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOOOO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type, &l->names,
-                         &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type, &m->makers, &m->spare,
-                         &m->owner, &m->flag, &m->ask, &m->noted, &m->handle_of, &m->device, &m->is_current)) {
+    if (PyArg_ParseTuple(arguments, "KO!iOO!pO!y#O!iOOOU(OOOOOOO!)OO", &launch, &PyTuple_Type, &steps, &l->stream_at, &l->matches,
+                         &PyTuple_Type, &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type,
+                         &m->makers, &m->spare, &only, &m->others, &m->owner, &m->flag, &m->memory, &m->kind, &m->handle, &m->note,
+                         &m->handle_of, &m->stream_of, &PyList_Type, &m->captures, &m->device, &m->is_current)) {
+        m->only = ANY_STREAM;
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if (is_read(l, fields) && are_read(m, steps))
+        else if ((only == Py_None || xf_is_word(only, &m->only)) && is_read(l, fields) && are_read(m, steps))
             made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }
     Py_DECREF(capsule);

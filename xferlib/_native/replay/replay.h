@@ -252,7 +252,6 @@ unsigned long long xf_epoch(void);
 int xf_may_replay(void);
 int xf_is_current(const device_entry *e, call_stream *on);
 int xf_read_stream(PyObject *stream, call_stream *on);
-int xf_follow(void);
 device_entry *xf_default_device(void);
 device_entry *xf_find_device(PyObject *device);
 device_entry *xf_resolve_device(PyObject *device, PyObject *backend);

@@ -379,10 +379,13 @@ int xf_read_stream(PyObject *stream, call_stream *on)
     return capture == Py_None && !PyErr_Occurred();
 }
 
-/* Make the thread's devices and streams those of its context, once a block has chosen any. */
+/* Make the thread's devices and streams those of its context, once a block has chosen any: whether that is done; not before the
+   tables are filled. An error may be set. */
 int xf_follow(void)
 {
     PyObject *blocks;
+    if (!replay.scopes)
+        return 0;
     if (!PyList_Size(replay.scopes))
         return 1;
     blocks = PyObject_CallNoArgs(replay.scope);

@@ -32,8 +32,9 @@ from xferlib._core.device import (
     RawStream,
     StagingCalls,
     make_device,
+    opened,
 )
-from xferlib._native import NOT_FIT, ArrayAddress, LaunchField
+from xferlib._native import NOT_FIT, ArrayAddress, LaunchField, LaunchStreams
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import contexts
@@ -41,7 +42,7 @@ from xferlib.backends.cuda import driver as driver_module
 from xferlib.backends.cuda.compiler import Compiled, compile_source, link_pieces
 from xferlib.backends.cuda.contexts import HERE, Current, Inside, check, failure, is_forked, refuse_fork
 from xferlib.backends.cuda.driver import CudaEvent
-from xferlib.backends.cuda.memory import CudaPinned
+from xferlib.backends.cuda.memory import CudaPinned, Guard
 from xferlib.errors import (
     ArgumentError,
     BackendUnavailableError,
@@ -217,8 +218,8 @@ class CudaBackend(Backend, FastPath):
     """As `DirectCopies.maker`."""
     _watches_default_stream = True
     """Whether `consumed` is cheap enough for every kernel on the default stream."""
-    noted_arrays: tuple[Callable[[Array], Any], Any] = (lambda array: True, True)
-    """A question about an array, and its answer where `consumed` has a use on the default stream to note."""
+    memory_path: ClassVar[tuple[tuple[str, ...] | None, type | None, tuple[str, ...]]] = (None, None, ())
+    """As the first of `LaunchStreams`: `consumed` does nothing for other memory, and on the memory's own stream."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
@@ -238,8 +239,18 @@ class CudaBackend(Backend, FastPath):
         self._captures: dict[tuple[int, int], tuple[contextlib.ExitStack, contexts.Kept, Any]] = {}
         """By device and stream: what ends with the capture, the functions, and the memory that the graph must own."""
         self._staging: dict[int, StagingCalls] = {}
+        self._owners = tuple(map(self._bind_owner, self._devices))
+        """Of each device: what makes the owner of an allocation on a stream, and what lets a stream follow another."""
         self._reached: dict[tuple[int, int], bool] = {}
         self._beside: dict[int, int] = {}
+
+    def _bind_owner(self, device: Device) -> tuple[Callable[[Any, RawStream], Any], Callable[[int, int], bool]]:
+        is_inside = None if len(self._devices) == 1 else self.is_inside
+        found = driver_module.bind_owner(
+            self._idle_events[device.index], opened, functools.partial(Guard, self, None), self.stream_handle, device,
+            is_inside,
+        )  # fmt: skip
+        return found or (functools.partial(Guard, self), lambda user, handle: False)
 
     # --- what a library's backend has to say
 
@@ -524,6 +535,22 @@ class CudaBackend(Backend, FastPath):
         key = (device.index, handle)
         found = self._seen.get(key) or self._owned.get(key)
         return found if found is not None else self._see(key, device)
+
+    def default_stream(self, device: Device) -> RawStream:
+        key = (device.index, 0)
+        return self._seen.get(key) or self._see(key, device)
+
+    def is_lasting(self, stream: RawStream) -> bool:
+        """Whether the stream is never destroyed."""
+        return (stream.device.index, stream.handle) in self._lasting
+
+    def follow(self, device: Device, user: int, handle: int) -> bool:
+        """Let a stream of the current device wait for the work enqueued so far on another, both by their handles.
+
+        Returns:
+            Whether it does: False, with nothing done, where that takes an event, or is left out of a capture.
+        """
+        return self._owners[device.index][1](user, handle)
 
     def _see(self, key: tuple[int, int], device: Device) -> RawStream:
         """Wrap the native current stream, which costs 5 us, and keep the wrap while it is recent."""
@@ -815,7 +842,7 @@ class CudaBackend(Backend, FastPath):
             self._captures[key] = (ends.pop_all(), contexts.Kept(functions), memory)
 
     def follows_launches(self, stream: RawStream) -> bool:
-        return (stream.device.index, stream.handle) in self._lasting  # cuGraphLaunch orders the launches of a graph
+        return self.is_lasting(stream)  # cuGraphLaunch orders the launches of a graph
 
     def capture_end(self, stream: RawStream) -> CudaGraph | None:
         ends, functions, memory = self._captures.pop((stream.device.index, stream.handle))
@@ -1061,13 +1088,16 @@ class CudaBackend(Backend, FastPath):
         device: Device,
         spare: int = 0,
         shared_nbytes: int = 0,
+        only: RawStream | None = None,
+        others: Callable[..., Any] | None = None,
     ) -> Callable[[tuple[Any, ...], None], Any] | None:
         """A whole call in one step, bound in C: see `xferlib._native.bind_new_launch`."""
         if self.address is None:
             return None
-        makers = tuple(
-            [(self._maker(shape, dtype, order, device), at, also) for shape, dtype, order, at, also in outputs]
-        )
+        makers = tuple([
+            (self._maker(shape, dtype, order, device), self._maker_on(shape, dtype, order, device), at, also)
+            for shape, dtype, order, at, also in outputs
+        ])  # fmt: skip
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
             (
@@ -1077,9 +1107,10 @@ class CudaBackend(Backend, FastPath):
             )
             for kernel, blocks, threads, offsets in launches
         ])  # fmt: skip
+        streams = LaunchStreams(*self.memory_path, self.consumed, self.stream_handle, self.stream_current, opened)
         return driver_module.bind_new_launch(
-            steps, self.matcher(arrays), self.address, fields, arguments, makers, spare, self, self.noted_arrays,
-            self.stream_handle, device, is_current
+            steps, _LaunchConfig.stream.offset, self.matcher(arrays), self.address, fields, arguments, makers, spare,
+            None if only is None else only.handle, others, self, streams, device, is_current
         )  # fmt: skip
 
     def _maker(
@@ -1091,6 +1122,20 @@ class CudaBackend(Backend, FastPath):
         make = self._maker(tuple(shape[axis] for axis in order), dtype, None, device)
         permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
         return lambda: permute(make(), axes)
+
+    def _maker_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> Callable[[RawStream], Array] | None:
+        """A function that makes an array on another stream of the current device, which is its current one; None where
+        `_maker`'s does.
+        """
+        if order is None:
+            return functools.partial(self._allocate_guarded, shape, dtype, device)
+        make = self._maker_on(tuple(shape[axis] for axis in order), dtype, None, device)
+        if make is None:
+            return None
+        permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
+        return lambda stream: permute(make(stream), axes)
 
     def _is_ready(self, device: Device) -> bool:
         """Whether the library allocates on the device, and the driver launches there."""

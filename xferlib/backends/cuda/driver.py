@@ -120,6 +120,8 @@ bind_launch = functools.partial(_native.bind_launch, _address("cuLaunchKernelEx"
 """A checked launch that is repeated in one step; returns None where that is not compiled."""
 bind_new_launch = functools.partial(_native.bind_new_launch, _address("cuLaunchKernelEx"))
 """A whole call, which makes its outputs, in one step."""
+bind_owner = functools.partial(_native.bind_owner, _address("cuEventRecord"), _address("cuStreamWaitEvent"))
+"""The owners of memory that streams share."""
 
 STAGING = {
     "copy": _address("cuMemcpyAsync"),

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from cuda.bindings import driver as bindings
 
+from xferlib import _native
 from xferlib._core.device import Device, RawStream
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
@@ -31,6 +32,12 @@ class MemoryOwner(Protocol):
     def is_inside(self, device: Device) -> bool: ...
 
     def stream_handle(self, device: Device) -> int: ...
+
+    def default_stream(self, device: Device) -> RawStream: ...
+
+    def is_lasting(self, stream: RawStream) -> bool: ...
+
+    def follow(self, device: Device, user: int, handle: int) -> bool: ...
 
     def stream_current(self, device: Device) -> RawStream: ...
 
@@ -92,49 +99,54 @@ _MOST_IDLE = 4
 
 
 class DriverPool:
-    """One of CUDA's stream-ordered pools, and small blocks that the default stream may use again.
+    """One of CUDA's stream-ordered pools, and small blocks that the stream they were made on may use again.
 
     The driver takes 2 us to give out memory, and as much to take it back: as long as a kernel on a small array.
     """
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
-        self._kinds: dict[int, type[RecycledAddress]] = {}
+        self._kinds: dict[tuple[int, int], type[RecycledAddress]] = {}
+        """By size, and the stream's handle."""
 
     def find_kind(self, backend: MemoryOwner, nbytes: int, stream: RawStream) -> type[RecycledAddress] | None:
         """The class of addresses of blocks of at least ``nbytes`` that are used again; None where they are not.
 
-        Each size has one, whose attributes are then not each address's own.
+        Each size has one for each stream, whose attributes are then not each address's own. A stream that may be
+        destroyed has none.
         """
-        if nbytes > _MOST_RECYCLED or stream.handle:
+        handle = stream.handle
+        if nbytes > _MOST_RECYCLED or (handle and not backend.is_lasting(stream)):
             return None
         step = _STEPS[nbytes > _MOST_FINE]
         size = -(-nbytes // step) * step
-        found = self._kinds.get(size)
+        found = self._kinds.get((size, handle))
         if found is None:
             own = {
-                "stream": stream, "device": stream.device, "idle": [], "allocate": partial(self.allocate, size, stream),
-                "_backend": backend, "_pid": os.getpid(),
+                "handle": handle, "device": stream.device, "idle": [], "_backend": backend, "_pid": os.getpid(),
+                "allocate": partial(self.allocate, size, handle, stream.device),
             }  # fmt: skip
-            found = self._kinds.setdefault(size, type("RecycledAddress", (RecycledAddress,), own))
+            if not handle:  # the object of another stream must be able to die, since others share its handle afterwards
+                own["stream"] = stream
+            found = self._kinds.setdefault((size, handle), type("RecycledAddress", (RecycledAddress,), own))
         return found
 
-    def allocate(self, nbytes: int, stream: RawStream) -> int:
-        """The address of new memory in the order of ``stream``.
+    def allocate(self, nbytes: int, handle: int, device: Device) -> int:
+        """The address of new memory in the order of the stream of a handle.
 
         Raises:
             MemoryError: The device has too little.
         """
         answer = ctypes.c_uint64()  # of this call's own: a finalizer or a signal's handler may allocate within it
         address = ctypes.addressof(answer)
-        result = driver.pool_allocate(address, nbytes, self.handle, stream.handle)
+        result = driver.pool_allocate(address, nbytes, self.handle, handle)
         if result == driver.OUT_OF_MEMORY:
             self.trim()
-            result = driver.pool_allocate(address, nbytes, self.handle, stream.handle)
+            result = driver.pool_allocate(address, nbytes, self.handle, handle)
         if result == driver.OUT_OF_MEMORY:
             raise MemoryError(driver.error_name(result))
         if result:
-            check(result, f"allocating {nbytes} bytes on {stream.device}")
+            check(result, f"allocating {nbytes} bytes on {device}")
         return answer.value
 
     def trim(self) -> None:
@@ -142,18 +154,19 @@ class DriverPool:
         for kind in [*self._kinds.values()]:
             while kind.idle:
                 with contextlib.suppress(IndexError):  # another thread has taken it meanwhile
-                    driver.pool_free(kind.idle.pop(), 0)
+                    driver.pool_free(kind.idle.pop(), kind.handle)
 
 
 class DeviceAddress(int):
     """The address of device memory, which is given back when the last array over it dies.
 
-    A `Guard` does that where another stream than the memory's own may have to be waited for. Most arrays die where they
-    were made, after a few microseconds of work, and have none.
+    A `Guard` does that where another stream than the memory's own has to be waited for. Most arrays die where they were
+    made, after a few microseconds of work, and have none. PyCUDA's own operations run on the default stream, and are
+    waited for in any case.
     """
 
-    stream: RawStream
-    """The one that the memory was allocated on."""
+    stream: RawStream | None = None
+    """The one that the memory was allocated on; None: Ctrl-C struck before any work could use it."""
     device: Device
     _backend: MemoryOwner
     _guard: Guard | None = None
@@ -169,31 +182,32 @@ class DeviceAddress(int):
         """
         kind = pool.find_kind(backend, nbytes, stream)
         if kind is not None:
-            return kind.new()
-        self = cls(pool.allocate(nbytes, stream))
+            return kind.new_on(stream)
+        self = cls(pool.allocate(nbytes, stream.handle, stream.device))
         self._backend, self.stream, self.device, self._pid = backend, stream, stream.device, os.getpid()
         return self
 
     @classmethod
-    def of(cls, memory: GraphMemory | PoolMemory, backend: MemoryOwner, stream: RawStream) -> DeviceAddress:
+    def of(cls, memory: GraphMemory, backend: MemoryOwner, stream: RawStream) -> DeviceAddress:
         """That of memory which a guard keeps."""
         self = cls(memory.pointer)
         self.stream, self.device, self._guard = stream, stream.device, Guard(backend, memory, stream)
+        self._guard.used_on(backend.default_stream(stream.device))
         return self
 
     def used_on(self, stream: RawStream) -> None:
         """Note that the memory must outlive the work enqueued so far on ``stream``."""
+        assert self.stream is not None
         if self._guard is None and stream.handle == self.stream.handle:
             return
         (self._guard or self._set_guard()).used_on(stream)
 
-    def is_of_default_alone(self) -> bool:
-        """Whether the memory is the default stream's, and no other one has worked on it."""
-        return self._guard is None and not self.stream.handle
-
     def _set_guard(self) -> Guard:
         """The guard, set once: of two threads that come here together, one sets it, and the other's owns nothing."""
+        assert self.stream is not None
         guard = Guard(self._backend, None, self.stream)
+        if self.stream.handle:
+            guard.used_on(self._backend.default_stream(self.device))
         with deferred:  # else one could be set that never frees the memory
             found: Guard = self.__dict__.setdefault("_guard", guard)
             if found is guard:
@@ -206,18 +220,28 @@ class DeviceAddress(int):
         # A forked child must not free the parent's memory; at its end the process gives back all of it.
         if self._guard is not None or self._pid != _getpid() or _is_finalizing():
             return
-        stream, backend = self.stream, self._backend
-        if stream.capture is not None or backend.stream_handle(self.device) != stream.handle:
-            self._set_guard()  # dies with this object, and gives the memory back
-        elif backend.is_inside(self.device):
-            _free(self, stream.handle)
+        assert self.stream is not None
+        if self._is_over(self.stream.handle):
+            _free(self, self.stream.handle)
         else:
-            self._set_guard()
+            self._set_guard()  # dies with this object, and gives the memory back
+
+    def _is_over(self, handle: int) -> bool:
+        """Whether the memory's stream, of this handle, now follows the default and the current one, which may use it."""
+        backend, stream = self._backend, self.stream
+        current = backend.stream_handle(self.device)
+        if stream is None:
+            return True
+        if current not in (0, handle) or stream.capture is not None or not backend.is_inside(self.device):
+            return False
+        return current == handle if not handle else backend.follow(self.device, 0, handle)
 
 
 class RecycledAddress(DeviceAddress):
-    """The address of a block of one size, for the default stream to use again; see `DriverPool.find_kind`."""
+    """The address of a block of one size, for one stream to use again; see `DriverPool.find_kind`."""
 
+    handle: ClassVar[int]
+    """Of the stream."""
     idle: ClassVar[list[int]]
     """Blocks that wait for the next use."""
     allocate: ClassVar[Callable[[], int]]
@@ -235,12 +259,25 @@ class RecycledAddress(DeviceAddress):
             pointer = cls.allocate()
         return cls(pointer)
 
+    @classmethod
+    def new_on(cls, stream: RawStream) -> RecycledAddress:
+        """That of a block for a stream of the handle."""
+        self = cls.new()
+        if stream.handle:
+            self.stream = stream
+        return self
+
     def __del__(
         self, _free: Any = driver.pool_free, _getpid: Any = os.getpid, _is_finalizing: Any = sys.is_finalizing
     ) -> None:
-        idle, is_free = self.idle, self._guard is None and self._pid == _getpid() and not _is_finalizing()
-        if is_free and len(idle) < _MOST_IDLE and not self._backend.stream_handle(self.device):
+        if self._guard is not None or self._pid != _getpid() or _is_finalizing():
+            return
+        idle, handle = self.idle, self.handle
+        is_over = self._is_over(handle) if handle else not self._backend.stream_handle(self.device)
+        if is_over and len(idle) < _MOST_IDLE:
             idle.append(int(self))
+        elif self.stream is None:
+            _free(self, handle)
         else:
             super().__del__()
 
@@ -273,18 +310,19 @@ class GraphMemory:
 
 
 class Guard:
-    """Owns an allocation that streams besides its own work on.
+    """Owns an allocation that streams besides its own work on; see `xferlib._native.bind_owner`.
 
     A library's pool hands freed memory to the next allocation on the *allocation* stream. When the
     last array over this memory dies, that stream is made to wait for the others first.
     """
 
-    __slots__ = ("allocation", "backend", "pid", "stream", "users")
+    __slots__ = ("allocation", "backend", "handle", "pid", "stream", "users")
 
     def __init__(self, backend: MemoryOwner, allocation: Any, stream: RawStream) -> None:
         self.backend = backend
         self.allocation = allocation
         self.stream = stream
+        self.handle = stream.handle
         self.users: dict[tuple[int, int], RawStream] = {}
         self.pid = os.getpid()
 
@@ -325,3 +363,9 @@ class Guard:
         for user in users:
             backend.event_wait(stream, backend.event_record(user, timing=False))
         return True
+
+
+def find_guards() -> tuple[type, ...]:
+    """The types of what owns memory that streams share: `Guard`, and its forerunner in C where that is compiled."""
+    calls = _native.find_calls()
+    return (Guard,) if calls is None else (Guard, calls.Owner)

@@ -20,7 +20,7 @@ from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.dtypes import is_numpys
 from xferlib._native import ArrayAddress, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
-from xferlib.backends.cuda.memory import Guard
+from xferlib.backends.cuda.memory import find_guards
 from xferlib.errors import BackendUnavailableError
 
 _LAYOUT = ("__class__", "dtype", "shape", "strides")
@@ -91,6 +91,7 @@ class CupyBackend(CudaBackend):
         if count > 1:
             self.signature = attrgetter(*_LAYOUT, "data.device_id")
 
+    _guards: tuple[type, ...] = find_guards()
     signature = staticmethod(attrgetter(*_LAYOUT))  # type: ignore[assignment]
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
@@ -99,7 +100,7 @@ class CupyBackend(CudaBackend):
         return super().matcher(arrays)
 
     address = ArrayAddress(("data", "ptr"))
-    noted_arrays = attrgetter("data.mem.__class__"), cupy.cuda.UnownedMemory  # the only kind that a `Guard` owns
+    memory_path = ("data", "mem"), cupy.cuda.UnownedMemory, ("_owner", "handle")  # the only kind that a `Guard` owns
     plain_arrays = PlainArrays(cupy.ndarray)
     pointer_of = staticmethod(attrgetter("data.ptr"))
 
@@ -136,7 +137,7 @@ class CupyBackend(CudaBackend):
         # As `guarded`, with one array instead of two, each of which takes a microsecond.
         nbytes = math.prod(shape) * dtype.itemsize
         held = cupy.cuda.alloc(nbytes)
-        memory = cupy.cuda.UnownedMemory(held.ptr, nbytes, Guard(self, held, stream), device.index)
+        memory = cupy.cuda.UnownedMemory(held.ptr, nbytes, self._owners[device.index][0](held, stream), device.index)
         return make(shape, dtype, cupy.cuda.MemoryPointer(memory, 0))
 
     def _keep_for(self, array: Array, current: RawStream) -> Array:
@@ -144,9 +145,10 @@ class CupyBackend(CudaBackend):
 
     def guarded(self, array: Array, stream: RawStream) -> Array:
         held = array.data.mem
-        if isinstance(getattr(held, "_owner", None), Guard):
+        if isinstance(getattr(held, "_owner", None), self._guards):
             return array
-        memory = cupy.cuda.UnownedMemory(held.ptr, held.size, Guard(self, array, stream), stream.device.index)
+        index = stream.device.index
+        memory = cupy.cuda.UnownedMemory(held.ptr, held.size, self._owners[index][0](array, stream), index)
         pointer = cupy.cuda.MemoryPointer(memory, array.data.ptr - held.ptr)
         return cupy.ndarray(array.shape, array.dtype, pointer, array.strides)
 
@@ -189,9 +191,9 @@ class CupyBackend(CudaBackend):
         if stream.capture is not None:
             stream.capture.keep(array)
             return
-        guard = getattr(array.data.mem, "_owner", None)
-        if isinstance(guard, Guard):
-            guard.used_on(stream)
+        owner: Any = getattr(array.data.mem, "_owner", None)
+        if isinstance(owner, self._guards):
+            owner.used_on(stream)
 
     def stream_handle(self, device: Device) -> int:
         handle: int = _current_stream(device.index).ptr

@@ -30,7 +30,7 @@ from xferlib._runtime.version import install_command
 from xferlib.backends.cuda import driver
 from xferlib.backends.cuda.backend import CudaBackend, Made
 from xferlib.backends.cuda.libraries import Blas, load_binding
-from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory, PoolMemory
+from xferlib.backends.cuda.memory import DeviceAddress, DriverPool, GraphMemory
 from xferlib.errors import StreamError, quote
 
 # The PyCUDA arrays that xferlib makes: GPUArrays whose operators, indexing and methods are the Array API's.
@@ -143,14 +143,6 @@ def owner_of(array: GPUArray) -> GPUArray:
     while isinstance(array.base, GPUArray):
         array = array.base
     return array
-
-
-def _is_noted(array: GPUArray) -> bool:
-    """Whether another stream than the default one may have to wait for the array's memory, or it for one."""
-    owner = owner_of(array)
-    if isinstance(owner.gpudata, DeviceAddress):
-        return not owner.gpudata.is_of_default_alone()
-    return isinstance(owner.base, Lent)
 
 
 def _restore_array(host: np.ndarray[Any, Any]) -> PycudaArray:
@@ -317,7 +309,7 @@ class PycudaBackend(CudaBackend):
 
     address = _native.ArrayAddress(("gpudata",))
 
-    noted_arrays = _is_noted, True
+    memory_path = ("gpudata",), None, ("stream", "handle")
     plain_arrays = PlainArrays(PycudaArray, other_types=(GPUArray,))
     pointer_of = staticmethod(lambda array: int(array.gpudata))
 
@@ -383,14 +375,14 @@ class PycudaBackend(CudaBackend):
             return found
 
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        return self._empty_in_order(shape, dtype, device, self._default_stream(device))
+        return self._empty_in_order(shape, dtype, device, self.default_stream(device))
 
     def _maker(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
     ) -> Callable[[], Array]:
         strides, nbytes = pack_strides(shape, dtype.itemsize)
         pool = self._pools.get(device.index) or self._pool(device)
-        kind = pool.find_kind(self, nbytes, self._default_stream(device)) if nbytes else None
+        kind = pool.find_kind(self, nbytes, self.default_stream(device)) if nbytes else None
         if kind is None or order is not None:
             return super()._maker(shape, dtype, order, device)
         is_pushed, new_address = self._is_pushed, kind.new
@@ -402,6 +394,11 @@ class PycudaBackend(CudaBackend):
 
         return make
 
+    def _allocate_guarded(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
+    ) -> Array:
+        return self._empty_in_order(shape, dtype, device, stream)
+
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
         if not self._is_pushed():
             self._push(device)
@@ -410,16 +407,11 @@ class PycudaBackend(CudaBackend):
             return over(shape, strides, dtype, None, device)  # no address tells the device
         if stream.capture is None:
             pool = self._pools.get(device.index) or self._pool(device)
-            if stream.handle:  # its guard is made with it: to be set later it would have to put off Ctrl-C
-                memory = DeviceAddress.of(PoolMemory(pool.allocate(nbytes, stream), stream), self, stream)
-            else:
-                memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
+            memory = DeviceAddress.from_pool(self, pool, nbytes, stream)
         else:
             graph_memory = GraphMemory(nbytes, device)
             stream.capture.keep(graph_memory)
             memory = DeviceAddress.of(graph_memory, self, stream)
-        if stream.handle:
-            memory.used_on(self._default_stream(device))  # where PyCUDA's own operations on the array run
         return over(shape, strides, dtype, memory)
 
     def _empty_elsewhere(
@@ -434,10 +426,6 @@ class PycudaBackend(CudaBackend):
         """The device's memory pool, which keeps what is given back for later allocations."""
         handle = int(self.core_device(device).memory_resource.handle)
         return self._pools.setdefault(device.index, DriverPool(handle))
-
-    def _default_stream(self, device: Device) -> RawStream:
-        key = (device.index, 0)
-        return self._seen.get(key) or self._see(key, device)
 
     def device_of(self, array: Array) -> Device:
         return self._device_at(array)
@@ -493,7 +481,7 @@ class PycudaBackend(CudaBackend):
 
     def stream_current(self, device: Device) -> RawStream:
         if not self._has_chosen or device.index not in self._attached.__dict__.get("current", {}):
-            return self._default_stream(device)
+            return self.default_stream(device)
         return super().stream_current(device)
 
     def stream_handle(self, device: Device) -> int:

@@ -127,6 +127,11 @@ class TorchCuda(Tensors, CudaBackend):
             return functools.partial(torch.empty_strided, shape, steps, dtype=kind, device=self._places[device.index])
         return functools.partial(_new_tensor, shape, steps, kind)
 
+    def _maker_on(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
+    ) -> None:
+        return None  # torch allocates on its current stream, and notes uses by itself
+
     def _empty_elsewhere(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> torch.Tensor:
