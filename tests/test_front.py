@@ -1309,7 +1309,7 @@ def test_calls_on_a_stream_of_the_programs_own_enter_python_for_the_memory_alone
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_managed_memory_on_a_stream_of_the_programs_own_is_left_to_python(direct: Any, is_named: bool) -> None:
-    x, device = np.arange(10.0), xl.get_device(HERE)
+    x, device = np.arange(1000.0), xl.get_device(HERE)
     d, stream = to_device(x, device=device), xl.Stream(HERE)
     direct.managed = range(x.ctypes.data, x.ctypes.data + x.nbytes)
     with contextlib.nullcontext() if is_named else stream:
@@ -1320,6 +1320,26 @@ def test_managed_memory_on_a_stream_of_the_programs_own_is_left_to_python(direct
         assert "enqueue" not in direct.seen
         assert_same_bits(to_host(new, **options), x)
         assert_same_bits(to_host(d, **options), x)
+
+
+@pytest.mark.parametrize("kind", ["ordinary", "pinned", "managed"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_small_array_has_been_read_on_return_from_an_upload_on_a_stream(
+    direct: Any, is_named: bool, kind: str
+) -> None:
+    values, device = np.arange(500.0), xl.get_device(HERE)
+    x = xl.pinned_array(values, backend="direct") if kind == "pinned" else values.copy()
+    d, stream = to_device(x, device=device), xl.Stream(HERE)
+    direct.managed = range(x.ctypes.data, x.ctypes.data + x.nbytes) if kind == "managed" else range(0)
+    with contextlib.nullcontext() if is_named else stream:
+        options: Any = {"stream": stream} if is_named else {}
+        for call in (lambda: to_device(x, device=device, **options), lambda: to_device(x, out=d, **options)):
+            x[...] = values
+            direct.seen.clear()
+            found = call()
+            assert "enqueue" in direct.seen
+            x[...] = -1
+            assert_same_bits(to_host(found, **options), values)
 
 
 def test_a_stream_that_another_librarys_graph_records_is_left_to_python(direct: Any) -> None:

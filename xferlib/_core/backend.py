@@ -647,3 +647,8 @@ class DirectCopies(NamedTuple):
     `Backend.empty` makes it."""
     maker: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
     """As `empty`, of shape, steps and the library's own dtype, by a function in C. None: the library has none."""
+    maker_on: Callable[[tuple[int, ...], tuple[int, ...], Any], Array] | None = None
+    """As `maker`, on a current stream that is not the default one, where `empty_on` does no more."""
+    empty_on: Callable[[tuple[int, ...], np.dtype[Any], RawStream | None], Array] | None = None
+    """A new array on a stream of the device, which is current; with None on its current stream, which is then not the
+    default one. None: `Backend.empty` makes it."""

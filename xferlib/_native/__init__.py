@@ -606,8 +606,8 @@ def bind_new_launch(
 
     It takes the arguments and None, and returns the outputs, a tuple if there are several. It returns `NotImplemented`,
     with no output that is used, where `bind_launch` returns `NOT_FIT`, where the driver refuses a launch or an output
-    cannot be made, on a stream that is another one than ``only`` or CUDA's of the handles 1 and 2, and while any stream is
-    captured, but on the default one.
+    cannot be made, on a stream that is another one than ``only`` or CUDA's of the handles 1 and 2, and while any stream
+    is captured, but on the default one.
 
     Args:
         launch, matches, address: As of `bind_launch`.

@@ -360,9 +360,11 @@ PyObject *xf_make_on_cpu(const device_entry *e, const description *d)
    alone. */
 PyObject *xf_make_on(const device_entry *e, const call_stream *on, const description *d, int is_between, word *address)
 {
-    PyObject *result, *found;
-    if (!on->handle && !on->named)
-        result = e->maker && d->count ? make_by_maker(e->maker, e->library, d) : make_by(e->empty, d, NULL);
+    PyObject *result, *found, *maker = on->named || !d->count ? NULL : on->handle ? e->maker_on : e->maker;
+    if (maker)
+        result = make_by_maker(maker, e->library, d);
+    else if (!on->handle && !on->named)
+        result = make_by(e->empty, d, NULL);
     else
         result = make_by(is_between ? e->empty_between : e->empty_on, d, on->named ? on->named : Py_None);
     found = result ? PyObject_CallFunctionObjArgs(e->pointer, result, NULL) : NULL;

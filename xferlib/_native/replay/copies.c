@@ -527,6 +527,12 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
         if (!is_little)
             return 0;
     }
+    if (!kind && c->on->handle && !c->kept && flags & AT_ONCE && e->enqueue && src->nbytes <= PAGE && is_plain(src, c->element)) {
+        char page[PAGE]; /* of ordinary memory, whatever the array's is: to ask takes longer than to copy it */
+        copy_plain(page, src->data, (size_t)src->nbytes);
+        WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)page, (size_t)src->nbytes, c->on->handle));
+        return !error && (is_new || is_held(c, array, NULL));
+    }
     if (!kind && (c->on->handle || c->kept || is_little) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
     if (!kind && is_little) { /* in a loop the stream is busy, and not asked: the loop may be ahead of it by more than the buffers */

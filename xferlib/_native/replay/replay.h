@@ -118,6 +118,7 @@ typedef struct device_entry {
     word context;
     PyObject *empty;          /* (extents, dtype) -> array, on the default stream; on the CPU in recycled memory */
     PyObject *maker;          /* (extents, steps, the library's dtype) -> array, likewise; NULL: the library has none */
+    PyObject *maker_on;       /* the same, on a current stream that is another one */
     PyObject *empty_on;       /* (extents, dtype, stream, None for the current one) -> array */
     PyObject *empty_between;  /* the same, for work on that stream alone */
     PyObject *hold;           /* (array, stream, source or None): keep them until the stream has done its work so far */

@@ -43,7 +43,7 @@ static const field names[] = {
 };
 static const field functions_of_library[] = {L(whole), L(is_negated), L(is_conjugate), L(recording), L(maker), L(note_write)};
 static const field functions_of_device[] = {
-    D(empty), D(maker), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
+    D(empty), D(maker), D(maker_on), D(empty_on), D(empty_between), D(hold), D(pointer), D(stream), D(is_current), D(pinned), D(scratch), D(lease),
     D(free), D(dead), D(hand_out), D(pool), D(is_followed), D(stage_setup), D(stage_finish), D(prepare),
 };
 static const field addresses_of_device[] = { /* of functions in C */
@@ -201,7 +201,7 @@ PyObject *xf_add_device(PyObject *module, PyObject *arguments)
         !fill(addresses_of_device, LENGTH(addresses_of_device), addresses, ADDRESS, 1, &e))
         return NULL;
     if (!e.library || PyTuple_Size(e.library->dtypes) < replay.element_count)
-        e.maker = NULL; /* it would not know which dtype is meant */
+        e.maker = e.maker_on = NULL; /* they would not know which dtype is meant */
     Py_INCREF(e.device);
     e.context = context;
     added = replay.devices[replay.device_count] = duplicate(&e, sizeof e);

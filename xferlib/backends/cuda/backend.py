@@ -231,7 +231,8 @@ class CudaBackend(Backend, FastPath):
         self._attached = threading.local()
         self._idle_events: tuple[list[int], ...] = tuple([] for _ in range(count))
         """Handles of each device's, for the next ones."""
-        self._owned: weakref.WeakValueDictionary[tuple[int, int], RawStream] = weakref.WeakValueDictionary()
+        self._owned: dict[tuple[int, int], weakref.ref[RawStream]] = {}
+        """The last object of each stream that was made here, or captured."""
         self._seen: dict[tuple[int, int], RawStream] = {}
         self._unused: dict[tuple[int, bool, int], list[Made]] = {}
         self._lasting = {(index, handle) for index in range(count) for handle in (0, 1)}
@@ -447,6 +448,14 @@ class CudaBackend(Backend, FastPath):
         check(result, f"clearing memory of {stream.device}")
         return array
 
+    def _empty_on(
+        self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any], stream: RawStream | None
+    ) -> Array:
+        """As `DirectCopies.empty_on`."""
+        if stream is None:
+            return self._allocate_guarded(shape, dtype, device, self.stream_current(device))
+        return self._empty_in_order(shape, dtype, device, stream)
+
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
     ) -> Array:
@@ -508,7 +517,7 @@ class CudaBackend(Backend, FastPath):
         weakref.finalize(stream, self._unused.setdefault(key, []).append, made).atexit = False
         place = (device.index, made.handle)
         self._seen.pop(place, None)
-        self._owned[place] = stream
+        self._owned[place] = weakref.ref(stream)
         self._lasting.add(place)
         return stream
 
@@ -527,13 +536,16 @@ class CudaBackend(Backend, FastPath):
         return Made(int(stream.handle), None, stream)
 
     def stream_wrap(self, handle: int, device: Device, *, native: Any = None) -> RawStream:
-        found = self._owned.get((device.index, handle))
+        owned = self._owned.get((device.index, handle))
+        found = owned() if owned is not None else None
         return found if found is not None else RawStream(handle, device, native=native, core=_core_stream(handle))
 
     def stream_current(self, device: Device) -> RawStream:
         handle = self.stream_handle(device)
         key = (device.index, handle)
-        found = self._seen.get(key) or self._owned.get(key)
+        found = self._seen.get(key)
+        if found is None and (owned := self._owned.get(key)) is not None:
+            found = owned()
         return found if found is not None else self._see(key, device)
 
     def default_stream(self, device: Device) -> RawStream:
@@ -804,6 +816,8 @@ class CudaBackend(Backend, FastPath):
             is_current=None if is_alone else lambda: self.device_current() is device,
             empty_between=self.empty_between,
             maker=self.maker_for_c,
+            maker_on=self.maker_for_c,
+            empty_on=functools.partial(self._empty_on, device),
             beside=self._stream_beside(device) if driver_module.DIRECT["batch"] else 0,
         )
 
@@ -829,7 +843,7 @@ class CudaBackend(Backend, FastPath):
         refuse_fork("capturing a stream")
         key = (stream.device.index, stream.handle)
         self._seen.pop(key, None)
-        self._owned[key] = stream  # the one that `stream_current` finds, and whose capture it tells
+        self._owned[key] = weakref.ref(stream)  # the one that `stream_current` finds, and whose capture it tells
         functions: list[int] = []
         with contextlib.ExitStack() as ends:
             memory = ends.enter_context(self._own_memory(stream))

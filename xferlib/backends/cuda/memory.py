@@ -227,7 +227,7 @@ class DeviceAddress(int):
             self._set_guard()  # dies with this object, and gives the memory back
 
     def _is_over(self, handle: int) -> bool:
-        """Whether the memory's stream, of this handle, now follows the default and the current one, which may use it."""
+        """Whether the memory's stream, of this handle, now follows the others whose uses are not noted."""
         backend, stream = self._backend, self.stream
         current = backend.stream_handle(self.device)
         if stream is None:

@@ -206,7 +206,8 @@ class CupyBackend(CudaBackend):
         self._switch(stream)()
 
     def _switch(self, stream: RawStream) -> Callable[[], Any]:
-        if stream.native is None:
-            stream.native = cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
-        use: Callable[[], Any] = stream.native.use
-        return use
+        if stream.switch is None:
+            if stream.native is None:
+                stream.native = cupy.cuda.Stream.from_external(stream.core) if stream.handle else cupy.cuda.Stream.null
+            stream.switch = stream.native.use
+        return stream.switch
