@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
 import gc
 import itertools
@@ -19,11 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xferlib as xl
 from xferlib import _native
 from xferlib._native import build
 from xferlib.testing import assert_same_bits, fresh_registry
 from xferlib.testing.strategies import bits_of
-from xferlib.testing.tools import in_threads
+from xferlib.testing.tools import in_threads, load_backend
 
 pytestmark = pytest.mark.usefixtures("compiled_parts")
 
@@ -947,3 +949,22 @@ def test_what_follows_a_call_follows_it_whatever_fails(failing: str) -> None:
         assert calls.call_between(*steps) == "function"
     assert done.count("after") == 1 + ("after" in failing)
     assert ("function" in done) == ("before" not in failing)
+
+
+# --- the first look at a kernel's call
+
+
+@compiled
+def test_kernel_calls_are_taken_by_c_within_blocks_and_behind_them_on_what_is_current_there() -> None:
+    device, backend = xl.get_device("sim:0"), load_backend("sim")
+    seen: list[Any] = []
+    known = [[lambda args, out: seen.append((args, backend.stream_current(device).handle))], None]
+    call = _native.bind_front(lambda *args, **options: "python", known, [None], {"active": None}, "active", "out")
+    default = backend.stream_current(device).handle
+    with xl.Stream(device) as stream:
+        assert call(1) is None
+        inside = contextvars.copy_context()
+    assert call(2) is None
+    assert inside.run(call, 3) is None
+    assert call(4) is None
+    assert seen == [((1,), stream.handle), ((2,), default), ((3,), stream.handle), ((4,), default)]

@@ -417,8 +417,8 @@ class CudaBackend(Backend, FastPath):
         return self.is_inside(device)
 
     def _empty_in_order(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream) -> Array:
-        if stream.handle != self.stream_handle(device):
-            current = self.stream_current(device)
+        if stream.handle != (handle := self.stream_handle(device)):
+            current = self._find_stream(handle, device)
             make = functools.partial(self._allocate_guarded, shape, dtype, device, stream)
             return self._keep_for(self._make_on(stream, current, make), current)
         if stream.handle:
@@ -541,7 +541,10 @@ class CudaBackend(Backend, FastPath):
         return found if found is not None else RawStream(handle, device, native=native, core=_core_stream(handle))
 
     def stream_current(self, device: Device) -> RawStream:
-        handle = self.stream_handle(device)
+        return self._find_stream(self.stream_handle(device), device)
+
+    def _find_stream(self, handle: int, device: Device) -> RawStream:
+        """The object of a stream that is or was current, by its handle."""
         key = (device.index, handle)
         found = self._seen.get(key)
         if found is None and (owned := self._owned.get(key)) is not None:

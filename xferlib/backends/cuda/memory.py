@@ -365,7 +365,7 @@ class Guard:
         return True
 
 
-def find_guards() -> tuple[type, ...]:
+def find_guards() -> tuple[type[Guard], ...]:
     """The types of what owns memory that streams share: `Guard`, and its forerunner in C where that is compiled."""
     calls = _native.find_calls()
     return (Guard,) if calls is None else (Guard, calls.Owner)

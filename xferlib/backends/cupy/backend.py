@@ -91,7 +91,7 @@ class CupyBackend(CudaBackend):
         if count > 1:
             self.signature = attrgetter(*_LAYOUT, "data.device_id")
 
-    _guards: tuple[type, ...] = find_guards()
+    _guards = find_guards()
     signature = staticmethod(attrgetter(*_LAYOUT))  # type: ignore[assignment]
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
@@ -191,7 +191,7 @@ class CupyBackend(CudaBackend):
         if stream.capture is not None:
             stream.capture.keep(array)
             return
-        owner: Any = getattr(array.data.mem, "_owner", None)
+        owner = getattr(array.data.mem, "_owner", None)
         if isinstance(owner, self._guards):
             owner.used_on(stream)
 
