@@ -684,14 +684,14 @@ class GivenOutputs(NamedTuple):
     """Outputs among the arguments of a call."""
 
     pairs: tuple[tuple[int, int, int, int, int | None], ...]
-    """The numbers of an array that is written and of another one; the two ends of the distances of their addresses, from
-    the first to the second, between which they share memory; and the distance in the checked call if they did there."""
+    """The numbers of an array that is written and of another one; the two ends of the distances of their addresses,
+    from the first to the second, between which they share memory; and the distance in the checked call if they did."""
     returned: tuple[int, ...] | None
     """The numbers of the outputs; None: those are new arrays."""
 
 
 class MemoryPath(NamedTuple):
-    """How an array tells to which stream its memory belongs: that need not wait for its own work before it is used again."""
+    """How an array tells to which stream its memory belongs, whose own uses are not noted."""
 
     names: tuple[str, ...]
     """The attributes that lead from an array to its memory."""

@@ -17,7 +17,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.thresholds import MEDIUM_NBYTES
 from xferlib._memory import buffers, lifetimes
 from xferlib._runtime.threads import deferred
-from xferlib._transfer.describe import CopySource, CopyTarget
+from xferlib._transfer.describe import CopySource, CopyTarget, raw_stream
 from xferlib.errors import CaptureError
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from xferlib import _native
 from xferlib._core.arrays import Array, ArrayInfo, make_matcher
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.dtypes import is_numpys
-from xferlib import _native
 from xferlib._native import ArrayAddress, MemoryPath, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import find_guards
