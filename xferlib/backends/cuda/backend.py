@@ -219,7 +219,7 @@ class CudaBackend(Backend, FastPath):
     _watches_default_stream = True
     """Whether `consumed` is cheap enough for every kernel on the default stream."""
     memory: ClassVar[MemoryPath | None] = None
-    """How arrays tell whose memory they have: `consumed` notes no use of other memory, or on the memory's own stream."""
+    """How arrays tell whose memory they have; `consumed` notes no use of other memory, nor on its own stream."""
 
     def __init__(self, count: int) -> None:
         if count == 0:
