@@ -265,13 +265,12 @@ class RecycledAddress(DeviceAddress):
     ) -> None:
         if self._guard is not None or self._pid != _getpid() or _is_finalizing():
             return
-        idle, stream = self.idle, self.stream
-        if len(idle) >= _MOST_IDLE and stream is not None:
-            super().__del__()
-        elif stream is None or (
-            self.is_behind(stream) if self.handle else not self._backend.stream_handle(self.device)
-        ):
-            idle.append(int(self))
+        kind, stream = type(self), self.stream
+        is_free = stream is None
+        if stream is not None and len(kind.idle) < _MOST_IDLE:
+            is_free = kind.is_behind(stream) if kind.handle else not kind._backend.stream_handle(kind.device)
+        if is_free:
+            kind.idle.append(int(self))
         else:
             super().__del__()
 
