@@ -458,7 +458,7 @@ class PendingUpload(_OnSideStream):
 # The obvious way is one transfer of all, which threads make while the consumer works. To begin one takes Python longer
 # than to copy some MiB: on an H100's host a batch of 4 MiB and its labels took 340 us so, and takes 150.
 #
-# Guaranteed: as for a single array, see `side_stream`. An array that is small and not pinned is copied when the batch
+# Guaranteed: as for a single array, see `SideStreamUploader`. An array that is small and not pinned is copied when the batch
 # is handed out, as one of up to that size always is.
 
 
@@ -541,7 +541,7 @@ class PendingTreeUpload(_OnSideStream):
 # - DIRECT, arrays of up to `DIRECT_MOST` bytes, trees of up to medium size, and every batch of a device without
 #   streams: on the consumer's stream, as `xferlib.to_device` copies them.
 # - AHEAD, up to three arrays of medium size, or pinned ones of any size: on a side stream, into memory of the
-#   consumer's stream (see `side_stream`).
+#   consumer's stream (see `SideStreamUploader`).
 # - OWN, everything else: on the slot's stream, in memory of that stream.
 #
 # With a transform, or a stream that the caller names, every batch takes OWN. The thread of a `ThreadedFeed`, whose
