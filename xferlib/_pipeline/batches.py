@@ -458,8 +458,8 @@ class PendingUpload(_OnSideStream):
 # The obvious way is one transfer of all, which threads make while the consumer works. To begin one takes Python longer
 # than to copy some MiB: on an H100's host a batch of 4 MiB and its labels took 340 us so, and takes 150.
 #
-# Guaranteed: as for a single array, see `SideStreamUploader`. An array that is small and not pinned is copied when the batch
-# is handed out, as one of up to that size always is.
+# Guaranteed: as for a single array, see `SideStreamUploader`. An array that is small and not pinned is copied when the
+# batch is handed out, as one of up to that size always is.
 
 
 class PendingTreeUpload(_OnSideStream):
