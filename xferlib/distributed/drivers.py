@@ -1,4 +1,4 @@
-"""The drivers, which carry data between processes: one module for each library, primitives only."""
+"""The drivers, which carry data between processes: a class for each library, primitives only."""
 
 from __future__ import annotations
 
