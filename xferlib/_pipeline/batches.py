@@ -47,7 +47,7 @@ from xferlib._core.observe import Kind
 from xferlib._core.streams import Stream, copy_behind
 from xferlib._core.thresholds import (
     DIRECT_MOST,
-    DRIVER_MOST_UP,
+    DRIVER_MOST,
     HELPER_NBYTES,
     LARGE_NBYTES,
     MEDIUM_NBYTES,
@@ -904,7 +904,7 @@ class Batch(Handed):
             is_host = device.kind == "cpu"
             packed, alone = ([], many.all_of(leaves, None)) if is_host else many.sort_leaves(leaves, None)
             is_single = len(leaves) == 1 and _is_on_host(leaves[0])
-            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST_UP, backend)):
+            if is_awaited and (is_single or many.are_few(leaves, DRIVER_MOST, backend)):
                 self._copy(leaves)
             else:
                 self._begin_transfers(leaves, many.SlabLayout(packed), alone)
