@@ -1,4 +1,4 @@
-"""``x[key]`` and ``x[key] = value``: views where NumPy has views, kernels otherwise."""
+"""Indexing, gathering and scattering: views where NumPy has views, kernels otherwise; running sums, which they use."""
 
 from __future__ import annotations
 

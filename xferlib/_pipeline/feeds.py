@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 # - After Ctrl-C in `next` the feed goes on with the same batch, or with the one behind it.
 #
 # `_turn` is held by the thread that takes the next batch, during the whole hand-over. A feed that has a thread of its
-# own protects the queue with a second lock, taken inside it: see `reader_feed`. Both are reentrant, since a finalizer
+# own protects the queue with a second lock, taken inside it: see `ThreadedFeed`. Both are reentrant, since a finalizer
 # may come back into the feed within any call. `close` does not take `_turn`, so it never waits for a consumer.
 
 

@@ -512,7 +512,7 @@ def to_device(
     Args:
         leaves: Of a tree.
         results: Filled in.
-        kinds, alone: As `packing.chosen` has sorted them.
+        kinds, alone: As `sort_leaves` has sorted them.
         dtype: That arrives; each leaf's own if None.
         backend, stream: The target's.
 

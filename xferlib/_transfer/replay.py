@@ -72,7 +72,7 @@ def prepare(
     found = plan.compile_plan(shape, strides, given, there, means, bool(is_upload), True, True, True, memory, None)
     if found.path is not TransferPath.PERMUTED and found.conversion is not Conversion.ON_DEVICE:
         flags = plan.replay_flags(found, math.prod(shape) * host.itemsize, memory, is_upload=bool(is_upload))
-        return flags, *(plan.same_way(found.nbytes, is_upload=bool(is_upload)) if found.is_plain else (0, 0)), None
+        return flags, *(plan.same_way(found.nbytes) if found.is_plain else (0, 0)), None
     if is_swapped:
         return _LEFT
     is_dense = dense_order(shape, strides, host.itemsize) is not None

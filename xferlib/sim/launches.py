@@ -223,7 +223,7 @@ def declare(arrays: Sequence[SimArray], stream: SimStream) -> None:
 # Operations of an array library, in contrast to xferlib's own kernels.
 #
 # A library such as CuPy or torch does not know on which other streams its arrays are in use: what its operations read
-# may be recycled while they still run. xferlib's kernels tell (`kernel_engine`). The namespace of the simulated devices
+# may be recycled while they still run. xferlib's kernels tell. The namespace of the simulated devices
 # is made of these kernels, and stands for such a library: its calls are marked here, so that a program with a lifetime
 # that is too short is found.
 

@@ -628,8 +628,8 @@ static int note_whole(PyObject *block, PyObject *operation, int is_read)
     return 1;
 }
 
-/* Remember accesses that come after all others to the same memory, as `PreparedLaunch._note_plain`: 1, 0 and nothing done for any
-   other, -1 with an error set. */
+/* Remember accesses that come after all others to the same memory: 1, 0 and nothing done for any other, -1 with an error
+   set. */
 static int note_plain(const launch *l, PyObject *const *given, PyObject *stream, PyObject *operation, PyObject *made)
 {
     bytes_used used[MOST_ARGUMENTS];
