@@ -126,7 +126,9 @@ def test_a_tree_beside_a_simulator_leaves_nothing_in_flight(sizes: tuple[int, ..
 @pytest.mark.usefixtures("_is_alone", "_is_idle")
 @pytest.mark.parametrize("is_pinned", [False, True])
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("call", ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query"])
+@pytest.mark.parametrize(
+    "call", ["batch", "enqueue", "send", "fetch", "fetch_later", "launch", "wait", "query", "mark"]
+)
 def test_a_call_of_the_driver_that_fails_gives_the_same_bits_or_an_error(
     backend: Any, sizes: tuple[int, ...], is_pinned: bool, call: str
 ) -> None:
@@ -172,6 +174,21 @@ def test_a_known_form_is_sent_and_fetched_by_c_alone(backend: Any, largest: int,
     assert (found["b"].base is found["a"].base) is (is_pinned or not is_large)
     for name, leaf in tree.items():
         assert_same_bits(found[name], leaf)
+
+
+@pytest.mark.usefixtures("_is_alone")
+def test_a_row_of_some_mib_is_copied_on_in_steps(backend: Any) -> None:
+    """Each is awaited by its mark; the driver has no more calls than one for a step, and one for a mark."""
+    for size in (200_000, 90_001, 87_400, 87_300):  # the last ones have little more, and less, than 2 MiB in all
+        tree = make_floats((size,) * 6)
+        there = xl.tree.to_device(tree, device=HERE)
+        for number in range(3):
+            backend.calls.clear()
+            found = xl.tree.to_host(there)
+            steps = 4 if size > 87_382 else 1
+            assert not number or (backend.calls.count("launch"), backend.calls.count("mark")) == (steps, steps - 1)
+            for name, leaf in tree.items():
+                assert_same_bits(found[name], leaf)
 
 
 @pytest.mark.usefixtures("_is_alone")
@@ -249,12 +266,12 @@ def test_pinned_arrays_of_a_known_form_travel_in_one_call_of_the_driver(backend:
     pieces=st.lists(
         st.tuples(st.one_of(st.integers(1, 90), st.integers(1, 50_000)), st.integers(0, 17)), min_size=1, max_size=300
     ).filter(lambda some: sum(nbytes for nbytes, _ in some) < 600_000),
-    gap=st.sampled_from((1, 4, 64)), seed=st.integers(0, 99),
+    gap=st.sampled_from((1, 4, 64)), seed=st.integers(0, 99), share=st.integers(1, 8),
 )  # fmt: skip
 def test_the_kernel_puts_pieces_of_any_size_in_a_row(
-    backend: Any, pieces: list[tuple[int, int]], gap: int, seed: int
+    backend: Any, pieces: list[tuple[int, int]], gap: int, seed: int, share: int
 ) -> None:
-    """Run the kernel's source on a CPU: pieces at any address, at places that are multiples of ``gap``."""
+    """Run the kernel's source on a CPU, in two steps: pieces at any address, placed at multiples of ``gap``."""
     need_nvrtc()
     there = xl.tree.to_device([np.zeros(3), np.zeros(4)], device=HERE)
     xl.tree.to_host(there)
@@ -272,6 +289,9 @@ def test_the_kernel_puts_pieces_of_any_size_in_a_row(
     dst = np.full(ends[-1], 7, np.uint8)
     kernel = xl.raw_module(source).get_function("gather_tiles")
     table, firsts = np.array(rows, np.int64), np.array(starts, np.int64)
-    kernel((tiles,), (256,), (dst.view(np.int8), table.ctypes.data, firsts))
+    middle = tiles * share // 8
+    for first, last in ((0, middle), (middle, tiles)):
+        if first < last:
+            kernel((last - first,), (256,), (dst.view(np.int8), table.ctypes.data, firsts, np.int64(first)))
     for offset, piece in expected.items():
         assert_same_bits(dst[offset : offset + len(piece)], piece)

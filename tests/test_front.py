@@ -774,11 +774,11 @@ def test_arrays_that_come_through_pinned_memory_lie_one_behind_the_other_there(d
     x = bits_of(100_000, np.uint8, seed=1)
     d = to_device(x, device=xl.get_device(HERE))
     places = []
-    for _ in range(80):
+    for _ in range(120):
         assert_same_bits(to_host(d), x)
         places.append(direct.fetched_at)
-    assert len(set(places)) >= (4 << 20) // 102_400  # in whole pages
-    assert max(places) - min(places) <= (4 << 20) - x.nbytes
+    assert len(set(places)) >= (10 << 20) // 102_400  # in whole pages
+    assert max(places) - min(places) <= (10 << 20) - x.nbytes
 
 
 # --- large arrays, which threads of C stage
@@ -1166,8 +1166,7 @@ def test_batches_pass_through_pinned_memory_that_is_filled_again_only_behind_the
             direct.stream_use(streams[0])
         sizes = [4 * count for count in counts[: len(found)]]
         most = sum(nbytes <= 64 << 10 for nbytes in sizes)  # by the driver's own copies of ordinary memory
-        least = len(list(itertools.takewhile(lambda nbytes: nbytes <= 32 << 10, sizes)))  # there are no buffers yet
-        assert goes_beside or direct.seen in (["enqueue"] * number for number in range(least, most + 1))
+        assert goes_beside or direct.seen == ["enqueue"] * most
         for stream in streams:
             direct.stream_synchronize(stream)
         for number, batch in enumerate(found):

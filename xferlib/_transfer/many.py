@@ -728,8 +728,9 @@ template <class Word> __device__ i64 copy_words(char* to, const char* from, i64 
 
 // The pieces of a tile are the first and the last of `starts`, and those between. Where they are many, few threads copy
 // each: to read where a piece lies takes a microsecond, in which others are read.
-extern "C" __global__ void gather_tiles(char* dst, const Piece* pieces, const i64* starts) {
-    i64 begin = (i64)blockIdx.x * TILE, end = begin + TILE, first = starts[blockIdx.x], last = starts[blockIdx.x + 1];
+extern "C" __global__ void gather_tiles(char* dst, const Piece* pieces, const i64* starts, i64 from_tile) {
+    i64 tile = from_tile + blockIdx.x, begin = tile * TILE, end = begin + TILE;
+    i64 first = starts[tile], last = starts[tile + 1];
     int lanes = blockDim.x;
     while (lanes > 1 && lanes * (last - first + 1) > blockDim.x) lanes /= 2;
     for (i64 i = first + threadIdx.x / lanes; i <= last; i += blockDim.x / lanes) {
@@ -760,7 +761,7 @@ def _enqueue_gather(
         tiles, nbytes: Of the row.
         backend, stream: They carry it.
     """
-    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, starts)
+    code, size, args = _gather_kernel(backend, stream.device), (_THREADS, 1, 1), (dst, pieces, starts, 0)
     on_device.launch(code, tiles, size, args, backend, stream, name="gather_tiles", nbytes=2 * nbytes)
 
 

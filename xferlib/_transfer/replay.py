@@ -99,7 +99,7 @@ _KINDS = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}
 """DLPack's codes of dtypes, by NumPy's kinds."""
 _OF_DRIVER = (
     "send", "fetch", "enqueue", "fetch_later", "current", "query", "attribute", "launch", "wait", "is_captured",
-    "batch", "beside",
+    "batch", "beside", "mark",
 )  # fmt: skip
 """The functions of `DirectCopies` that C calls by their addresses."""
 
@@ -186,7 +186,7 @@ def tree_calls() -> Any:
 def batch_calls() -> Any:
     """Functions in C that hand out the batches of a loop: see `reader.c`; None without the C.
 
-    - ``new_reader(items, run, next, source, device, acquire, release, pinned, least, most, waited_most, followed,
+    - ``new_reader(items, run, next, source, device, acquire, release, pinned, most, waited_most, followed,
       hidden_ns, provide)``
     """
     return _replay if _is_bound else None

@@ -521,20 +521,17 @@ static int send(const device_copy *c, int flags, PyObject *array, int is_new)
     const description *src = c->host;
     int error, is_kept, kind = src->is_pinned && c->kept ? PINNED : 0;
     int is_loops = c->through && is_plain(src, c->element), is_little = is_loops && e->enqueue && src->nbytes <= ENQUEUED_MOST;
-    if (!kind && is_loops && src->nbytes <= c->through->nbytes && (!c->kept || src->nbytes < c->through->asked_from)) {
-        if (xf_send_through(c, !is_little)) /* of any kind: to ask takes longer than to copy some */
-            return 1;
-        if (!is_little)
-            return 0;
-    }
+    int is_passing = is_loops && !is_little && src->nbytes <= c->through->nbytes;
+    if (!kind && is_passing && (!c->kept || src->nbytes < c->through->asked_from)) /* of any kind: to ask takes longer than to copy some */
+        return xf_send_through(c);
     if (!kind && (c->on->handle || c->kept || is_little) && is_plain(src, c->element))
         WITHOUT_GIL(kind = kind_of(e, src->data));
     if (!kind && is_little) { /* in a loop the stream is busy, and not asked: the loop may be ahead of it by more than the buffers */
         WITHOUT_GIL(error = e->enqueue(c->device, (word)(uintptr_t)src->data, (size_t)src->nbytes, c->on->handle));
         return !error;
     }
-    if (!kind && is_loops && src->nbytes <= c->through->nbytes)
-        return xf_send_through(c, 1);
+    if (!kind && is_passing)
+        return xf_send_through(c);
     if (!kind || (kind == PINNED && !is_plain(src, c->element)))
         return move(c, flags) && (is_new || is_held(c, array, NULL));
     if (kind != PINNED || !e->enqueue || (c->kept && c->expected != c->on->handle)) /* managed: the driver would read it later */

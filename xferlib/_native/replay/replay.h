@@ -144,6 +144,7 @@ typedef struct device_entry {
     int (*attribute)(void *, unsigned, word); /* of an address; NULL: no memory is pinned */
     int (*batch)(const word *, const word *, const size_t *, size_t, void *, size_t *, size_t, void *); /* CUDA's cuMemcpyBatchAsync */
     void *beside; /* a stream in order with the default one, on which CUDA makes no batches; NULL: no batches are made for that */
+    int (*mark)(void *, word, unsigned, unsigned); /* CUDA's cuStreamWriteValue32: a number to pinned memory, behind a stream's work; NULL: none */
     int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
     void (*spread)(const Layout *, char *, int64_t, int64_t, char *, int, int); /* xf_spread() */
     int64_t (*stage)(const Setup *, const Region *, int64_t, Staging **);       /* xf_copy() */
@@ -295,7 +296,7 @@ PyObject *xf_call_general(PyObject *function, PyObject *const *given, Py_ssize_t
 
 /* --- reader.c */
 
-int xf_send_through(const device_copy *c, int is_patient);
+int xf_send_through(const device_copy *c);
 
 /* --- copies.c and host_copies.c */
 

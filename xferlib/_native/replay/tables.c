@@ -48,7 +48,7 @@ static const field functions_of_device[] = {
 };
 static const field addresses_of_device[] = { /* of functions in C */
     D(send), D(fetch), D(enqueue), D(fetch_later), D(current), D(query), D(attribute), D(wait), D(is_captured), D(launch),
-    D(batch), D(beside), D(spread), D(stage), D(is_crowded), D(rouse),
+    D(batch), D(beside), D(mark), D(spread), D(stage), D(is_crowded), D(rouse),
 };
 
 enum { OBJECT, ADDRESS };

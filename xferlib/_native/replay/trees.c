@@ -7,8 +7,8 @@
 
    From the device a kernel puts the arrays in a row, in pinned memory if there is room. The obvious way has it in memory of the device
    first, from which the link carries it in blocks: 6 MiB to pinned memory take 145 us from an H200 so, and 138 by the kernel alone.
-   That the kernel tells of each tile which it has written, so that threads copy that meanwhile, gains nothing: 1.3 to 2.1 MiB take 132
-   to 136 us, and 118 to 133 where they wait for all of it.
+   Of some MiB that go on to ordinary memory it writes a part after the other, and threads copy one while it writes the next. That it
+   tells of each tile gains nothing: its blocks write all of them at once.
 
    xferlib/_transfer/many.py has the policy: which arrays travel together, and their places. */
 
@@ -570,16 +570,32 @@ typedef struct {
     int is_pinned;
     char *table; /* in the thread's pinned memory: what the kernel reads */
     char *passed; /* where the row passes in that memory; NULL: not there */
+    uint32_t *marks; /* there too: of each step but the last, whether what it writes is there */
+    int steps; /* in which the row is written; 0: it is not */
     PyObject *memory, *apart, *between; /* NumPy array of the row, or of all; list of the others; the row on the device; NULL: none */
     Region *crossings; /* what threads bring to ordinary memory, besides what the kernel writes to pinned memory by itself */
     Py_ssize_t count;
     int64_t crossing_nbytes;
 } download;
 
+enum { LAUNCHES = 4, WRITTEN = 1, EIGHTHS = 8, TILE_NBYTES = 16 << 10 /* as in many.py */ };
+static const int step_ends[LAUNCHES] = {1, 4, 7, EIGHTHS}; /* threads begin early, and little is left when the device is done */
+
+static int64_t tiles_of(const download *l)
+{
+    return l->starts_nbytes / (Py_ssize_t)sizeof(int64_t) - 1;
+}
+
+/* The tiles of the row that are written after a number of steps. */
+static int64_t tiles_after(const download *l, int steps)
+{
+    return !steps ? 0 : steps == l->steps ? tiles_of(l) : tiles_of(l) * step_ends[steps - 1] / EIGHTHS;
+}
+
 static size_t table_nbytes(const download *l)
 {
-    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes;
-    return (nbytes + 63) / 64 * 64;
+    size_t nbytes = (size_t)l->joined * sizeof *l->parts + (size_t)l->starts_nbytes + LAUNCHES * sizeof *l->marks;
+    return (nbytes + LINE - 1) / LINE * LINE;
 }
 
 /* Read what Python keeps of a form: whether it is of this device. */
@@ -655,18 +671,28 @@ static int make_others(download *l)
     return 1;
 }
 
-/* Enqueue the kernel that puts arrays in a row at `to`: whether it is. */
-static int gather(const download *l, word to)
+/* Enqueue the kernel that puts arrays in a row at `to`, in steps where it passes on: whether it is. */
+static int gather(download *l, word to)
 {
     const size_t parts_nbytes = (size_t)l->joined * sizeof *l->parts;
+    device_entry *e = l->c->e;
     word table = (word)(uintptr_t)l->table, starts = table + parts_nbytes;
-    void *arguments[] = {&to, &table, &starts};
-    unsigned tiles = (unsigned)((size_t)l->starts_nbytes / sizeof(int64_t) - 1);
-    int error;
+    void *stream = l->c->on.handle;
+    int error = 0;
     memcpy(l->table, l->parts, parts_nbytes);
     memcpy(l->table + parts_nbytes, l->starts, (size_t)l->starts_nbytes);
-    WITHOUT_GIL(error = l->c->e->launch((void *)(uintptr_t)l->kernel, tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, l->c->on.handle,
-                                             arguments, NULL));
+    l->marks = (uint32_t *)(void *)(l->table + parts_nbytes + l->starts_nbytes);
+    memset(l->marks, 0, LAUNCHES * sizeof *l->marks);
+    l->steps = l->passed && e->mark && e->query && l->row_nbytes > MEDIUM_NBYTES ? LAUNCHES : 1;
+    Py_BEGIN_ALLOW_THREADS
+    for (int step = 0; step < l->steps && !error; ++step) {
+        int64_t first = tiles_after(l, step), tiles = tiles_after(l, step + 1) - first;
+        void *arguments[] = {&to, &table, &starts, &first};
+        error = e->launch((void *)(uintptr_t)l->kernel, (unsigned)tiles, 1, 1, (unsigned)l->threads, 1, 1, 0, stream, arguments, NULL);
+        if (!error && step + 1 < l->steps && (error = e->mark(stream, (word)(uintptr_t)&l->marks[step], WRITTEN, 0)))
+            e->mark = NULL; /* a device that cannot do it */
+    }
+    Py_END_ALLOW_THREADS
     return !error;
 }
 
@@ -706,19 +732,34 @@ static int begin_download(download *l, int is_written)
     return is_begun && (!l->is_pinned || enqueue_crossings(l, memory, row));
 }
 
-/* Wait for all of it, and copy the row on from pinned memory that it has passed: whether that is done. */
+/* Wait until what a step writes is there, or all that is enqueued: the driver's result. */
+static int await_step(const download *l, int step)
+{
+    enum { NOT_READY = 600 }; /* CUDA_ERROR_NOT_READY */
+    int status = NOT_READY;
+    if (step + 1 >= l->steps)
+        return l->c->e->wait(l->c->busy);
+    while (__atomic_load_n(&l->marks[step], __ATOMIC_ACQUIRE) != WRITTEN && status == NOT_READY)
+        status = l->c->e->query(l->c->busy); /* an error leaves no mark */
+    return status == NOT_READY ? 0 : status;
+}
+
+/* Wait for all of it, and copy the row on from pinned memory that it passes: whether that is done. */
 static int end_download(const download *l)
 {
-    int error;
+    int error = 0, steps = l->passed ? l->steps : 1;
     if (!l->is_pinned && l->count && !xf_fetch_regions(l->c->e, &l->c->on, l->crossings, l->count, l->crossing_nbytes))
         return 0;
     Py_BEGIN_ALLOW_THREADS
-    error = l->c->e->wait(l->c->busy);
-    if (!error && l->passed && replay.fillers > 0)
-        replay.fill(((const ndarray *)l->memory)->data, l->passed, l->row_nbytes, 0, replay.fillers, replay.most_threads, replay.spin_ns);
-    else if (!error && l->passed)
-        replay.copy(NULL, l->passed, ((const ndarray *)l->memory)->data, l->row_nbytes, 1, replay.helper_nbytes, replay.helpers,
-                    replay.most_threads, replay.spin_ns);
+    for (int step = 0; step < steps && !error; ++step) {
+        int64_t start = tiles_after(l, step) * TILE_NBYTES, end = step + 1 < steps ? tiles_after(l, step + 1) * TILE_NBYTES : l->row_nbytes;
+        char *from = l->passed + start, *to = l->passed ? ((const ndarray *)l->memory)->data + start : NULL;
+        error = await_step(l, step);
+        if (!error && l->passed && replay.fillers > 0)
+            replay.fill(to, from, end - start, 0, replay.fillers, replay.most_threads, replay.spin_ns);
+        else if (!error && l->passed)
+            replay.copy(NULL, from, to, end - start, 1, replay.helper_nbytes, replay.helpers, replay.most_threads, replay.spin_ns);
+    }
     Py_END_ALLOW_THREADS
     return !error;
 }
