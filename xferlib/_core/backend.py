@@ -314,6 +314,14 @@ class Backend(ABC):
         """
         return self.compute_on_host("index", _gather, (x, *indices), (out,))
 
+    def select(self, x: Array, mask: Array) -> Array | None:
+        """Enqueue ``x[mask]``, for a mask of the first axes of ``x``, one at least; waits for the values of the mask.
+
+        Returns:
+            A new array; None where kernels have to.
+        """
+        return None
+
     def scatter(self, x: Array, indices: Sequence[Array], value: Any) -> bool:
         """Enqueue ``x[indices] = value``, likewise; or of a number alone with one mask of the first axes."""
         if isinstance(value, np.generic):

@@ -62,6 +62,7 @@ int xf_is_plain_memory(PyObject *array, Py_buffer *host);
 int xf_is_word(PyObject *given, word *found);
 void *xf_leased_memory(PyObject *lease);
 PyObject *xf_pack(PyObject *const *given, Py_ssize_t count);
+PyObject *xf_simulated_device(PyObject *array);
 int xf_put_number(char *to, PyObject *value, char code);
 PyObject *xf_small_copy(PyObject *object, Py_ssize_t most);
 

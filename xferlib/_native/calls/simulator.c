@@ -36,7 +36,7 @@ enum { MOST_ARGUMENTS = 16, MOST_DIMENSIONS = 8, SMALL = 512, PIECE = 8192, ALIG
     X(ALLOCATION, block) X(ALLOCATION, _deaths) X(ALLOCATION, users) X(ALLOCATION, events)                                     \
     X(ARRAY, allocation) X(ARRAY, _info) X(ARRAY, kind) X(ARRAY, _memory) X(ARRAY, _offset) X(ARRAY, _spans)                   \
     X(ARRAY, _uses_whole)                                                                                                      \
-    X(KIND, dtype) X(KIND, shape) X(KIND, strides) X(KIND, start) X(KIND, stop) X(KIND, form)                                  \
+    X(KIND, dtype) X(KIND, shape) X(KIND, strides) X(KIND, start) X(KIND, stop) X(KIND, form) X(KIND, facts)                   \
     X(OPERATION, name) X(OPERATION, arguments) X(OPERATION, participant) X(OPERATION, location) X(OPERATION, call)             \
     X(OPERATION, tick) X(OPERATION, run) X(OPERATION, around) X(OPERATION, serial) X(OPERATION, before) X(OPERATION, take)     \
     X(OPERATION, source) X(OPERATION, target) X(OPERATION, has_host_memory) X(OPERATION, has_failed)                           \
@@ -213,6 +213,16 @@ static void free_call(PyObject *capsule)
 static int is_array(PyObject *value)
 {
     return Py_TYPE(value) == sim.types[ARRAY];
+}
+
+/* The device of a simulated array, borrowed; NULL for any other, or with an error set. */
+PyObject *xf_simulated_device(PyObject *array)
+{
+    if (!sim.is_ready || !is_array(array))
+        return NULL;
+    if (SLOT(array, ARRAY_kind) == Py_None && !is_done(PyObject_CallFunctionObjArgs(sim.kind_of, array, NULL)))
+        return NULL;
+    return PyTuple_GetItem(SLOT(SLOT(array, ARRAY_kind), KIND_facts), 3); /* which `kind_of` leaves with the array */
 }
 
 /* The block of an array: borrowed; NULL where another class than `Allocation` has it. */

@@ -336,7 +336,7 @@ def _count_writes(tensors: tuple[torch.Tensor, ...]) -> None:
 
 
 def _find_counter() -> Callable[[tuple[torch.Tensor, ...]], object]:
-    """The function behind `increment_version`, which takes 0.15 us where that takes 0.4, if it takes several tensors."""
+    """The function behind `increment_version`, in 0.15 us instead of 0.4; another where it takes one tensor."""
     try:
         found: Callable[[tuple[torch.Tensor, ...]], object] = torch._C._increment_version
         tensor = torch.empty(0)
