@@ -53,7 +53,7 @@ def bind_simulator(simulated: Machine, local: Any) -> None:
         KnownView, ConvertedNumber,
     )  # fmt: skip
     if carry_out is not None:
-        simulated.engine.complete = carry_out
+        simulated.engine.carry_out_next = carry_out
 
 
 class NewArray:

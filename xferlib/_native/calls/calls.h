@@ -27,7 +27,7 @@ PyObject *xf_bind_simulated_call(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_launch(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_operation(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_simulated_steps(PyObject *module, PyObject *arguments);
-PyObject *xf_carry_out(PyObject *module, PyObject *simulated);
+PyObject *xf_carry_out(PyObject *module, PyObject *const *given, Py_ssize_t count);
 PyObject *xf_set_simulator(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_scan(PyObject *module, PyObject *arguments);
 PyObject *xf_bind_creation(PyObject *module, PyObject *arguments);
