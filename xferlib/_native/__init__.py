@@ -358,8 +358,8 @@ def bind_host_call(*facts: Any) -> Callable[[tuple[Any, ...], Any], Any] | None:
 # Kernels on simulated arrays, as `simulator.c` enqueues them: each function here gives None where it is not compiled.
 
 
-def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None] | None:
-    """Let the functions of `simulator.c` work on a machine of the simulator; returns `Operation.carry_out`.
+def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[list[Any], dict[Any, None], Any], int] | None:
+    """Let the functions of `simulator.c` work on a machine of the simulator; returns what carries out operations.
 
     `simulator.c` has the other arguments here.
     """
@@ -371,7 +371,7 @@ def set_simulator(machine: Any, local: Any, *facts: Any) -> Callable[[Any], None
         module.set_simulator(machine, local, np.ndarray, np._core.multiarray._ARRAY_API, *facts)  # type: ignore[attr-defined]
     except RuntimeError:  # a NumPy of another ABI
         return None
-    found: Callable[[Any], None] = module.carry_out
+    found: Callable[[list[Any], dict[Any, None], Any], int] = module.carry_out
     return found
 
 
