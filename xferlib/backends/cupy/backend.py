@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._core.arrays import Array, ArrayInfo, make_matcher
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, make_matcher
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.dtypes import is_numpys
@@ -75,6 +75,15 @@ def _find_kind(dtype: np.dtype[Any]) -> Any:
         return dtype if _make((0,), dtype).dtype == dtype else None
     except Exception:  # as each version of CuPy says it
         return None
+
+
+@functools.cache
+def _takes_strides() -> bool:
+    """Whether this CuPy makes arrays whose axes have another order in memory, rather than views of them."""
+    try:
+        return bool(cupy.ndarray((1, 2), "f", None, (4, 4)).strides == (4, 4))
+    except ValueError:
+        return False
 
 
 _BITS = {1: "B", 2: "H"}
@@ -143,9 +152,10 @@ class CupyBackend(CudaBackend):
         new, initialize = (_new, (cupy.ndarray,)), cupy.ndarray._init
         if order is None:
             return new, (initialize, (shape, kind))
-        if order == tuple(reversed(range(len(order)))):
-            return new, (initialize, (shape, kind, None, None, "F"))
         extents, axes = tuple(shape[axis] for axis in order), tuple(map(order.index, range(len(order))))
+        if _takes_strides():
+            strides = c_strides(extents, dtype.itemsize)
+            return new, (initialize, (shape, kind, None, tuple(strides[axis] for axis in axes)))
         return new, (initialize, (extents, kind)), (cupy.ndarray.transpose, (axes,))
 
     def _stream_for_c(self, device: Device) -> CurrentStream:
