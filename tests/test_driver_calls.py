@@ -639,9 +639,10 @@ def whole_call(driver: Launcher, owner: Owner, fields: tuple[Field, ...], output
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, offsets),), options.get("matches", lambda *arrays: True),
         _native.ArrayAddress(("data", "ptr")), fields, block,
-        tuple((options.get("make", owner.make), at, at) for at in offsets[len(fields) : -1]), 0, owner,
-        options.get("noted", (lambda each: True, True)), lambda device: owner.handle, "device",
-        options.get("is_current"),
+        tuple((options.get("calls", ((owner.make, ()),)), at, at) for at in offsets[len(fields) : -1]), 0, owner,
+        options.get("noted", (lambda each: True, True)),
+        _native.CurrentStream(lambda place: SimpleNamespace(ptr=owner.handle) if place == 3 else None, 3, ("ptr",)),
+        options.get("is_current"), "device",
     )  # fmt: skip
     assert run is not None
     return run
@@ -698,18 +699,51 @@ def test_where_streams_were_made_the_use_of_noted_arrays_is_left_to_python(is_ma
 
 @compiled
 @pytest.mark.parametrize(("error", "is_left"), [(MemoryError, True), (ValueError, True), (KeyboardInterrupt, False)])
-def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(error: Any, is_left: bool) -> None:
-    def fail() -> None:
+@pytest.mark.parametrize("calls", [lambda fail: ((fail, ()),), lambda fail: ((Owned, (16,)), (fail, ()), (Owned, ()))])
+def test_an_output_that_cannot_be_made_is_left_to_python_and_ctrl_c_is_not(
+    error: Any, is_left: bool, calls: Any
+) -> None:
+    def fail(*_: Any) -> None:
         raise error
 
     driver, owner = Launcher([8, 8, 8]), Owner()
-    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15),), make=fail)
+    run = whole_call(driver, owner, (Field(Owned, "N", 0, 15),), calls=calls(fail))
     if is_left:
         assert run((Owned(16),), None) is NotImplemented
     else:
         with pytest.raises(error):
             run((Owned(16),), None)
     assert driver.seen == []
+
+
+@compiled
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(1, 9), max_size=6)), max_size=5))
+def test_further_calls_change_an_output_or_put_another_in_its_place(steps: list[tuple[bool, list[int]]]) -> None:
+    def change(array: Owned, *given: int) -> None:
+        array.data.ptr += 16 * sum(given)
+
+    def replace(array: Owned, *given: int) -> Owned:
+        return Owned(2 * array.data.ptr + sum(given))
+
+    calls = ((Owned, (64,)), *((replace if is_new else change, tuple(given)) for is_new, given in steps))
+    driver, owner = Launcher([8, 8, 8]), Owner()
+    found = whole_call(driver, owner, (Field(Owned, "N", 0),), calls=calls)((Owned(16),), None)
+    expected = Owned(64)
+    for function, rest in calls[1:]:
+        expected = function(expected, *rest) or expected
+    assert found.data.ptr == expected.data.ptr
+    assert driver.seen[0][2][1] == struct.pack("Q", expected.data.ptr)
+
+
+@compiled
+@pytest.mark.parametrize("calls", [(), ((int,),), ((int, [1]),), ((int, (1,) * 9),)])
+def test_an_output_is_made_by_functions_with_a_few_arguments(calls: Any) -> None:
+    run = lambda: whole_call(Launcher([8, 8, 8]), Owner(), (Field(Owned, "N", 0),), calls=calls)
+    if not calls:
+        assert run()((Owned(16),), None) is NotImplemented
+        return
+    with pytest.raises((TypeError, ValueError)):
+        run()
 
 
 @compiled
@@ -733,7 +767,8 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
     run = _native.bind_new_launch(
         driver.address, ((77, CONFIG, (0, 8)), (78, others, (16, 24))), lambda *arrays: True,
         _native.ArrayAddress(("data", "ptr")), (Field(Owned, "N", 0, 15),), b"x" * 32,
-        ((owner.make, 24, 24), (owner.make, 8, 16)), 1, owner, (bool, True), lambda device: 0, "device", None
+        ((((owner.make, ()),), 24, 24), (((owner.make, ()),), 8, 16)), 1, owner, (bool, True),
+        _native.CurrentStream(lambda place: 0, 3), None, "device",
     )  # fmt: skip
     assert run is not None
     found = run((Owned(64),), None)
@@ -746,8 +781,9 @@ def test_two_launches_hand_on_what_only_they_see(refused: int | None) -> None:
 @compiled
 def test_parameters_beyond_the_block_are_refused() -> None:
     owner, address = Owner(), _native.ArrayAddress(("data", "ptr"))
+    stream = _native.CurrentStream(int, 0)
     bind = lambda offsets: _native.bind_new_launch(
-        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, (bool, True), int, "device", None
+        1, ((0, b"", offsets),), bool, address, (), b"x" * 8, (), 0, owner, (bool, True), stream, None, "device"
     )
     assert bind((0,) * 65) is None
     with pytest.raises(ValueError, match="in a block of 8 bytes"):

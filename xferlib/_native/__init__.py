@@ -593,13 +593,13 @@ def bind_new_launch(
     address: ArrayAddress,
     fields: tuple[LaunchField, ...],
     block: bytes,
-    makers: tuple[tuple[Callable[[], Any], int, int], ...],
+    makers: tuple[tuple[Calls, int, int], ...],
     spare: int,
     owner: Any,
     noted: tuple[Callable[[Any], Any], Any],
-    stream_handle: Callable[[Any], int],
-    device: Any,
+    stream: CurrentStream,
     is_current: Callable[[Any], bool] | None,
+    device: Any,
 ) -> Callable[[tuple[Any, ...], None], Any] | None:
     """A function that makes the outputs of a checked call and launches it; None as for `bind_launch`.
 
@@ -613,13 +613,13 @@ def bind_new_launch(
             where its arguments are in ``block``, in bytes.
         fields: The arguments of the call.
         block: The arguments of the kernels, of which those of the call and the outputs are replaced.
-        makers: What makes each output, and two places for its address in ``block``, which may be the same.
+        makers: The calls that make each output, and two places for its address in ``block``, which may be the same.
         spare: Of the outputs the last ones, which are memory for the launches and are not returned.
         owner: The backend: while it ``has_made_streams``, the uses of some arrays are noted.
         noted: A question about each given array then, and the very object that is the answer for one of these.
-        stream_handle: Called with ``device``: the handle of the current stream.
-        device: Where to launch.
+        stream: How the library tells its current stream on the device.
         is_current: Called with ``device``; None where there is one alone.
+        device: Where to launch.
     """
     most = max(len(fields), *(len(offsets) for _, _, offsets in steps))
     if (module := find_calls()) is None or most > _MOST_PARAMETERS:
@@ -628,9 +628,23 @@ def bind_new_launch(
         return None
     made: Callable[[tuple[Any, ...], None], Any] = module.bind_new_launch(
         launch, steps, matches, address.names, address.is_method, fields, block, makers, spare, owner,
-        "has_made_streams", *noted, stream_handle, device, is_current
+        "has_made_streams", *noted, *stream, is_current, device
     )  # fmt: skip
     return made
+
+
+Calls = tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+"""Functions and their arguments, which make an array one after the other: each but the first has the array before its
+arguments, and returns the one that takes its place, or None."""
+
+
+class CurrentStream(NamedTuple):
+    """How a library tells its current stream: by a call, and by attributes of what that returns."""
+
+    function: Callable[[Any], Any]
+    argument: Any
+    names: tuple[str, ...] = ()
+    """The attributes that lead to its handle; none where the function returns it."""
 
 
 class ArrayAddress(NamedTuple):

@@ -44,13 +44,13 @@ static void free_launcher(PyObject *capsule)
     PyMem_Free(l);
 }
 
-/* 1 with the address of an array's memory in *found, or -1 with an error set. */
-static int find_address(const launcher *l, PyObject *array, word *found)
+/* 1 with the number to which attributes lead in *found, the last of which may be called; or -1 with an error set. */
+static int follow(PyObject *from, PyObject *names, int is_method, word *found)
 {
-    PyObject *at = Py_NewRef(array), *next;
-    Py_ssize_t count = PyTuple_Size(l->names);
-    for (Py_ssize_t i = 0; at && i < count + l->is_method; ++i) {
-        next = i < count ? PyObject_GetAttr(at, PyTuple_GetItem(l->names, i)) : PyObject_CallNoArgs(at);
+    PyObject *at = Py_NewRef(from), *next;
+    Py_ssize_t count = PyTuple_Size(names);
+    for (Py_ssize_t i = 0; at && i < count + is_method; ++i) {
+        next = i < count ? PyObject_GetAttr(at, PyTuple_GetItem(names, i)) : PyObject_CallNoArgs(at);
         Py_DECREF(at);
         at = next;
     }
@@ -64,6 +64,12 @@ static int find_address(const launcher *l, PyObject *array, word *found)
     *found = at == Py_None ? 0 : PyLong_AsUnsignedLongLong(at); /* None: memory of an empty array */
     Py_DECREF(at);
     return *found == (word)-1 && PyErr_Occurred() ? -1 : 1;
+}
+
+/* 1 with the address of an array's memory in *found, or -1 with an error set. */
+static int find_address(const launcher *l, PyObject *array, word *found)
+{
+    return follow(array, l->names, l->is_method, found);
 }
 
 /* Write a signed or an unsigned integer of some bytes; 0 where it is out of range, -1 with an error set. */
@@ -246,9 +252,12 @@ PyObject *xf_bind_launch(PyObject *module, PyObject *arguments)
     return made;
 }
 
-/* --- launches that make their outputs: a whole call on the default stream, of one kernel or of two in order */
+/* --- launches that make their outputs: a whole call on the default stream, of one kernel or of two in order
 
-enum { MOST_LAUNCHES = 2 };
+   No frame of Python runs where the library's own functions do without: behind other work, which has emptied the caches, one
+   costs more than the call that it makes. */
+
+enum { MOST_LAUNCHES = 2, MOST_GIVEN = 8 };
 
 typedef struct {
     void *kernel;
@@ -257,16 +266,22 @@ typedef struct {
 } step;
 
 typedef struct {
+    PyObject *calls;  /* tuple of (function, tuple of arguments), which make it one after the other */
+    int offset, also; /* where its address stands in the block */
+} output;
+
+typedef struct {
     launcher common;
     PyObject *owner, *flag; /* while the flag of the owner is not False, the uses of some arrays are noted, by Python: */
     PyObject *ask, *noted;  /* of those for which `ask` gives this very object */
-    PyObject *handle_of, *device, *is_current; /* the stream's handle on the device, which is 0; None: there is one device */
-    PyObject *makers;  /* tuple of (maker of an output, offset, another one) */
+    PyObject *stream_of, *place, *handle; /* gives the current stream there, and the attributes that lead to its handle, 0 */
+    PyObject *is_current, *device;        /* whether the device is the current one; None: there is one device */
     int spare;         /* of the outputs the last ones, which are not returned */
     const char *block; /* the arguments, of which arrays, numbers and outputs are replaced */
     Py_ssize_t nbytes;
-    int count;
+    int count, made;
     step steps[MOST_LAUNCHES];
+    output outputs[MOST_PARAMETERS];
 } maker;
 
 static void free_maker(PyObject *capsule)
@@ -301,35 +316,57 @@ static int is_plain_call(const maker *m, PyObject *const *values)
     word handle = 1;
     int is_plain = is_none_noted(m, values);
     if (is_plain && m->is_current != Py_None) {
-        found = xf_call(m->is_current, &m->device, 1);
+        found = PyObject_CallFunctionObjArgs(m->is_current, m->device, NULL);
         is_plain = found && PyObject_IsTrue(found) > 0;
         Py_XDECREF(found);
     }
     if (is_plain) {
-        found = xf_call(m->handle_of, &m->device, 1);
-        is_plain = found && xf_is_word(found, &handle) && handle == 0;
+        found = PyObject_CallFunctionObjArgs(m->stream_of, m->place, NULL);
+        is_plain = found && follow(found, m->handle, 0, &handle) > 0 && handle == 0;
         Py_XDECREF(found);
     }
     return is_plain;
+}
+
+/* The array that some calls make: the first has its arguments, a further one the array before them, whose place is taken by
+   what it returns, unless that is None. */
+static PyObject *make_array(PyObject *calls)
+{
+    PyObject *array = NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(calls); ++i) {
+        PyObject *each = PyTuple_GetItem(calls, i), *function = PyTuple_GetItem(each, 0), *rest = PyTuple_GetItem(each, 1);
+        PyObject *given[MOST_GIVEN] = {array}, *found;
+        Py_ssize_t count = i ? PyTuple_Size(rest) : 0;
+        for (Py_ssize_t j = 0; j < count; ++j)
+            given[j + 1] = PyTuple_GetItem(rest, j);
+        found = i ? xf_call(function, given, count + 1) : PyObject_CallObject(function, rest);
+        if (found == Py_None && i) {
+            Py_DECREF(found);
+            continue;
+        }
+        Py_XDECREF(array);
+        array = found;
+        if (!array)
+            break;
+    }
+    return array;
 }
 
 /* Make the outputs, and write their addresses into the block: how many were made, fewer with an error set. */
 static int make_outputs(const maker *m, char *block, PyObject **made)
 {
     int count = 0;
-    for (; count < (int)PyTuple_Size(m->makers); ++count) {
-        PyObject *make;
-        int offset, also;
+    for (; count < m->made; ++count) {
+        const output *o = &m->outputs[count];
         word address = 0;
-        if (!PyArg_ParseTuple(PyTuple_GetItem(m->makers, count), "Oii", &make, &offset, &also) ||
-            !(made[count] = PyObject_CallNoArgs(make)))
+        if (!(made[count] = make_array(o->calls)))
             break;
         if (find_address(&m->common, made[count], &address) < 0) {
             Py_DECREF(made[count]);
             break;
         }
-        memcpy(block + offset, &address, sizeof address);
-        memcpy(block + also, &address, sizeof address);
+        memcpy(block + o->offset, &address, sizeof address);
+        memcpy(block + o->also, &address, sizeof address);
     }
     return count;
 }
@@ -355,17 +392,17 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
     const launcher *l = &m->common;
     _Alignas(16) char block[MOST_BLOCK];
     PyObject *values[MOST_PARAMETERS], *made[MOST_PARAMETERS], *answer = NULL;
-    int found, outputs = (int)PyTuple_Size(m->makers), ready = 0, result = NOT_FIT;
+    int found, ready = 0, result = NOT_FIT;
     if (count < 1 || (count > 1 && given[1] != Py_None) || !PyTuple_CheckExact(given[0]) || PyTuple_Size(given[0]) != l->count)
         Py_RETURN_NOTIMPLEMENTED;
     for (int i = 0; i < l->count; ++i)
         values[i] = PyTuple_GetItem(given[0], i);
     memcpy(block, m->block, (size_t)m->nbytes);
     found = is_plain_call(m, values) ? fill(l, values, block) : 0;
-    if (found > 0 && (ready = make_outputs(m, block, made)) == outputs)
+    if (found > 0 && (ready = make_outputs(m, block, made)) == m->made)
         WITHOUT_GIL(result = launch_steps(m, block));
     if (!result)
-        answer = outputs - m->spare == 1 ? Py_NewRef(made[0]) : xf_pack(made, outputs - m->spare);
+        answer = m->made - m->spare == 1 ? Py_NewRef(made[0]) : xf_pack(made, m->made - m->spare);
     for (int i = 0; i < ready; ++i)
         Py_DECREF(made[i]);
     if (answer || (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)))
@@ -375,6 +412,31 @@ static PyObject *run_new(PyObject *self, PyObject *const *given, Py_ssize_t coun
 }
 
 static PyMethodDef one_new_launch = {"launch_new", (PyCFunction)(void (*)(void))run_new, METH_FASTCALL, NULL};
+
+/* Read how the outputs are made: whether that is possible. */
+static int are_outputs_read(maker *m, PyObject *makers)
+{
+    for (; m->made < PyTuple_Size(makers) && m->made < MOST_PARAMETERS; ++m->made) {
+        output *o = &m->outputs[m->made];
+        if (!PyArg_ParseTuple(PyTuple_GetItem(makers, m->made), "O!ii", &PyTuple_Type, &o->calls, &o->offset, &o->also))
+            return 0;
+        if (o->offset < 0 || o->also < 0 || o->offset > MOST_BLOCK - 8 || o->also > MOST_BLOCK - 8)
+            break;
+        for (Py_ssize_t i = 0; i < PyTuple_Size(o->calls); ++i) {
+            PyObject *function, *arguments;
+            if (!PyArg_ParseTuple(PyTuple_GetItem(o->calls, i), "OO!", &function, &PyTuple_Type, &arguments))
+                return 0;
+            if (PyTuple_Size(arguments) >= MOST_GIVEN) {
+                PyErr_Format(PyExc_ValueError, "a call with %zd arguments, of at most %d", PyTuple_Size(arguments), MOST_GIVEN - 1);
+                return 0;
+            }
+        }
+    }
+    if (m->made == PyTuple_Size(makers))
+        return 1;
+    PyErr_Format(PyExc_ValueError, "%zd outputs, whose addresses stand in a block of %d bytes", PyTuple_Size(makers), MOST_BLOCK);
+    return 0;
+}
 
 /* Read the launches: whether their arguments lie in the block. */
 static int are_read(maker *m, PyObject *steps)
@@ -401,8 +463,7 @@ static int are_read(maker *m, PyObject *steps)
             return 0;
         }
     }
-    if (m->count == PyTuple_Size(steps) && m->nbytes <= MOST_BLOCK && PyTuple_Size(m->makers) <= MOST_PARAMETERS &&
-        m->spare >= 0 && m->spare <= PyTuple_Size(m->makers))
+    if (m->count == PyTuple_Size(steps) && m->nbytes <= MOST_BLOCK && m->spare >= 0 && m->spare <= m->made)
         return 1;
     PyErr_Format(PyExc_ValueError, "%zd launches with arguments of %zd bytes", PyTuple_Size(steps), m->nbytes);
     return 0;
@@ -410,12 +471,13 @@ static int are_read(maker *m, PyObject *steps)
 
 /* (address of the launch, launches, what compares the arrays, names of attributes, whether the last is a method, fields,
    block as bytes, makers, how many of the last outputs are not returned, owner, name of its flag, what is asked of each
-   array and the answer of one whose uses are noted, what tells the stream's handle, device, what tells whether it is current
-   or None) -> launch_new; a launch is (kernel, configuration as bytes, offsets of all parameters) */
+   array and the answer of one whose uses are noted, what gives the current stream, its argument, names of the attributes that
+   lead to the handle, what tells whether a device is the current one or None, the device) -> launch_new; a maker is (calls,
+   offset, another one), and a launch (kernel, configuration as bytes, offsets of all parameters) */
 PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
 {
     unsigned long long launch;
-    PyObject *fields, *steps, *capsule, *made = NULL;
+    PyObject *fields, *steps, *makers, *capsule, *made = NULL;
     maker *m = PyMem_Calloc(1, sizeof *m);
     launcher *l = &m->common;
     (void)module;
@@ -428,13 +490,14 @@ PyObject *xf_bind_new_launch(PyObject *module, PyObject *arguments)
     }
     l->kept = Py_NewRef(arguments);
     l->note = Py_None;
-    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOOOO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type, &l->names,
-                         &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type, &m->makers, &m->spare,
-                         &m->owner, &m->flag, &m->ask, &m->noted, &m->handle_of, &m->device, &m->is_current)) {
+    if (PyArg_ParseTuple(arguments, "KO!OO!pO!y#O!iOUOOOOO!OO", &launch, &PyTuple_Type, &steps, &l->matches, &PyTuple_Type,
+                         &l->names, &l->is_method, &PyTuple_Type, &fields, &m->block, &m->nbytes, &PyTuple_Type, &makers,
+                         &m->spare, &m->owner, &m->flag, &m->ask, &m->noted, &m->stream_of, &m->place, &PyTuple_Type,
+                         &m->handle, &m->is_current, &m->device)) {
         l->launch = (int (*)(const void *, void *, void **, void **))(uintptr_t)launch;
         if (!launch)
             PyErr_SetString(PyExc_ValueError, "a launch needs a function");
-        else if (is_read(l, fields) && are_read(m, steps))
+        else if (is_read(l, fields) && are_outputs_read(m, makers) && are_read(m, steps))
             made = PyCFunction_NewEx(&one_new_launch, capsule, NULL);
     }
     Py_DECREF(capsule);

@@ -33,7 +33,7 @@ from xferlib._core.device import (
     StagingCalls,
     make_device,
 )
-from xferlib._native import NOT_FIT, ArrayAddress, LaunchField
+from xferlib._native import NOT_FIT, ArrayAddress, Calls, CurrentStream, LaunchField
 from xferlib._runtime import process
 from xferlib._runtime.threads import deferred
 from xferlib.backends.cuda import contexts
@@ -1066,7 +1066,7 @@ class CudaBackend(Backend, FastPath):
         if self.address is None:
             return None
         makers = tuple(
-            [(self._maker(shape, dtype, order, device), at, also) for shape, dtype, order, at, also in outputs]
+            [(self._calls_for_new(shape, dtype, order, device), at, also) for shape, dtype, order, at, also in outputs]
         )
         is_current = None if len(self._devices) == 1 else self._is_ready
         steps = tuple([
@@ -1079,18 +1079,21 @@ class CudaBackend(Backend, FastPath):
         ])  # fmt: skip
         return driver_module.bind_new_launch(
             steps, self.matcher(arrays), self.address, fields, arguments, makers, spare, self, self.noted_arrays,
-            self.stream_handle, device, is_current
+            self._stream_for_c(device), is_current, device
         )  # fmt: skip
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
-        """A function that makes an array on the default stream of the current device, which is its current one."""
+    ) -> Calls:
+        """The calls that make an array on the default stream of the current device, which is its current one."""
         if order is None:
-            return functools.partial(self._empty, shape, dtype, device)
-        make = self._maker(tuple(shape[axis] for axis in order), dtype, None, device)
-        permute, axes = self.permuted_axes, tuple(map(order.index, range(len(order))))
-        return lambda: permute(make(), axes)
+            return ((self._empty, (shape, dtype, device)),)
+        first = self._calls_for_new(tuple(shape[axis] for axis in order), dtype, None, device)
+        return (*first, (self.permuted_axes, (tuple(map(order.index, range(len(order)))),)))
+
+    def _stream_for_c(self, device: Device) -> CurrentStream:
+        """How C asks for the handle of the current stream."""
+        return CurrentStream(self.stream_handle, device)
 
     def _is_ready(self, device: Device) -> bool:
         """Whether the library allocates on the device, and the driver launches there."""

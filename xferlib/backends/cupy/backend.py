@@ -14,11 +14,11 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from xferlib._core.arrays import Array, ArrayInfo, make_matcher
+from xferlib._core.arrays import Array, ArrayInfo, c_strides, make_matcher
 from xferlib._core.backend import PlainArrays, Run
 from xferlib._core.device import Capabilities, Device, RawStream
 from xferlib._core.dtypes import is_numpys
-from xferlib._native import ArrayAddress, bind_alike
+from xferlib._native import ArrayAddress, Calls, CurrentStream, bind_alike
 from xferlib.backends.cuda.backend import CudaBackend
 from xferlib.backends.cuda.memory import Guard
 from xferlib.errors import BackendUnavailableError
@@ -26,6 +26,7 @@ from xferlib.errors import BackendUnavailableError
 _LAYOUT = ("__class__", "dtype", "shape", "strides")
 # Private, but 0.05 us less than the strides: the layout of arrays that are contiguous.
 _CONTIGUOUS = ("dtype", "shape", "_c_contiguous")
+_STRIDED = ("dtype", "shape", "strides")
 
 
 _current_stream = cupy.cuda.get_current_stream
@@ -61,9 +62,28 @@ def make(shape: tuple[int, ...], dtype: np.dtype[Any], pointer: Any = None) -> A
 
     CuPy makes no arrays of dtypes with which it does not compute, but views of them, which move.
     """
+    kind = _find_kind(dtype)
+    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype) if kind is None else _make(shape, kind, pointer)
+
+
+@functools.cache
+def _find_kind(dtype: np.dtype[Any]) -> Any:
+    """The dtype as `_make` takes it: its character, or itself if it is not one of NumPy's; None where it takes none."""
     if is_numpys(dtype):
-        return _make(shape, dtype.char, pointer)
-    return _make(shape, _BITS[dtype.itemsize], pointer).view(dtype)
+        return dtype.char
+    try:
+        return dtype if _make((0,), dtype).dtype == dtype else None
+    except Exception:  # as each version of CuPy says it
+        return None
+
+
+@functools.cache
+def _takes_strides() -> bool:
+    """Whether this CuPy makes arrays whose axes have another order in memory, rather than views of them."""
+    try:
+        return bool(cupy.ndarray((1, 2), "f", None, (4, 4)).strides == (4, 4))
+    except ValueError:
+        return False
 
 
 _BITS = {1: "B", 2: "H"}
@@ -94,9 +114,10 @@ class CupyBackend(CudaBackend):
     signature = staticmethod(attrgetter(*_LAYOUT))  # type: ignore[assignment]
 
     def matcher(self, arrays: Sequence[Array]) -> Callable[..., bool]:
-        if len(self._devices) == 1 and all(getattr(each, "_c_contiguous", False) for each in arrays):
-            return bind_alike(_CONTIGUOUS, arrays) or make_matcher(attrgetter("__class__", *_CONTIGUOUS), arrays)
-        return super().matcher(arrays)
+        if len(self._devices) > 1:
+            return super().matcher(arrays)
+        names = _CONTIGUOUS if all(getattr(each, "_c_contiguous", False) for each in arrays) else _STRIDED
+        return bind_alike(names, arrays) or make_matcher(attrgetter("__class__", *names), arrays)
 
     address = ArrayAddress(("data", "ptr"))
     noted_arrays = attrgetter("data.mem.__class__"), cupy.cuda.UnownedMemory  # the only kind that a `Guard` owns
@@ -123,12 +144,22 @@ class CupyBackend(CudaBackend):
     def _empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
         return make(shape, dtype)
 
-    def _maker(
+    def _calls_for_new(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...] | None, device: Device
-    ) -> Callable[[], Array]:
+    ) -> Calls:
+        if _make is not _bare or (kind := _find_kind(dtype)) is None:
+            return super()._calls_for_new(shape, dtype, order, device)
+        new, initialize = (_new, (cupy.ndarray,)), cupy.ndarray._init
         if order is None:
-            return functools.partial(make, shape, dtype)
-        return super()._maker(shape, dtype, order, device)
+            return new, (initialize, (shape, kind))
+        extents, axes = tuple(shape[axis] for axis in order), tuple(map(order.index, range(len(order))))
+        if _takes_strides():
+            strides = c_strides(extents, dtype.itemsize)
+            return new, (initialize, (shape, kind, None, tuple(strides[axis] for axis in axes)))
+        return new, (initialize, (extents, kind)), (cupy.ndarray.transpose, (axes,))
+
+    def _stream_for_c(self, device: Device) -> CurrentStream:
+        return CurrentStream(_current_stream, device.index, ("ptr",))
 
     def _allocate_guarded(
         self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device, stream: RawStream
